@@ -1,0 +1,1 @@
+"""Text tuples from files to batches."""

@@ -1,0 +1,36 @@
+"""Texts of like length share a batch ("smart batching"), so that little is padded."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+BUCKETS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+def bucket_lengths(max_length: int, bucketed: bool = True) -> tuple[int, ...]:
+  """Lengths that sequences are padded to: BUCKETS up to `max_length`, or that alone."""
+  shorter = [length for length in BUCKETS if length < max_length] if bucketed else []
+  return (*shorter, max_length)
+
+
+def length_sorted(
+  columns: Sequence[np.ndarray], batch_size: int
+) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+  """Yields (row numbers, those rows of each column), longest texts first, for inference.
+
+  Texts of like length share a batch, so little is padded; the longest come first, so that what
+  does not fit in memory fails at once.
+  """
+  sizes = sum(np.fromiter(map(len, column), np.int64, len(column)) for column in columns)
+  order = np.argsort(-sizes, kind='stable')
+  for start in range(0, len(order), batch_size):
+    rows = order[start : start + batch_size]
+    yield rows, [column[rows] for column in columns]
+
+
+def pad_to_bucket(ids: tf.RaggedTensor, lengths: Sequence[int], value: int) -> tf.Tensor:
+  """A dense [batch, L], where L is the least of `lengths` that holds the longest row."""
+  longest = tf.cast(tf.reduce_max(ids.row_lengths()), tf.int32)
+  bucket = tf.gather(lengths, tf.searchsorted(lengths, longest[None])[0])
+  return ids.to_tensor(value, shape=[None, bucket])

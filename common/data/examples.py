@@ -1,0 +1,163 @@
+"""Text tuples from TSV, CSV and JSONL files (gzip too), by column names, checked row by row.
+
+Rows are streamed, never held.
+"""
+
+import dataclasses
+import hashlib
+import math
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from common import flags
+from common.data import tables
+from common.errors import InputError
+from common.evaluation.metrics import TASKS
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+  """A tuple of n texts, with its label and its teacher's logits where they are known.
+
+  `label` is in [0, 1] for regression and binary tasks, a class index for multiclass tasks.
+  """
+
+  id: str
+  texts: tuple[str, ...]
+  label: float | None = None
+  teacher_logits: tuple[float, ...] | None = None
+  soft_labels: tuple[float, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TableConfig:
+  """Which columns of a table hold what, and what the labels mean."""
+
+  text_columns: tuple[str, ...] = flags.option(
+    ('left', 'right'), 'columns of the texts, in the order of the encoders (two or more)'
+  )
+  label_column: str = flags.option('label', 'column of the label in labelled files')
+  label_range: tuple[float, ...] = flags.option(
+    (0.0, 1.0), 'lowest and highest label of a regression, mapped to 0 and 1'
+  )
+  task: str = flags.option('regression', 'what a label is', TASKS)
+  classes: tuple[str, ...] = flags.option((), "a multiclass task's labels, in order of the outputs")
+  id_column: str = flags.option('', 'column of a unique id; empty: rows are numbered')
+  teacher_logits_column: str = flags.option(
+    '',
+    'column of scores brought along (logits, space-separated for classes): no teacher is trained',
+  )
+  encoding: str = flags.option('utf-8', 'character encoding of the files')
+
+  def __post_init__(self):
+    if len(self.text_columns) < 2 or not all(self.text_columns):
+      raise InputError(
+        f'--text_columns={",".join(self.text_columns)}: two or more names are needed'
+      )
+    if len(self.label_range) != 2 or not self.label_range[0] < self.label_range[1]:
+      raise InputError(f'--label_range={self.label_range}: two numbers, low,high, are needed')
+    if (self.task == 'multiclass') != bool(self.classes) or len(self.classes) == 1:
+      raise InputError('--classes names two or more labels for --task=multiclass, and only for it')
+    try:
+      ascii_compatible = 'a\n'.encode(self.encoding) in (b'a\n', b'\xef\xbb\xbfa\n')
+    except LookupError as error:
+      raise InputError(f'--encoding={self.encoding}: {error}') from error
+    if not ascii_compatible:
+      raise InputError(f'--encoding={self.encoding}: bytes must extend ASCII; convert to UTF-8')
+
+  @property
+  def outputs(self) -> int:
+    """Number of logits: one, or one a class."""
+    return max(1, len(self.classes))
+
+
+def read(path: str, config: TableConfig, *, labelled: bool) -> Iterator[Example]:
+  """Streams the rows of a table as examples.
+
+  Args:
+    path: `.tsv`, `.csv` or `.jsonl`, with or without `.gz`; local or remote.
+    config: The columns.
+    labelled: Whether `config.label_column` is read.
+
+  Yields:
+    Examples in the file's order.
+
+  Raises:
+    InputError: At the first bad row, with file, line and what would be right. Duplicate ids are
+      found at the end of the file, in 8 bytes of memory a row.
+  """
+  hashes = array('Q')
+  row_id = ''
+  for number, row in tables.rows(path, config.encoding):
+    where = f'{path}:{number}'
+    if config.id_column:
+      row_id = row[config.id_column].strip()
+      if not row_id:
+        raise InputError(f'{where}: column {config.id_column!r} is empty; every row needs an id')
+      hashes.append(_hash(row_id))
+      where += f' (id {row_id})'
+    else:
+      row_id = f'{number}'
+    for column in config.text_columns:
+      if not row[column].strip():
+        raise InputError(f'{where}: the text in column {column!r} is empty')
+    texts = tuple(row[column] for column in config.text_columns)
+    label = _label(row[config.label_column], config, where) if labelled else None
+    logits, column = None, config.teacher_logits_column
+    if column and (column in row or not labelled):
+      logits = _logits(row[column], config, where)
+    yield Example(row_id, texts, label, logits)
+  if not row_id:
+    raise InputError(f'{path}: no rows below the header; an empty file is no data set')
+  _refuse_duplicates(path, config, hashes)
+
+
+def _label(text: str, config: TableConfig, where: str) -> float:
+  if config.task == 'multiclass':
+    if text not in config.classes:
+      raise InputError(f'{where}: label {text!r} is none of --classes={",".join(config.classes)}')
+    return float(config.classes.index(text))
+  low, high = config.label_range
+  value = _number(text, where, 'label')
+  if not low <= value <= high:
+    raise InputError(f'{where}: label {text} is outside --label_range={low:g},{high:g}')
+  return (value - low) / (high - low)
+
+
+def _logits(text: str, config: TableConfig, where: str) -> tuple[float, ...]:
+  values = tuple(
+    _number(part, where, 'teacher logit') for part in text.strip('[]').replace(',', ' ').split()
+  )
+  if len(values) != config.outputs:
+    raise InputError(f'{where}: {len(values)} teacher logits; --task needs {config.outputs}')
+  return values
+
+
+def _number(text: str, where: str, what: str) -> float:
+  try:
+    value = float(text)
+  except ValueError:
+    value = math.nan
+  if not math.isfinite(value):
+    raise InputError(f'{where}: {what} {text!r} is not a finite number')
+  return value
+
+
+def _hash(row_id: str) -> int:
+  return int.from_bytes(hashlib.blake2b(row_id.encode(), digest_size=8).digest(), 'little')
+
+
+def _refuse_duplicates(path: str, config: TableConfig, hashes: array) -> None:
+  ordered = np.sort(np.frombuffer(hashes, np.uint64))
+  repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+  if not repeated:
+    return
+  first: dict[str, int] = {}
+  for number, row in tables.rows(path, config.encoding):
+    row_id = row[config.id_column].strip()
+    if _hash(row_id) in repeated:
+      if row_id in first:
+        raise InputError(f'{path}:{number}: id {row_id!r} also stands at line {first[row_id]}')
+      first[row_id] = number

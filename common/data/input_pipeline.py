@@ -1,0 +1,168 @@
+"""Batches for training: shuffled, tokenized, bucketed by length.
+
+Training streams are functions of (records, seed): an interrupted run skips the batches it has seen
+and goes on with the same ones. Two forms of a training batch:
+
+* packed: each pair (tuple) is one sequence, batched with others of its length (the teacher's);
+* by text: each distinct text of a batch is one sequence, and `index` says which text a pair takes
+  (the students'; a text shared by a hundred pairs is encoded once).
+
+Dimensions: B pairs, n texts a pair, O outputs, U distinct texts, L tokens.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from common.data import records
+from common.data.batching import bucket_lengths
+from common.data.tokenization import Tokenizer
+
+_SHUFFLE_RECORDS = 131_072  # held by the shuffle buffer, in whole blocks
+
+Batch = dict[str, tf.Tensor]
+
+
+def tuples(folder: str, *, outputs: int, target: str, seed: int | None, batch_size: int):
+  """Endless batches of raw tuples, shuffled by whole blocks (in order, and once, without a seed).
+
+  Args:
+    folder: A record set.
+    outputs: O, the length of a target; one-hot for labels of more than one class.
+    target: 'label' or 'soft_labels'.
+    seed: Of the shuffling, which differs from epoch to epoch.
+    batch_size: B; the last batch may be smaller where there is no seed.
+
+  Returns:
+    A dataset of {'texts': [B, n] string, 'targets': [B, O] float32}.
+  """
+  manifest = records.read_manifest(folder)
+  spec = {f'text_{i}': tf.io.FixedLenFeature([], tf.string) for i in range(manifest.texts)}
+  spec[target] = tf.io.FixedLenFeature([] if target == 'label' else [outputs], tf.float32)
+
+  def parse(serialized: tf.Tensor) -> Batch:
+    features = tf.io.parse_example(serialized, spec)
+    targets = features[target]
+    if target == 'label':
+      targets = (
+        targets[:, None] if outputs == 1 else tf.one_hot(tf.cast(targets, tf.int32), outputs)
+      )
+    texts = tf.stack([features[f'text_{i}'] for i in range(manifest.texts)], axis=1)
+    return {'texts': texts, 'targets': targets}
+
+  shards = tf.data.Dataset.from_tensor_slices(records.paths(folder))
+  if seed is None:
+    serialized = tf.data.TFRecordDataset(records.paths(folder))
+    return serialized.batch(batch_size).map(parse)
+  shards = shards.shuffle(len(manifest.shards), seed=seed)
+  blocks = shards.interleave(
+    lambda path: tf.data.TFRecordDataset(path).batch(manifest.block),
+    cycle_length=4,
+    deterministic=True,
+  )
+  buffer = max(1, min(manifest.count, _SHUFFLE_RECORDS) // manifest.block)
+  blocks = blocks.shuffle(buffer, seed=seed + 1).repeat()
+  return blocks.unbatch().batch(batch_size, drop_remainder=True).map(parse)
+
+
+def packed(
+  folder: str, tokenizer: Tokenizer, *, max_length: int, bucketed: bool = True, **options
+) -> tf.data.Dataset:
+  """Endless batches of packed tuples of similar length.
+
+  Args:
+    folder: A record set.
+    tokenizer: Of the teacher.
+    max_length: Most tokens of a packed tuple.
+    bucketed: False pads every batch to `max_length`.
+    **options: As for `tuples`.
+
+  Returns:
+    A dataset of {'ids', 'segment_ids': [B, L] int32, 'targets': [B, O]}.
+  """
+  lengths = bucket_lengths(max_length, bucketed)
+  batch_size = options['batch_size']
+
+  def pack(batch: Batch) -> Batch:
+    ids, segment_ids = tokenizer.pack(tf.unstack(batch['texts'], axis=1), max_length)
+    return {'ids': ids, 'segment_ids': segment_ids, 'targets': batch['targets']}
+
+  sequences = tuples(folder, **options).map(pack, tf.data.AUTOTUNE, deterministic=True).unbatch()
+  sequences = sequences.map(lambda one: {k: _dense(v) for k, v in one.items()})
+  return sequences.bucket_by_sequence_length(
+    lambda one: tf.size(one['ids']),
+    bucket_boundaries=[length + 1 for length in lengths],
+    bucket_batch_sizes=[batch_size] * (len(lengths) + 1),
+    padding_values={'ids': tokenizer.pad_id, 'segment_ids': 0, 'targets': 0.0},
+    pad_to_bucket_boundary=True,
+    drop_remainder=True,
+  )
+
+
+def split(dataset: tf.data.Dataset, parts: int) -> tf.data.Dataset:
+  """Cuts each global batch into one batch a replica, in order."""
+  if parts == 1:
+    return dataset
+
+  def cut(batch: Batch) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(
+      tf.nest.map_structure(lambda x: tf.stack(tf.split(x, parts)), batch)
+    )
+
+  return dataset.flat_map(cut)
+
+
+def by_text(
+  batch: Batch,
+  tokenizer: Tokenizer,
+  max_lengths: Sequence[int],
+  *,
+  bucketed: bool = True,
+  rows: Sequence[int] | None = None,
+) -> dict:
+  """Turns a batch of raw tuples into each slot's distinct texts and the pairs' indices into them.
+
+  Args:
+    batch: As from `tuples`.
+    tokenizer: Of the students.
+    max_lengths: Most tokens, a slot.
+    bucketed: Whether the distinct texts are padded by length bucket, or to the slot's maximum.
+    rows: Distinct texts a slot's batch is padded to, a slot, for static shapes (one bucket then).
+
+  Returns:
+    {'ids': [n][buckets] of [U_b, L_b] int32, 'index': [n] of [B] int32 into the buckets' rows laid
+    end to end, 'targets': [B, O]}.
+  """
+  ids, index = [], []
+  for slot, (texts, max_length) in enumerate(
+    zip(tf.unstack(batch['texts'], axis=1), max_lengths, strict=True)
+  ):
+    lengths = bucket_lengths(max_length, bucketed and rows is None)
+    slot_ids, slot_index = _distinct(texts, tokenizer, max_length, lengths)
+    if rows is not None:
+      shape = [rows[slot], max_length]
+      missing = shape[0] - tf.shape(slot_ids[0])[0]
+      slot_ids = (tf.pad(slot_ids[0], [[0, missing], [0, 0]], constant_values=tokenizer.pad_id),)
+      slot_ids[0].set_shape(shape)
+    ids.append(slot_ids)
+    index.append(slot_index)
+  return {'ids': tuple(ids), 'index': tuple(index), 'targets': batch['targets']}
+
+
+def _distinct(texts: tf.Tensor, tokenizer: Tokenizer, max_length: int, lengths: Sequence[int]):
+  """The distinct texts' ids by length bucket, and each text's row among them."""
+  unique, index = tf.unique(texts)  # [U], [B]
+  tokens = tokenizer.encode(unique, max_length)
+  bucket = tf.searchsorted(list(lengths), tf.cast(tokens.row_lengths(), tf.int32))
+  ids, order = [], []
+  for number, length in enumerate(lengths):
+    members = tf.where(bucket == number)[:, 0]
+    padded = tf.gather(tokens, members).to_tensor(tokenizer.pad_id, shape=[None, length])
+    ids.append(padded)
+    order.append(members)
+  row = tf.math.invert_permutation(tf.cast(tf.concat(order, 0), tf.int32))
+  return tuple(ids), tf.gather(row, index)
+
+
+def _dense(value: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+  return value if isinstance(value, tf.Tensor) else value.to_tensor()

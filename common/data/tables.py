@@ -1,0 +1,109 @@
+"""Rows of TSV, CSV and JSONL files (gzip too), with their line numbers.
+
+A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180;
+a JSONL has an object a line. Lines end at a line feed alone: no other byte splits one. Local paths,
+and whatever `tf.io.gfile` opens (`gs://`).
+"""
+
+import csv
+import difflib
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from common.errors import InputError
+
+SUFFIXES = ('.tsv', '.csv', '.jsonl')
+
+
+class Row(dict):
+  """Cells by column name; a column that is not there is refused with the nearest that is."""
+
+  def __init__(self, cells: dict[str, str], where: str):
+    super().__init__(cells)
+    self.where = where
+
+  def __missing__(self, column: str):
+    near = difflib.get_close_matches(column, list(self), 1)
+    hint = f'did you mean {near[0]!r}? It has ' if near else 'it has '
+    raise InputError(f'{self.where}: no column {column!r}; {hint}{", ".join(self)}')
+
+
+def rows(path: str, encoding: str = 'utf-8') -> Iterator[tuple[int, Row]]:
+  """Streams (line number, row) of a table; raises InputError at the first bad line."""
+  kind = path.removesuffix('.gz')
+  if not kind.endswith(SUFFIXES):
+    raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
+  lines = _lines(path, encoding)
+  if kind.endswith('.jsonl'):
+    yield from _objects(path, lines)
+    return
+  cells = _csv(path, lines) if kind.endswith('.csv') else _tsv(lines)
+  _, header = next(cells, (0, None))
+  if header is None:
+    raise InputError(f'{path}: empty; the first line names the columns')
+  if len(set(header)) < len(header):
+    raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
+  for number, values in cells:
+    if len(values) != len(header):
+      raise InputError(f'{path}:{number}: {len(values)} columns; the header names {len(header)}')
+    yield number, Row(dict(zip(header, values, strict=True)), f'{path}:1')
+
+
+def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+  for number, line in enumerate(lines, 1):
+    yield number, line.rstrip('\r\n').split('\t')
+
+
+def _csv(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+  reader = csv.reader(lines, strict=True)
+  try:
+    for values in reader:
+      yield reader.line_num, values
+  except csv.Error as error:
+    raise InputError(f'{path}:{reader.line_num}: not a CSV row: {error}') from error
+
+
+def _objects(path: str, lines: Iterator[str]) -> Iterator[tuple[int, Row]]:
+  for number, line in enumerate(lines, 1):
+    where = f'{path}:{number}'
+    try:
+      row = json.loads(line)
+    except ValueError as error:
+      raise InputError(f'{where}: not JSON: {error}') from error
+    if not isinstance(row, dict):
+      raise InputError(f'{where}: a {type(row).__name__}; each line holds one object')
+    yield number, Row({key: _cell(value, where) for key, value in row.items()}, where)
+
+
+def _cell(value: object, where: str) -> str:
+  if value is None:
+    return ''
+  text = value if isinstance(value, str) else json.dumps(value)
+  try:
+    text.encode()  # JSON can escape half of a surrogate pair, which is no character
+  except UnicodeEncodeError as error:
+    raise InputError(f'{where}: not a text: {error}') from error
+  return text
+
+
+def _lines(path: str, encoding: str) -> Iterator[str]:
+  number = 0
+  try:
+    raw = tf.io.gfile.GFile(path, 'rb') if '://' in path else open(path, 'rb')  # noqa: SIM115
+    with raw, gzip.open(raw) if path.endswith('.gz') else raw as file:
+      for number, line in enumerate(file, 1):
+        text = line.decode(encoding)
+        yield text.removeprefix('\ufeff') if number == 1 else text
+  except UnicodeDecodeError as error:
+    byte = error.object[error.start]
+    where = f'{path}:{number}'
+    raise InputError(f'{where}: byte 0x{byte:02x} is not {encoding}; see --encoding') from error
+  except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    raise InputError(f'{path}: damaged gzip after line {number}: {error}; copy it anew') from error
+  except (OSError, tf.errors.OpError) as error:
+    reason = getattr(error, 'strerror', None) or str(error)
+    raise InputError(f'{path}: cannot be read: {reason}') from error

@@ -1,0 +1,150 @@
+"""BERT's word pieces, computed in the graph: text in, word ids out, from training to serving."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from common.errors import InputError
+
+SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
+MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
+
+# What the reference removes first: NUL, U+FFFD, control and format characters.
+_REMOVED = r'[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\x{FFFD}\p{Cf}]'
+_ACCENTS = r'\p{Mn}'
+# Every character that ends a word: whitespace, punctuation (all of ASCII's symbols) and CJK.
+_SPACES = r'[\p{Z}\s]'
+_STAND_ALONE = (
+  r'([!-/:-@\[-`{-~\p{P}\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FAFF}'
+  r'\x{20000}-\x{2A6DF}\x{2A700}-\x{2CEAF}\x{2F800}-\x{2FA1F}])'
+)
+_LONG_RUN = rf'\S{{{MAX_WORD_CHARACTERS + 1},}}'
+_UNKNOWN_WORD = '\ufdd0'  # a noncharacter: no text and no vocabulary has it
+
+
+class Tokenizer(tf.Module):
+  """Splits texts into BERT's word pieces with TensorFlow operations alone.
+
+  Equal to google-research/bert's `FullTokenizer`, which is the tokenizer of its checkpoints:
+  invalid UTF-8 and control characters are dropped, accents stripped where `lower_case`, CJK and
+  punctuation stand alone, and a word is its longest-match-first pieces, or one [UNK]. A special
+  token written in a text is text. The one difference: characters that Unicode 14 and later added
+  may be lower-cased or split otherwise: ICU, RE2 and Python have Unicode tables of their own.
+
+  `tf_text.FastBertTokenizer(lower_case_nfd_strip_accents=True)` is not the reference's: it folds
+  compatibility characters (½ to 1⁄2, ™ to tm, ß to ss) and puts a space for a control character.
+
+  Works in eager code, in `tf.data` maps and in exported functions: it holds no file and no table.
+  A program that loads such an export must import `tensorflow_text` first.
+
+    tokenizer = Tokenizer(vocabulary, lower_case=True)
+    ids, segments = tokenizer.pack([terms, titles], max_length=64)
+
+  Args:
+    vocabulary: the word pieces, in the order of their ids.
+    lower_case: whether the checkpoint is uncased: lower-case the text and strip its accents.
+
+  Raises:
+    InputError: a special token is missing from the vocabulary, or an entry occurs twice.
+  """
+
+  def __init__(self, vocabulary: Sequence[str], lower_case: bool):
+    super().__init__(name='tokenizer')
+    ids: dict[str, int] = {}
+    for index, piece in enumerate(vocabulary):
+      if ids.setdefault(piece, index) != index:
+        raise InputError(
+          f'vocabulary: {piece!r} is both entry {ids[piece]} and entry {index}; each may occur once'
+        )
+    if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
+      raise InputError(
+        f'vocabulary of {len(ids)} entries lacks {", ".join(missing)}; '
+        f'it needs {", ".join(SPECIAL_TOKENS)}'
+      )
+    self.vocabulary = tuple(vocabulary)
+    self.lower_case = lower_case
+    self.pad_id, self.unknown_id, self.start_id, self.end_id = (
+      ids[token] for token in SPECIAL_TOKENS
+    )
+    # A word holds no whitespace; the operation would match an entry that does across words.
+    reachable = [p if p.split() == [p] else f'[whitespace-{i}]' for i, p in enumerate(vocabulary)]
+    self._wordpiece = tf_text.FastWordpieceTokenizer(
+      reachable,
+      max_bytes_per_word=4 * MAX_WORD_CHARACTERS,  # never reached: `_normalize` counts characters
+      token_out_type=tf.int32,
+    )
+
+  def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the texts' word pieces, without special tokens.
+
+    Args:
+      texts: UTF-8 strings [batch].
+
+    Returns:
+      Word ids, int32 [batch, (pieces)].
+    """
+    return self._wordpiece.tokenize(self._normalize(tf.convert_to_tensor(texts, tf.string)))
+
+  def encode(self, texts: tf.Tensor, max_length: int) -> tf.RaggedTensor:
+    """Returns `[CLS] pieces [SEP]`, with the first `max_length - 2` pieces of each text.
+
+    Args:
+      texts: UTF-8 strings [batch].
+      max_length: most tokens in a row, special tokens included; 2 or more.
+
+    Returns:
+      Word ids, int32 [batch, (tokens)].
+    """
+    return self.pack([texts], max_length)[0]
+
+  def pack(
+    self, texts: Sequence[tf.Tensor], max_length: int
+  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Packs tuples of texts into rows: `[CLS] a [SEP] b [SEP] ...`.
+
+    A row that is too long loses the last piece of its longest text, of the last one among equals,
+    until it fits: BERT's `_truncate_seq_pair` for any number of texts.
+
+    Args:
+      texts: n tensors of UTF-8 strings [batch], one for each place in the tuple.
+      max_length: most tokens in a row, special tokens included; n + 1 or more.
+
+    Returns:
+      Word ids and segment ids, both int32 [batch, (tokens)]. The segment is 0 for the first text
+      with its [CLS] and [SEP], 1 for every later one: BERT has two.
+
+    Raises:
+      InputError: `max_length` leaves no room for the special tokens.
+    """
+    special = len(texts) + 1
+    if max_length < special:
+      raise InputError(
+        f'max_length={max_length} is too small: [CLS] and a [SEP] for each of {len(texts)} text(s) '
+        f'take {special} tokens'
+      )
+    # Budget dealt out in turns, first text first, leaves what cutting the longest leaves.
+    trimmer = tf_text.RoundRobinTrimmer(max_length - special)
+    trimmed = trimmer.trim([self.pieces(text) for text in texts])
+    ids, segments = tf_text.combine_segments(trimmed, self.start_id, self.end_id)
+    return ids, segments.with_flat_values(tf.minimum(segments.flat_values, 1))
+
+  def _normalize(self, texts: tf.Tensor) -> tf.Tensor:
+    """Cleans the texts as the reference does, up to what the word-piece operation does itself."""
+    texts = tf.strings.unicode_transcode(texts, 'UTF-8', 'UTF-8', errors='ignore')
+    texts = tf.strings.regex_replace(texts, _REMOVED, '')
+    if self.lower_case:
+      texts = tf_text.normalize_utf8(tf.strings.lower(texts, 'utf-8'), 'NFD')
+      texts = tf.strings.regex_replace(texts, _ACCENTS, '')
+    return tf.cond(
+      tf.reduce_any(tf.strings.regex_full_match(texts, rf'(?s).*{_LONG_RUN}.*')),
+      lambda: _hide_long_words(texts),
+      lambda: texts,
+    )
+
+
+def _hide_long_words(texts: tf.Tensor) -> tf.Tensor:
+  """Puts an unknown character for each word of more than 200 characters."""
+  texts = tf.strings.regex_replace(texts, _STAND_ALONE, r' \1 ')
+  texts = tf.strings.regex_replace(texts, _SPACES, ' ')
+  return tf.strings.regex_replace(texts, _LONG_RUN, _UNKNOWN_WORD)

@@ -1,0 +1,1 @@
+"""Teacher, soft labels and the run from texts to exports."""

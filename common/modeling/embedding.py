@@ -1,0 +1,46 @@
+"""Sentence vectors of a pretrained encoder, as it comes: the mean of its tokens, of length one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.data import batching
+from common.data.tokenization import Tokenizer
+from common.modeling import checkpoints, encoders
+from common.modeling.checkpoints import Pretrained
+
+
+class MeanPooledEncoder:
+  """Embeds texts by the mean of a pretrained encoder's last layer.
+
+  Args:
+    pretrained: Weights and vocabulary.
+    max_length: Most tokens of a text.
+  """
+
+  def __init__(self, pretrained: Pretrained, max_length: int = 128):
+    self.tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+    self.encoder = encoders.build(pretrained.config)
+    checkpoints.restore(self.encoder, pretrained)
+    self.max_length = min(max_length, pretrained.config.max_positions)
+    self.dim = pretrained.config.hidden_size
+
+  def encode(self, texts: Sequence[str], batch_size: int = 128, progress: str = '') -> np.ndarray:
+    """Returns [len(texts), hidden] float32 vectors of length one."""
+    vectors = np.zeros([len(texts), self.dim], np.float32)
+    with tqdm(total=len(texts), desc=progress, disable=not progress, unit=' texts') as bar:
+      for rows, (column,) in batching.length_sorted([np.array(texts, object)], batch_size):
+        ids = self.tokenizer.encode(tf.constant(column), self.max_length)
+        vectors[rows] = self._pooled(ids.to_tensor(self.tokenizer.pad_id)).numpy()
+        bar.update(len(rows))
+    return vectors
+
+  @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+  def _pooled(self, ids: tf.Tensor) -> tf.Tensor:
+    mask = tf.cast(ids != self.tokenizer.pad_id, tf.int32)
+    inputs = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': tf.zeros_like(ids)}
+    tokens = self.encoder(inputs, training=False)['sequence_output']  # [batch, tokens, hidden]
+    total = tf.einsum('bth,bt->bh', tf.cast(tokens, tf.float32), tf.cast(mask, tf.float32))
+    return tf.math.l2_normalize(total, axis=-1)

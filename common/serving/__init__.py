@@ -1,0 +1,1 @@
+"""SavedModels: export, check, load."""

@@ -1,0 +1,1 @@
+"""Optimizer, strategies and the training loop."""

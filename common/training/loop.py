@@ -1,0 +1,271 @@
+"""The training loop: any strategy, exact resumption, the best checkpoint on validation.
+
+A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step),
+`best/` (variables alone), `history.json` and TensorBoard logs. Killed at any moment, the same call
+goes on from the last checkpoint and ends with the weights of an unbroken run: batches are a
+function of the step, and dropout's generators are restored.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+from tqdm import tqdm
+
+from common.training import strategies
+from common.training.optimization import PhaseConfig, create_optimizer
+
+_CHECKPOINT_SECONDS = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """What a phase trains, on what, and how it is judged.
+
+  Attributes:
+    name: Shown at the progress bar.
+    model: Its variables are saved and restored.
+    variables: Those that are trained.
+    loss: Maps a replica's batch to losses [batch], one a tuple.
+    batches: Makes the endless dataset of batches, one a replica (see `input_pipeline.split`).
+    evaluate: Returns metrics on the validation set.
+    metric: The one that decides; a leading '-' means less is better.
+  """
+
+  name: str
+  model: tf_keras.layers.Layer
+  variables: list[tf.Variable]
+  loss: Callable[[Any], tf.Tensor]
+  batches: Callable[[], tf.data.Dataset]
+  evaluate: Callable[[], dict[str, float]]
+  metric: str
+
+
+def fit(
+  task: Task,
+  phase: PhaseConfig,
+  folder: str,
+  *,
+  strategy: tf.distribute.Strategy,
+  jit_compile: bool = False,
+) -> dict[str, Any]:
+  """Trains until `phase.steps`, or until `phase.patience` evaluations brought nothing better.
+
+  The model is evaluated before the first step too: a phase that only loses changes nothing.
+
+  Args:
+    task: The phase's model, data and judge.
+    phase: Rates and lengths.
+    folder: Of this phase; made, or gone on with.
+    strategy: Under whose scope the model was made.
+    jit_compile: Whether the step is compiled with XLA.
+
+  Returns:
+    {'name', 'history', 'best_step', 'seconds', 'tuples_per_second'}; the model holds the best
+    variables.
+  """
+  with strategy.scope():
+    run = _Run(task, phase, folder, strategies.is_chief(strategy))
+    step = _train_step(task, phase, run, strategy, jit_compile)
+  run.restore()
+  if run.finished():
+    run.restore_best()
+    return run.result()
+  batches = iter(_distribute(task.batches(), run.step, strategy))
+  writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
+  with (
+    writer.as_default(),
+    tqdm(total=phase.steps, initial=run.step, desc=task.name, mininterval=0.5) as bar,
+  ):
+    if not run.history:
+      run.evaluate()
+    while not run.finished():
+      started = time.monotonic()
+      step(next(batches))
+      run.step += 1
+      run.seconds += time.monotonic() - started
+      bar.update()
+      if run.step % phase.eval_every == 0 or run.step == phase.steps:
+        run.evaluate()
+        bar.set_postfix_str(run.text())
+      elif time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
+        run.save()
+  _wait_for_all(strategy)  # the best weights are on disk
+  run.restore_best()
+  return run.result()
+
+
+class _Run:
+  """The state of a phase and its folder."""
+
+  def __init__(self, task: Task, phase: PhaseConfig, folder: str, chief: bool):
+    self.task, self.phase, self.folder, self.chief = task, phase, folder, chief
+    self.optimizer = create_optimizer(phase)
+    self.optimizer._create_all_weights(task.variables)  # slots, before the first restore
+    self.loss_sum = tf.Variable(0.0, trainable=False, dtype=tf.float32)  # since last evaluation
+    self.history: list[dict[str, Any]] = []
+    self.step = 0
+    self.seconds = 0.0
+    self.saved_at = time.monotonic()
+    weights = tf.train.Checkpoint(variables=task.model.variables)
+    state = tf.train.Checkpoint(
+      variables=task.model.variables,
+      optimizer=self.optimizer,
+      loss_sum=self.loss_sum,
+      generators=_dropout_states(task.model),
+    )
+    join = os.path.join
+    self.best = tf.train.CheckpointManager(weights, join(folder, 'best'), max_to_keep=1)
+    self.latest = tf.train.CheckpointManager(state, join(folder, 'checkpoints'), max_to_keep=1)
+
+  def restore(self) -> None:
+    path = self.latest.latest_checkpoint
+    if path is None:
+      return
+    self.latest.checkpoint.restore(path).assert_consumed()
+    self.step = int(path.rsplit('-', 1)[1])
+    with tf.io.gfile.GFile(self._history_path) as file:
+      history = json.loads(file.read())
+    self.history = [entry for entry in history if entry['step'] <= self.step]
+    self.seconds = self.history[-1]['seconds']
+    if not self.finished():
+      print(f'{self.task.name}: goes on from step {self.step}')
+
+  def evaluate(self) -> None:
+    """Evaluates, keeps the weights where they are the best so far, and saves the state."""
+    since = self.step - (self.history[-1]['step'] if self.history else 0)
+    entry = {
+      'step': self.step,
+      'seconds': round(self.seconds, 1),
+      'loss': float(self.loss_sum) / since if since else None,
+      'learning_rate': float(self.optimizer.learning_rate(self.step)),
+      'valid': self.task.evaluate(),
+    }
+    self.loss_sum.assign(0.0)
+    self.history.append(entry)
+    for name, value in {**entry['valid'], 'loss': entry['loss'] or 0.0}.items():
+      tf.summary.scalar(name, value, self.step)
+    if self._best() is entry and self.chief:
+      self.best.save(self.step)
+    self.save()
+
+  def save(self) -> None:
+    self.saved_at = time.monotonic()
+    if not self.chief:
+      return
+    with tf.io.gfile.GFile(self._history_path + '.tmp', 'w') as file:
+      file.write(json.dumps(self.history, indent=1))
+    tf.io.gfile.rename(self._history_path + '.tmp', self._history_path, overwrite=True)
+    self.latest.save(self.step)
+
+  def restore_best(self) -> None:
+    self.best.checkpoint.restore(self.best.latest_checkpoint).assert_consumed()
+
+  def finished(self) -> bool:
+    """Whether all steps are done, or patience is at its end."""
+    if not self.history:
+      return False
+    since = len(self.history) - 1 - self.history.index(self._best())
+    return self.step >= self.phase.steps or 0 < self.phase.patience <= since
+
+  def text(self) -> str:
+    last, best = self.history[-1], self._best()
+    metric = self.task.metric.lstrip('-')
+    value, top = last['valid'][metric], best['valid'][metric]
+    return f'loss {last["loss"]:.4f}, valid {metric} {value:.4f}, best {top:.4f}'
+
+  def result(self) -> dict[str, Any]:
+    last = self.history[-1]
+    rate = last['step'] * self.phase.batch_size / last['seconds'] if last['seconds'] else None
+    return {
+      'name': self.task.name,
+      'history': self.history,
+      'best_step': self._best()['step'],
+      'seconds': last['seconds'],
+      'tuples_per_second': rate,
+    }
+
+  def _best(self) -> dict[str, Any]:
+    metric = self.task.metric
+    sign = -1 if metric.startswith('-') else 1
+
+    def goodness(entry: dict[str, Any]) -> float:
+      value = entry['valid'][metric.lstrip('-')]
+      return -math.inf if math.isnan(value) else sign * value
+
+    return max(self.history, key=goodness)  # the earliest of equals
+
+  @property
+  def _history_path(self) -> str:
+    return os.path.join(self.folder, 'history.json')
+
+
+def _train_step(
+  task: Task,
+  phase: PhaseConfig,
+  run: _Run,
+  strategy: tf.distribute.Strategy,
+  jit_compile: bool,
+) -> Callable[[Any], None]:
+  """One optimizer step over all replicas: gradients are summed, then clipped, then applied."""
+
+  @tf.function(jit_compile=jit_compile, reduce_retracing=True)
+  def gradients(batch: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_sum(task.loss(batch)) / phase.batch_size
+    # Dense, so that a word's gradient counts once in the norm however many rows it comes from.
+    return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, task.variables)]
+
+  def replica_step(batch: Any) -> tf.Tensor:
+    loss, grads = gradients(batch)
+    if strategy.num_replicas_in_sync > 1:
+      grads = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, grads)
+    grads, _ = tf.clip_by_global_norm(grads, run.optimizer.gradient_clip_norm)
+    run.optimizer.apply_gradients(
+      zip(grads, task.variables, strict=True), experimental_aggregate_gradients=False
+    )
+    return loss
+
+  @tf.function(reduce_retracing=True)
+  def step(batch: Any) -> None:
+    losses = strategy.run(replica_step, args=(batch,))
+    run.loss_sum.assign_add(strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None))
+
+  return step
+
+
+def _distribute(batches: tf.data.Dataset, step: int, strategy: tf.distribute.Strategy):
+  """Each replica's share of the stream from `step` on; `batches` has one element a replica."""
+  replicas = strategy.num_replicas_in_sync
+  batches = batches.skip(step * replicas)
+  if replicas == 1:
+    return batches.prefetch(2)
+
+  def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    local = replicas // context.num_input_pipelines
+    if context.num_input_pipelines == 1:
+      return batches.prefetch(2 * local)
+    low = context.input_pipeline_id * local
+    numbered = batches.enumerate()
+    kept = numbered.filter(lambda i, _: (i % replicas >= low) & (i % replicas < low + local))
+    return kept.map(lambda _, batch: batch).prefetch(2 * local)
+
+  return strategy.distribute_datasets_from_function(of_worker)
+
+
+def _wait_for_all(strategy: tf.distribute.Strategy) -> None:
+  if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.ones([])), axis=None)
+
+
+def _dropout_states(model: tf_keras.layers.Layer) -> list[tf.Variable]:
+  """The states of the model's dropout generators (see `strategies.create`)."""
+  generators = (getattr(layer, '_random_generator', None) for layer in model.submodules)
+  states = (getattr(generator, '_generator', None) for generator in generators)
+  return [state.state for state in states if state is not None]

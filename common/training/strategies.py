@@ -1,0 +1,109 @@
+"""Where training and inference run: one device, several, several workers, or TPUs."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from common import flags
+from common.errors import InputError
+
+STRATEGIES = ('one_device', 'mirrored', 'multi_worker_mirrored', 'tpu')
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceConfig:
+  """Devices and arithmetic of training."""
+
+  distribution_strategy: str = flags.option('one_device', 'where training runs', STRATEGIES)
+  tpu: str = flags.option('', "a TPU's name or address, for --distribution_strategy=tpu")
+  precision: str = flags.option(
+    'float32', 'arithmetic of the layers (variables stay float32)', ('float32', 'mixed_bfloat16')
+  )
+  jit_compile: bool = flags.option(
+    False, 'compile train steps with XLA; shapes are static then (always so on a TPU)'
+  )
+
+  @property
+  def static_shapes(self) -> bool:
+    """Whether every batch has the same shapes, as XLA wants it."""
+    return self.jit_compile or self.distribution_strategy == 'tpu'
+
+
+def create(config: DeviceConfig) -> tf.distribute.Strategy:
+  """The strategy; also sets the precision of layers made from now on."""
+  tf_keras.mixed_precision.set_global_policy(config.precision)
+  # Dropout draws from generators with a state that checkpoints hold, so a resumed run is the same.
+  tf_keras.backend.experimental.enable_tf_random_generator()
+  match config.distribution_strategy:
+    case 'mirrored':
+      return tf.distribute.MirroredStrategy(
+        [device.name for device in tf.config.list_logical_devices('GPU')]
+        or [device.name for device in tf.config.list_logical_devices('CPU')]
+      )
+    case 'multi_worker_mirrored':
+      return tf.distribute.MultiWorkerMirroredStrategy()
+    case 'tpu':
+      try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(config.tpu or None)
+      except (ValueError, tf.errors.OpError) as error:
+        raise InputError(f'--tpu={config.tpu}: cannot connect: {error}') from error
+      return tf.distribute.TPUStrategy(resolver)
+  return tf.distribute.get_strategy()
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+  """Whether this process writes the run's files: all do but the further ones of many workers."""
+  resolver = strategy.cluster_resolver
+  multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+  return not multi_worker or resolver is None or not resolver.task_id
+
+
+def map_batches(
+  strategy: tf.distribute.Strategy,
+  function: Callable[..., tf.Tensor],
+  batches: Iterable[tuple[np.ndarray, tuple]],
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  """Runs `function` over batches, one a replica at a time.
+
+  Args:
+    strategy: Its replicas of this worker share the work.
+    function: A `tf.function` of a batch's tensors; returns one tensor, rows first.
+    batches: (row numbers, tensors).
+
+  Yields:
+    (row numbers, the function's output), in order.
+  """
+  replicas = 1
+  if strategy.num_replicas_in_sync > 1:
+    replicas = len(strategy.extended.worker_devices)  # of this worker
+  if replicas == 1:
+    for rows, tensors in batches:
+      yield rows, function(*tensors).numpy()
+    return
+
+  @tf.function(reduce_retracing=True)
+  def step(*tensors: Any) -> Any:
+    return strategy.run(lambda *args: function(*args), args=tensors)
+
+  for group in _groups(batches, replicas):
+    padded = group + [group[-1]] * (replicas - len(group))
+    columns = [
+      strategy.experimental_distribute_values_from_function(
+        lambda context, i=i: padded[context.replica_id_in_sync_group % replicas][1][i]
+      )
+      for i in range(len(padded[0][1]))
+    ]
+    results = strategy.experimental_local_results(step(*columns))
+    for (rows, _), result in zip(group, results, strict=False):
+      yield rows, result.numpy()
+
+
+def _groups(batches: Iterable, size: int) -> Iterator[list]:
+  stream = iter(batches)
+  while group := list(itertools.islice(stream, size)):
+    yield group

@@ -1,0 +1,59 @@
+"""What a DiPair student consists of, and how it is trained (§3, §4.4), as flags."""
+
+import dataclasses
+
+from common import flags
+from common.errors import InputError
+from common.training.optimization import PhaseConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class StudentConfig:
+  """Architecture of the student: encoders, truncation, projection, head."""
+
+  pretrained: str = flags.option(
+    'minilm', 'checkpoint of the encoders: a folder, gs://, a hub id, minilm, random-tiny'
+  )
+  encoder_layers: int = flags.option(4, "K: the encoders are the checkpoint's first K layers")
+  shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
+  max_lengths: tuple[int, ...] = flags.option((32, 128), 'most tokens of each text')
+  output_tokens: tuple[int, ...] = flags.option((4, 8), 'N,M: output tokens kept of each text')
+  token_selection: str = flags.option('first', 'which output tokens are kept', ('first', 'last'))
+  projection_dim: int = flags.option(256, 'D: width of the kept tokens; 0: as the encoder')
+  head: str = flags.option('transformer', 'what scores the kept tokens', ('transformer', 'ffnn'))
+  head_layers: int = flags.option(2, "transformer head's layers")
+  head_attention_heads: int = flags.option(1, "transformer head's attention heads")
+  head_inner_dim: int = flags.option(1024, "transformer head's feed-forward width")
+  ffnn_dims: tuple[int, ...] = flags.option((128, 128), "FFNN head's layer widths")
+  dropout: float = flags.option(0.1, "dropout of the student's encoders and head")
+
+  def __post_init__(self):
+    if len(self.max_lengths) != len(self.output_tokens):
+      raise InputError(
+        f'--max_lengths={self.max_lengths} and --output_tokens={self.output_tokens}: '
+        'one number a text column each'
+      )
+    for length, tokens in zip(self.max_lengths, self.output_tokens, strict=True):
+      if not 1 <= tokens <= length:
+        raise InputError(f'--output_tokens: {tokens} kept of {length} tokens; 1 to the length')
+    if self.encoder_layers < 1 or self.projection_dim < 0 or self.head_layers < 1:
+      raise InputError(
+        '--encoder_layers and --head_layers are 1 or more, --projection_dim 0 or more'
+      )
+    if not 0 <= self.dropout < 1:
+      raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+  """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
+
+  stage1: PhaseConfig = flags.group(
+    PhaseConfig, 'stage1_', batch_size=512, steps=4000, warmup_steps=200, learning_rate=5e-4
+  )
+  stage2: PhaseConfig = flags.group(
+    PhaseConfig, 'stage2_', batch_size=512, steps=1000, warmup_steps=100, patience=3
+  )
+  stage1_cache_gb: float = flags.option(
+    8.0, "most disk for stage 1's cached encoder outputs; beyond, texts are encoded batch by batch"
+  )

@@ -1,0 +1,83 @@
+"""The dual encoder's half: BERT's first K layers, of whose output few tokens are kept (§3.2-3.4).
+
+Dimensions: b texts, t tokens, k kept tokens (N or M), H encoder width, D projected width.
+"""
+
+import tensorflow as tf
+import tf_keras
+
+from common.modeling import encoders
+from common.modeling.encoders import EncoderConfig
+
+
+class TokenEncoder(tf_keras.layers.Layer):
+  """Encodes word ids and keeps the first, or last, k output tokens.
+
+  Where the first are kept, the encoder's last layer is computed for those rows alone.
+
+  Args:
+    config: Of the encoder; `num_layers` is K.
+    most_tokens: The largest k that will be asked for.
+    selection: 'first' or 'last'.
+    pad_id: Word id of padding.
+  """
+
+  def __init__(self, config: EncoderConfig, most_tokens: int, selection: str, pad_id: int):
+    super().__init__(name='token_encoder')
+    output_range = most_tokens if selection == 'first' else None
+    self.bert = encoders.build(config, output_range=output_range)
+    self.selection, self.pad_id = selection, pad_id
+
+  def call(self, ids: tf.Tensor, tokens: int, training: bool | None = None) -> tf.Tensor:
+    """Output tokens of each text (§3.3).
+
+    Args:
+      ids: [b, t] int32, padded at the end.
+      tokens: k.
+      training: Whether dropout is on.
+
+    Returns:
+      [b, k, H] float32; a position past the text's end is an all-zero row.
+    """
+    missing = tf.maximum(0, tokens - tf.shape(ids)[1])
+    ids = tf.pad(ids, [[0, 0], [0, missing]], constant_values=self.pad_id)
+    mask = tf.cast(ids != self.pad_id, tf.int32)  # [b, t]
+    inputs = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': tf.zeros_like(ids)}
+    outputs = self.bert(inputs, training=training)['sequence_output']
+    if self.selection == 'last':
+      position = tf.reduce_sum(mask, 1, keepdims=True) - tokens  # [b, 1], below 0 for short texts
+      position = tf.maximum(0, position) + tf.range(tokens)  # [b, k]
+      outputs = tf.gather(outputs, position, batch_dims=1)
+      mask = tf.gather(mask, position, batch_dims=1)
+    kept = tf.cast(outputs[:, :tokens], tf.float32)
+    kept *= tf.cast(mask[:, :tokens, None], tf.float32)
+    kept.set_shape([None, tokens, None])
+    return kept
+
+
+class Projection(tf_keras.layers.Layer):
+  """Projects each kept token to D dimensions (§3.4); all-zero rows stay all-zero.
+
+  Args:
+    input_dim: H.
+    dim: D; 0 leaves the tokens as they are.
+  """
+
+  def __init__(self, input_dim: int, dim: int, name: str):
+    super().__init__(name=name)
+    self.dense = None
+    if dim:
+      initializer = tf_keras.initializers.TruncatedNormal(stddev=0.02)
+      self.dense = tf_keras.layers.Dense(dim, kernel_initializer=initializer, name='projection')
+      self.dense.build([None, None, input_dim])
+
+  def call(self, tokens: tf.Tensor) -> tf.Tensor:
+    """Maps [b, k, H] to [b, k, D]."""
+    if self.dense is None:
+      return tokens
+    return tf.cast(self.dense(tokens), tf.float32) * present(tokens)[..., None]
+
+
+def present(tokens: tf.Tensor) -> tf.Tensor:
+  """1.0 where a token is, 0.0 at all-zero rows: [b, k, dim] to [b, k]."""
+  return tf.cast(tf.reduce_any(tokens != 0, axis=-1), tf.float32)

@@ -1,0 +1,123 @@
+"""The student as two SavedModels: text to kept tokens, and kept tokens to a score (§3.1, §3.5).
+
+`encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
+[batch, N, D]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds no
+tokenizer and no embedding table. `scorer.json` beside them is what `dipair.Scorer` reads.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from common.data.tokenization import Tokenizer
+from common.modeling.losses import probabilities
+from common.serving import export
+from dipair.model import DiPair
+
+DESCRIPTION = 'scorer.json'
+
+
+def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
+  """'left' and 'right' for two texts; for more, the columns' names."""
+  return ('left', 'right') if len(text_columns) == 2 else tuple(text_columns)
+
+
+def write(
+  folder: str,
+  model: DiPair,
+  tokenizer: Tokenizer,
+  *,
+  slots: Sequence[str],
+  task: str,
+  samples: Sequence[Sequence[str]],
+) -> dict[str, Any]:
+  """Exports a student and compares both SavedModels, reloaded, with the live model.
+
+  Args:
+    folder: Gets `encoder/1`, `head/1` and `scorer.json`.
+    model: The student.
+    tokenizer: Its own.
+    slots: Name of each text slot.
+    task: What a score means.
+    samples: A few texts a slot, for the comparison.
+
+  Returns:
+    {'max_difference', 'encoder_bytes', 'head_bytes', 'vector_bytes': {slot: bytes a text}}.
+  """
+  encoders, inputs = {}, {}
+  for number, (slot, texts) in enumerate(zip(slots, samples, strict=True)):
+    by_text, by_ids = _encoder_functions(model, tokenizer, number)
+    encoders |= {slot: by_text, f'{slot}_ids': by_ids}
+    ids = tokenizer.encode(tf.constant(texts), model.config.max_lengths[number])
+    inputs |= {
+      slot: {'text': texts},
+      f'{slot}_ids': {'ids': ids.to_tensor(tokenizer.pad_id).numpy()},
+    }
+  vectors = {
+    slot: encoders[slot](text=tf.constant(texts))['vectors'].numpy()
+    for slot, texts in zip(slots, samples, strict=True)
+  }
+  encoder_variables = [v for e in (*model.encoders, *model.projections) for v in e.variables]
+  head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
+  difference = max(
+    export.save(encoder_path, encoders, encoder_variables, inputs),
+    export.save(
+      head_path,
+      {'serving_default': _head_function(model, slots)},
+      model.head.variables,
+      {'serving_default': vectors},
+    ),
+  )
+  tokens = model.config.output_tokens
+  description = {
+    'kind': 'dipair',
+    'slots': list(slots),
+    'output_tokens': list(tokens),
+    'dim': model.dim,
+    'outputs': model.outputs,
+    'task': task,
+  }
+  with open(os.path.join(folder, DESCRIPTION), 'w', encoding='utf-8') as file:
+    json.dump(description, file, indent=2)
+  return {
+    'max_difference': difference,
+    'encoder_bytes': export.size(encoder_path),
+    'head_bytes': export.size(head_path),
+    'vector_bytes': {s: 4 * k * model.dim for s, k in zip(slots, tokens, strict=True)},
+  }
+
+
+def _encoder_functions(model: DiPair, tokenizer: Tokenizer, slot: int) -> tuple[Any, Any]:
+  max_length = model.config.max_lengths[slot]
+
+  @tf.function
+  def by_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids = tokenizer.encode(text, max_length).to_tensor(tokenizer.pad_id)
+    return {'vectors': model.encode(ids, slot, training=False)}
+
+  @tf.function
+  def by_ids(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {'vectors': model.encode(ids, slot, training=False)}
+
+  return (
+    by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
+    by_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name='ids')),
+  )
+
+
+def _head_function(model: DiPair, slots: Sequence[str]) -> Any:
+  @tf.function
+  def score(*vectors: tf.Tensor) -> dict[str, tf.Tensor]:
+    logits = model.head(vectors, training=False)
+    scores = probabilities(logits)
+    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
+
+  return score.get_concrete_function(
+    *(
+      tf.TensorSpec([None, k, model.dim], tf.float32, name=slot)
+      for slot, k in zip(slots, model.config.output_tokens, strict=True)
+    )
+  )

@@ -1,0 +1,110 @@
+"""DiPair (Figure 2): encoders, truncation, projections and a head, and their folder.
+
+Dimensions: U distinct texts, L tokens, k_i kept tokens of text i, H encoder width, D projected
+width, B pairs, O outputs, n texts a pair.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+from common.modeling import checkpoints, saving
+from common.modeling.encoders import EncoderConfig
+from dipair.config import StudentConfig
+from dipair.encoder import Projection, TokenEncoder
+from dipair.heads import HEADS
+
+
+class DiPair(tf_keras.layers.Layer):
+  """The student.
+
+  Args:
+    config: Architecture.
+    encoder: The encoders' own architecture, of K layers.
+    outputs: O.
+    pad_id: Word id of padding.
+  """
+
+  def __init__(self, config: StudentConfig, encoder: EncoderConfig, outputs: int, pad_id: int):
+    super().__init__(name='dipair')
+    self.config, self.encoder_config, self.outputs = config, encoder, outputs
+    self.texts = len(config.output_tokens)
+    self.dim = config.projection_dim or encoder.hidden_size
+    self.encoders = [
+      TokenEncoder(encoder, max(config.output_tokens), config.token_selection, pad_id)
+      for _ in range(1 if config.shared_encoder else self.texts)
+    ]
+    self.projections = [
+      Projection(encoder.hidden_size, config.projection_dim, f'projection_{i}')
+      for i in range(self.texts)
+    ]
+    self.head = HEADS[config.head](config, self.dim, outputs)
+    self.head([tf.zeros([1, k, self.dim]) for k in config.output_tokens])
+
+  def kept_tokens(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
+    """Output tokens of the encoder of text number `text`: [U, L] to [U, k, H]."""
+    encoder = self.encoders[0 if self.config.shared_encoder else text]
+    return encoder(ids, self.config.output_tokens[text], training=training)
+
+  def encode(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
+    """What is cached of a text: [U, L] word ids to [U, k, D]."""
+    return self.projections[text](self.kept_tokens(ids, text, training))
+
+  def call(self, tokens: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
+    """Logits from kept tokens, [B, k_i, H] a text: projections and head, [B, O]."""
+    projected = [project(x) for project, x in zip(self.projections, tokens, strict=True)]
+    return self.head(projected, training=training)
+
+  @property
+  def new_variables(self) -> list[tf.Variable]:
+    """What stage 1 trains: all that is not pretrained."""
+    projections = [v for projection in self.projections for v in projection.trainable_variables]
+    return projections + self.head.trainable_variables
+
+  @property
+  def used_variables(self) -> list[tf.Variable]:
+    """What stage 2 trains: all that the logits depend on (BERT's pooler is not)."""
+    return [v for v in self.trainable_variables if 'pooler_transform' not in v.name]
+
+
+def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DiPair, Tokenizer]:
+  """A new student: the checkpoint's first K layers, a random head."""
+  pretrained = checkpoints.read(config.pretrained)
+  encoder = dataclasses.replace(
+    pretrained.config, num_layers=config.encoder_layers, dropout=config.dropout
+  )
+  if max(config.max_lengths) > encoder.max_positions:
+    raise InputError(f'--max_lengths: {config.pretrained} has {encoder.max_positions} positions')
+  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+  model = DiPair(config, encoder, outputs, tokenizer.pad_id)
+  for token_encoder in model.encoders:
+    checkpoints.restore(token_encoder.bert, pretrained)
+  return model, tokenizer
+
+
+def save(folder: str, model: DiPair, tokenizer: Tokenizer) -> None:
+  """Writes the student's folder."""
+  fields: dict[str, Any] = {
+    'kind': 'dipair',
+    'config': dataclasses.asdict(model.config),
+    'encoder': dataclasses.asdict(model.encoder_config),
+    'outputs': model.outputs,
+  }
+  saving.save(folder, model, tokenizer, fields)
+
+
+def load(folder: str) -> tuple[DiPair, Tokenizer]:
+  """Reads a folder that `save` wrote."""
+  fields, tokenizer = saving.read(folder)
+  if fields['kind'] != 'dipair':
+    raise InputError(f'{folder}: holds a {fields["kind"]}, not a DiPair student')
+  values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields['config'].items()}
+  encoder = EncoderConfig(**fields['encoder'])
+  model = DiPair(StudentConfig(**values), encoder, fields['outputs'], tokenizer.pad_id)
+  saving.restore(folder, model)
+  return model, tokenizer

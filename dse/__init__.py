@@ -1,0 +1,1 @@
+"""DSE: distilled sentence embedding (Barkan et al., 2019)."""

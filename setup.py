@@ -1,0 +1,51 @@
+"""Installs the packages `common`, `dipair` and `dse`; constraints.txt holds exact versions."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+README = Path(__file__).parent / 'README.md'
+
+# tf-models 2.20 fixes the TensorFlow release; the four move together.
+TENSORFLOW = [
+  'tensorflow~=2.20.0',
+  'tensorflow-text~=2.20.0',
+  'tf-models-official~=2.20.0',
+  'tf_keras~=2.20.0',
+]
+
+setup(
+  name='dipair',
+  version='0.1.0',
+  description='Fast text-pair scoring: cross-attention BERT distilled into DiPair and DSE students',
+  long_description=README.read_text(encoding='utf-8') if README.exists() else '',
+  long_description_content_type='text/markdown',
+  author='The DiPair Authors',
+  license='Apache-2.0',
+  classifiers=[
+    'Programming Language :: Python :: 3.11',
+    'Programming Language :: Python :: 3.12',
+    'Topic :: Scientific/Engineering :: Artificial Intelligence',
+  ],
+  packages=find_packages(include=['common', 'common.*', 'dipair', 'dipair.*', 'dse', 'dse.*']),
+  python_requires='>=3.11,<3.13',
+  install_requires=[
+    *TENSORFLOW,
+    'absl-py>=1.4',
+    'faiss-cpu>=1.8',
+    'jinja2>=3.1',
+    'matplotlib>=3.8',
+    'numpy>=1.26,<3',
+    'psutil>=5.9',
+    'safetensors>=0.4',
+    'scikit-learn>=1.4',
+    'scipy>=1.12',
+    'setuptools<81',  # tensorflow_hub imports pkg_resources, which later releases lack
+    'tqdm>=4.66',
+  ],
+  extras_require={
+    'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
+    'scann': ['scann==1.4.2'],  # the release built for TensorFlow 2.20
+    'test': ['mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
+  },
+)

@@ -1,0 +1,152 @@
+"""Examples of tables: labels, classes, logits and ids worked out by hand; each error with its line."""
+
+import re
+
+import pytest
+
+from common.data import examples
+from common.data.examples import Example, TableConfig
+from common.errors import InputError
+
+
+def read(tmp_path, content: str, *, name='t.tsv', labelled=True, **config) -> list[Example]:
+  (tmp_path / name).write_text(content, 'utf-8', newline='')
+  return list(examples.read(str(tmp_path / name), TableConfig(**config), labelled=labelled))
+
+
+def test_rows_are_numbered_and_texts_kept_as_they_are(tmp_path):
+  found = read(tmp_path, 'label\tright\tleft\n1\t "b" \ta\n0\td\tc\n')
+  assert found == [Example('2', ('a', ' "b" '), 1.0), Example('3', ('c', 'd'), 0.0)]
+
+
+def test_three_texts_and_ids(tmp_path):
+  columns = {'text_columns': ('c', 'a', 'b'), 'id_column': 'key'}
+  found = read(tmp_path, 'key\ta\tb\tc\n k1 \t1\t2\t3\n', labelled=False, **columns)
+  assert found == [Example('k1', ('3', '1', '2'))]
+
+
+@pytest.mark.parametrize(
+  ('label', 'expected'), [('1', 0), ('1.5', 0.25), ('2', 0.5), ('3', 1), (' 3.0', 1)]
+)
+def test_label_range_is_mapped_to_0_and_1(label, expected, tmp_path):
+  (found,) = read(tmp_path, f'left\tright\tlabel\na\tb\t{label}\n', label_range=(1.0, 3.0))
+  assert found.label == expected
+
+
+def test_classes_are_numbered_in_the_order_of_the_flag(tmp_path):
+  content = 'left\tright\tgold\na\tb\tno\nc\td\tyes\ne\tf\tmaybe\n'
+  classes = ('yes', 'maybe', 'no')
+  config = {'task': 'multiclass', 'classes': classes, 'label_column': 'gold'}
+  assert [e.label for e in read(tmp_path, content, **config)] == [2, 0, 1]
+  assert TableConfig(**config).outputs == 3
+  assert TableConfig().outputs == 1
+
+
+@pytest.mark.parametrize(
+  ('name', 'content', 'expected'),
+  [
+    ('t.tsv', 'left\tright\tz\na\tb\t-1.5\n', (-1.5,)),
+    ('t.tsv', 'left\tright\tz\na\tb\t1 -2 0.5\n', (1, -2, 0.5)),
+    ('t.csv', 'left,right,z\na,b,"[1, -2, 0.5]"\n', (1, -2, 0.5)),
+    ('t.jsonl', '{"left": "a", "right": "b", "z": -1.5}\n', (-1.5,)),
+    ('t.jsonl', '{"left": "a", "right": "b", "z": [1, -2, 0.5]}\n', (1, -2, 0.5)),
+  ],
+)
+def test_teacher_logits(name, content, expected, tmp_path):
+  config = {'teacher_logits_column': 'z'}
+  if len(expected) > 1:
+    config |= {'task': 'multiclass', 'classes': ('x', 'y', 'w')}
+  (found,) = read(tmp_path, content, name=name, labelled=False, **config)
+  assert found == Example(found.id, ('a', 'b'), None, expected)
+
+
+def test_labelled_files_may_lack_the_logits(tmp_path):
+  config = {'teacher_logits_column': 'z'}
+  (without,) = read(tmp_path, 'left\tright\tlabel\na\tb\t1\n', **config)
+  (with_both,) = read(tmp_path, 'left\tright\tlabel\tz\na\tb\t1\t4\n', **config)
+  assert (without.teacher_logits, with_both.teacher_logits) == (None, (4.0,))
+
+
+CLASSES = {'task': 'multiclass', 'classes': ('x', 'y')}
+ERRORS = {
+  'missing text column': ('lef\tright\tlabel\na\tb\t1\n', {}, r":1: no column 'left'; did you mean 'lef'\?"),
+  'missing label column': ('left\tright\tlable\na\tb\t1\n', {}, r":1: no column 'label'; did you mean 'lable'"),
+  'missing id column': ('left\tright\tlabel\na\tb\t1\n', {'id_column': 'key'}, ":1: no column 'key'"),
+  'empty text': ('left\tright\tlabel\na\tb\t1\nc\t \t1\n', {}, ":3: the text in column 'right' is empty"),
+  'label too high': ('left\tright\tlabel\na\tb\t1.1\n', {}, ':2: label 1.1 is outside --label_range=0,1'),
+  'label too low': (
+    'left\tright\tlabel\na\tb\t0.9\n',
+    {'label_range': (1.0, 3.0)},
+    ':2: label 0.9 is outside --label_range=1,3',
+  ),
+  'NaN label': ('left\tright\tlabel\na\tb\tnan\n', {}, ":2: label 'nan' is not a finite number"),
+  'infinite label': ('left\tright\tlabel\na\tb\tinf\n', {}, ":2: label 'inf' is not a finite number"),
+  'text label': ('left\tright\tlabel\na\tb\tgood\n', {}, ":2: label 'good' is not a finite number"),
+  'no label': ('left\tright\tlabel\na\tb\t\n', {}, ":2: label '' is not a finite number"),
+  'unknown class': ('left\tright\tlabel\na\tb\tz\n', CLASSES, ":2: label 'z' is none of --classes=x,y"),
+  'header only': ('left\tright\tlabel\n', {}, ': no rows below the header; an empty file is no data set'),
+  'wrong column count': ('left\tright\tlabel\na\tb\n', {}, ':2: 2 columns; the header names 3'),
+  'where by id': (
+    'key\tleft\tright\tlabel\nk1\ta\t\t1\n',
+    {'id_column': 'key'},
+    r":2 \(id k1\): the text in column 'right' is empty",
+  ),
+  'empty id': (
+    'key\tleft\tright\tlabel\n \ta\tb\t1\n',
+    {'id_column': 'key'},
+    ":2: column 'key' is empty; every row needs an id",
+  ),
+  'duplicate id': (
+    'key\tleft\tright\tlabel\nk1\ta\tb\t1\nk2\ta\tb\t1\n k1\ta\tb\t1\n',
+    {'id_column': 'key'},
+    ":4: id 'k1' also stands at line 2",
+  ),
+  'number of logits': (
+    'left\tright\tlabel\tz\na\tb\tx\t1 2 3\n',
+    {**CLASSES, 'teacher_logits_column': 'z'},
+    ':2: 3 teacher logits; --task needs 2',
+  ),
+  'text logit': (
+    'left\tright\tlabel\tz\na\tb\t1\thigh\n',
+    {'teacher_logits_column': 'z'},
+    ":2: teacher logit 'high' is not a finite number",
+  ),
+}
+
+
+@pytest.mark.parametrize(('content', 'config', 'message'), ERRORS.values(), ids=ERRORS)
+def test_refused_in_one_line_with_file_and_line(content, config, message, tmp_path):
+  with pytest.raises(InputError) as caught:
+    read(tmp_path, content, **config)
+  assert '\n' not in str(caught.value)
+  assert re.match(re.escape(f'{tmp_path}/t.tsv') + message, str(caught.value))
+
+
+def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
+  with pytest.raises(InputError, match='t.jsonl: no rows'):
+    read(tmp_path, '', name='t.jsonl')
+  with pytest.raises(InputError, match=r"t.tsv:1: no column 'z'"):
+    read(tmp_path, 'left\tright\na\tb\n', labelled=False, teacher_logits_column='z')
+
+
+@pytest.mark.parametrize(
+  ('config', 'message'),
+  [
+    ({'text_columns': ('a',)}, '--text_columns=a: two or more names are needed'),
+    ({'text_columns': ('a', '')}, '--text_columns=a,: two or more names are needed'),
+    ({'label_range': (1.0, 1.0)}, r'--label_range=\(1.0, 1.0\): two numbers, low,high, are needed'),
+    ({'label_range': (0.0, 1.0, 2.0)}, '--label_range=.*: two numbers'),
+    ({'label_range': (0.0, float('nan'))}, '--label_range=.*: two numbers'),
+    ({'task': 'multiclass'}, '--classes names two or more labels'),
+    ({'task': 'multiclass', 'classes': ('x',)}, '--classes names two or more labels'),
+    ({'classes': ('x', 'y')}, '--classes .* only for it'),
+    ({'classes': ('x',)}, '--classes .* only for it'),
+    ({'encoding': 'utf-16'}, '--encoding=utf-16: bytes must extend ASCII; convert to UTF-8'),
+    ({'encoding': 'utf-32-le'}, '--encoding=utf-32-le: bytes must extend ASCII'),
+    ({'encoding': 'utf-9'}, '--encoding=utf-9: unknown encoding: utf-9'),
+  ],
+)
+def test_config_is_refused_when_made(config, message):
+  with pytest.raises(InputError, match=message) as caught:
+    TableConfig(**config)
+  assert '\n' not in str(caught.value)

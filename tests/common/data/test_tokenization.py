@@ -1,0 +1,275 @@
+"""Tokenizer: equal to BERT's own tokenizer, truncation, segments, errors, tf.data and export."""
+
+import random
+import subprocess
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from official.nlp.tools import tokenization as bert
+
+from common.data.tokenization import Tokenizer
+
+SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]']
+WORDS = 'the black shoe cafe Cafe Café naive strasse straße ss σας σασ un ½ ™ 3 4 12 a b c'.split()
+PIECES = '##s ##aff ##able ##a ##b ##c ##é ##2 ##ß ##σ ##ς ##\u0301'.split()
+MARKS = '中 文 , . / - [ ] # $ ’ 😀 cls sep unk e é ñ n'.split()
+VOCABULARY = SPECIAL + WORDS + PIECES + MARKS
+
+TEXTS = {
+  'empty': '',
+  'whitespace only': ' \t\n\r \u00a0\u3000\u2028',
+  'tabs, newlines, NBSP': 'the\tblack\nshoe\r\nthe\u00a0black\u3000shoe\u2028the\u2029black',
+  'word pieces': 'unaffable shoes unknown',
+  'accents': 'Café CAFÉ naïve ñ Ñ cafés',
+  'combining marks': 'Cafe\u0301 a\u0301 \u0301 a\u20ddb un\u0345',
+  'compatibility characters': '½ ™ shoe™ ﬁ ² ºC Ｋ',
+  'sharp s': 'Straße strasse STRASSE ẞ aß',
+  'final sigma': "ΣΑΣ ΣΑΣ. ΣΑΣ'Α ΣΑ\u200bΣ\u0301 Σ ΣΑΣΑ aΣ中",
+  'dotted I': 'İ I ı i',
+  'CJK': 'the中文shoe 豈 한국 カナ 𠀀a',
+  'punctuation': "shoe,the.black/3-4 $12 black’s ‘the’ a_b a+b '' …",
+  'numbers': '3/4 12 3.4 3,412 ٣',
+  'control characters': 'sh\x00oe s\x01h\x7foe \x85b \x0b\x0c\x1ca',
+  'zero width': 'sh\u200boe sh\u200doe \ufeffthe sh\u00adoe',
+  'replacement character': 'sh\ufffdoe \ufffd',
+  'emoji': '😀 😀😀 a😀 👍🏽 👩\u200d👩',
+  'special tokens': '[CLS] the [SEP] [PAD][UNK] ##aff #a',
+  'noncharacter': 'a\ufdd0b \ufdd0',
+  'long words': ' '.join(['a' * 200, 'a' * 201, 'é' * 200, 'é' * 201, 'a\u0301' * 150]),
+  'long and delimited': 'b-' + 'a' * 201 + ',' + 'a' * 200 + '中' + 'a' * 201 + '\u00a0the',
+  'long without spaces': 'a,' * 150 + '中文' * 150,
+}
+
+
+class Reference:
+  """google-research/bert's tokenizer, with its own limit of 200 characters a word."""
+
+  def __init__(self, lower_case: bool):
+    self.ids = {piece: index for index, piece in enumerate(VOCABULARY)}
+    self.basic = bert.BasicTokenizer(lower_case)
+    self.wordpiece = bert.WordpieceTokenizer(self.ids, max_input_chars_per_word=200)
+
+  def __call__(self, text: str | bytes) -> list[int]:
+    words = self.basic.tokenize(text)
+    return [self.ids[piece] for word in words for piece in self.wordpiece.tokenize(word)]
+
+
+@pytest.fixture(scope='module', params=[True, False], ids=['uncased', 'cased'])
+def tokenizer(request):
+  return Tokenizer(VOCABULARY, lower_case=request.param)
+
+
+@pytest.fixture(scope='module')
+def uncased():
+  return Tokenizer(VOCABULARY, lower_case=True)
+
+
+def words(ids):
+  return ' '.join(VOCABULARY[index] for index in ids)
+
+
+def random_text(random_state: random.Random) -> str:
+  """A text of words, odd characters and any character that every Unicode table knows."""
+  known = unicodedata.ucd_3_2_0
+  parts = []
+  for _ in range(random_state.randrange(25)):
+    kind = random_state.random()
+    if kind < 0.4:
+      parts.append(random_state.choice(VOCABULARY).removeprefix('##'))
+    elif kind < 0.6:
+      parts.append(random_state.choice("   \t.,/'-_"))
+    elif kind < 0.8:
+      parts.append(random_state.choice(''.join(TEXTS.values())))
+    elif kind < 0.85:
+      parts.append(random_state.choice('abé') * random_state.choice((99, 101, 200)))
+    else:
+      character = chr(random_state.randrange(0xD800 if kind < 0.95 else 0x20000))
+      parts.append(character if known.category(character) not in ('Cn', 'Cs') else ' ')
+  return ''.join(parts)
+
+
+class TestPieces:
+  def test_by_hand(self, uncased):
+    pieces = uncased.pieces(tf.constant(['The unaffable Café, 3/4 zzz', '']))
+    assert words(pieces[0].numpy()) == 'the un ##aff ##able cafe , 3 / 4 [UNK]'
+    assert pieces[1].shape == (0,)
+    assert pieces.dtype == tf.int32
+
+  def test_cased_keeps_case_and_accents(self):
+    pieces = Tokenizer(VOCABULARY, lower_case=False).pieces(tf.constant(['Café cafe Cafe The']))
+    assert words(pieces[0].numpy()) == 'Café cafe Cafe [UNK]'
+
+  @pytest.mark.parametrize('text', TEXTS.values(), ids=TEXTS.keys())
+  def test_equals_reference(self, tokenizer, text):
+    pieces = tokenizer.pieces(tf.constant([text, 'the']))
+    assert pieces.to_list() == [Reference(tokenizer.lower_case)(text), [VOCABULARY.index('the')]]
+
+  def test_two_hundred_characters_are_a_word(self, uncased):
+    pieces = uncased.pieces(tf.constant(['a' * 200, 'a' * 201, '-' + 'a' * 201 + '- the']))
+    assert len(pieces[0]) == 200
+    assert [words(row) for row in pieces[1:].to_list()] == ['[UNK]', '- [UNK] - the']
+
+  def test_fuzz_equals_reference(self, tokenizer):
+    random_state = random.Random(20)
+    texts = [random_text(random_state) for _ in range(500)]
+    reference = Reference(tokenizer.lower_case)
+    for text, pieces in zip(texts, tokenizer.pieces(tf.constant(texts)).to_list(), strict=True):
+      assert pieces == reference(text), ascii(text)
+
+  def test_invalid_utf8_equals_reference(self, tokenizer):
+    random_state = random.Random(21)
+    texts = [b'sh\xffoe \xe4\xb8 \xed\xa0\x80the', b'\xc3', b'\xf0\x9f\x98']
+    for _ in range(200):
+      text = bytearray(random_text(random_state).encode() + b' the')
+      for _ in range(4):
+        text[random_state.randrange(len(text))] = random_state.randrange(0x80, 0x100)
+      texts.append(bytes(text))
+    reference = Reference(tokenizer.lower_case)
+    known = unicodedata.ucd_3_2_0
+    compared = 0
+    for text, pieces in zip(texts, tokenizer.pieces(tf.constant(texts)).to_list(), strict=True):
+      if all(known.category(character) != 'Cn' for character in text.decode('utf-8', 'ignore')):
+        assert pieces == reference(text), text
+        compared += 1
+    assert compared > 150
+
+  def test_no_texts(self, uncased):
+    assert uncased.pieces(tf.constant([], tf.string)).to_list() == []
+    ids, segments = uncased.pack([tf.constant([], tf.string)] * 2, 8)
+    assert ids.to_list() == segments.to_list() == []
+
+
+class TestEncode:
+  def test_keeps_the_first_pieces(self, uncased):
+    texts = tf.constant(['the black shoe', 'the', ''])
+    rows = [words(row) for row in uncased.encode(texts, 4).to_list()]
+    assert rows == ['[CLS] the black [SEP]', '[CLS] the [SEP]', '[CLS] [SEP]']
+    assert uncased.encode(texts, 4).dtype == tf.int32
+    assert uncased.encode(texts, 2).to_list() == [[uncased.start_id, uncased.end_id]] * 3
+
+  def test_too_small(self, uncased):
+    with pytest.raises(ValueError, match=r'max_length=1 is too small.* 1 text\(s\) take 2 tokens'):
+      uncased.encode(tf.constant(['the']), 1)
+
+
+def truncated_lengths(lengths: list[int], budget: int) -> list[int]:
+  """BERT's `_truncate_seq_pair`, a token at a time: the longest first, of equals the last."""
+  lengths = list(lengths)
+  while sum(lengths) > budget:
+    longest = max(range(len(lengths)), key=lambda place: (lengths[place], place))
+    lengths[longest] -= 1
+  return lengths
+
+
+class TestPack:
+  def test_by_hand(self, uncased):
+    ids, segments = uncased.pack([tf.constant(['the', '']), tf.constant(['black shoe', 'a'])], 16)
+    assert [words(row) for row in ids.to_list()] == [
+      '[CLS] the [SEP] black shoe [SEP]',
+      '[CLS] [SEP] a [SEP]',
+    ]
+    assert segments.to_list() == [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1]]
+    assert ids.dtype == segments.dtype == tf.int32
+
+  def test_later_texts_share_segment_one(self, uncased):
+    ids, segments = uncased.pack(
+      [tf.constant(['the']), tf.constant(['a']), tf.constant(['b c'])], 9
+    )
+    assert words(ids[0].numpy()) == '[CLS] the [SEP] a [SEP] b c [SEP]'
+    assert segments.to_list() == [[0, 0, 0, 1, 1, 1, 1, 1]]
+
+  def test_tie_cuts_the_later(self, uncased):
+    ids, _ = uncased.pack([tf.constant(['the a b']), tf.constant(['black b c'])], 8)
+    assert words(ids[0].numpy()) == '[CLS] the a b [SEP] black b [SEP]'
+
+  @pytest.mark.parametrize('places', [1, 2, 3, 4])
+  def test_truncation_equals_slow_loop(self, uncased, places):
+    lengths = np.random.default_rng(places).integers(0, 12, size=(60, places)).tolist()
+    texts = [
+      tf.constant([' '.join('a' * row[place]) for row in lengths]) for place in range(places)
+    ]
+    marks = places + 1
+    for max_length in (marks, marks + 1, marks + 2, marks + 7, marks + 13, marks + 48):
+      expected_ids, expected_segments = [], []
+      for row in lengths:
+        kept = truncated_lengths(row, max_length - marks)
+        ids, segments = [uncased.start_id], [0]
+        for place, length in enumerate(kept):
+          ids += [VOCABULARY.index('a')] * length + [uncased.end_id]
+          segments += [min(place, 1)] * (length + 1)
+        expected_ids.append(ids)
+        expected_segments.append(segments)
+      ids, segments = uncased.pack(texts, max_length)
+      assert ids.to_list() == expected_ids
+      assert segments.to_list() == expected_segments
+
+  def test_too_small(self, uncased):
+    with pytest.raises(ValueError, match=r'max_length=2 is too small.* 2 text\(s\) take 3 tokens'):
+      uncased.pack([tf.constant(['the']), tf.constant(['a'])], 2)
+
+
+class TestVocabulary:
+  def test_attributes(self, uncased):
+    assert uncased.vocabulary == tuple(VOCABULARY)
+    ids = (uncased.pad_id, uncased.unknown_id, uncased.start_id, uncased.end_id)
+    assert ids == (0, 1, 2, 3)
+
+  @pytest.mark.parametrize('token', SPECIAL)
+  def test_missing_special_token(self, token):
+    vocabulary = [piece for piece in VOCABULARY if piece != token]
+    with pytest.raises(ValueError, match='lacks ' + token.replace('[', r'\[') + ';') as error:
+      Tokenizer(vocabulary, lower_case=True)
+    assert '\n' not in str(error.value)
+
+  def test_duplicate(self):
+    with pytest.raises(ValueError, match="'the' is both entry 4 and entry"):
+      Tokenizer([*VOCABULARY, 'the'], lower_case=True)
+
+  @pytest.mark.parametrize('entry', ['\u2028', ' ', '', 'a b'])
+  def test_entry_with_whitespace_matches_no_text(self, entry):
+    tokenizer = Tokenizer([*VOCABULARY, entry], lower_case=True)
+    pieces = tokenizer.pieces(tf.constant([f'a b{entry} a\u2028b  the']))
+    assert pieces.to_list() == [Reference(lower_case=True)(f'a b{entry} a b the')]
+
+
+def test_in_tf_data(uncased):
+  pairs = tf.data.Dataset.from_tensor_slices((['the', 'a b', 'c'], ['b', 'the shoe', 'a' * 300]))
+  rows = [
+    row
+    for ids, _ in pairs.batch(2).map(lambda left, right: uncased.pack([left, right], 8))
+    for row in ids.to_list()
+  ]
+  assert [words(row) for row in rows] == [
+    '[CLS] the [SEP] b [SEP]',
+    '[CLS] a b [SEP] the shoe [SEP]',
+    '[CLS] c [SEP] [UNK] [SEP]',
+  ]
+
+
+RELOAD = """
+import sys
+import numpy as np, tensorflow as tf, tensorflow_text
+module = tf.saved_model.load(sys.argv[1])
+texts = np.load(sys.argv[2], allow_pickle=False)
+np.save(sys.argv[3], module.encode(tf.constant(texts)).numpy())
+"""
+
+
+def test_exported_and_reloaded_in_a_fresh_process(tokenizer, tmp_path):
+  module = tf.Module()
+  module.tokenizer = tokenizer
+  module.encode = tf.function(
+    lambda texts: module.tokenizer.encode(texts, 32).to_tensor(tokenizer.pad_id),
+    input_signature=[tf.TensorSpec([None], tf.string)],
+  )
+  tf.saved_model.save(module, str(tmp_path / 'first'))
+  (tmp_path / 'first').rename(tmp_path / 'moved')
+  texts = np.array([text.replace('\0', '').encode() for text in TEXTS.values()])
+  np.save(tmp_path / 'texts.npy', texts)
+  paths = [str(tmp_path / name) for name in ('moved', 'texts.npy', 'ids.npy')]
+  subprocess.run([sys.executable, '-c', RELOAD, *paths], check=True, timeout=300)
+  expected = module.encode(tf.constant(texts)).numpy()
+  np.testing.assert_array_equal(np.load(tmp_path / 'ids.npy'), expected)

@@ -1,0 +1,258 @@
+"""The report, the card and the summary: their numbers, their escaping, parts that are absent."""
+
+import base64
+import os
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import yaml
+
+from common.evaluation import report
+
+
+def _history(best: float) -> list[dict]:
+  first = {'step': 50, 'loss': 0.7, 'learning_rate': 1e-5}
+  return [first, {'step': 100, 'loss': 0.51, 'learning_rate': 0.0, 'valid': {'pearson': best}}]
+
+
+def _results() -> dict:
+  return {
+    'title': 'DiPair on p2t',
+    'student': 'dipair',
+    'task': 'regression',
+    'primary_metric': 'pearson',
+    'commit': 'abc1234',
+    'command': 'python -m dipair.run --flagfile=configs/p2t.flags',
+    'environment': {'python': '3.11.7', 'cores': 2},
+    'flags': {'projection': 256, 'data': 'p2t'},
+    'data': {'train': 8000, 'distillation': 40448},
+    'models': [
+      {'name': 'teacher', 'valid': {'pearson': 0.5741}, 'test': {'pearson': 0.5668}},
+      {
+        'name': 'student',
+        'valid': {'pearson': 0.555},
+        'test': {'pearson': 0.5475, 'log_loss': float('nan')},
+        'delta': {'valid': -0.033, 'test': -0.0342},
+      },
+    ],
+    'speed': [
+      {'name': 'BERT-base, 128 tokens', 'pairs_per_second': 15.1, 'ratio': 1.0},
+      {'name': 'teacher, MiniLM', 'pairs_per_second': 133.2, 'ratio': 8.82},
+      {'name': 'DiPair head', 'pairs_per_second': 15604.3, 'ratio': 1033.4},
+      {'name': 'DiPair head, int8', 'pairs_per_second': 40612.0, 'ratio': 2689.5},
+    ],
+    'training': [
+      {
+        'name': name,
+        'seconds': 4205.0,
+        'pairs_per_second': 133.0,
+        'best_step': 100,
+        'history': _history(best),
+      }
+      for name, best in (('teacher', 0.57), ('stage 1', 0.54), ('stage 2', 0.55))
+    ],
+    'export': {
+      'max_difference': 1.2e-7,
+      'encoder_bytes': 9.04e7,
+      'head_bytes': 4.1e6,
+      'vector_bytes': {'left': 4096, 'right': 8192},
+    },
+  }
+
+
+def _scores() -> dict[str, np.ndarray]:
+  random = np.random.default_rng(0)
+  teacher = random.random(60)
+  student = np.clip(teacher + random.normal(0, 0.1, 60), 0, 1)
+  return {'label': np.round(teacher), 'teacher': teacher, 'student': student}
+
+
+class _Page(HTMLParser):
+  """The elements of a page, with their attributes, and its text."""
+
+  def __init__(self, text: str):
+    super().__init__()
+    self.elements, self.text = [], ''
+    self.feed(text)
+
+  def handle_starttag(self, tag, attrs):
+    self.elements.append((tag, dict(attrs)))
+
+  def handle_data(self, data):
+    self.text += data + '\n'
+
+  def all(self, tag: str) -> list[dict]:
+    return [attrs for name, attrs in self.elements if name == tag]
+
+
+def _report(results, scores, folder) -> _Page:
+  path = folder / 'report.html'
+  report.write_report(results, scores, str(path))
+  assert os.listdir(folder) == ['report.html']  # the temporary name is gone
+  return _Page(path.read_text(encoding='utf-8'))
+
+
+@pytest.fixture
+def results() -> dict:
+  return _results()
+
+
+@pytest.fixture
+def scores() -> dict[str, np.ndarray]:
+  return _scores()
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory) -> _Page:
+  """The whole report, drawn once for the tests that read it."""
+  return _report(_results(), _scores(), tmp_path_factory.mktemp('whole'))
+
+
+def _card(results, folder) -> tuple[dict, str]:
+  path = folder / 'README.md'
+  report.write_model_card(results, str(path))
+  _, front, body = path.read_text(encoding='utf-8').split('---\n', 2)
+  return yaml.safe_load(front), body
+
+
+def test_the_report_shows_its_numbers(page):
+  text = page.text
+  for shown in ('0.547', '-3.4%', '1,030×', '15,600', '8.82×', '90.4 MB', '40,448', '1 h 10 min'):
+    assert shown in text
+  assert 'n/a' in text  # the log loss that is nan
+  assert '--projection=256' in text
+
+
+def test_the_report_holds_its_pictures(page):
+  captions = [image['alt'] for image in page.all('img')]
+  assert [caption.split(',')[0].split(';')[0] for caption in captions] == [
+    'Quality against speed',
+    'Student against teacher on test',
+    'Distribution of scores on test',
+    'Teacher',
+    'Stage 1',
+    'Stage 2',
+  ]
+  uris = [i['src'] for i in page.all('img')] + [s['srcset'] for s in page.all('source')]
+  assert len(uris) == 12  # light and dark
+  for uri in uris:
+    kind, data = uri.split(',')
+    assert kind == 'data:image/svg+xml;base64'
+    assert b'<svg' in base64.b64decode(data)
+
+
+def test_the_report_needs_nothing_outside_it(page):
+  assert not page.all('script') and not page.all('link')
+  links = [a[k] for _, a in page.elements for k in ('src', 'srcset', 'href') if k in a]
+  assert all(link.startswith('data:') for link in links)
+  style = page.text.split('color-scheme', 1)[1]
+  assert 'url(' not in style and '@import' not in style
+  assert any(meta.get('name') == 'viewport' for meta in page.all('meta'))
+
+
+def test_text_is_escaped(results, scores, tmp_path):
+  results['title'] = '<script>alert(1)</script>'
+  results['flags']['query'] = '"><img src=x onerror=alert(1)>'
+  results['models'][1]['name'] = results['training'][2]['name'] = '<b onclick="x">'
+  page = _report(results, scores, tmp_path)
+  assert not page.all('script') and {'onclick': 'x'} not in page.all('b')
+  assert all(image['src'].startswith('data:') for image in page.all('img'))
+  assert '<script>alert(1)</script>' in page.text
+
+
+def test_the_card_escapes_too(results, tmp_path):
+  results['title'] = '<script>\n---\nlicense: none'
+  results['models'][1]['name'] = 'a|b'
+  results['flags']['query'] = 'x\n```\n# free'
+  front, body = _card(results, tmp_path)
+  assert front['license'] == 'apache-2.0'
+  assert '# &lt;script&gt; --- license: none\n' in body
+  assert '| a\\|b | 0.555 |' in body
+  assert '--query=x ``` # free\n' in body
+
+
+def test_the_card_front_matter_and_tables(results, tmp_path):
+  front, body = _card(results, tmp_path)
+  assert front['license'] == 'apache-2.0' and front['library_name'] == 'dipair'
+  assert {'dipair', 'regression', 'knowledge-distillation'} <= set(front['tags'])
+  assert 'dipair.Scorer.load("export")' in body
+  assert '| student | 0.555 | -3.3% | 0.547 | -3.4% | 1,030× |' in body
+  for heading in ('Training data', 'Intended use', 'Limits', 'How it was made'):
+    assert f'\n## {heading}\n' in body
+  assert 'Commit `abc1234`' in body and results['command'] in body and '--data=p2t\n' in body
+  for block in re.findall(r'(?:^\|.*\n)+', body, re.MULTILINE):  # as many cells in every row
+    assert len({row.count('|') for row in block.splitlines()}) == 1
+
+
+def test_the_card_of_dse_loads_an_embedder(results, tmp_path):
+  results['student'] = 'dse'
+  front, body = _card(results, tmp_path)
+  assert front['library_name'] == 'dse'
+  assert 'dse.Embedder.load("export")' in body and 'Scorer' not in body
+
+
+def test_the_summary(results):
+  lines = report.summary_table(results).split('\n')
+  assert lines[0] == 'DiPair on p2t'
+  assert lines[2].split('  ')[0] == 'Model' and lines[2].endswith('Speedup')
+  assert lines[-2].split() == ['student', '0.555', '-3.3%', '0.547', '-3.4%', '1,030×']
+  assert len({len(line) for line in lines[2:6]}) == 1  # aligned
+
+
+@pytest.mark.parametrize(
+  'part', ['commit', 'command', 'environment', 'flags', 'data', 'speed', 'training', 'export']
+)
+def test_parts_may_be_absent(results, tmp_path, part):
+  del results[part]
+  assert '0.547' in _report(results, {}, tmp_path).text
+  front, body = _card(results, tmp_path)
+  assert front['library_name'] == 'dipair' and '0.547' in body
+
+
+def test_without_a_teacher(results, scores, tmp_path):
+  del results['models'][0], results['models'][0]['delta'], scores['teacher'], results['training'][0]
+  page = _report(results, scores, tmp_path)
+  captions = ' '.join(image['alt'] for image in page.all('img'))
+  assert 'teacher' not in captions and 'Quality' not in captions
+  assert 'Distribution' in captions and 'Stage 2' in captions
+  assert 'Delta' not in report.summary_table(results)  # no empty column
+  assert '1,030×' in report.summary_table(results)
+
+
+def test_the_least_a_run_may_give(results, tmp_path):
+  needed = ('title', 'student', 'task', 'primary_metric', 'models')
+  page = _report({name: results[name] for name in needed}, {}, tmp_path)
+  assert not page.all('img') and '0.547' in page.text
+
+
+def test_a_failure_leaves_the_old_report(results, scores, tmp_path):
+  path = tmp_path / 'report.html'
+  path.write_text('old')
+  scores['student'] = scores['student'][:-1]
+  with pytest.raises(ValueError):
+    report.write_report(results, scores, str(path))
+  assert path.read_text() == 'old' and os.listdir(tmp_path) == ['report.html']
+
+
+def test_the_same_run_gives_the_same_bytes(results, scores, tmp_path):
+  del results['training'], results['speed']
+  for name in ('a.html', 'b.html'):
+    report.write_report(results, scores, str(tmp_path / name))
+  assert (tmp_path / 'a.html').read_bytes() == (tmp_path / 'b.html').read_bytes()
+
+
+@pytest.mark.parametrize(
+  'delta, shown', [(-0.0342, '-3.4%'), (0.002, '+0.2%'), (-0.0001, '0.0%'), (float('nan'), 'n/a')]
+)
+def test_deltas_read_as_in_the_paper(results, delta, shown):
+  results['models'][1]['delta'] = {'test': delta}
+  assert f' {shown} ' in report.summary_table(results)
+
+
+def test_flat_scores_do_not_break_the_pictures(results, scores, tmp_path):
+  del results['training']
+  scores['student'] = np.full(60, 0.5)
+  page = _report(results, scores, tmp_path)
+  assert any('r = n/a' in image['alt'] for image in page.all('img'))

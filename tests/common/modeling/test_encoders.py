@@ -1,0 +1,230 @@
+"""The encoder's config, its construction and the strict assignment of weights."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import InputError
+from common.modeling import encoders
+from common.modeling.encoders import EncoderConfig
+
+TINY = EncoderConfig(
+  vocab_size=11, hidden_size=8, num_layers=3, num_heads=2, inner_dim=12, max_positions=7
+)
+BERT_JSON = {
+  'vocab_size': 11,
+  'hidden_size': 8,
+  'num_hidden_layers': 3,
+  'num_attention_heads': 2,
+  'intermediate_size': 12,
+  'max_position_embeddings': 7,
+  'type_vocab_size': 2,
+  'hidden_act': 'gelu',
+  'hidden_dropout_prob': 0.1,
+}
+INPUTS = {
+  'input_word_ids': tf.constant([[2, 5, 9, 3, 0], [2, 7, 7, 8, 3]]),
+  'input_mask': tf.constant([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]),
+  'input_type_ids': tf.constant([[0, 0, 1, 1, 0], [0, 1, 1, 1, 1]]),
+}
+
+
+def _weights(encoder) -> encoders.Weights:
+  """Random weights by TF1 name, in TF1 shapes written out by hand."""
+  rng = np.random.default_rng(0)
+  shapes = {
+    'bert/embeddings/word_embeddings': (11, 8),
+    'bert/embeddings/position_embeddings': (7, 8),
+    'bert/embeddings/token_type_embeddings': (2, 8),
+    'bert/embeddings/LayerNorm/gamma': (8,),
+    'bert/embeddings/LayerNorm/beta': (8,),
+    'bert/pooler/dense/kernel': (8, 8),
+    'bert/pooler/dense/bias': (8,),
+  }
+  for i in range(len(encoder.transformer_layers)):
+    scope = f'bert/encoder/layer_{i}/'
+    for dense, inputs, outputs in (
+      ('attention/self/query', 8, 8),
+      ('attention/self/key', 8, 8),
+      ('attention/self/value', 8, 8),
+      ('attention/output/dense', 8, 8),
+      ('intermediate/dense', 8, 12),
+      ('output/dense', 12, 8),
+    ):
+      shapes |= {scope + dense + '/kernel': (inputs, outputs), scope + dense + '/bias': (outputs,)}
+    for norm in ('attention/output/LayerNorm', 'output/LayerNorm'):
+      shapes |= {scope + norm + '/gamma': (8,), scope + norm + '/beta': (8,)}
+  return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+@pytest.fixture
+def encoder():
+  return encoders.build(TINY)
+
+
+@pytest.fixture
+def weights(encoder):
+  return _weights(encoder)
+
+
+@pytest.mark.parametrize(
+  'change, message',
+  [
+    ({'vocab_size': 0}, 'vocab_size=0: an integer of 1 or more'),
+    ({'num_layers': 1.5}, 'num_layers=1.5: an integer of 1 or more'),
+    ({'inner_dim': '12'}, "inner_dim='12': an integer of 1 or more"),
+    ({'max_positions': True}, 'max_positions=True: an integer of 1 or more'),
+    ({'num_heads': 3}, 'hidden_size=8: not a multiple of 3 heads'),
+    ({'activation': 'swish'}, "activation='swish': choose one of gelu, gelu_tanh, relu"),
+    ({'dropout': 1.0}, r'dropout=1.0: a rate in \[0, 1\)'),
+    ({'dropout': -0.1}, r'dropout=-0.1: a rate in \[0, 1\)'),
+  ],
+)
+def test_a_wrong_config_is_refused(change, message):
+  with pytest.raises(InputError, match=message):
+    dataclasses.replace(TINY, **change)
+
+
+@pytest.mark.parametrize(
+  'google, name, activation',
+  [
+    (True, 'gelu', 'gelu_tanh'),
+    (False, 'gelu', 'gelu'),
+    (False, 'gelu_new', 'gelu_tanh'),
+    (False, 'gelu_pytorch_tanh', 'gelu_tanh'),
+    (True, 'relu', 'relu'),
+    (False, 'relu', 'relu'),
+  ],
+)
+def test_json_config(google, name, activation):
+  config = EncoderConfig.from_json(BERT_JSON | {'hidden_act': name}, google=google)
+  assert config == dataclasses.replace(TINY, activation=activation)
+
+
+@pytest.mark.parametrize(
+  'change, message',
+  [
+    ({'model_type': 'roberta'}, "model_type='roberta' is not supported; 'bert' is"),
+    ({'position_embedding_type': 'relative_key'}, "'relative_key' is not supported; 'absolute' is"),
+    ({'layer_norm_eps': 1e-5}, 'layer_norm_eps=1e-05 is not supported; 1e-12 is'),
+    ({'embedding_size': 4}, 'embedding_size=4 is not supported; 8 is'),
+    ({'is_decoder': True}, 'is_decoder=True is not supported; False is'),
+    ({'hidden_act': 'silu'}, "hidden_act='silu': not one of gelu, gelu_new"),
+    ({'hidden_size': '8'}, "hidden_size='8': an integer"),
+  ],
+)
+def test_json_of_another_architecture_is_refused(change, message):
+  with pytest.raises(InputError, match=message):
+    EncoderConfig.from_json(BERT_JSON | change, google=False)
+
+
+def test_json_without_a_field_is_refused():
+  with pytest.raises(InputError, match="no 'intermediate_size'"):
+    EncoderConfig.from_json(
+      {'hidden_act': 'gelu'} | _without(BERT_JSON, 'intermediate_size'), google=True
+    )
+
+
+@pytest.mark.parametrize(
+  'activation, value',
+  [('gelu', 0.8413447), ('gelu_tanh', 0.8411920), ('relu', 1.0)],  # x * Phi(x) at 1: erf, tanh
+)
+def test_activation_at_one(activation, value):
+  encoder = encoders.build(dataclasses.replace(TINY, activation=activation, num_layers=1))
+  (layer,) = encoder.transformer_layers
+  np.testing.assert_allclose(layer._inner_activation(tf.constant(1.0)), value, atol=1e-6)
+
+
+def test_build_creates_every_variable():
+  encoder = encoders.build(TINY, name='left')
+  assert encoder.name == 'left'
+  assert len(encoder.trainable_variables) == len(encoders.places(3)) == 5 + 3 * 16 + 2
+  assert encoder.trainable_variables[0].name == 'left/word_embeddings/embeddings:0'
+
+
+def test_dropout_reaches_the_layers():
+  encoder = encoders.build(dataclasses.replace(TINY, dropout=0.25))
+  config = encoder.get_config()
+  assert (config['output_dropout'], config['attention_dropout']) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize('rows', [1, 3, 5])
+def test_output_range_is_a_slice_of_the_full_output(encoder, weights, rows):
+  encoders.assign(encoder, weights)
+  sliced = encoders.build(TINY, output_range=rows)
+  encoders.assign(sliced, weights)
+  full, part = encoder(INPUTS), sliced(INPUTS)
+  assert part['sequence_output'].shape == (2, rows, 8)
+  np.testing.assert_allclose(
+    part['sequence_output'], full['sequence_output'][:, :rows], atol=1e-5, rtol=0
+  )
+  np.testing.assert_allclose(part['pooled_output'], full['pooled_output'], atol=1e-5, rtol=0)
+
+
+def test_an_empty_output_range_is_refused():
+  with pytest.raises(InputError, match='output_range=0: 1 or more rows'):
+    encoders.build(TINY, output_range=0)
+
+
+def test_assign_sets_every_variable(encoder, weights):
+  encoders.assign(encoder, weights)
+  names = encoders.places(3)
+  assert names.keys() == weights.keys()
+  total = sum(float(tf.reduce_sum(tf.abs(v))) for v in encoder.trainable_variables)
+  assert total == pytest.approx(sum(np.abs(w).sum() for w in weights.values()), rel=1e-5)
+
+
+def test_assign_takes_heads_split_or_merged(encoder, weights):
+  encoders.assign(encoder, weights)
+  merged = encoder(INPUTS)['pooled_output'].numpy()
+  scope = 'bert/encoder/layer_0/attention/'
+  weights[scope + 'self/query/kernel'] = weights[scope + 'self/query/kernel'].reshape(8, 2, 4)
+  weights[scope + 'self/query/bias'] = weights[scope + 'self/query/bias'].reshape(2, 4)
+  weights[scope + 'output/dense/kernel'] = weights[scope + 'output/dense/kernel'].reshape(2, 4, 8)
+  other = encoders.build(TINY)
+  encoders.assign(other, weights)
+  np.testing.assert_array_equal(other(INPUTS)['pooled_output'], merged)
+
+
+def test_assign_names_all_that_does_not_fit_and_sets_nothing(encoder, weights):
+  before = encoder.get_weights()
+  scope = 'bert/encoder/layer_1/'
+  del weights[scope + 'output/dense/bias']
+  weights[scope + 'intermediate/dense/kernel'] = np.zeros((8, 9), np.float32)
+  weights[scope + 'attention/self/key/kernel'] = np.zeros((8, 4, 2), np.float32)  # other heads
+  weights['bert/extra'] = np.zeros((3,), np.float32)
+  with pytest.raises(InputError) as error:
+    encoders.assign(encoder, weights)
+  assert str(error.value) == (
+    'the weights do not fit: '
+    'bert/encoder/layer_1/attention/self/key/kernel is (8, 4, 2), the encoder needs (8, 2, 4); '
+    'bert/encoder/layer_1/intermediate/dense/kernel is (8, 9), the encoder needs (8, 12); '
+    'missing bert/encoder/layer_1/output/dense/bias (8,); '
+    'surplus bert/extra (3,)'
+  )
+  for old, new in zip(before, encoder.get_weights(), strict=True):
+    np.testing.assert_array_equal(old, new)
+
+
+def test_a_long_list_of_problems_is_cut(encoder):
+  with pytest.raises(InputError, match=r'; and 42 more$'):  # 53 without the pooler, and a surplus
+    encoders.assign(encoder, {'bert/extra': np.zeros(3, np.float32)})
+
+
+def test_half_a_pooler_is_missing_a_weight(encoder, weights):
+  with pytest.raises(InputError, match=r'fit: missing bert/pooler/dense/bias \(8,\)$'):
+    encoders.assign(encoder, _without(weights, 'bert/pooler/dense/bias'))
+
+
+def test_a_pooler_that_is_absent_stays_as_initialized(encoder, weights):
+  before = encoder.pooler_layer.get_weights()
+  pooler = [name for name in weights if 'pooler' in name]
+  encoders.assign(encoder, _without(weights, *pooler))
+  for old, new in zip(before, encoder.pooler_layer.get_weights(), strict=True):
+    np.testing.assert_array_equal(old, new)
+
+
+def _without(items: dict, *keys: str) -> dict:
+  return {key: value for key, value in items.items() if key not in keys}

@@ -1,0 +1,171 @@
+"""Configs as flags: round trips and refusals, each in a process of its own (absl's flags are global).
+
+Run as a script, this file is the command under test: it prints the config that it was given.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from absl import flags as absl_flags
+
+import common
+from common import flags
+from common.errors import InputError
+
+ROOT = str(Path(common.__file__).parents[1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+  steps: int = flags.option(10, 'steps')
+  rate: float = flags.option(0.1, 'learning rate')
+
+  def __post_init__(self):
+    if self.steps < 1:
+      raise InputError(f'--steps={self.steps}:\n  must be above 0')
+
+
+@dataclasses.dataclass(frozen=True)
+class Phases:
+  first: Phase = flags.group(Phase, 'first_', steps=5)
+  second: Phase = flags.group(Phase, 'second_')
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  title: str = flags.option('', 'title')
+  mode: str = flags.option('fast', 'mode', ('fast', 'slow'))
+  keep: bool = flags.option(True, 'keep')
+  sizes: tuple[int, ...] = flags.option((1, 2), 'sizes')
+  span: tuple[float, ...] = flags.option((0.0, 1.0), 'span')
+  words: tuple[str, ...] = flags.option((), 'words')
+  phases: Phases = flags.group(Phases, 'train_')
+  alone: Phase = flags.group(Phase)
+
+
+DEFAULTS = {
+  'title': '',
+  'mode': 'fast',
+  'keep': True,
+  'sizes': (1, 2),
+  'span': (0.0, 1.0),
+  'words': (),
+  'train_first_steps': 5,
+  'train_first_rate': 0.1,
+  'train_second_steps': 10,
+  'train_second_rate': 0.1,
+  'steps': 10,
+  'rate': 0.1,
+}
+OTHER = Config(
+  title='café = 1, two',
+  mode='slow',
+  keep=False,
+  sizes=(3,),
+  span=(-1.5, 1e-05),
+  words=('a', 'b c', 'd, e', '"f"'),
+  phases=Phases(Phase(steps=7), Phase(rate=1 / 3)),
+  alone=Phase(9, 2.0),
+)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess:
+  return subprocess.run(
+    [sys.executable, __file__, *arguments],
+    env={**os.environ, 'PYTHONPATH': ROOT},
+    capture_output=True,
+    text=True,
+    timeout=60,
+  )
+
+
+def parsed(*arguments: str) -> dict:
+  """The flat config that the command was given, its tuples as lists."""
+  done = command(*arguments)
+  assert (done.returncode, done.stderr) == (0, '')
+  return json.loads(done.stdout)
+
+
+def as_json(config: Config) -> dict:
+  return json.loads(json.dumps(flags.flat(config)))
+
+
+def test_flat_names_groups_by_their_prefixes():
+  assert flags.flat(Config()) == DEFAULTS
+  assert list(flags.flat(Config())) == list(DEFAULTS)
+  assert list(flags.flat(Phase(), 'teacher_')) == ['teacher_steps', 'teacher_rate']
+
+
+def test_without_flags_the_defaults():
+  assert parsed() == as_json(Config())
+
+
+def test_flags_by_hand(tmp_path):
+  (tmp_path / 'job.flags').write_text('# a comment\n--train_first_steps=7\n--steps=8\n--sizes=4, 5\n')
+  found = parsed(f'--flagfile={tmp_path}/job.flags', '--steps=9', '--nokeep', '--words=')
+  changes = {'train_first_steps': 7, 'steps': 9, 'sizes': [4, 5], 'keep': False}
+  assert found == as_json(Config()) | changes
+
+
+@pytest.mark.parametrize('config', [Config(), OTHER], ids=['defaults', 'others'])
+def test_a_saved_config_comes_back(config, tmp_path):
+  flags.save(config, str(tmp_path / 'flags.txt'), header='# the command\n')
+  assert (tmp_path / 'flags.txt').read_text('utf-8').startswith('# the command\n--title=')
+  assert os.listdir(tmp_path) == ['flags.txt']
+  assert parsed(f'--flagfile={tmp_path}/flags.txt') == as_json(config)
+
+
+def test_changed_names_what_differs_and_parses():
+  changes = ['--keep=false', '--sizes=3,4', '--train_second_steps=1']
+  phases = Phases(second=Phase(steps=1))
+  config = Config(keep=False, sizes=(3, 4), phases=phases)
+  assert flags.changed(Config()) == []
+  assert flags.changed(config) == changes
+  assert parsed(*flags.changed(OTHER)) == as_json(OTHER)
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'message'),
+  [
+    (['--stepz=3'], "Unknown command line flag 'stepz'. Did you mean: steps ?"),
+    (['--flagfile=misspelt.flags'], "Unknown command line flag 'sizs'"),
+    (['--flagfile=/no/such.flags'], '/no/such.flags'),
+    (['--mode=medium'], '--mode=medium: value should be one of <fast|slow>'),
+    (['--rate=high'], '--rate=high'),
+    (['--keep=maybe'], '--keep=maybe'),
+    (['--sizes=1,x'], "--sizes=1,x: invalid literal for int() with base 10: 'x'"),
+    (['--span=0,one'], "--span=0,one: could not convert string to float: 'one'"),
+    (['--steps=0'], '--steps=0: must be above 0'),
+    (['steps=3'], "'steps=3' is not a flag; flags look like --name=value (see --help)"),
+    (['--title=stop'], 'from the main function'),
+  ],
+)
+def test_refused_in_one_line_with_status_2(arguments, message, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  Path('misspelt.flags').write_text('--steps=3\n--sizs=1\n')
+  done = command(*arguments)
+  assert (done.returncode, done.stdout) == (2, '')
+  assert done.stderr.startswith('error: ') and done.stderr.count('\n') == 1
+  assert message in done.stderr
+
+
+def test_help_names_each_flag():
+  done = command('--help')
+  assert all(f'--{name}:' in done.stdout.replace('--[no]', '--') for name in DEFAULTS)
+
+
+def main(config: Config) -> None:
+  if config.title == 'stop':
+    raise InputError('from the main function')
+  print(json.dumps(flags.flat(config)))
+
+
+if __name__ == '__main__':
+  flags.define(Config)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, Config)

@@ -1,0 +1,114 @@
+"""Resumption, patience and the best checkpoint, on a two-weight model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.training import loop, strategies
+from common.training.optimization import PhaseConfig
+
+PHASE = PhaseConfig(learning_rate=0.1, batch_size=4, steps=12, warmup_steps=2, eval_every=4)
+
+
+class Line(tf_keras.layers.Layer):
+  """A dense layer behind dropout."""
+
+  def __init__(self):
+    super().__init__()
+    self.dropout = tf_keras.layers.Dropout(0.5)
+    self.dense = tf_keras.layers.Dense(1)
+    self(tf.zeros([1, 3]))
+
+  def call(self, x, training=None):
+    return self.dense(self.dropout(x, training=training))
+
+
+def batches():
+  rng = np.random.default_rng(0)
+  x = rng.normal(size=[64, 3]).astype(np.float32)
+  data = {'x': x, 'y': x.sum(1, keepdims=True)}
+  return tf.data.Dataset.from_tensor_slices(data).shuffle(64, seed=1).repeat().batch(4)
+
+
+def task(evaluate=None, batches=batches):
+  strategies.create(strategies.DeviceConfig())
+  tf_keras.utils.set_random_seed(5)
+  model = Line()
+
+  def loss(batch):
+    return tf.reduce_sum((model(batch['x'], training=True) - batch['y']) ** 2, -1)
+
+  def distance():
+    return {'goodness': -float(tf.reduce_sum((model.dense.kernel - 1) ** 2))}
+
+  return loop.Task(
+    'line', model, model.trainable_variables, loss, batches, evaluate or distance, 'goodness'
+  )
+
+
+def fit(what, folder, phase=PHASE):
+  result = loop.fit(what, phase, str(folder), strategy=tf.distribute.get_strategy())
+  return result, [v.numpy() for v in what.model.trainable_variables]
+
+
+class Killed(Exception):
+  """Stands for the end of a process."""
+
+
+@pytest.mark.parametrize('killed_at', [3, 7, 10])
+def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tmp_path, monkeypatch, killed_at):
+  whole, weights = fit(task(), tmp_path / 'whole')
+  monkeypatch.setattr(loop, '_CHECKPOINT_SECONDS', -1)  # a checkpoint at every step
+
+  def until_killed():
+    def fail(step):
+      if step == killed_at:
+        raise Killed
+      return np.int64(0)
+
+    steps = tf.data.Dataset.range(100).map(lambda i: tf.numpy_function(fail, [i], tf.int64))
+    return tf.data.Dataset.zip(batches(), steps).map(lambda batch, _: batch)
+
+  with pytest.raises(Exception, match='Killed'):
+    fit(task(batches=until_killed), tmp_path / 'broken')
+  resumed, weights_resumed = fit(task(), tmp_path / 'broken')
+
+  for one, other in zip(weights, weights_resumed, strict=True):
+    np.testing.assert_array_equal(one, other)
+  curve = [(e['step'], e['loss'], e['valid']) for e in whole['history']]
+  assert curve == [(e['step'], e['loss'], e['valid']) for e in resumed['history']]
+  assert [step for step, _, _ in curve] == [0, 4, 8, 12]
+
+
+def test_a_finished_phase_reads_no_data_and_gives_the_same_weights(tmp_path):
+  _, weights = fit(task(), tmp_path)
+  _, again = fit(task(batches=lambda: pytest.fail('data read again')), tmp_path)
+  for one, other in zip(weights, again, strict=True):
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_phase_that_only_loses_leaves_the_weights_as_they_were(tmp_path):
+  values = iter([0.9, 0.5, 0.6, 0.7])
+  what = task(evaluate=lambda: {'goodness': next(values)})
+  before = [v.numpy() for v in what.model.trainable_variables]
+  result, after = fit(what, tmp_path)
+  assert result['best_step'] == 0
+  for one, other in zip(before, after, strict=True):
+    np.testing.assert_array_equal(one, other)
+
+
+def test_patience_ends_a_phase_and_nan_is_never_the_best(tmp_path):
+  values = iter([float('nan'), 0.5, 0.4, 0.3])
+  phase = PhaseConfig(batch_size=4, steps=100, warmup_steps=0, eval_every=2, patience=2)
+  result, _ = fit(task(evaluate=lambda: {'goodness': next(values)}), tmp_path, phase)
+  assert result['best_step'] == 2
+  assert result['history'][-1]['step'] == 6
+
+
+def test_the_recipe_is_berts_warm_up_and_linear_decay(tmp_path):
+  result, _ = fit(task(), tmp_path)
+  rates = {e['step']: e['learning_rate'] for e in result['history']}
+  # 2 of 12 steps warm up to 0.1; then 0.1 * (1 - step / 12).
+  assert rates[4] == pytest.approx(0.1 * (1 - 4 / 12))
+  assert rates[12] == pytest.approx(0.0)

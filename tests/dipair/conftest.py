@@ -1,0 +1,55 @@
+"""A tiny student and a tiny distillation set."""
+
+import numpy as np
+import pytest
+import tf_keras
+
+from common.data import records
+from common.data.examples import Example
+from common.training import strategies
+from dipair import model as models
+from dipair.config import StudentConfig
+
+TERMS = ['red', 'wide footwear', 'nike shoes', 'a', 'blue queen blanket']
+PRODUCTS = ['black nike shoes for boys', 'red throw', 'wide red boots', 'x y']
+
+
+def tiny_config(**changes):
+  fields = {
+    'pretrained': 'random-tiny',
+    'encoder_layers': 2,
+    'max_lengths': (16, 32),
+    'output_tokens': (3, 4),
+    'projection_dim': 8,
+    'head_inner_dim': 16,
+    'dropout': 0.0,
+  }
+  return StudentConfig(**{**fields, **changes})
+
+
+@pytest.fixture(name='tiny')
+def _tiny():
+  """Builds (model, tokenizer) with changes to the tiny config."""
+
+  def build(outputs=1, **changes):
+    strategies.create(strategies.DeviceConfig())
+    tf_keras.utils.set_random_seed(3)
+    return models.from_pretrained(tiny_config(**changes), outputs)
+
+  return build
+
+
+@pytest.fixture(name='distill')
+def _distill(tmp_path):
+  """A folder of every term with every product, in one block, with soft labels and labels."""
+  rng = np.random.default_rng(0)
+  examples = [
+    Example(f'{t}-{p}', (term, product), float(label), soft_labels=(float(label),))
+    for t, term in enumerate(TERMS)
+    for p, product in enumerate(PRODUCTS)
+    for label in [rng.uniform()]
+  ]
+  folder = str(tmp_path / 'distill')
+  info = {'block_texts': [len(TERMS), len(PRODUCTS)]}
+  records.write(folder, examples, block=len(examples), info=info)
+  return folder

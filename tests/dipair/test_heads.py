@@ -1,0 +1,113 @@
+"""Heads against a slow numpy transformer, and by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dipair.config import StudentConfig
+from dipair.heads import FeedForwardHead, TransformerHead
+
+D = 8
+CONFIG = StudentConfig(
+  output_tokens=(2, 3),
+  max_lengths=(8, 8),
+  projection_dim=D,
+  head_layers=2,
+  head_attention_heads=2,
+  head_inner_dim=12,
+  ffnn_dims=(4,),
+  dropout=0.0,
+)
+
+
+def layer_norm(x, layer):
+  mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+  return (x - mean) / np.sqrt(variance + 1e-12) * layer.gamma.numpy() + layer.beta.numpy()
+
+
+def gelu(x):
+  return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def slow_head(head, tokens):
+  """Every row of every layer, pair by pair, head by head."""
+  logits = []
+  for rows in np.concatenate(tokens, axis=1):  # [S, D]
+    mask = rows.any(-1)
+    segments = head.segments.numpy()[[0, 0, 1, 1, 1]]
+    x = layer_norm(rows + head.positions.numpy() + segments, head.norm)
+    for block in head.blocks:
+      attention = block._attention_layer
+      kernels = {
+        n: getattr(attention, f'_{n}_dense').kernel.numpy() for n in ('query', 'key', 'value')
+      }
+      biases = {n: getattr(attention, f'_{n}_dense').bias.numpy() for n in kernels}
+      mixed = attention._output_dense.bias.numpy().copy()[None].repeat(len(x), 0)
+      for h in range(CONFIG.head_attention_heads):
+        q, k, v = (x @ kernels[n][:, h] + biases[n][h] for n in ('query', 'key', 'value'))
+        scores = np.where(mask[None], q @ k.T / math.sqrt(q.shape[-1]), -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        mixed += weights / weights.sum(-1, keepdims=True) @ v @ attention._output_dense.kernel.numpy()[h]
+      x = layer_norm(x + mixed, block._attention_layer_norm)
+      inner = gelu(x @ block._intermediate_dense.kernel.numpy() + block._intermediate_dense.bias.numpy())
+      outer = inner @ block._output_dense.kernel.numpy() + block._output_dense.bias.numpy()
+      x = layer_norm(x + outer, block._output_layer_norm)
+    logits.append(x[0] @ head.classifier.kernel.numpy() + head.classifier.bias.numpy())
+  return np.array(logits)
+
+
+@pytest.fixture(name='tokens')
+def _tokens():
+  rng = np.random.default_rng(1)
+  left, right = rng.normal(size=[4, 2, D]), rng.normal(size=[4, 3, D])
+  left[1, 1], right[2, 1:], right[3] = 0, 0, 0  # shorter texts
+  return left.astype(np.float32), right.astype(np.float32)
+
+
+def test_the_transformer_head_equals_the_slow_one(tokens):
+  head = TransformerHead(CONFIG, D, outputs=3)
+  head([tf.constant(t) for t in tokens])
+  rng = np.random.default_rng(2)
+  for variable in head.variables:  # biases and norms too
+    variable.assign(variable + rng.normal(size=variable.shape) * 0.3)
+  fast = head([tf.constant(t) for t in tokens]).numpy()
+  np.testing.assert_allclose(fast, slow_head(head, tokens), atol=1e-5)
+
+
+def test_layers_of_a_head_start_from_different_weights(tokens):
+  head = TransformerHead(CONFIG, D, outputs=1)
+  head([tf.constant(t) for t in tokens])
+  first, second = (block._intermediate_dense.kernel.numpy() for block in head.blocks)
+  assert not np.allclose(first, second)
+
+
+def test_a_pairs_logits_do_not_depend_on_the_batch(tokens):
+  head = TransformerHead(CONFIG, D, outputs=1)
+  together = head([tf.constant(t) for t in tokens]).numpy()
+  alone = np.concatenate([head([tf.constant(t[i : i + 1]) for t in tokens]) for i in range(4)])
+  np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_the_feed_forward_head_by_hand():
+  head = FeedForwardHead(CONFIG, 1, outputs=1)
+  left, right = tf.constant([[[1.0], [2.0]]]), tf.constant([[[3.0], [0.0], [-1.0]]])
+  head([left, right])
+  kernel = np.zeros([5, 4], np.float32)
+  kernel[:, 0], kernel[:, 1] = [1, 1, 1, 1, 1], [-1, -1, -1, -1, -1]
+  head.hidden[0].kernel.assign(kernel)  # sums 5 and -5; ReLU leaves 5 and 0
+  head.classifier.kernel.assign([[2.0], [7.0], [0.0], [0.0]])
+  assert head([left, right]).numpy().item() == pytest.approx(10.0)
+
+
+def test_parameters_of_the_papers_head():
+  """Table 4: 1.7M with D=256, two layers, 1,024 inner; the FFNN head 0.4M."""
+  config = StudentConfig()
+  tokens = [tf.zeros([1, k, 256]) for k in config.output_tokens]
+  counts = {}
+  for head in (TransformerHead(config, 256, 1), FeedForwardHead(config, 256, 1)):
+    head(tokens)
+    counts[head.name] = head.count_params() / 1e6
+  assert counts['transformer_head'] == pytest.approx(1.6, abs=0.1)
+  assert counts['feed_forward_head'] == pytest.approx(0.4, abs=0.05)

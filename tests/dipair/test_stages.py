@@ -1,0 +1,163 @@
+"""Two stages: once per text equals once per pair, cached equals live, XLA and Mirrored equal plain."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.data import input_pipeline
+from common.modeling.losses import cross_entropy
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from dipair import stages
+from dipair.config import TrainConfig
+
+PHASE = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=3, warmup_steps=1, eval_every=1)
+PHASES = TrainConfig(stage1=PHASE, stage2=dataclasses.replace(PHASE, learning_rate=1e-3))
+
+
+def train(config, folder, distill, phases=PHASES, **devices):
+  devices = strategies.DeviceConfig(**devices)
+  strategy = strategies.create(devices)
+  tf_keras.utils.set_random_seed(3)
+  return stages.train(
+    config,
+    phases,
+    str(folder),
+    distill=distill,
+    valid=distill,
+    task='regression',
+    outputs=1,
+    devices=devices,
+    strategy=strategy,
+    seed=1,
+  )
+
+
+def losses(histories):
+  return [entry['loss'] for history in histories for entry in history['history'][1:]]
+
+
+def trainer(model, tokenizer, distill, **devices):
+  devices = strategies.DeviceConfig(**devices)
+  strategy = tf.distribute.get_strategy()
+  return stages._Trainer(model, tokenizer, distill, distill, 'regression', devices, strategy, 1)
+
+
+@pytest.mark.parametrize('static', [False, True])
+@pytest.mark.parametrize('shared', [False, True])
+def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, shared, static):
+  model, tokenizer = tiny(shared_encoder=shared)
+  one = trainer(model, tokenizer, distill, jit_compile=static)
+  raw = input_pipeline.tuples(distill, outputs=1, target='soft_labels', seed=1, batch_size=20)
+  raw = next(iter(raw))
+  by_text = next(iter(one._batches_by_text(PHASE)))
+
+  def plain_loss():
+    tokens = []
+    for slot, texts in enumerate(tf.unstack(raw['texts'], axis=1)):
+      ids = tokenizer.encode(texts, model.config.max_lengths[slot]).to_tensor(tokenizer.pad_id)
+      tokens.append(model.encode(ids, slot, training=True))
+    return cross_entropy(raw['targets'], model.head(tokens, training=True))
+
+  results = []
+  for loss in (plain_loss, lambda: one._loss_by_text(frozen=False)(by_text)):
+    with tf.GradientTape() as tape:
+      value = tf.reduce_mean(loss())
+    gradients = tape.gradient(value, model.used_variables)
+    results.append((value, [tf.convert_to_tensor(g) for g in gradients]))
+  (plain, plain_gradients), (fast, fast_gradients) = results
+  assert float(plain) == pytest.approx(float(fast), abs=1e-6)
+  assert any(np.abs(g).max() > 1e-4 for g in plain_gradients)
+  for expected, found in zip(plain_gradients, fast_gradients, strict=True):
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_each_distinct_text_is_encoded_once(tiny, distill):
+  model, tokenizer = tiny()
+  batch = next(iter(trainer(model, tokenizer, distill)._batches_by_text(PHASE)))
+  assert [sum(len(ids) for ids in slot) for slot in batch['ids']] == [5, 4]  # of 20 pairs
+
+
+def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp_path):
+  config = tiny()[0].config
+  only_first = dataclasses.replace(PHASES, stage2=dataclasses.replace(PHASE, steps=0))
+  cached = train(config, tmp_path / 'a', distill, only_first)
+  no_cache = dataclasses.replace(only_first, stage1_cache_gb=0.0)
+  live = train(config, tmp_path / 'b', distill, no_cache)
+  # One block is the whole set, so both forms see the same tuples in each step.
+  np.testing.assert_allclose(losses(cached), losses(live), rtol=1e-4)
+  assert not (tmp_path / 'a' / 'stage1' / 'cache').exists()
+
+
+def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_path):
+  model, tokenizer = tiny()
+  before = [v.numpy() for v in model.encoders[0].variables]
+  one = trainer(model, tokenizer, distill)
+  one.stage1(PHASE, str(tmp_path / 'stage1'), PHASES)
+  for value, variable in zip(before, model.encoders[0].variables, strict=True):
+    np.testing.assert_array_equal(value, variable.numpy())
+  phase = dataclasses.replace(PHASE, patience=0)
+  one.stage2(phase, str(tmp_path / 'stage2'), PHASES)
+  latest = tf.train.latest_checkpoint(str(tmp_path / 'stage2' / 'checkpoints'))
+  assert latest.endswith('-3')
+  tf.train.Checkpoint(variables=model.variables).restore(latest).expect_partial()
+  moved = [
+    not np.array_equal(value, variable.numpy())
+    for value, variable in zip(before, model.encoders[0].variables, strict=True)
+    if 'pooler' not in variable.name
+  ]
+  assert all(moved)
+
+
+def test_the_train_steps_compile_under_xla_with_static_shapes(tiny, distill, tmp_path):
+  config = tiny()[0].config
+  plain = train(config, tmp_path / 'plain', distill)
+  compiled = train(config, tmp_path / 'xla', distill, jit_compile=True)
+  np.testing.assert_allclose(losses(compiled), losses(plain), rtol=1e-4)
+
+
+_MIRRORED = """
+import dataclasses, json, sys
+import tensorflow as tf
+cpu = tf.config.list_physical_devices('CPU')[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+sys.path.insert(0, sys.argv[1])
+from test_stages import PHASES, losses, train
+from conftest import tiny_config
+found = {}
+for name in ('one_device', 'mirrored'):
+  folder = f'{sys.argv[2]}/{name}'
+  found[name] = losses(train(tiny_config(), folder, sys.argv[3], distribution_strategy=name))
+print(json.dumps(found))
+"""
+
+
+def test_two_mirrored_devices_give_one_devices_loss_curve(distill, tmp_path, request):
+  here = str(request.path.parent)
+  command = [sys.executable, '-c', _MIRRORED, here, str(tmp_path), distill]
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  assert done.returncode == 0, done.stderr[-3000:]
+  found = json.loads(done.stdout.splitlines()[-1])
+  assert len(found['one_device']) == 6
+  np.testing.assert_allclose(found['mirrored'], found['one_device'], rtol=1e-4)
+
+
+def test_bfloat16_trains(tiny, distill, tmp_path):
+  config = tiny()[0].config
+  try:
+    history = train(config, tmp_path, distill, precision='mixed_bfloat16')
+  finally:
+    strategies.create(strategies.DeviceConfig())
+  assert np.isfinite(losses(history)).all()
+
+
+def test_a_batch_larger_than_the_distillation_set_is_refused(tiny, distill, tmp_path):
+  large = dataclasses.replace(PHASES, stage1=dataclasses.replace(PHASE, batch_size=21))
+  with pytest.raises(ValueError, match='stage1_batch_size=21: the distillation set has 20 tuples'):
+    train(tiny()[0].config, tmp_path, distill, large)
