@@ -28,7 +28,9 @@ class TransformerHead(tf_keras.layers.Layer):
   def __init__(self, config: StudentConfig, dim: int, outputs: int):
     super().__init__(name='transformer_head')
     length, texts = sum(config.output_tokens), len(config.output_tokens)
-    self.positions = self.add_weight('position_embeddings', [length, dim], initializer=_initializer())
+    self.positions = self.add_weight(
+      'position_embeddings', [length, dim], initializer=_initializer()
+    )
     self.segments = self.add_weight('segment_embeddings', [texts, dim], initializer=_initializer())
     self.segment_ids = [i for i, k in enumerate(config.output_tokens) for _ in range(k)]  # [S]
     self.norm = tf_keras.layers.LayerNormalization(

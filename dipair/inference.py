@@ -30,9 +30,7 @@ class TupleScorer:
       tf.function(lambda ids, i=i: model.kept_tokens(ids, i), input_signature=[ids]) for i in texts
     ]
     tokens = [tf.TensorSpec(self.shape(None, i), tf.float32) for i in texts]
-    self._head = tf.function(
-      lambda *tokens: model(tokens, training=False), input_signature=tokens
-    )
+    self._head = tf.function(lambda *tokens: model(tokens, training=False), input_signature=tokens)
 
   def kept_tokens(
     self,

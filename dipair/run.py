@@ -16,7 +16,6 @@ from common.distillation import experiment
 from common.distillation.experiment import ExperimentConfig
 from common.errors import InputError
 from common.evaluation import benchmark
-from common.training import strategies
 from dipair import export, model, stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.inference import TupleScorer

@@ -58,7 +58,6 @@ def tuples(folder: str, *, outputs: int, target: str, seed: int | None, batch_si
   blocks = shards.interleave(
     lambda path: tf.data.TFRecordDataset(path).batch(manifest.block),
     cycle_length=4,
-    deterministic=True,
   )
   buffer = max(1, min(manifest.count, _SHUFFLE_RECORDS) // manifest.block)
   blocks = blocks.shuffle(buffer, seed=seed + 1).repeat()

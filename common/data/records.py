@@ -122,8 +122,17 @@ def read_manifest(folder: str) -> Manifest:
 
 
 def paths(folder: str) -> list[str]:
-  """The shards' paths, in order."""
-  return [os.path.join(folder, shard.name) for shard in read_manifest(folder).shards]
+  """The shards' paths, in order; a shard that is not of its size in the manifest is refused."""
+  found = []
+  for shard in read_manifest(folder).shards:
+    path = os.path.join(folder, shard.name)
+    size = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
+    if size != shard.bytes:
+      state = 'missing' if size is None else f'{size} bytes'
+      remedy = 'delete its folder and run again'
+      raise InputError(f'{path}: {state}; the manifest says {shard.bytes} bytes; {remedy}')
+    found.append(path)
+  return found
 
 
 def read(folder: str) -> Iterator[Example]:

@@ -1,8 +1,9 @@
-"""A run's data: tables, or the built-in catalogue, as the record sets train, valid, test, unlabelled."""
+"""A run's data: tables, or the built-in catalogue, as record sets, labelled and not."""
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import tensorflow as tf
 from tqdm import tqdm
@@ -15,7 +16,6 @@ from common.distillation.pairing import PairingConfig
 from common.errors import InputError
 
 LABELLED = ('train', 'valid', 'test')
-UNLABELLED = 'unlabelled'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,60 +54,87 @@ class DataConfig:
     """Whether the built-in catalogue is the data."""
     return not (self.train_file or self.valid_file or self.test_file or self.distillation_file)
 
-  def sources(self) -> dict[str, list[float | int]]:
-    """Size and time of change of each file: a run whose files changed is another run."""
-    paths = [self.train_file, self.valid_file, self.test_file, self.distillation_file]
-    found = {}
-    for path in filter(None, paths):
-      try:
-        stat = tf.io.gfile.stat(path)
-      except tf.errors.OpError as error:
-        raise InputError(f'{path}: no such file') from error
-      found[path] = [stat.length, stat.mtime_nsec]
-    return found
+  def labelled_sources(self) -> dict[str, Any]:
+    """What the labelled sets are made from: flags, and each file's size and time of change."""
+    paths = [self.train_file, self.valid_file, self.test_file]
+    values = {**flags.flat(self), 'files': _files(paths)}
+    return {name: v for name, v in values.items() if name not in self._unlabelled_flags()}
+
+  def unlabelled_sources(self) -> dict[str, Any]:
+    """What the unlabelled set is made from, beside the training set."""
+    return {**self._unlabelled_flags(), 'files': _files([self.distillation_file])}
+
+  def _unlabelled_flags(self) -> dict[str, Any]:
+    return {'distillation_file': self.distillation_file, **flags.flat(self.pairing)}
 
 
-def prepare(config: DataConfig, folder: str, seed: int) -> dict[str, int]:
-  """Writes the run's record sets into `folder`, those that are missing.
+def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]:
+  """Writes the record sets `train`, `valid` and `test` into `folder`, those that are missing.
 
   Args:
-    config: Files and columns.
-    folder: Of the sets `train`, `valid`, `test` (labelled) and `unlabelled`.
-    seed: Of the catalogue and of the pairs made.
+    config: Files and columns. A run with brought logits may have no training set.
+    folder: Of the sets.
+    seed: Of the catalogue.
 
   Returns:
     Tuples in each set.
   """
   counts = {}
-  for name in (*LABELLED, UNLABELLED):
-    path = os.path.join(folder, name)
-    if not tf.io.gfile.exists(os.path.join(path, records.MANIFEST)):
-      source, block, info = _source(config, name, folder, seed)
-      if source is None:
-        continue
-      bar = tqdm(source, desc=f'data/{name}', unit=' tuples')
-      records.write(path, bar, block=block, info=info)
-    counts[name] = records.read_manifest(path).count
+  for name in LABELLED:
+    path = getattr(config, f'{name}_file')
+    if config.from_catalog:
+      counts[name] = _write(_of_catalog(config, name, seed), os.path.join(folder, name))
+    elif path:
+      rows = examples.read(path, config.table, labelled=True)
+      counts[name] = _write(rows, os.path.join(folder, name), info={'source': path})
   return counts
 
 
-def _source(
-  config: DataConfig, name: str, folder: str, seed: int
-) -> tuple[Iterable[Example] | None, int, dict]:
-  """A set's examples, the size of its blocks, and what its manifest says of it."""
+def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> int:
+  """Writes the tuples that the teacher will score into `folder`.
+
+  Args:
+    config: The file; or how tuples are made from the training texts.
+    data: Folder of the labelled sets.
+    folder: Of the record set.
+    seed: Of the catalogue and of the tuples made.
+
+  Returns:
+    Tuples written.
+  """
   if config.from_catalog:
-    sizes = dict(zip(('train', 'valid', 'test', 'distillation'), config.catalog_sizes, strict=True))
-    pairs = catalog.splits(seed, **sizes)['distillation' if name == UNLABELLED else name]
-    rows = (Example(pair.id, (pair.term, pair.product), pair.relevance) for pair in pairs)
-    if name == UNLABELLED:
-      return rows, catalog.BLOCK[0] * catalog.BLOCK[1], {'block_texts': list(catalog.BLOCK)}
-    return rows, 1, {}
-  path = config.distillation_file if name == UNLABELLED else getattr(config, f'{name}_file')
-  if path:
-    return examples.read(path, config.table, labelled=name in LABELLED), 1, {'source': path}
-  if name == 'train':
-    return None, 1, {}
-  train = list(records.read(os.path.join(folder, 'train')))
-  made = pairing.from_training(train, config.pairing, seed)
-  lefts, rights = pairing.block_shape(train, config.pairing)
-  return made, lefts * rights, {'block_texts': [lefts, rights]}
+    rows, (lefts, rights) = _of_catalog(config, 'distillation', seed), catalog.BLOCK
+  elif config.distillation_file:
+    rows = examples.read(config.distillation_file, config.table, labelled=False)
+    return _write(rows, folder, info={'source': config.distillation_file})
+  else:
+    train = list(records.read(os.path.join(data, 'train')))
+    lefts, rights = pairing.block_shape(train, config.pairing)
+    rows = pairing.from_training(train, config.pairing, seed)
+  return _write(rows, folder, block=lefts * rights, info={'block_texts': [lefts, rights]})
+
+
+def _of_catalog(config: DataConfig, name: str, seed: int) -> Iterator[Example]:
+  sizes = dict(zip((*LABELLED, 'distillation'), config.catalog_sizes, strict=True))
+  for pair in catalog.splits(seed, **sizes)[name]:
+    yield Example(pair.id, (pair.term, pair.product), pair.relevance)
+
+
+def _write(rows: Iterable[Example], folder: str, **options: Any) -> int:
+  """Writes a record set unless it is there; returns its size."""
+  if not tf.io.gfile.exists(os.path.join(folder, records.MANIFEST)):
+    bar = tqdm(rows, desc=os.path.basename(folder).removesuffix('.part'), unit=' tuples')
+    records.write(folder, bar, **options)
+  return records.read_manifest(folder).count
+
+
+def _files(paths: Iterable[str]) -> dict[str, list[int]]:
+  """Size and time of change of each file: a run whose files changed is another run."""
+  found = {}
+  for path in filter(None, paths):
+    try:
+      stat = tf.io.gfile.stat(path)
+    except tf.errors.OpError as error:
+      raise InputError(f'{path}: no such file') from error
+    found[path] = [stat.length, stat.mtime_nsec]
+  return found

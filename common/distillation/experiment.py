@@ -146,7 +146,7 @@ def _stages(
       logits_of = lambda examples: teacher.logits(examples, strategy=strategy)  # noqa: E731
     started = time.monotonic()
     manifest = annotate.annotate(
-      folder.folder(os.path.join('data', dataset.UNLABELLED)),
+      folder.folder('unlabelled'),
       path,
       logits_of,
       temperature=config.temperature,
@@ -172,9 +172,15 @@ def _stages(
 
   data = Stage(
     'data',
-    {**flags.flat(config.data), **seed, 'files': config.data.sources()},
+    {**config.data.labelled_sources(), **seed},
     [],
-    lambda path: dataset.prepare(config.data, path, config.seed),
+    lambda path: dataset.write_labelled(config.data, path, config.seed),
+  )
+  unlabelled = Stage(
+    'unlabelled',
+    {**config.data.unlabelled_sources(), **seed},
+    [data],
+    lambda path: dataset.write_unlabelled(config.data, folder.folder('data'), path, config.seed),
   )
   stages = [data]
   if not config.brings_logits and not config.teacher.teacher:
@@ -183,7 +189,7 @@ def _stages(
       Stage('teacher', {**teacher_flags, **seed, **devices}, [data], make_teacher, True)
     )
   distill_flags = {'temperature': config.temperature, 'teacher': config.teacher.teacher}
-  distill = Stage('distill', distill_flags, list(stages), make_soft_labels)
+  distill = Stage('distill', distill_flags, [*stages, unlabelled], make_soft_labels)
   trained = Stage(
     'student',
     {**student.depends_on, **seed, **devices},
@@ -199,7 +205,7 @@ def _stages(
   )
   evaluated = Stage('evaluation', {}, [trained], evaluate)
   measured = Stage('benchmark', {}, [exported], measure)
-  return [*stages, distill, trained, exported, evaluated, measured]
+  return [*stages, unlabelled, distill, trained, exported, evaluated, measured]
 
 
 def _evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:

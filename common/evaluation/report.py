@@ -77,8 +77,8 @@ def _tables(results: dict[str, Any]) -> dict[str, Table]:
     if kept:
       found[title] = Table(note, [headers[i] for i in kept], [[r[i] for i in kept] for r in rows])
 
-  label = _label(primary)
-  headers = [f'{label} (valid)', 'Delta (valid)', f'{label} (test)', 'Delta (test)', 'Speedup']
+  shown = _label(primary)
+  headers = [f'{shown} (valid)', 'Delta (valid)', f'{shown} (test)', 'Delta (test)', 'Speedup']
   rows = []
   for model in models:
     row = [model['name']]
@@ -131,9 +131,9 @@ def _speeds(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tuple[str, str, str]]:
   """Quality against speed, student against teacher, distribution of the scores: what there is."""
-  primary, speeds, found = results['primary_metric'], _speeds(results), []
-  both = [m for m in results['models'] if m['name'] in speeds and primary in m.get('test', {})]
-  points = [(m['name'], speeds[m['name']]['pairs_per_second'], m['test'][primary]) for m in both]
+  primary, matched, found = results['primary_metric'], _speeds(results), []
+  both = [m for m in results['models'] if m['name'] in matched and primary in m.get('test', {})]
+  points = [(m['name'], matched[m['name']]['pairs_per_second'], m['test'][primary]) for m in both]
 
   def tradeoff(figure: Figure, colors: dict[str, str]) -> None:
     axes = figure.add_subplot(xscale='log', xlabel='pairs/s', ylabel=f'{_label(primary)} (test)')

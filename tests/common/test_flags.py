@@ -106,7 +106,9 @@ def test_without_flags_the_defaults():
 
 
 def test_flags_by_hand(tmp_path):
-  (tmp_path / 'job.flags').write_text('# a comment\n--train_first_steps=7\n--steps=8\n--sizes=4, 5\n')
+  (tmp_path / 'job.flags').write_text(
+    '# a comment\n--train_first_steps=7\n--steps=8\n--sizes=4, 5\n'
+  )
   found = parsed(f'--flagfile={tmp_path}/job.flags', '--steps=9', '--nokeep', '--words=')
   changes = {'train_first_steps': 7, 'steps': 9, 'sizes': [4, 5], 'keep': False}
   assert found == as_json(Config()) | changes

@@ -27,7 +27,7 @@ def tiny_config(**changes):
   return StudentConfig(**{**fields, **changes})
 
 
-@pytest.fixture(name='tiny')
+@pytest.fixture(name='tiny', scope='session')
 def _tiny():
   """Builds (model, tokenizer) with changes to the tiny config."""
 

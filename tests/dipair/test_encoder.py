@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dipair.encoder import Projection, TokenEncoder
 from common.modeling.encoders import EncoderConfig
+from dipair.encoder import Projection, TokenEncoder
 
 CONFIG = EncoderConfig(
   vocab_size=50, hidden_size=16, num_layers=2, num_heads=2, inner_dim=32, max_positions=32

@@ -49,9 +49,13 @@ def slow_head(head, tokens):
         q, k, v = (x @ kernels[n][:, h] + biases[n][h] for n in ('query', 'key', 'value'))
         scores = np.where(mask[None], q @ k.T / math.sqrt(q.shape[-1]), -np.inf)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
-        mixed += weights / weights.sum(-1, keepdims=True) @ v @ attention._output_dense.kernel.numpy()[h]
+        mixed += (
+          weights / weights.sum(-1, keepdims=True) @ v @ attention._output_dense.kernel.numpy()[h]
+        )
       x = layer_norm(x + mixed, block._attention_layer_norm)
-      inner = gelu(x @ block._intermediate_dense.kernel.numpy() + block._intermediate_dense.bias.numpy())
+      inner = gelu(
+        x @ block._intermediate_dense.kernel.numpy() + block._intermediate_dense.bias.numpy()
+      )
       outer = inner @ block._output_dense.kernel.numpy() + block._output_dense.bias.numpy()
       x = layer_norm(x + outer, block._output_layer_norm)
     logits.append(x[0] @ head.classifier.kernel.numpy() + head.classifier.bias.numpy())

@@ -69,22 +69,54 @@ def test_labelled_files_may_lack_the_logits(tmp_path):
 
 CLASSES = {'task': 'multiclass', 'classes': ('x', 'y')}
 ERRORS = {
-  'missing text column': ('lef\tright\tlabel\na\tb\t1\n', {}, r":1: no column 'left'; did you mean 'lef'\?"),
-  'missing label column': ('left\tright\tlable\na\tb\t1\n', {}, r":1: no column 'label'; did you mean 'lable'"),
-  'missing id column': ('left\tright\tlabel\na\tb\t1\n', {'id_column': 'key'}, ":1: no column 'key'"),
-  'empty text': ('left\tright\tlabel\na\tb\t1\nc\t \t1\n', {}, ":3: the text in column 'right' is empty"),
-  'label too high': ('left\tright\tlabel\na\tb\t1.1\n', {}, ':2: label 1.1 is outside --label_range=0,1'),
+  'missing text column': (
+    'lef\tright\tlabel\na\tb\t1\n',
+    {},
+    r":1: no column 'left'; did you mean 'lef'\?",
+  ),
+  'missing label column': (
+    'left\tright\tlable\na\tb\t1\n',
+    {},
+    r":1: no column 'label'; did you mean 'lable'",
+  ),
+  'missing id column': (
+    'left\tright\tlabel\na\tb\t1\n',
+    {'id_column': 'key'},
+    ":1: no column 'key'",
+  ),
+  'empty text': (
+    'left\tright\tlabel\na\tb\t1\nc\t \t1\n',
+    {},
+    ":3: the text in column 'right' is empty",
+  ),
+  'label too high': (
+    'left\tright\tlabel\na\tb\t1.1\n',
+    {},
+    ':2: label 1.1 is outside --label_range=0,1',
+  ),
   'label too low': (
     'left\tright\tlabel\na\tb\t0.9\n',
     {'label_range': (1.0, 3.0)},
     ':2: label 0.9 is outside --label_range=1,3',
   ),
   'NaN label': ('left\tright\tlabel\na\tb\tnan\n', {}, ":2: label 'nan' is not a finite number"),
-  'infinite label': ('left\tright\tlabel\na\tb\tinf\n', {}, ":2: label 'inf' is not a finite number"),
+  'infinite label': (
+    'left\tright\tlabel\na\tb\tinf\n',
+    {},
+    ":2: label 'inf' is not a finite number",
+  ),
   'text label': ('left\tright\tlabel\na\tb\tgood\n', {}, ":2: label 'good' is not a finite number"),
   'no label': ('left\tright\tlabel\na\tb\t\n', {}, ":2: label '' is not a finite number"),
-  'unknown class': ('left\tright\tlabel\na\tb\tz\n', CLASSES, ":2: label 'z' is none of --classes=x,y"),
-  'header only': ('left\tright\tlabel\n', {}, ': no rows below the header; an empty file is no data set'),
+  'unknown class': (
+    'left\tright\tlabel\na\tb\tz\n',
+    CLASSES,
+    ":2: label 'z' is none of --classes=x,y",
+  ),
+  'header only': (
+    'left\tright\tlabel\n',
+    {},
+    ': no rows below the header; an empty file is no data set',
+  ),
   'wrong column count': ('left\tright\tlabel\na\tb\n', {}, ':2: 2 columns; the header names 3'),
   'where by id': (
     'key\tleft\tright\tlabel\nk1\ta\t\t1\n',

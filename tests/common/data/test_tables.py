@@ -27,7 +27,12 @@ def refused(path, encoding='utf-8') -> str:
 TABLES = {
   'tsv': ('t.tsv', b'a\tb\nx\ty\nz\t\n', 'utf-8', [(2, 'x', 'y'), (3, 'z', '')]),
   'csv': ('t.csv', b'a,b\nx,y\nz,\n', 'utf-8', [(2, 'x', 'y'), (3, 'z', '')]),
-  'jsonl': ('t.jsonl', b'{"a": "x", "b": "y"}\n{"b": "", "a": "z"}', 'utf-8', [(1, 'x', 'y'), (2, 'z', '')]),
+  'jsonl': (
+    't.jsonl',
+    b'{"a": "x", "b": "y"}\n{"b": "", "a": "z"}',
+    'utf-8',
+    [(1, 'x', 'y'), (2, 'z', '')],
+  ),
   'header only': ('t.tsv', b'a\tb\n', 'utf-8', []),
   'no last line feed': ('t.tsv', b'a\tb\nx\ty', 'utf-8', [(2, 'x', 'y')]),
   'quotes in a TSV': ('t.tsv', b'a\tb\n"x\t"y""\n', 'utf-8', [(2, '"x', '"y""')]),
@@ -40,8 +45,18 @@ TABLES = {
   'BOM, utf-8-sig': ('t.csv', b'\xef\xbb\xbfa,b\nx,y\n', 'utf-8-sig', [(2, 'x', 'y')]),
   'BOM JSONL': ('t.jsonl', b'\xef\xbb\xbf{"a": "x", "b": "y"}\n', 'utf-8', [(1, 'x', 'y')]),
   'byte 0x85': ('t.tsv', b'a\tb\nx\x85\ty\xe9\n', 'latin-1', [(2, 'x\x85', 'y\xe9')]),
-  'TSV, odd characters': ('t.tsv', f'a\tb\n{NO_LINE_ENDS}\ty\n'.encode(), 'utf-8', [(2, NO_LINE_ENDS, 'y')]),
-  'CSV, odd characters': ('t.csv', f'a,b\n{NO_LINE_ENDS},y\n'.encode(), 'utf-8', [(2, NO_LINE_ENDS, 'y')]),
+  'TSV, odd characters': (
+    't.tsv',
+    f'a\tb\n{NO_LINE_ENDS}\ty\n'.encode(),
+    'utf-8',
+    [(2, NO_LINE_ENDS, 'y')],
+  ),
+  'CSV, odd characters': (
+    't.csv',
+    f'a,b\n{NO_LINE_ENDS},y\n'.encode(),
+    'utf-8',
+    [(2, NO_LINE_ENDS, 'y')],
+  ),
   'JSONL, odd characters': (
     't.jsonl',
     '{"a": "\x85\u2028", "b": "y"}\n'.encode(),
@@ -75,7 +90,11 @@ def test_remote_paths_are_read_by_tensorflow():
 ERRORS = {
   'empty': ('t.tsv', b'', r': empty; the first line names the columns'),
   'empty CSV': ('t.csv', b'', r': empty; the first line names the columns'),
-  'unknown suffix': ('t.txt', b'a\tb\n', r': unknown kind of file; names end in \.tsv, \.csv, \.json'),
+  'unknown suffix': (
+    't.txt',
+    b'a\tb\n',
+    r': unknown kind of file; names end in \.tsv, \.csv, \.json',
+  ),
   'column twice': ('t.tsv', b'a\ta\n', r':1: a column is named twice: a, a'),
   'too few columns': ('t.tsv', b'a\tb\nx\ty\nz\n', r':3: 1 columns; the header names 2'),
   'too many columns': ('t.csv', b'a,b\nx,y,z\n', r':2: 3 columns; the header names 2'),
@@ -105,7 +124,9 @@ def test_damaged_gzip_is_refused_after_its_good_lines(damage, tmp_path):
   if damage == 'changed':
     packed[middle : middle + 8] = b'\xff' * 8
   path.write_bytes(packed[:middle] if damage == 'cut' else packed)
-  match = re.match(re.escape(str(path)) + r': damaged gzip after line (\d+): .*; copy', refused(path))
+  match = re.match(
+    re.escape(str(path)) + r': damaged gzip after line (\d+): .*; copy', refused(path)
+  )
   assert 1_000 < int(match[1]) <= 20_001
 
 
@@ -132,7 +153,7 @@ def test_unreadable_files_are_named(name, tmp_path):
 )
 def test_missing_column_is_named_with_the_nearest(name, content, where, column, hint, tmp_path):
   (tmp_path / name).write_bytes(content)
-  (_, row), = tables.rows(str(tmp_path / name))
+  ((_, row),) = tables.rows(str(tmp_path / name))
   with pytest.raises(InputError) as caught:
     row[column]
   assert str(caught.value) == f'{tmp_path}/{name}{where}: no column {column!r}; {hint}'

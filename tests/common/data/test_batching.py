@@ -1,0 +1,52 @@
+"""Length buckets, worked out by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data import batching
+
+
+@pytest.mark.parametrize(
+  ('max_length', 'bucketed', 'expected'),
+  [
+    (30, True, (8, 12, 16, 24, 30)),
+    (24, True, (8, 12, 16, 24)),
+    (8, True, (8,)),
+    (5, True, (5,)),
+    (600, True, (*batching.BUCKETS, 600)),
+    (30, False, (30,)),
+  ],
+)
+def test_bucket_lengths(max_length, bucketed, expected):
+  assert batching.bucket_lengths(max_length, bucketed) == expected
+
+
+def test_length_sorted_by_hand():
+  left = np.array(['a', 'aaaa', '', 'aa', 'aaa'], object)
+  right = np.array(['bb', 'b', 'b', 'b', 'bb'], object)  # together 3, 5, 1, 3, 5 characters
+  batches = list(batching.length_sorted([left, right], 2))
+  assert [rows.tolist() for rows, _ in batches] == [[1, 4], [0, 3], [2]]
+  for rows, columns in batches:
+    np.testing.assert_array_equal(columns, [left[rows], right[rows]])
+
+
+@pytest.mark.parametrize('batch_size', [1, 7, 100])
+def test_length_sorted_takes_each_row_once_longest_first(batch_size):
+  lengths = np.random.default_rng(0).integers(0, 20, 50)
+  column = np.array(['x' * length for length in lengths], object)
+  order = np.concatenate([rows for rows, _ in batching.length_sorted([column], batch_size)])
+  assert sorted(order) == list(range(50))
+  assert (np.diff(lengths[order]) <= 0).all()
+
+
+def test_length_sorted_without_rows():
+  assert list(batching.length_sorted([np.array([], object)], 4)) == []
+
+
+@pytest.mark.parametrize(('longest', 'padded'), [(1, 2), (2, 2), (3, 5), (5, 5)])
+def test_pad_to_bucket(longest, padded):
+  ids = tf.ragged.constant([[7] * longest, [8], []], dtype=tf.int32)
+  expected = np.full([3, padded], -1)
+  expected[0, :longest], expected[1, 0] = 7, 8
+  np.testing.assert_array_equal(batching.pad_to_bucket(ids, (2, 5), -1), expected)

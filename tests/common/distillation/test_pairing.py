@@ -1,0 +1,139 @@
+"""Blocks of pairs from vectors laid out by hand, against a slow reference."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from common.data.examples import Example
+from common.distillation import pairing
+from common.distillation.pairing import PairingConfig
+from common.errors import InputError
+
+
+def arc(*degrees: float) -> np.ndarray:
+  """Vectors of length one; on a quarter circle, nearer by angle is nearer by inner product."""
+  angles = np.radians(degrees)
+  return np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
+
+
+LEFT = arc(0, 2, 30, 33, 80, 89)
+RIGHT = arc(1, 16, 31.9, 50, 79, 86, 90)
+PARTNERS = np.array([(0, 6), (0, 4), (1, 5), (3, 0), (4, 1), (5, 2), (0, 6)])  # (2, none)
+
+
+def blocks(count: int, shape=(2, 3), near=1.0, seed=0, left=LEFT, right=RIGHT, partners=PARTNERS):
+  """The first blocks as (side of the group, lefts, rights)."""
+  made = pairing.pair_blocks(left, right, partners, shape=shape, near=near, seed=seed)
+  found = []
+  for side, block in zip(itertools.cycle((0, 1)), itertools.islice(made, count), strict=False):
+    lefts, rights = (list(dict.fromkeys(block[:, i].tolist())) for i in (0, 1))
+    assert block.tolist() == [[i, j] for i in lefts for j in rights]  # every left with every right
+    found.append((side, lefts, rights))
+  return found
+
+
+def in_turn(group: list[int], side: int, count: int) -> list[int]:
+  """Partners, then neighbours by distance: the first of each member, the second of each, ..."""
+  own, other = (LEFT, RIGHT) if side == 0 else (RIGHT, LEFT)
+  lists = []
+  for member in group:
+    partners = [pair[1 - side] for pair in PARTNERS.tolist() if pair[side] == member]
+    lists.append(partners + sorted(range(len(other)), key=lambda i: -(own[member] @ other[i])))
+  ranks = itertools.zip_longest(*lists)
+  chosen = dict.fromkeys(i for rank in ranks for i in rank if i is not None)
+  return list(chosen)[:count]
+
+
+def test_partners_come_first_then_the_nearest_by_hand():
+  # Left 0 has the partner 2, far away; left 1 has none and right 1 nearest.
+  vectors = {'left': arc(0, 40), 'right': arc(5, 39, 90), 'partners': np.array([(0, 2)])}
+  ((_, lefts, rights),) = blocks(1, shape=(2, 2), **vectors)
+  assert sorted(lefts) == [0, 1]
+  assert rights == ([2, 1] if lefts == [0, 1] else [1, 2])
+
+
+@pytest.mark.parametrize('shape', [(2, 3), (1, 4), (3, 2), (2, 7)])
+def test_near_items_equal_the_reference(shape):
+  for side, lefts, rights in blocks(24, shape):
+    assert (len(lefts), len(rights)) == shape
+    group, chosen = (lefts, rights) if side == 0 else (rights, lefts)
+    assert chosen == in_turn(group, side, shape[1 - side])
+
+
+def test_groups_are_neighbours():
+  groups = {tuple(sorted(lefts)) for side, lefts, _ in blocks(6) if side == 0}
+  assert groups == {(0, 1), (2, 3), (4, 5)}  # an epoch of left groups, every one once
+
+
+@pytest.mark.parametrize(('near', 'from_near'), [(0.0, 0), (0.5, 2), (0.75, 3), (1.0, 4)])
+def test_the_rest_is_random_and_new(near, from_near):
+  left_blocks = [b for b in blocks(80, (2, 4), near) if b[0] == 0]
+  for _, lefts, rights in left_blocks:
+    assert len(set(rights)) == 4
+    assert rights[:from_near] == in_turn(lefts, 0, from_near)
+  rest = {right for _, _, rights in left_blocks for right in rights[from_near:]}
+  assert rest == (set(range(7)) if from_near < 4 else set())
+
+
+def test_blocks_are_a_function_of_the_seed():
+  assert blocks(8, near=0.5, seed=3) == blocks(8, near=0.5, seed=3)
+  assert blocks(8, near=0.5, seed=3) != blocks(8, near=0.5, seed=4)
+
+
+@pytest.mark.parametrize('side', [0, 1])
+def test_every_item_gets_its_groups(side):
+  groups = [b[1 + side] for b in blocks(60, shape=(4, 5)) if b[0] == side]
+  assert {item for group in groups for item in group} == set(range((6, 7)[side]))
+
+
+def test_fewer_items_than_the_shape():
+  vectors = {'left': arc(0, 40, 80), 'right': arc(5, 39), 'partners': np.array([(0, 1)])}
+  for _, lefts, rights in blocks(4, shape=(16, 32), near=0.75, **vectors):
+    assert (sorted(lefts), sorted(rights)) == ([0, 1, 2], [0, 1])
+
+
+TINY = PairingConfig(
+  distillation_pairs=10, block_texts=(2, 2), block_near=0.5, pairing_pretrained='random-tiny'
+)
+TRAIN = {
+  2: [('red', 'a shoe'), ('red', 'a hat'), ('blue', 'a hat'), ('green', 'a sock')],
+  3: [('red', 'shoe', 'new'), ('red', 'hat', 'old'), ('blue', 'hat', 'old'), ('tan', 'hat', 'new')],
+}
+
+
+@pytest.mark.parametrize('texts', [2, 3])
+def test_tuples_from_training_texts(texts):
+  train = [Example(f'{i}', row, 1.0) for i, row in enumerate(TRAIN[texts])]
+  made = list(pairing.from_training(train, TINY, seed=1))
+  assert [e.id for e in made] == [f'block-{b}-{row}' for b in range(3) for row in range(4)]
+  assert all(e == Example(e.id, e.texts) for e in made)  # no label, no logits
+  lefts, rights = {row[:1] for row in TRAIN[texts]}, {row[1:] for row in TRAIN[texts]}
+  for block in (made[:4], made[4:8], made[8:]):
+    chosen = {e.texts[:1] for e in block}, {e.texts[1:] for e in block}
+    assert [len(side) for side in chosen] == [2, 2] and len({e.texts for e in block}) == 4
+    assert chosen[0] <= lefts and chosen[1] <= rights  # the rest of a tuple stays together
+
+
+@pytest.mark.parametrize(
+  ('block_texts', 'shape'), [((2, 2), (2, 2)), ((16, 2), (3, 2)), ((16, 32), (3, 3))]
+)
+def test_block_shape(block_texts, shape):
+  train = [Example('', row) for row in TRAIN[2]]
+  config = dataclasses.replace(TINY, block_texts=block_texts)
+  assert pairing.block_shape(train, config) == shape
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'block_texts': (4,)}, r'--block_texts=\(4,\): two numbers, lefts,rights, are needed'),
+    ({'block_texts': (0, 4)}, r'--block_texts=\(0, 4\): two numbers'),
+    ({'block_near': 1.5}, '--block_near=1.5: a share from 0 to 1'),
+    ({'distillation_pairs': 0}, '--distillation_pairs=0: must be above 0'),
+  ],
+)
+def test_config_is_refused_when_made(fields, message):
+  with pytest.raises(InputError, match=message):
+    PairingConfig(**fields)

@@ -1,0 +1,197 @@
+"""A run's folder: what is done again, what is not, and what is refused."""
+
+import dataclasses
+import json
+import os
+
+import pytest
+
+from common import flags
+from common.distillation.run_folder import RunFolder, Stage
+from common.errors import InputError
+
+PROGRAM = 'toy.run'
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  rate: float = flags.option(0.1, 'of the model')
+  size: int = flags.option(3, 'of the data')
+  title: str = flags.option('', 'of the report: no stage depends on it')
+
+
+class Run:
+  """data → model → export, and data → figures; `calls` says what was done."""
+
+  def __init__(self, path):
+    self.path, self.calls, self.failing = str(path), [], ''
+
+  def __call__(self, config: Config = Config(), redo: bool = False, program: str = PROGRAM):  # noqa: B008
+    self.calls.clear()
+    data = Stage('data', {'size': config.size, 'shape': (1, 2)}, [], self._work('data'))
+    model = Stage('model', {'rate': config.rate}, [data], self._work('model'))
+    export = Stage('export', {}, [model], self._work('export'))
+    figures = Stage('figures', {}, [data], self._work('figures'))
+    folder = RunFolder(self.path, config, program, redo)
+    return folder.run([data, model, export, figures])
+
+  def _work(self, name: str):
+    def work(folder: str):
+      self.calls.append(name)
+      assert os.path.basename(folder) == f'{name}.part'
+      found = sorted(set(os.listdir(folder)) - {'stage.json'})
+      with open(os.path.join(folder, f'step{len(found)}'), 'w', encoding='utf-8') as file:
+        file.write(name)
+      if self.failing == name:
+        raise RuntimeError('interrupted')
+      return {'name': name, 'found': found}
+
+    return work
+
+  def files(self, name: str) -> list[str]:
+    return sorted(os.listdir(os.path.join(self.path, name)))
+
+
+ALL = ['data', 'model', 'export', 'figures']
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+  return Run(tmp_path / 'run')
+
+
+def refused(call) -> str:
+  with pytest.raises(InputError) as caught:
+    call()
+  assert '\n' not in str(caught.value)
+  return str(caught.value)
+
+
+def test_stages_run_once(run, capsys):
+  results = run()
+  assert run.calls == ALL
+  assert results == {name: {'name': name, 'found': []} for name in ALL}
+  assert sorted(os.listdir(run.path)) == sorted([*ALL, 'flags.txt'])
+  assert run() == results
+  assert run.calls == []
+  assert capsys.readouterr().out.splitlines() == [f'{name}: done' for name in ALL]
+
+
+def test_flags_are_saved_under_their_command(run):
+  run(Config(rate=0.5, title='T'))
+  with open(os.path.join(run.path, 'flags.txt'), encoding='utf-8') as file:
+    header = '# python -m toy.run --flagfile=flags.txt'
+    assert file.read().splitlines() == [header, '--rate=0.5', '--size=3', '--title=T']
+
+
+def test_an_interrupted_stage_goes_on_in_its_folder(run):
+  run.failing = 'model'
+  with pytest.raises(RuntimeError, match='interrupted'):
+    run()
+  assert run.calls == ['data', 'model']
+  assert sorted(os.listdir(run.path)) == ['data', 'flags.txt', 'model.part']  # no whole `model`
+  run.failing = ''
+  assert run()['model'] == {'name': 'model', 'found': ['step0']}
+  assert run.calls == ['model', 'export', 'figures']
+  assert run.files('model') == ['stage.json', 'step0', 'step1']
+
+
+def test_a_lost_stage_is_made_again_alone(run):
+  run()
+  os.rename(os.path.join(run.path, 'export'), os.path.join(run.path, '..', 'taken'))
+  run()
+  assert run.calls == ['export']
+
+
+@pytest.mark.parametrize(
+  ('config', 'difference', 'stages'),
+  [
+    (Config(rate=0.2), 'rate was 0.1, is 0.2', 'model, export'),
+    (Config(size=4), 'size was 3, is 4', 'data, model, export, figures'),
+    (Config(size=4, rate=0.2), 'size was 3, is 4', 'data, model, export, figures'),
+  ],
+)
+def test_changed_flags_are_refused_with_what_they_would_cost(config, difference, stages, run):
+  run()
+  before = run.files('.')
+  assert refused(lambda: run(config)) == (
+    f'--run_dir={run.path}: made with other flags ({difference}); '
+    f'--redo makes {stages} anew, another --run_dir leaves them'
+  )
+  assert (run.calls, run.files('.')) == ([], before)
+  run()  # the flags that made it are still its flags
+  assert run.calls == []
+
+
+def test_redo_replaces_what_depends_on_the_flag_alone(run, capsys):
+  run()
+  run(Config(rate=0.2), redo=True)
+  assert run.calls == ['model', 'export']
+  assert run.files('model') == ['stage.json', 'step0']  # nothing of the old one is left
+  out = capsys.readouterr().out
+  assert 'model: made anew (rate was 0.1, is 0.2)' in out
+  assert 'export: made anew (an earlier stage changed)' in out
+  run(Config(rate=0.2))
+  assert run.calls == []
+
+
+def test_an_interrupted_stage_of_other_flags_is_refused_too(run):
+  run.failing = 'model'
+  with pytest.raises(RuntimeError):
+    run()
+  run.failing = ''
+  assert '(rate was 0.1, is 0.2); --redo makes model anew' in refused(lambda: run(Config(rate=0.2)))
+  assert run(Config(rate=0.2), redo=True)['model']['found'] == []
+
+
+def test_a_flag_that_no_stage_depends_on_changes_nothing(run):
+  run()
+  run(Config(title='another'))
+  assert run.calls == []
+
+
+def test_foreign_folders_are_refused(run):
+  os.makedirs(run.path)
+  with open(os.path.join(run.path, 'thesis.txt'), 'w', encoding='utf-8') as file:
+    file.write('mine')
+  assert refused(run) == f'--run_dir={run.path}: holds files but no flags.txt; name a new folder'
+  assert run.files('.') == ['thesis.txt']
+
+
+def test_a_file_is_no_folder(run):
+  with open(run.path, 'w', encoding='utf-8') as file:
+    file.write('mine')
+  assert refused(run) == f'--run_dir={run.path}: a file; name a new folder'
+
+
+def test_an_empty_folder_will_do(run):
+  os.makedirs(run.path)
+  run()
+  assert run.calls == ALL
+
+
+def test_another_programs_run_is_refused(run):
+  run()
+  made_by = 'python -m toy.run --flagfile=flags.txt'
+  message = f'--run_dir={run.path}: made by `{made_by}`; name another folder'
+  assert refused(lambda: run(program='other.run')) == message
+
+
+def test_a_further_worker_takes_part_and_gets_the_chiefs_results(run, tmp_path):
+  results = run()
+  shared = []
+  stages = [Stage(name, {}, [], shared.append, collective=True) for name in ALL]
+  assert RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False).run(stages) == results
+  assert shared == []  # all was done
+
+  def join(part: str) -> None:  # the chief finishes while the worker trains
+    shared.append(part)
+    with open(os.path.join(part, 'stage.json'), 'w', encoding='utf-8') as file:
+      json.dump({'result': 7}, file)
+    os.replace(part, part.removesuffix('.part'))
+
+  os.makedirs(os.path.join(run.path, 'late.part'))
+  late = Stage('late', {}, [], join, collective=True)
+  follower = RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False)
+  assert follower.run([late]) == {'late': 7}
+  assert shared == [os.path.join(run.path, 'late.part')]

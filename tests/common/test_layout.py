@@ -1,0 +1,143 @@
+"""Imports go down only, and Keras 3 stays out: a walk over the syntax trees of all sources."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import common
+
+ROOT = Path(common.__file__).parents[1]
+PACKAGES = ('common', 'dipair', 'dse')
+GROUND = (
+  'common.data',
+  'common.modeling',
+  'common.training',
+  'common.evaluation',
+  'common.serving',
+)
+
+
+def sources(*folders: str) -> dict[str, ast.AST]:
+  """{path below the root: syntax tree} of the Python files in folders below the root."""
+  paths = [path for folder in folders for path in sorted((ROOT / folder).rglob('*.py'))]
+  return {str(p.relative_to(ROOT)): ast.parse(p.read_text('utf-8'), str(p)) for p in paths}
+
+
+def imports(tree: ast.AST, path: str = '') -> Iterator[tuple[int, str]]:
+  """(line, dotted name) of whatever is imported, in functions too; relative names made absolute."""
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+      yield from ((node.lineno, alias.name) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      above = Path(path).parts[: -node.level] if node.level else ()
+      module = '.'.join([*above, *filter(None, [node.module])])
+      yield from ((node.lineno, f'{module}.{alias.name}') for alias in node.names)
+
+
+def dotted(node: ast.AST) -> str:
+  """A chain of names and attributes as it is written; '' for anything else."""
+  if isinstance(node, ast.Attribute):
+    above = dotted(node.value)
+    return f'{above}.{node.attr}' if above else ''
+  return node.id if isinstance(node, ast.Name) else ''
+
+
+def wrong_imports(tree: ast.AST, path: str, forbidden: tuple[str, ...]) -> list[str]:
+  return [
+    f'{path}:{line}: {name}'
+    for line, name in imports(tree, path)
+    if any(f'{name}.'.startswith(f'{module}.') for module in forbidden)
+  ]
+
+
+def keras3(tree: ast.AST, path: str) -> list[str]:
+  found = [(line, name) for line, name in imports(tree, path) if 'keras' in name.split('.')]
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Attribute) and node.attr == 'keras' and dotted(node):
+      found.append((node.lineno, dotted(node)))
+  return [f'{path}:{line}: {name}' for line, name in found]
+
+
+@pytest.mark.parametrize(
+  ('code', 'path', 'forbidden', 'found'),
+  [
+    ('import dse.run as r', 'dipair/a.py', ('dse',), ['dipair/a.py:1: dse.run']),
+    ('def f():\n  from dse import run', 'a.py', ('dse',), ['a.py:2: dse.run']),
+    ('from common import dse', 'a.py', ('dse',), []),
+    ('import dse_tools', 'a.py', ('dse',), []),
+    (
+      'from common import distillation',
+      'a.py',
+      ('common.distillation',),
+      ['a.py:1: common.distillation'],
+    ),
+    (
+      'from . import records',
+      'common/data/a.py',
+      ('common.data',),
+      ['common/data/a.py:1: common.data.records'],
+    ),
+    ('from ..b import c', 'common/data/a.py', ('common.b',), ['common/data/a.py:1: common.b.c']),
+  ],
+)
+def test_the_walk_sees_imports(code, path, forbidden, found):
+  assert wrong_imports(ast.parse(code), path, forbidden) == found
+
+
+@pytest.mark.parametrize(
+  ('code', 'found'),
+  [
+    ('import keras', ['a.py:1: keras']),
+    ('from tensorflow import keras', ['a.py:1: tensorflow.keras']),
+    ('from tensorflow.keras import layers', ['a.py:1: tensorflow.keras.layers']),
+    ('\nx = tf.keras.layers.Dense(3)', ['a.py:2: tf.keras']),
+    ('tf.compat.v1.keras', ['a.py:1: tf.compat.v1.keras']),
+    ('import tf_keras\nfrom tf_keras import layers\ntf_keras.layers.Dense(3)', []),
+  ],
+)
+def test_the_walk_sees_keras_3(code, found):
+  assert keras3(ast.parse(code), 'a.py') == found
+
+
+@pytest.mark.parametrize(
+  ('package', 'forbidden'),
+  [
+    ('common', ('dipair', 'dse')),
+    ('dipair', ('dse',)),
+    ('dse', ('dipair',)),
+    *((package, ('common.distillation', 'common.pipelines')) for package in GROUND),
+  ],
+)
+def test_imports_go_down_only(package, forbidden):
+  trees = sources(package.replace('.', '/'))
+  assert trees
+  assert [w for path, tree in trees.items() for w in wrong_imports(tree, path, forbidden)] == []
+
+
+def test_keras_3_is_nowhere_used():
+  trees = sources(*PACKAGES, 'tests', 'benchmarks', 'examples')
+  assert [use for path, tree in trees.items() for use in keras3(tree, path)] == []
+
+
+def test_no_bare_except():
+  bare = [
+    f'{path}:{node.lineno}'
+    for path, tree in sources(*PACKAGES, 'tests', 'benchmarks', 'examples').items()
+    for node in ast.walk(tree)
+    if isinstance(node, ast.ExceptHandler) and node.type is None
+  ]
+  assert bare == []
+
+
+@pytest.mark.parametrize('student', ['dipair', 'dse'])
+def test_importing_a_student_loads_no_training_code(student):
+  heavy = ['official', 'tf_keras', 'common.training', 'common.distillation', 'common.modeling']
+  code = f'import sys, {student}; print(sorted(set(sys.modules) & set({heavy})))'
+  done = subprocess.run(
+    [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=300
+  )
+  assert (done.returncode, done.stdout) == (0, '[]\n'), done.stderr

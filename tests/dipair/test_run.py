@@ -1,0 +1,164 @@
+"""The command, as a person runs it: the smoke run, again, killed and resumed, and misled."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STAGES = (
+  *('data', 'teacher', 'unlabelled', 'distill'),
+  *('student', 'export', 'evaluation', 'benchmark'),
+)
+
+
+def command(*arguments):
+  return [sys.executable, '-m', 'dipair.run', '--flagfile=configs/smoke.flags', *arguments]
+
+
+def run(*arguments):
+  return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(name='smoke', scope='module')
+def _smoke(tmp_path_factory):
+  """A finished smoke run: (folder, output)."""
+  folder = tmp_path_factory.mktemp('smoke') / 'run'
+  done = run(f'--run_dir={folder}')
+  assert done.returncode == 0, done.stderr[-3000:]
+  return folder, done.stdout
+
+
+def metrics(folder):
+  with open(folder / 'results.json', encoding='utf-8') as file:
+    results = json.load(file)
+  curves = [
+    [(e['step'], e['loss'], e['valid']) for e in phase['history']] for phase in results['training']
+  ]
+  return results['models'], curves
+
+
+def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
+  folder, output = smoke
+  for name in (*STAGES, 'flags.txt', 'results.json', 'report.html', 'README.md'):
+    assert (folder / name).exists(), name
+  assert not list(folder.glob('*.part'))
+  assert 'student' in output
+  assert 'DiPair on toy data' in output
+  models, curves = metrics(folder)
+  assert [model['name'] for model in models] == ['teacher', 'student, stage 1', 'student']
+  assert set(models[2]) == {'name', 'valid', 'test', 'delta'}
+  assert len(curves) == 3
+  assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')
+
+
+def test_a_second_run_does_nothing_again_and_its_saved_flags_repeat_it(smoke):
+  folder, _ = smoke
+  changed = {name: os.stat(folder / name / 'stage.json').st_mtime_ns for name in STAGES}
+  done = subprocess.run(
+    [sys.executable, '-m', 'dipair.run', f'--flagfile={folder}/flags.txt'],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  assert all(f'{name}: done' in done.stdout for name in STAGES)
+  assert changed == {name: os.stat(folder / name / 'stage.json').st_mtime_ns for name in STAGES}
+
+
+def test_other_flags_are_refused_with_what_they_would_cost(smoke):
+  folder, _ = smoke
+  done = run(f'--run_dir={folder}', '--temperature=2')
+  assert done.returncode == 2
+  (line,) = [line for line in done.stderr.splitlines() if line.startswith('error:')]
+  assert 'temperature was 1.0, is 2.0' in line
+  assert '--redo makes distill, student, export, evaluation, benchmark anew' in line
+  assert (folder / 'student' / 'weights.index').exists()
+
+
+def test_killed_again_and_again_it_ends_with_the_same_metrics(smoke, tmp_path):
+  folder = tmp_path / 'killed'
+  kills = 0
+  for marker in ('data/train', 'teacher.part/checkpoints', 'student.part/stage1/checkpoints'):
+    process = subprocess.Popen(
+      command(f'--run_dir={folder}'),
+      cwd=ROOT,
+      stdout=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not (folder / marker).exists():
+      time.sleep(0.02)
+    time.sleep(0.3)
+    if process.poll() is None:
+      process.send_signal(signal.SIGKILL)
+      kills += 1
+    process.wait()
+  assert kills == 3
+  done = run(f'--run_dir={folder}')
+  assert done.returncode == 0, done.stderr[-3000:]
+  assert metrics(folder) == metrics(smoke[0])
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'message'),
+  [
+    (['--teacher_stps=5'], "Unknown command line flag 'teacher_stps'"),
+    (['--task=ranking'], "'ranking'"),
+    (['--teacher_batch_size=0'], 'batch_size=0: must be above 0'),
+    (['--output_tokens=4'], '--output_tokens'),
+    (['--output_tokens=4,x'], '--output_tokens=4,x'),
+    (['--teacher_pretrained=/nowhere'], '/nowhere'),
+    (['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'], '/nowhere.tsv'),
+    (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
+    (['--run_dir='], '--run_dir is needed'),
+    (['extra'], "'extra' is not a flag"),
+  ],
+)
+def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, message):
+  run_dir = tmp_path / 'run'
+  done = run(f'--run_dir={run_dir}', *arguments)
+  lines = [line for line in done.stderr.splitlines() if line.startswith('error:')]
+  assert done.returncode == 2, done.stderr
+  assert len(lines) == 1
+  assert message in lines[0]
+  assert 'Traceback' not in done.stderr
+  assert not (run_dir / 'data').exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+  (tmp_path / 'thesis.txt').write_text('dear')
+  done = run(f'--run_dir={tmp_path}')
+  assert done.returncode == 2
+  assert 'holds files but no flags.txt' in done.stderr
+  assert os.listdir(tmp_path) == ['thesis.txt']
+
+
+def test_own_tables_with_brought_logits_need_no_teacher(tmp_path):
+  """Binary task, own scores in a column, JSONL and gzip-free TSV side by side."""
+  rows = [(f'term {i}', f'thing {i % 7}', i % 2, (i % 5) - 2.0) for i in range(96)]
+  tsv = '\n'.join(['q\tp\ty', *(f'{q}\t{p}\t{y}' for q, p, y, _ in rows)])
+  (tmp_path / 'valid.tsv').write_text(tsv)
+  jsonl = '\n'.join(json.dumps({'q': q, 'p': p, 'z': z}) for q, p, _, z in rows)
+  (tmp_path / 'distill.jsonl').write_text(jsonl)
+  done = run(
+    f'--run_dir={tmp_path / "run"}',
+    f'--valid_file={tmp_path / "valid.tsv"}',
+    f'--test_file={tmp_path / "valid.tsv"}',
+    f'--distillation_file={tmp_path / "distill.jsonl"}',
+    '--text_columns=q,p',
+    '--label_column=y',
+    '--teacher_logits_column=z',
+    '--task=binary',
+    '--stage1_steps=0',
+    '--stage2_batch_size=32',
+  )
+  assert done.returncode == 0, done.stderr[-3000:]
+  models, curves = metrics(tmp_path / 'run')
+  assert [model['name'] for model in models] == ['student']
+  assert set(models[0]['test']) == {'auc_roc', 'accuracy', 'f1', 'log_loss'}
+  assert len(curves) == 1

@@ -1,0 +1,40 @@
+"""Every flagfile parses; its job runs at toy size in the tests of its command."""
+
+import glob
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+_PARSE = """
+import sys
+from absl import flags as absl_flags
+from common import flags
+from dipair.run import RunConfig
+flags.define(RunConfig)
+for path in sys.argv[1:]:
+  absl_flags.FLAGS.unparse_flags()
+  absl_flags.FLAGS(['run', f'--flagfile={path}'])
+  config = flags._build(RunConfig, '')
+  print(path, config.experiment.run_dir)
+"""
+
+
+def test_every_flagfile_parses():
+  paths = sorted(glob.glob(os.path.join(ROOT, 'configs', '*.flags')))
+  done = subprocess.run(
+    [sys.executable, '-c', _PARSE, *paths], cwd=ROOT, capture_output=True, text=True, check=False
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  assert [line.split()[0] for line in done.stdout.splitlines()] == paths
+
+
+@pytest.mark.parametrize('name', ['p2t', 'homedepot'])
+def test_a_flagfile_names_what_a_user_must_set_first(name):
+  with open(os.path.join(ROOT, 'configs', f'{name}.flags'), encoding='utf-8') as file:
+    head = file.read().split('\n\n')[0]
+  assert 'must set' in head
+  assert '--run_dir=' in head
