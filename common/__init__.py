@@ -2,4 +2,4 @@
 
 import os
 
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')  # warnings about the build are no news
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')  # what fails is raised in Python too

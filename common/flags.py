@@ -9,6 +9,7 @@ dataclasses alone.
 """
 
 import dataclasses
+import logging as python_logging
 import os
 import sys
 from collections.abc import Callable
@@ -79,7 +80,8 @@ def run(main: Callable[[Any], None], cls: type) -> None:
 def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
   if len(argv) > 1:
     raise InputError(f'{argv[1]!r} is not a flag; flags look like --name=value (see --help)')
-  logging.set_verbosity(logging.WARNING)
+  logging.set_verbosity(logging.ERROR)
+  python_logging.getLogger('tensorflow').setLevel(logging.ERROR)
   main(_build(cls, ''))
 
 

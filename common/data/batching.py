@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-BUCKETS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+BUCKETS = (*range(8, 64, 8), *range(64, 128, 16), *range(128, 512, 32))
 
 
 def bucket_lengths(max_length: int, bucketed: bool = True) -> tuple[int, ...]:

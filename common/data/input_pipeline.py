@@ -23,7 +23,9 @@ _SHUFFLE_RECORDS = 131_072  # held by the shuffle buffer, in whole blocks
 Batch = dict[str, tf.Tensor]
 
 
-def tuples(folder: str, *, outputs: int, target: str, seed: int | None, batch_size: int):
+def tuples(
+  folder: str, *, outputs: int, target: str, seed: int | None, batch_size: int
+) -> tf.data.Dataset:
   """Endless batches of raw tuples, shuffled by whole blocks (in order, and once, without a seed).
 
   Args:

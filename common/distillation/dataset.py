@@ -103,15 +103,16 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
     Tuples written.
   """
   if config.from_catalog:
-    rows, (lefts, rights) = _of_catalog(config, 'distillation', seed), catalog.BLOCK
+    rows, texts = _of_catalog(config, 'distillation', seed), catalog.BLOCK
+    pairs = texts[0] * texts[1]
   elif config.distillation_file:
     rows = examples.read(config.distillation_file, config.table, labelled=False)
     return _write(rows, folder, info={'source': config.distillation_file})
   else:
     train = list(records.read(os.path.join(data, 'train')))
-    lefts, rights = pairing.block_shape(train, config.pairing)
+    texts, pairs = pairing.block_shape(train, config.pairing)
     rows = pairing.from_training(train, config.pairing, seed)
-  return _write(rows, folder, block=lefts * rights, info={'block_texts': [lefts, rights]})
+  return _write(rows, folder, block=pairs, info={'block_texts': list(texts)})
 
 
 def _of_catalog(config: DataConfig, name: str, seed: int) -> Iterator[Example]:

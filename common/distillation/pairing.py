@@ -1,10 +1,11 @@
-"""A distillation set from training texts: blocks of neighbouring lefts and rights, all paired.
+"""A distillation set from training texts: blocks of pairs that share texts.
 
-A block pairs each of `lefts` left items with each of `rights` right ones, so lefts x rights pairs
-cost lefts + rights encodings. Half the blocks grow from a group of neighbouring lefts, half from a
-group of neighbouring rights; the other side is filled with the training partners of the group,
-with nearest neighbours in turn, and with random items. For tuples of more than two texts the left
-item is the first text and the right item the rest.
+A block has `lefts` left items and `rights` right ones, and `pairs` of their combinations, so that
+many pairs cost few encodings. Half the blocks grow from a group of neighbouring lefts, half from a
+group of neighbouring rights; the other side is the group's training partners, then nearest
+neighbours in turn. Of the combinations, the training pairs come first, then each item's nearest in
+turn, then random ones. For tuples of more than two texts the left item is the first text and the
+right item the rest.
 """
 
 import dataclasses
@@ -29,13 +30,18 @@ class PairingConfig:
   distillation_pairs: int = flags.option(
     300_000, 'pairs made from the training texts where no --distillation_file is given'
   )
-  block_texts: tuple[int, ...] = flags.option((16, 32), 'left and right texts of a block')
-  block_near: float = flags.option(0.75, 'share of a block that is near; the rest is random')
+  block_texts: tuple[int, ...] = flags.option((64, 64), 'left and right texts of a block')
+  block_pairs: int = flags.option(512, 'pairs of a block')
+  block_near: float = flags.option(
+    0.75, "share of a block's pairs that is near; the rest is random"
+  )
   pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors say what is near')
 
   def __post_init__(self):
     if len(self.block_texts) != 2 or min(self.block_texts) < 1:
       raise InputError(f'--block_texts={self.block_texts}: two numbers, lefts,rights, are needed')
+    if self.block_pairs < 1:
+      raise InputError(f'--block_pairs={self.block_pairs}: must be above 0')
     if not 0 <= self.block_near <= 1:
       raise InputError(f'--block_near={self.block_near}: a share from 0 to 1')
     if self.distillation_pairs < 1:
@@ -69,28 +75,26 @@ def from_training(
   lefts, rights = list(left_ids), list(right_ids)
   encoder = MeanPooledEncoder(checkpoints.read(config.pairing_pretrained))
   vectors = [_item_vectors(items, encoder) for items in (lefts, rights)]
-  blocks = pair_blocks(
-    vectors[0], vectors[1], partners, shape=config.block_texts, near=config.block_near, seed=seed
-  )
-  size = int(np.prod(block_shape(examples, config)))
-  for number in range(-(-config.distillation_pairs // size)):
+  lefts_rights, pairs = block_shape(examples, config)
+  blocks = pair_blocks(*vectors, partners, lefts_rights, pairs, config.block_near, seed)
+  for number in range(-(-config.distillation_pairs // pairs)):
     for row, (left, right) in enumerate(next(blocks)):
       yield Example(f'block-{number}-{row}', lefts[left] + rights[right])
 
 
-def block_shape(examples: Sequence[Example], config: PairingConfig) -> tuple[int, int]:
-  """Left and right items of a block: `config.block_texts`, or all where there are fewer."""
-  lefts = len({example.texts[:1] for example in examples})
-  rights = len({example.texts[1:] for example in examples})
-  return min(config.block_texts[0], lefts), min(config.block_texts[1], rights)
+def block_shape(examples: Sequence[Example], config: PairingConfig) -> tuple[tuple[int, int], int]:
+  """Left and right items of a block, and its pairs: as configured, or all where there are fewer."""
+  lefts = min(config.block_texts[0], len({example.texts[:1] for example in examples}))
+  rights = min(config.block_texts[1], len({example.texts[1:] for example in examples}))
+  return (lefts, rights), min(config.block_pairs, lefts * rights)
 
 
 def pair_blocks(
   left: np.ndarray,
   right: np.ndarray,
   partners: np.ndarray,
-  *,
-  shape: Sequence[int],
+  shape: tuple[int, int],
+  pairs: int,
   near: float,
   seed: int,
 ) -> Iterator[np.ndarray]:
@@ -99,29 +103,46 @@ def pair_blocks(
   Args:
     left: [lefts, dim] vectors of length one.
     right: [rights, dim] vectors of length one.
-    partners: [pairs, 2], the known pairs.
-    shape: Lefts and rights of a block (all, where there are fewer).
-    near: Share of a block's other side that is near its group.
+    partners: [known pairs, 2].
+    shape: Lefts and rights of a block, at most all.
+    pairs: Of a block, at most shape[0] * shape[1].
+    near: Share of the pairs that is known or near; the rest is random.
     seed: Of all that is random.
 
   Yields:
-    [shape[0] * shape[1], 2] int arrays, left by left.
+    [pairs, 2] ints, sorted; no pair twice.
   """
   rng = np.random.default_rng(seed)
   vectors = (left, right)
-  counts = [min(size, len(side)) for size, side in zip(shape, vectors, strict=True)]
   neighbours = [_neighbours(left, right), _neighbours(right, left)]
   known = [_partners(partners, 0, len(left)), _partners(partners, 1, len(right))]
-  groups = [_endless_groups(vectors[side], counts[side], rng) for side in (0, 1)]
+  groups = [_endless_groups(vectors[side], shape[side], rng) for side in (0, 1)]
   while True:
     for side in (0, 1):
       group, other = next(groups[side]), 1 - side
       candidates = [np.concatenate([known[side][i], neighbours[side][i]]) for i in group]
-      chosen = _in_turn(candidates, round(near * counts[other]))
+      chosen = _in_turn(candidates, shape[other])
       rest = rng.permutation(len(vectors[other]))
-      chosen = [*chosen, *rest[~np.isin(rest, chosen)][: counts[other] - len(chosen)]]
-      sides = (group, chosen) if side == 0 else (chosen, group)
-      yield np.stack(np.meshgrid(*sides, indexing='ij'), -1).reshape(-1, 2)
+      chosen = [*chosen, *rest[~np.isin(rest, chosen)][: shape[other] - len(chosen)]]
+      lefts, rights = (group, np.array(chosen)) if side == 0 else (np.array(chosen), group)
+      similarity = left[lefts] @ right[rights].T  # [lefts, rights]
+      row_of = {item: row for row, item in enumerate(rights)}
+      for row, item in enumerate(lefts):
+        similarity[row, [row_of[p] for p in known[0][item] if p in row_of]] = np.inf
+      kept = _combinations(similarity, pairs, near, rng)
+      yield np.stack([lefts[kept // len(rights)], rights[kept % len(rights)]], axis=1)
+
+
+def _combinations(
+  similarity: np.ndarray, pairs: int, near: float, rng: np.random.Generator
+) -> np.ndarray:
+  """Numbers of the combinations kept: the best of each row and column in turn, then random ones."""
+  ranks = [np.argsort(np.argsort(-similarity, axis), axis) for axis in (0, 1)]
+  rank = np.minimum(*ranks).astype(float)
+  rank[np.isinf(similarity)] = -1
+  order = np.lexsort([-similarity.ravel(), rank.ravel()])
+  best = round(near * pairs)
+  return np.sort(np.concatenate([order[:best], rng.permutation(order[best:])[: pairs - best]]))
 
 
 def _endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:

@@ -66,6 +66,8 @@ class RunFolder:
     self.path, self.redo, self.chief = path, redo, chief
     saved = os.path.join(path, _FLAGS)
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
+    if os.path.isfile(path):
+      raise InputError(f'--run_dir={path}: a file; name a new folder')
     if os.path.isdir(path) and os.listdir(path):
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')

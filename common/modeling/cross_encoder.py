@@ -30,7 +30,7 @@ class CrossEncoder(tf_keras.layers.Layer):
     self.classifier.build([None, config.hidden_size])
     self.pad_id = pad_id
 
-  def call(self, ids: tf.Tensor, segment_ids: tf.Tensor, training: bool | None = None):
+  def call(self, ids: tf.Tensor, segment_ids: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """Logits of packed tuples.
 
     Args:

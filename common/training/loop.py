@@ -71,13 +71,14 @@ def fit(
     variables.
   """
   with strategy.scope():
-    run = _Run(task, phase, folder, strategies.is_chief(strategy))
-    step = _train_step(task, phase, run, strategy, jit_compile)
+    run = Run(task, phase, folder, strategies.is_chief(strategy))
   run.restore()
   if run.finished():
     run.restore_best()
     return run.result()
-  batches = iter(_distribute(task.batches(), run.step, strategy))
+  dataset = _distribute(task.batches(), run.step, strategy)
+  step = train_step(task, phase, run, strategy, dataset.element_spec, jit_compile)
+  batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
   with (
     writer.as_default(),
@@ -101,7 +102,7 @@ def fit(
   return run.result()
 
 
-class _Run:
+class Run:
   """The state of a phase and its folder."""
 
   def __init__(self, task: Task, phase: PhaseConfig, folder: str, chief: bool):
@@ -206,16 +207,21 @@ class _Run:
     return os.path.join(self.folder, 'history.json')
 
 
-def _train_step(
+def train_step(
   task: Task,
   phase: PhaseConfig,
-  run: _Run,
+  run: Run,
   strategy: tf.distribute.Strategy,
-  jit_compile: bool,
+  element_spec: Any,
+  jit_compile: bool = False,
 ) -> Callable[[Any], None]:
-  """One optimizer step over all replicas: gradients are summed, then clipped, then applied."""
+  """One optimizer step over all replicas: gradients are summed, then clipped, then applied.
 
-  @tf.function(jit_compile=jit_compile, reduce_retracing=True)
+  Traced once: lengths that differ from batch to batch are unknown in `element_spec`. XLA, which
+  wants them known, is given batches of one shape.
+  """
+
+  @tf.function(jit_compile=jit_compile)
   def gradients(batch: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
     with tf.GradientTape() as tape:
       loss = tf.reduce_sum(task.loss(batch)) / phase.batch_size
@@ -232,7 +238,7 @@ def _train_step(
     )
     return loss
 
-  @tf.function(reduce_retracing=True)
+  @tf.function(input_signature=None if jit_compile else [element_spec])
   def step(batch: Any) -> None:
     losses = strategy.run(replica_step, args=(batch,))
     run.loss_sum.assign_add(strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,15 +92,17 @@ def map_batches(
 
   for group in _groups(batches, replicas):
     padded = group + [group[-1]] * (replicas - len(group))
-    columns = [
-      strategy.experimental_distribute_values_from_function(
-        lambda context, i=i: padded[context.replica_id_in_sync_group % replicas][1][i]
-      )
-      for i in range(len(padded[0][1]))
-    ]
+    tensors = zip(*(tensors for _, tensors in padded), strict=True)  # by input, then by replica
+    columns = [_per_replica(strategy, values) for values in tensors]
     results = strategy.experimental_local_results(step(*columns))
     for (rows, _), result in zip(group, results, strict=False):
       yield rows, result.numpy()
+
+
+def _per_replica(strategy: tf.distribute.Strategy, values: Sequence[tf.Tensor]) -> Any:
+  return strategy.experimental_distribute_values_from_function(
+    lambda context: values[context.replica_id_in_sync_group % len(values)]
+  )
 
 
 def _groups(batches: Iterable, size: int) -> Iterator[list]:

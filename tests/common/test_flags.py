@@ -1,4 +1,4 @@
-"""Configs as flags: round trips and refusals, each in a process of its own (absl's flags are global).
+"""Configs as flags: round trips, refusals; each in its own process (absl's flags are global).
 
 Run as a script, this file is the command under test: it prints the config that it was given.
 """

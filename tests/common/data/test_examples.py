@@ -1,4 +1,4 @@
-"""Examples of tables: labels, classes, logits and ids worked out by hand; each error with its line."""
+"""Examples of tables: labels, classes, logits and ids by hand; each error with its line."""
 
 import re
 

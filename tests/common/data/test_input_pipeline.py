@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data import input_pipeline, records
+from common.data import batching, input_pipeline, records
 from common.data.examples import Example
 from common.data.tokenization import Tokenizer
 
 TOKENIZER = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', *'abcdefgh'], lower_case=True)
 PAD = TOKENIZER.pad_id
+
+
+@pytest.fixture(autouse=True)
+def buckets(monkeypatch):
+  monkeypatch.setattr(batching, 'BUCKETS', (8, 12, 16))
 
 
 def stored(tmp_path, examples, **options) -> str:
@@ -66,8 +71,9 @@ class TestTuples:
     np.testing.assert_array_equal(batch['targets'], expected)
     np.testing.assert_array_equal(batch['texts'], [[b'a', b'b', b'c'], [b'd', b'e', b'f']])
 
-  def test_an_order_of_its_own_for_each_seed_and_epoch(self, tmp_path):
-    folder = numbered(tmp_path, 12, shard_size=3)
+  @pytest.mark.parametrize('shard_size', [3, 12])
+  def test_an_order_of_its_own_for_each_seed_and_epoch(self, shard_size, tmp_path):
+    folder = numbered(tmp_path, 12, shard_size=shard_size)
     rows = row_numbers(tuples(folder, 1, 4), 9)
     assert row_numbers(tuples(folder, 1, 4), 9) == rows
     epochs = [rows[:12], rows[12:24], rows[24:], row_numbers(tuples(folder, 2, 4), 3)]

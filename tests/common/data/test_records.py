@@ -75,6 +75,11 @@ def test_find_shard_gives_the_entry_that_was_written(tmp_path):
   assert records.find_shard(str(tmp_path), 2, 2) is None
 
 
+def test_a_set_is_replaced(tmp_path):
+  set_of(tmp_path, 5, shard_size=2)
+  assert list(records.read(set_of(tmp_path, 3, shard_size=2))) == numbered(3)
+
+
 def test_an_interrupted_shard_is_not_there(tmp_path):
   def interrupted():
     yield from numbered(2)

@@ -1,4 +1,4 @@
-"""Rows of tables: what splits lines and cells, compression, encodings, and what is refused where."""
+"""Rows of tables: what splits lines and cells, compression, encodings; what is refused, where."""
 
 import gzip
 import re
@@ -41,7 +41,7 @@ TABLES = {
   'CRLF TSV': ('t.tsv', b'a\tb\r\nx\ty\r\n', 'utf-8', [(2, 'x', 'y')]),
   'CRLF CSV': ('t.csv', b'a,b\r\nx,y\r\n', 'utf-8', [(2, 'x', 'y')]),
   'CRLF JSONL': ('t.jsonl', b'{"a": "x", "b": "y"}\r\n', 'utf-8', [(1, 'x', 'y')]),
-  'BOM': ('t.tsv', b'\xef\xbb\xbfa\tb\nx\t\xef\xbb\xbfy\n', 'utf-8', [(2, 'x', '\ufeffy')]),
+  'BOM': ('t.tsv', b'\xef\xbb\xbfa\tb\n\xef\xbb\xbfx\ty\n', 'utf-8', [(2, '\ufeffx', 'y')]),
   'BOM, utf-8-sig': ('t.csv', b'\xef\xbb\xbfa,b\nx,y\n', 'utf-8-sig', [(2, 'x', 'y')]),
   'BOM JSONL': ('t.jsonl', b'\xef\xbb\xbf{"a": "x", "b": "y"}\n', 'utf-8', [(1, 'x', 'y')]),
   'byte 0x85': ('t.tsv', b'a\tb\nx\x85\ty\xe9\n', 'latin-1', [(2, 'x\x85', 'y\xe9')]),

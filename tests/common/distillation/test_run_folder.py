@@ -1,13 +1,13 @@
 """A run's folder: what is done again, what is not, and what is refused."""
 
 import dataclasses
-import json
 import os
+import shutil
 
 import pytest
 
 from common import flags
-from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.run_folder import RunFolder, Stage, write_json
 from common.errors import InputError
 
 PROGRAM = 'toy.run'
@@ -26,7 +26,8 @@ class Run:
   def __init__(self, path):
     self.path, self.calls, self.failing = str(path), [], ''
 
-  def __call__(self, config: Config = Config(), redo: bool = False, program: str = PROGRAM):  # noqa: B008
+  def __call__(self, config: Config | None = None, redo: bool = False, program: str = PROGRAM):
+    config = config or Config()
     self.calls.clear()
     data = Stage('data', {'size': config.size, 'shape': (1, 2)}, [], self._work('data'))
     model = Stage('model', {'rate': config.rate}, [data], self._work('model'))
@@ -177,21 +178,31 @@ def test_another_programs_run_is_refused(run):
   assert refused(lambda: run(program='other.run')) == message
 
 
-def test_a_further_worker_takes_part_and_gets_the_chiefs_results(run, tmp_path):
-  results = run()
-  shared = []
-  stages = [Stage(name, {}, [], shared.append, collective=True) for name in ALL]
-  assert RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False).run(stages) == results
-  assert shared == []  # all was done
+class TestFurtherWorker:
+  """A worker that is not the chief: it takes part in collective stages and never writes results."""
 
-  def join(part: str) -> None:  # the chief finishes while the worker trains
-    shared.append(part)
-    with open(os.path.join(part, 'stage.json'), 'w', encoding='utf-8') as file:
-      json.dump({'result': 7}, file)
-    os.replace(part, part.removesuffix('.part'))
+  @staticmethod
+  def follow(run, stage):
+    return RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False).run([stage])
 
-  os.makedirs(os.path.join(run.path, 'late.part'))
-  late = Stage('late', {}, [], join, collective=True)
-  follower = RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False)
-  assert follower.run([late]) == {'late': 7}
-  assert shared == [os.path.join(run.path, 'late.part')]
+  def test_finds_what_the_chief_has_done(self, run):
+    results = run()
+    data = Stage('data', {'size': 3, 'shape': (1, 2)}, [], pytest.fail, collective=True)
+    assert self.follow(run, data) == {'data': results['data']}
+
+  @pytest.mark.parametrize('earlier', [False, True], ids=['new', 'of other flags'])
+  def test_trains_along_until_the_chief_has_finished(self, earlier, run):
+    run()
+    path = os.path.join(run.path, 'late')
+    if earlier:  # what the chief is about to replace is not the result
+      os.makedirs(path)
+      write_json(os.path.join(path, 'stage.json'), {'fingerprint': 'old', 'result': 6})
+    os.makedirs(path + '.part')
+
+    def work(part: str) -> None:  # and meanwhile the chief is done
+      shutil.rmtree(path, ignore_errors=True)
+      write_json(os.path.join(part, 'stage.json'), {**late.description(), 'result': 7})
+      os.replace(part, path)
+
+    late = Stage('late', {}, [], work, collective=True)
+    assert self.follow(run, late) == {'late': 7}

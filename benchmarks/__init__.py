@@ -1,0 +1,1 @@
+"""Measurements; each names the command that repeats it."""

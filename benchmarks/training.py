@@ -1,0 +1,146 @@
+"""Pairs a second of training, each form against the plain one, on a finished run's data.
+
+  python -m benchmarks.training --run_dir=runs/homedepot \
+    --output=benchmarks/results/homedepot_training.json
+
+Forms: the teacher's batches bucketed by length against padded to the maximum; stage 1 on cached
+encoder outputs, and stage 2 with each distinct text of a batch encoded once, each against encoding
+both texts of every pair, padded to the maximum. Forms of a pair run in turn, in one process.
+"""
+
+import dataclasses
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+import tensorflow as tf
+from absl import flags as absl_flags
+from tqdm import tqdm
+
+from common import flags
+from common.data import input_pipeline
+from common.distillation.run_folder import read_json, write_json
+from common.distillation.teacher import Teacher
+from common.errors import InputError
+from common.modeling.losses import cross_entropy
+from common.training import loop, strategies
+from common.training.optimization import PhaseConfig
+from dipair import model as models
+from dipair import stages
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig:
+  """What is measured."""
+
+  run_dir: str = flags.option('runs/homedepot', 'a finished run of dipair.run')
+  output: str = flags.option('', 'JSON file of the figures')
+  steps: int = flags.option(12, 'steps timed of each form, after two to warm up')
+
+
+def main(config: BenchmarkConfig) -> None:
+  """Measures, prints a table, writes the file."""
+  results = read_json(os.path.join(config.run_dir, 'results.json'))
+  if results['student'] != 'dipair':
+    raise InputError(f'--run_dir={config.run_dir}: not a run of dipair.run')
+  chosen, strategy = results['flags'], strategies.create(strategies.DeviceConfig())
+  teacher = Teacher.load(os.path.join(config.run_dir, 'teacher'))
+  student, tokenizer = models.load(os.path.join(config.run_dir, 'student'))
+  distill = os.path.join(config.run_dir, 'distill')
+  valid = os.path.join(config.run_dir, 'data', 'valid')
+  devices = strategies.DeviceConfig()
+  trainer = stages._Trainer(
+    student, tokenizer, distill, valid, results['task'], devices, strategy, seed=1
+  )
+  small, large = chosen['teacher_batch_size'], chosen['stage2_batch_size']
+  texts = trainer._distillation_texts(chosen['stage1_cache_gb'])
+  phase = PhaseConfig(batch_size=large)
+
+  def packed(bucketed: bool) -> tf.data.Dataset:
+    return input_pipeline.packed(
+      os.path.join(config.run_dir, 'data', 'train'),
+      teacher.tokenizer,
+      max_length=teacher.max_length,
+      bucketed=bucketed,
+      outputs=teacher.outputs,
+      target='label',
+      seed=1,
+      batch_size=small,
+    )
+
+  def teacher_loss(batch: dict) -> tf.Tensor:
+    logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
+    return cross_entropy(batch['targets'], logits)
+
+  def plain() -> tf.data.Dataset:
+    tuples = input_pipeline.tuples(
+      distill, outputs=student.outputs, target='soft_labels', seed=1, batch_size=large
+    )
+    return tuples.map(lambda batch: _tokenized(batch, tokenizer, student.config.max_lengths))
+
+  def plain_loss(batch: dict) -> tf.Tensor:
+    tokens = [student.encode(ids, slot, training=True) for slot, ids in enumerate(batch['ids'])]
+    return cross_entropy(batch['targets'], student.head(tokens, training=True))
+
+  everything, new = student.used_variables, student.new_variables
+  cached = os.path.join(config.run_dir, 'benchmark', 'cache')
+  comparisons = {
+    'teacher: bucketed / padded': (
+      (teacher.model, teacher.model.trainable_variables, teacher_loss, packed(True), small),
+      (teacher.model, teacher.model.trainable_variables, teacher_loss, packed(False), small),
+    ),
+    'stage 1: cached / plain': (
+      (student, new, trainer._loss_of_cached, trainer._cached_batches(phase, cached, texts), large),
+      (student, new, plain_loss, plain(), large),
+    ),
+    'stage 2: each text once / plain': (
+      (student, everything, trainer._loss_by_text(False), trainer._batches_by_text(phase), large),
+      (student, everything, plain_loss, plain(), large),
+    ),
+  }
+  rows = []
+  for name, forms in comparisons.items():
+    rates = _rates([_steps(*form, strategy) for form in forms], forms[0][4], config.steps, name)
+    rows.append({'name': name, 'pairs_per_second': rates, 'ratio': rates[0] / rates[1]})
+    print(f'{name:34} {rates[0]:8.0f} {rates[1]:8.0f}  x{rates[0] / rates[1]:.2f}')
+  if config.output:
+    command = f'python -m benchmarks.training --run_dir={config.run_dir}'
+    environment = results['environment']
+    write_json(config.output, {'command': command, 'environment': environment, 'rows': rows})
+
+
+def _steps(model, variables, loss, batches, batch_size, strategy) -> Iterator[None]:
+  """One training step at each `next`."""
+  task = loop.Task('benchmark', model, variables, loss, lambda: batches, dict, '')
+  phase = PhaseConfig(learning_rate=1e-9, batch_size=batch_size)
+  run = loop.Run(task, phase, '', chief=False)
+  step = loop.train_step(task, phase, run, strategy, batches.element_spec)
+  return (step(batch) for batch in batches.prefetch(2))
+
+
+def _rates(forms: list[Iterator[None]], batch_size: int, steps: int, name: str) -> list[float]:
+  """Mean pairs a second of each form, their steps in turn (lengths differ from step to step)."""
+  times: list[list[float]] = [[] for _ in forms]
+  for _ in tqdm(range(steps + 2), desc=name, leave=False):
+    for form, taken in zip(forms, times, strict=True):
+      started = time.perf_counter()
+      next(form)
+      taken.append(time.perf_counter() - started)
+  return [batch_size * len(t[2:]) / sum(itertools.islice(t, 2, None)) for t in times]
+
+
+def _tokenized(batch: dict, tokenizer, max_lengths) -> dict:
+  columns = zip(tf.unstack(batch['texts'], axis=1), max_lengths, strict=True)
+  ids = tuple(
+    tokenizer.encode(texts, most).to_tensor(tokenizer.pad_id, shape=[None, most])
+    for texts, most in columns
+  )
+  return {'ids': ids, 'targets': batch['targets']}
+
+
+if __name__ == '__main__':
+  flags.define(BenchmarkConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, BenchmarkConfig)
