@@ -1,0 +1,114 @@
+"""A run's pictures: quality against speed, agreement, distribution, training curves."""
+
+import base64
+import io
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from common.evaluation import metrics
+from common.evaluation.tables import digits, label, metric, speeds
+
+_LIGHT = {'ink': '#57606a', 'label': '#c3cad2', 'teacher': '#c2570c', 'student': '#1d4ed8'}
+_LIGHT |= {'few': '#c7dafe', 'many': '#14296e'}  # the ends of the agreement picture's ramp
+_DARK = {'ink': '#9aa4af', 'label': '#4b5560', 'teacher': '#fb923c', 'student': '#7cb0ff'}
+_DARK |= {'few': '#24447f', 'many': '#dbe9ff'}
+
+
+def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tuple[str, str, str]]:
+  """Quality against speed, student against teacher, distribution of the scores: what there is."""
+  primary, matched, found = results['primary_metric'], speeds(results), []
+  both = [m for m in results['models'] if m['name'] in matched and primary in m.get('test', {})]
+  points = [(m['name'], matched[m['name']]['pairs_per_second'], m['test'][primary]) for m in both]
+
+  def tradeoff(figure: Figure, colors: dict[str, str]) -> None:
+    axes = figure.add_subplot(xscale='log', xlabel='pairs/s', ylabel=f'{label(primary)} (test)')
+    for name, x, y in points:
+      color = colors['teacher' if name == 'teacher' else 'student']
+      axes.plot(x, y, 'o', color=color, markersize=8)
+      text = f'{name}\n{digits(x)} pairs/s, {metric(y)}'
+      axes.annotate(text, (x, y), (0, 9), textcoords='offset points', ha='center', color=color)
+    axes.margins(0.5, 0.5)
+
+  def agreement(figure: Figure, colors: dict[str, str]) -> None:
+    x, y = scores['teacher'], scores['student']
+    ends = [min(x.min(), y.min()), max(x.max(), y.max()) + 1e-9]
+    axes = figure.add_subplot(xlabel="teacher's score", ylabel="student's score", aspect='equal')
+    ramp = LinearSegmentedColormap.from_list('ramp', [colors['few'], colors['many']])
+    grid = axes.hexbin(x, y, gridsize=32, mincnt=1, bins='log', cmap=ramp, extent=ends * 2, lw=0.1)
+    figure.colorbar(grid, label='pairs', shrink=0.8).outline.set_visible(False)
+    axes.plot(ends, ends, color=colors['teacher'], linewidth=1.2, linestyle='--', zorder=3)
+
+  def distribution(figure: Figure, colors: dict[str, str]) -> None:
+    axes = figure.add_subplot(xlabel='score', ylabel='share of pairs')
+    pool = np.concatenate(list(scores.values()))
+    bins = np.linspace(pool.min(), pool.max() + 1e-9, 31)
+    for name, values in scores.items():
+      kind = {'histtype': 'stepfilled' if name == 'label' else 'step', 'linewidth': 1.6}
+      share = np.full(len(values), 1 / len(values))
+      axes.hist(values, bins, weights=share, color=colors[name], label=name, **kind)
+    axes.legend()
+
+  if len(points) > 1:
+    found.append(_picture('Quality against speed', tradeoff))
+  if {'teacher', 'student'} <= scores.keys():
+    r = metric(metrics.pearson(scores['teacher'], scores['student']))
+    found.append(_picture(f'Student against teacher on test, r = {r}', agreement))
+  if scores:
+    found.append(_picture('Distribution of scores on test', distribution))
+  return found
+
+
+def curves(results: dict[str, Any]) -> list[tuple[str, str, str]]:
+  """A picture per stage: loss above, the primary metric on valid below, on one scale for all."""
+  primary = results['primary_metric']
+  stages = [stage for stage in results.get('training', []) if stage.get('history')]
+  valid = [
+    [(p['step'], p['valid'][primary]) for p in stage['history'] if p.get('valid')]
+    for stage in stages
+  ]
+  every = [y for points in valid for _, y in points if math.isfinite(y)] or [0, 1]
+  margin = 0.08 * (max(every) - min(every)) or 0.01
+
+  def curves(i: int, figure: Figure, colors: dict[str, str]) -> None:
+    stage, color = stages[i], colors['teacher' if stages[i]['name'] == 'teacher' else 'student']
+    rows = figure.subplots(2 if valid[i] else 1, sharex=True, squeeze=False)[:, 0]
+    rows[0].plot(
+      *zip(*((p['step'], p['loss']) for p in stage['history']), strict=True), color=color
+    )
+    rows[0].set_ylabel('loss')
+    if valid[i]:
+      rows[1].plot(*zip(*valid[i], strict=True), '.-', color=color)
+      rows[1].set_ylabel(f'{label(primary)} (valid)')
+      rows[1].set_ylim(min(every) - margin, max(every) + margin)
+    for axes in rows:
+      axes.axvline(stage['best_step'], color=colors['ink'], linewidth=1.4, linestyle=':')
+    rows[-1].set_xlabel('step')
+
+  caption = '{}; dotted: the best step, {:,}'
+  return [
+    _picture(caption.format(stage['name'].capitalize(), stage['best_step']), partial(curves, i))
+    for i, stage in enumerate(stages)
+  ]
+
+
+def _picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> tuple[str, str, str]:
+  """(caption, data URI for light, data URI for dark surroundings)."""
+  uris = []
+  for colors in (_LIGHT, _DARK):
+    inks = ('text.color', 'axes.labelcolor', 'axes.edgecolor', 'xtick.color', 'ytick.color')
+    style = dict.fromkeys(inks, colors['ink']) | {'grid.color': colors['label'], 'grid.alpha': 0.5}
+    style |= {'axes.grid': True, 'axes.spines.top': False, 'axes.spines.right': False}
+    style |= {'axes.axisbelow': True, 'legend.frameon': False, 'svg.hashsalt': 'report'}
+    with matplotlib.rc_context(style):
+      figure, buffer = Figure(figsize=(4, 3.2), layout='constrained'), io.BytesIO()
+      draw(figure, colors)
+      figure.savefig(buffer, format='svg', transparent=True, metadata={'Date': None})
+    uris.append('data:image/svg+xml;base64,' + base64.b64encode(buffer.getvalue()).decode())
+  return caption, *uris
