@@ -23,9 +23,10 @@ RIGHT = arc(1, 16, 31.9, 50, 79, 86, 90)
 PARTNERS = np.array([(0, 6), (0, 4), (1, 5), (3, 0), (4, 1), (5, 2), (0, 6)])  # (2, none)
 
 
-def blocks(count: int, shape=(2, 3), near=1.0, seed=0, left=LEFT, right=RIGHT, partners=PARTNERS):
-  """The first blocks as (side of the group, lefts, rights)."""
-  made = pairing.pair_blocks(left, right, partners, shape=shape, near=near, seed=seed)
+def blocks(count: int, shape=(2, 3), seed=0, left=LEFT, right=RIGHT, partners=PARTNERS):
+  """The first blocks, of all combinations, as (side of the group, lefts, rights)."""
+  pairs = shape[0] * shape[1]
+  made = pairing.pair_blocks(left, right, partners, shape, pairs, 1.0, seed)
   found = []
   for side, block in zip(itertools.cycle((0, 1)), itertools.islice(made, count), strict=False):
     lefts, rights = (list(dict.fromkeys(block[:, i].tolist())) for i in (0, 1))
@@ -67,19 +68,31 @@ def test_groups_are_neighbours():
   assert groups == {(0, 1), (2, 3), (4, 5)}  # an epoch of left groups, every one once
 
 
-@pytest.mark.parametrize(('near', 'from_near'), [(0.0, 0), (0.5, 2), (0.75, 3), (1.0, 4)])
-def test_the_rest_is_random_and_new(near, from_near):
-  left_blocks = [b for b in blocks(80, (2, 4), near) if b[0] == 0]
-  for _, lefts, rights in left_blocks:
-    assert len(set(rights)) == 4
-    assert rights[:from_near] == in_turn(lefts, 0, from_near)
-  rest = {right for _, _, rights in left_blocks for right in rights[from_near:]}
-  assert rest == (set(range(7)) if from_near < 4 else set())
+def test_of_a_block_known_pairs_come_first_then_the_nearest_of_each_item():
+  (block,) = itertools.islice(pairing.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), 14, 1.0, 0), 1)
+  known = {tuple(pair) for pair in PARTNERS.tolist()}
+  found = {tuple(pair) for pair in block.tolist()}
+  assert len(found) == 14
+  assert known < found
+  # Left 0, at 0 degrees, is nearest to right 0 at 1; left 2, at 30, to right 2 at 31.9; left 5, at
+  # 89, to right 6 at 90.
+  assert {(0, 0), (2, 2), (5, 6)} < found
+
+
+def test_the_rest_of_a_block_is_random_and_never_twice():
+  seen = set()
+  made = pairing.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), 12, 0.5, 0)
+  for block in itertools.islice(made, 40):
+    pairs = {tuple(pair) for pair in block.tolist()}
+    assert len(pairs) == 12
+    assert {tuple(pair) for pair in PARTNERS.tolist()} <= pairs  # the six known of 0.5 * 12
+    seen |= pairs
+  assert len(seen) == 42
 
 
 def test_blocks_are_a_function_of_the_seed():
-  assert blocks(8, near=0.5, seed=3) == blocks(8, near=0.5, seed=3)
-  assert blocks(8, near=0.5, seed=3) != blocks(8, near=0.5, seed=4)
+  assert blocks(8, seed=3) == blocks(8, seed=3)
+  assert blocks(8, seed=3) != blocks(8, seed=4)
 
 
 @pytest.mark.parametrize('side', [0, 1])
@@ -88,14 +101,12 @@ def test_every_item_gets_its_groups(side):
   assert {item for group in groups for item in group} == set(range((6, 7)[side]))
 
 
-def test_fewer_items_than_the_shape():
-  vectors = {'left': arc(0, 40, 80), 'right': arc(5, 39), 'partners': np.array([(0, 1)])}
-  for _, lefts, rights in blocks(4, shape=(16, 32), near=0.75, **vectors):
-    assert (sorted(lefts), sorted(rights)) == ([0, 1, 2], [0, 1])
-
-
 TINY = PairingConfig(
-  distillation_pairs=10, block_texts=(2, 2), block_near=0.5, pairing_pretrained='random-tiny'
+  distillation_pairs=10,
+  block_texts=(2, 2),
+  block_pairs=4,
+  block_near=0.5,
+  pairing_pretrained='random-tiny',
 )
 TRAIN = {
   2: [('red', 'a shoe'), ('red', 'a hat'), ('blue', 'a hat'), ('green', 'a sock')],
@@ -117,11 +128,12 @@ def test_tuples_from_training_texts(texts):
 
 
 @pytest.mark.parametrize(
-  ('block_texts', 'shape'), [((2, 2), (2, 2)), ((16, 2), (3, 2)), ((16, 32), (3, 3))]
+  ('block_texts', 'shape'),
+  [((2, 2), ((2, 2), 4)), ((16, 2), ((3, 2), 5)), ((16, 32), ((3, 3), 5))],
 )
 def test_block_shape(block_texts, shape):
   train = [Example('', row) for row in TRAIN[2]]
-  config = dataclasses.replace(TINY, block_texts=block_texts)
+  config = dataclasses.replace(TINY, block_texts=block_texts, block_pairs=5)
   assert pairing.block_shape(train, config) == shape
 
 
@@ -130,6 +142,7 @@ def test_block_shape(block_texts, shape):
   [
     ({'block_texts': (4,)}, r'--block_texts=\(4,\): two numbers, lefts,rights, are needed'),
     ({'block_texts': (0, 4)}, r'--block_texts=\(0, 4\): two numbers'),
+    ({'block_pairs': 0}, '--block_pairs=0: must be above 0'),
     ({'block_near': 1.5}, '--block_near=1.5: a share from 0 to 1'),
     ({'distillation_pairs': 0}, '--distillation_pairs=0: must be above 0'),
   ],
