@@ -14,7 +14,8 @@ import numpy as np
 from common import flags
 from common.data import tables
 from common.errors import InputError
-from common.evaluation.metrics import TASKS
+
+TASKS = ('regression', 'binary', 'multiclass')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,11 +5,8 @@ A student brings its own training, scoring and export (see `Student`); everythin
 
 import dataclasses
 import os
-import platform
-import resource
-import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,17 +16,16 @@ import tf_keras
 from common import flags
 from common.data import records
 from common.data.examples import Example
-from common.distillation import annotate, dataset
+from common.distillation import annotate, dataset, results
 from common.distillation.dataset import DataConfig
+from common.distillation.results import Scorer
 from common.distillation.run_folder import RunFolder, Stage, write_json
 from common.distillation.teacher import Teacher, TeacherConfig, fine_tune
 from common.errors import InputError
-from common.evaluation import benchmark, metrics, report, significance
+from common.evaluation import benchmark, report
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
-
-Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,16 +91,18 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   chief = strategies.is_chief(strategy)
   folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo, chief)
   done = folder.run(_stages(config, student, folder, strategy))
-  results = _results(config, student, resolved, folder, done)
+  title = config.title or os.path.basename(os.path.normpath(config.run_dir))
+  title = f'{student.title} on {title}'
+  collected = results.collect(title, student.name, resolved, config.data.table.task, done)
   if not chief:
-    return results
+    return collected
   with np.load(folder.folder('evaluation/scores.npz')) as scores:
-    report.write_report(results, dict(scores), folder.folder('report.html'))
-  report.write_model_card(results, folder.folder('README.md'))
-  write_json(folder.folder('results.json'), results)
-  print(report.summary_table(results))
+    report.write_report(collected, dict(scores), folder.folder('report.html'))
+  report.write_model_card(collected, folder.folder('README.md'))
+  write_json(folder.folder('results.json'), collected)
+  print(report.summary_table(collected))
   print(f'report: {folder.folder("report.html")}')
-  return results
+  return collected
 
 
 def _stages(
@@ -140,7 +138,7 @@ def _stages(
 
   def make_soft_labels(path: str) -> dict[str, Any]:
     if config.brings_logits:
-      logits_of, name = _brought_logits, 'logits of the file'
+      logits_of, name = results.brought_logits, 'logits of the file'
     else:
       teacher, name = load_teacher(), config.teacher.teacher or 'teacher'
       logits_of = lambda examples: teacher.logits(examples, strategy=strategy)  # noqa: E731
@@ -161,7 +159,7 @@ def _stages(
   def evaluate(path: str) -> dict[str, Any]:
     scorers = {} if config.brings_logits else {'teacher': _teacher_scorer(load_teacher(), strategy)}
     scorers |= student.scorers(folder.folder('student'))
-    return _evaluate(scorers, table.task, folder.folder('data'), path)
+    return results.evaluate(scorers, table.task, folder.folder('data'), path)
 
   def measure(path: str) -> list[dict[str, Any]]:
     del path
@@ -208,97 +206,6 @@ def _stages(
   return [*stages, unlabelled, distill, trained, exported, evaluated, measured]
 
 
-def _evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:
-  """Metrics of each scorer on valid and test; the test set's scores go to `folder`."""
-  models = [{'name': name} for name in scorers]
-  logits: dict[str, dict[str, np.ndarray]] = {}
-  rates = {}
-  for part in ('valid', 'test'):
-    examples = list(records.read(os.path.join(data, part)))
-    labels = np.array([example.label for example in examples])
-    if 'teacher' not in scorers and examples[0].teacher_logits is not None:
-      if part == 'valid':
-        models.insert(0, {'name': 'teacher'})
-      logits.setdefault('teacher', {})[part] = _brought_logits(examples)
-    for name, scorer in scorers.items():
-      started = time.monotonic()
-      logits.setdefault(name, {})[part] = scorer(examples)
-      rates[name] = len(examples) / (time.monotonic() - started)
-    for model in models:
-      model[part] = metrics.evaluate(task, labels, logits[model['name']][part])
-  primary = metrics.primary_metric(task)
-  for model in models[1:] if 'teacher' in logits else []:
-    model['delta'] = {
-      part: metrics.delta(model[part][primary], models[0][part][primary])
-      for part in ('valid', 'test')
-    }
-  shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
-  scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  np.savez(os.path.join(folder, 'scores.npz'), label=labels, **scores)
-  result = {'models': models, 'tuples_per_second': rates}
-  students = [name for name in scorers if name != 'teacher']
-  if len(students) > 1:
-    before, after = (logits[name]['test'] for name in students[-2:])
-    p_value = significance.paired_bootstrap(
-      lambda y, z: metrics.evaluate(task, y, z)[primary], labels, before, after, samples=200
-    )
-    result['significance'] = {'better': students[-1], 'than': students[-2], 'p_value': p_value}
-  return result
-
-
-def _score(logits: np.ndarray) -> np.ndarray:
-  """Probability of the one output, or the most probable class."""
-  if logits.shape[1] == 1:
-    return 1 / (1 + np.exp(-logits[:, 0]))
-  return logits.argmax(1).astype(float)
-
-
-def _results(
-  config: ExperimentConfig, student: Student, resolved: Any, folder: RunFolder, done: dict[str, Any]
-) -> dict[str, Any]:
-  task = config.data.table.task
-  training = ([done['teacher']] if 'teacher' in done else []) + done['student']
-  for phase in training:
-    phase['pairs_per_second'] = phase.pop('tuples_per_second')
-  title = config.title or os.path.basename(os.path.normpath(config.run_dir))
-  command = [f'python -m {student.name}.run', *flags.changed(resolved)]
-  return {
-    'title': f'{student.title} on {title}',
-    'student': student.name,
-    'task': task,
-    'primary_metric': metrics.primary_metric(task),
-    'commit': _commit(),
-    'command': ' '.join(command),
-    'environment': {
-      'python': platform.python_version(),
-      'tensorflow': tf.__version__,
-      'cpu': _cpu(),
-      'cores': os.cpu_count(),
-      'peak_memory_gb': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
-    },
-    'flags': flags.flat(resolved),
-    'data': {**done['data'], 'distillation': done['distill']['count']},
-    'models': done['evaluation']['models'],
-    'significance': done['evaluation'].get('significance'),
-    'annotation': done['distill'],
-    'speed': _speed(done),
-    'training': training,
-    'export': done['export'],
-  }
-
-
-def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:
-  """Pairs a second, and the ratio to the first row; the teacher's are of scoring valid and test."""
-  base, head = done['benchmark']
-  teacher = done['evaluation']['tuples_per_second'].get('teacher')
-  rows = [base, {'name': 'teacher', 'pairs_per_second': teacher}, head] if teacher else [base, head]
-  return [{**row, 'ratio': row['pairs_per_second'] / base['pairs_per_second']} for row in rows]
-
-
-def _brought_logits(examples: Sequence[Example]) -> np.ndarray:
-  return np.array([example.teacher_logits for example in examples], np.float32)
-
-
 def _teacher_scorer(teacher: Teacher, strategy: tf.distribute.Strategy) -> Scorer:
   return lambda examples: teacher.logits(examples, strategy=strategy, progress='teacher')
 
@@ -306,18 +213,3 @@ def _teacher_scorer(teacher: Teacher, strategy: tf.distribute.Strategy) -> Score
 def _samples(folder: RunFolder) -> list[Example]:
   examples = records.read(folder.folder('data/test'))
   return [example for example, _ in zip(examples, range(8), strict=False)]
-
-
-def _commit() -> str:
-  root = os.path.dirname(os.path.abspath(__file__))
-  command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
-  done = subprocess.run(command, capture_output=True, text=True, check=False)
-  return done.stdout.strip() if done.returncode == 0 else ''
-
-
-def _cpu() -> str:
-  try:
-    with open('/proc/cpuinfo', encoding='utf-8') as file:
-      return next(line.split(':')[1].strip() for line in file if line.startswith('model name'))
-  except (OSError, StopIteration):
-    return platform.processor()

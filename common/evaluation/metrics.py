@@ -13,13 +13,12 @@ from sklearn.metrics import f1_score, roc_auc_score
 from common.errors import InputError
 
 _PRIMARY = {'regression': 'pearson', 'binary': 'auc_roc', 'multiclass': 'accuracy'}
-TASKS = tuple(_PRIMARY)
 
 
 def primary_metric(task: str) -> str:
   """The metric that decides which checkpoint of a `task` is best; more is better in each."""
   if task not in _PRIMARY:
-    raise InputError(f'task {task!r} is not one of {", ".join(TASKS)}')
+    raise InputError(f'task {task!r} is not one of {", ".join(_PRIMARY)}')
   return _PRIMARY[task]
 
 

@@ -18,8 +18,8 @@ def arc(*degrees: float) -> np.ndarray:
   return np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
 
 
-LEFT = arc(0, 2, 30, 33, 80, 89)
-RIGHT = arc(1, 16, 31.9, 50, 79, 86, 90)
+LEFT = arc(0, 2.3, 30, 33.5, 80, 88.6)
+RIGHT = arc(1.1, 15.2, 31.9, 50.3, 78.7, 86.4, 90)
 PARTNERS = np.array([(0, 6), (0, 4), (1, 5), (3, 0), (4, 1), (5, 2), (0, 6)])  # (2, none)
 
 
@@ -68,15 +68,31 @@ def test_groups_are_neighbours():
   assert groups == {(0, 1), (2, 3), (4, 5)}  # an epoch of left groups, every one once
 
 
-def test_of_a_block_known_pairs_come_first_then_the_nearest_of_each_item():
-  (block,) = itertools.islice(pairing.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), 14, 1.0, 0), 1)
+def test_known_pairs_then_the_nearest_of_each_item_by_hand():
+  vectors = arc(0, 40), arc(5, 39, 90)
+  (block,) = itertools.islice(
+    pairing.pair_blocks(*vectors, np.array([(0, 2)]), (2, 3), 3, 1.0, 0), 1
+  )
+  # (0, 2) is known; then right 1 of left 1 (1 degree) and right 0 of left 0 (5 degrees).
+  assert {tuple(pair) for pair in block.tolist()} == {(0, 2), (1, 1), (0, 0)}
+
+
+@pytest.mark.parametrize('pairs', [6, 9, 14, 30, 42])
+def test_combinations_equal_the_reference(pairs):
   known = {tuple(pair) for pair in PARTNERS.tolist()}
-  found = {tuple(pair) for pair in block.tolist()}
-  assert len(found) == 14
-  assert known < found
-  # Left 0, at 0 degrees, is nearest to right 0 at 1; left 2, at 30, to right 2 at 31.9; left 5, at
-  # 89, to right 6 at 90.
-  assert {(0, 0), (2, 2), (5, 6)} < found
+  everything = list(itertools.product(range(6), range(7)))
+  value = {(i, j): np.inf if (i, j) in known else LEFT[i] @ RIGHT[j] for i, j in everything}
+
+  def turn(i: int, j: int) -> int:
+    """How many of the same left, or of the same right, come before; known pairs are before all."""
+    of_left = sum(value[i, k] > value[i, j] for k in range(7))
+    of_right = sum(value[k, j] > value[i, j] for k in range(6))
+    return -1 if (i, j) in known else min(of_left, of_right)
+
+  expected = sorted(everything, key=lambda pair: (turn(*pair), -value[pair]))[:pairs]
+  made = pairing.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), pairs, 1.0, 0)
+  for block in itertools.islice(made, 4):
+    assert sorted(map(tuple, block.tolist())) == sorted(expected)
 
 
 def test_the_rest_of_a_block_is_random_and_never_twice():

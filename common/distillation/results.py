@@ -1,0 +1,146 @@
+"""What a run comes to: every model's metrics on valid and test, and the results of all stages."""
+
+import os
+import platform
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common import flags
+from common.data import records
+from common.data.examples import Example
+from common.evaluation import metrics, significance
+
+Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
+
+
+def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:
+  """Metrics of each scorer on valid and test.
+
+  Args:
+    scorers: By name; 'teacher' is what the others are compared with, the last is the student. With
+      no teacher among them, logits that the sets hold are the teacher's.
+    task: Of the labels.
+    data: Folder of the record sets `valid` and `test`.
+    folder: Gets `scores.npz`: label, teacher and student on test.
+
+  Returns:
+    {'models', 'tuples_per_second', 'significance'} as the results want them.
+  """
+  models = [{'name': name} for name in scorers]
+  logits: dict[str, dict[str, np.ndarray]] = {}
+  rates = {}
+  for part in ('valid', 'test'):
+    examples = list(records.read(os.path.join(data, part)))
+    labels = np.array([example.label for example in examples])
+    if 'teacher' not in scorers and examples[0].teacher_logits is not None:
+      if part == 'valid':
+        models.insert(0, {'name': 'teacher'})
+      logits.setdefault('teacher', {})[part] = brought_logits(examples)
+    for name, scorer in scorers.items():
+      started = time.monotonic()
+      logits.setdefault(name, {})[part] = scorer(examples)
+      rates[name] = len(examples) / (time.monotonic() - started)
+    for model in models:
+      model[part] = metrics.evaluate(task, labels, logits[model['name']][part])
+  primary = metrics.primary_metric(task)
+  for model in models[1:] if 'teacher' in logits else []:
+    model['delta'] = {
+      part: metrics.delta(model[part][primary], models[0][part][primary])
+      for part in ('valid', 'test')
+    }
+  shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
+  scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
+  np.savez(os.path.join(folder, 'scores.npz'), label=labels, **scores)
+  result = {'models': models, 'tuples_per_second': rates}
+  students = [name for name in scorers if name != 'teacher']
+  if len(students) > 1:
+    before, after = (logits[name]['test'] for name in students[-2:])
+    p_value = significance.paired_bootstrap(
+      lambda y, z: metrics.evaluate(task, y, z)[primary], labels, before, after, samples=200
+    )
+    result['significance'] = {'better': students[-1], 'than': students[-2], 'p_value': p_value}
+  return result
+
+
+def _score(logits: np.ndarray) -> np.ndarray:
+  """Probability of the one output, or the most probable class."""
+  if logits.shape[1] == 1:
+    return 1 / (1 + np.exp(-logits[:, 0]))
+  return logits.argmax(1).astype(float)
+
+
+def collect(
+  title: str, student: str, config: Any, task: str, done: dict[str, Any]
+) -> dict[str, Any]:
+  """The results of a run, as in `results.json`.
+
+  Args:
+    title: Of the report.
+    student: Name of the student's package.
+    config: The run's resolved config.
+    task: Of the labels.
+    done: The stages' results, by stage.
+
+  Returns:
+    What the report and the model card are made from.
+  """
+  training = ([done['teacher']] if 'teacher' in done else []) + done['student']
+  for phase in training:
+    phase['pairs_per_second'] = phase.pop('tuples_per_second')
+  return {
+    'title': title,
+    'student': student,
+    'task': task,
+    'primary_metric': metrics.primary_metric(task),
+    'commit': _commit(),
+    'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
+    'environment': {
+      'python': platform.python_version(),
+      'tensorflow': tf.__version__,
+      'cpu': _cpu(),
+      'cores': os.cpu_count(),
+      'peak_memory_gb': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+    },
+    'flags': flags.flat(config),
+    'data': {**done['data'], 'distillation': done['distill']['count']},
+    'models': done['evaluation']['models'],
+    'significance': done['evaluation'].get('significance'),
+    'annotation': done['distill'],
+    'speed': _speed(done),
+    'training': training,
+    'export': done['export'],
+  }
+
+
+def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:
+  """Pairs a second, and the ratio to the first row; the teacher's are of scoring valid and test."""
+  base, head = done['benchmark']
+  teacher = done['evaluation']['tuples_per_second'].get('teacher')
+  rows = [base, {'name': 'teacher', 'pairs_per_second': teacher}, head] if teacher else [base, head]
+  return [{**row, 'ratio': row['pairs_per_second'] / base['pairs_per_second']} for row in rows]
+
+
+def brought_logits(examples: Sequence[Example]) -> np.ndarray:
+  """Logits that the examples hold: [examples, outputs]."""
+  return np.array([example.teacher_logits for example in examples], np.float32)
+
+
+def _commit() -> str:
+  root = os.path.dirname(os.path.abspath(__file__))
+  command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  return done.stdout.strip() if done.returncode == 0 else ''
+
+
+def _cpu() -> str:
+  try:
+    with open('/proc/cpuinfo', encoding='utf-8') as file:
+      return next(line.split(':')[1].strip() for line in file if line.startswith('model name'))
+  except (OSError, StopIteration):
+    return platform.processor()
