@@ -81,7 +81,7 @@ def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
   if len(argv) > 1:
     raise InputError(f'{argv[1]!r} is not a flag; flags look like --name=value (see --help)')
   logging.set_verbosity(logging.ERROR)
-  python_logging.getLogger('tensorflow').setLevel(logging.ERROR)
+  python_logging.getLogger('tensorflow').setLevel(python_logging.ERROR)
   main(_build(cls, ''))
 
 

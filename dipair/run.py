@@ -89,14 +89,14 @@ class DiPairStudent:
       samples=list(zip(*(example.texts for example in samples), strict=True)),
     )
 
-  def head_rate(self, folder: str) -> tuple[str, float]:
-    """Pairs a second of the exported head on vectors in memory."""
+  def head(self, folder: str) -> benchmark.Contender:
+    """The exported head on vectors in memory."""
     scorer, batch = Scorer.load(folder), 1024
     shapes = [(batch, k, scorer.dim) for k in scorer.output_tokens]
     vectors = [np.random.default_rng(0).normal(size=s).astype(np.float32) for s in shapes]
-    rate = benchmark.pairs_per_second(lambda: scorer.score(*vectors), batch)
     tokens = '+'.join(map(str, scorer.output_tokens))
-    return f'DiPair head, {tokens} tokens of {scorer.dim}', rate
+    name = f'DiPair head, {tokens} tokens of {scorer.dim}'
+    return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
 
 
 def main(config: RunConfig) -> None:

@@ -70,8 +70,8 @@ class Student(Protocol):
   def export(self, folder: str, student: str, samples: Sequence[Example]) -> dict[str, Any]:
     """Exports the student in `student`; returns the report's `export` entry."""
 
-  def head_rate(self, export: str) -> tuple[str, float]:
-    """Name of the exported head, and its pairs a second."""
+  def head(self, export: str) -> benchmark.Contender:
+    """The exported head, for measurement."""
 
 
 def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, Any]:
@@ -163,10 +163,8 @@ def _stages(
 
   def measure(path: str) -> list[dict[str, Any]]:
     del path
-    base = benchmark.cross_encoder_rate()
-    name, head = student.head_rate(folder.folder('export'))
-    rows = [(f'BERT-base cross-encoder, {benchmark.BASELINE_TOKENS} tokens', base), (name, head)]
-    return [{'name': n, 'pairs_per_second': r} for n, r in rows]
+    base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
+    return benchmark.rates([base, student.head(folder.folder('export'))])
 
   data = Stage(
     'data',

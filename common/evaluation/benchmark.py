@@ -2,10 +2,11 @@
 
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tqdm import tqdm
 
 from common.modeling.cross_encoder import CrossEncoder
 from common.modeling.encoders import EncoderConfig
@@ -16,37 +17,49 @@ BERT_BASE = EncoderConfig(
 BASELINE_TOKENS = 128  # the paper's teacher takes inputs of this length (Tables 2 and 3)
 
 
-def pairs_per_second(
-  function: Callable[[], Any], pairs: int, *, repeats: int = 5, seconds: float = 1.0
-) -> float:
-  """Median throughput of a call that scores `pairs` pairs.
+class Contender(NamedTuple):
+  """A model under measurement: its name, a call, and the pairs that a call scores."""
+
+  name: str
+  call: Callable[[], Any]
+  pairs: int
+
+
+def rates(
+  contenders: Sequence[Contender], *, rounds: int = 5, seconds: float = 1.0
+) -> list[dict[str, Any]]:
+  """Throughput of models side by side: in turn, so that a machine's drift meets all alike.
 
   Args:
-    function: Called once to warm up, then for `seconds` at least in each repeat.
-    pairs: Scored by a call.
-    repeats: Of which the median is returned.
-    seconds: Least time of a repeat.
+    contenders: Each is called once to warm up.
+    rounds: Of which the median is reported.
+    seconds: Least time of each contender in a round.
 
   Returns:
-    Pairs a second.
+    [{'name', 'pairs_per_second'}], in the order given.
   """
-  function()
-  rates = []
-  for _ in range(repeats):
-    started, calls = time.perf_counter(), 0
-    while calls == 0 or time.perf_counter() - started < seconds:
-      function()
-      calls += 1
-    rates.append(calls * pairs / (time.perf_counter() - started))
-  return statistics.median(rates)
+  found: list[list[float]] = [[] for _ in contenders]
+  for contender in contenders:
+    contender.call()
+  for _ in tqdm(range(rounds), desc='benchmark'):
+    for contender, own in zip(contenders, found, strict=True):
+      started, calls = time.perf_counter(), 0
+      while calls == 0 or time.perf_counter() - started < seconds:
+        contender.call()
+        calls += 1
+      own.append(calls * contender.pairs / (time.perf_counter() - started))
+  return [
+    {'name': contender.name, 'pairs_per_second': statistics.median(own)}
+    for contender, own in zip(contenders, found, strict=True)
+  ]
 
 
-def cross_encoder_rate(
-  config: EncoderConfig = BERT_BASE, tokens: int = BASELINE_TOKENS, batch_size: int = 16
-) -> float:
-  """Pairs a second of a cross-encoder with random weights, as a TensorFlow graph."""
+def cross_encoder(
+  name: str, config: EncoderConfig, tokens: int = BASELINE_TOKENS, batch_size: int = 16
+) -> Contender:
+  """A cross-encoder with random weights, as a TensorFlow graph, on sequences of `tokens`."""
   model = CrossEncoder(config, outputs=1)
   ids = tf.random.uniform([batch_size, tokens], 1, config.vocab_size, tf.int32, seed=0)
   segment_ids = tf.zeros_like(ids)
   score = tf.function(lambda: model(ids, segment_ids, training=False))
-  return pairs_per_second(lambda: score().numpy(), batch_size, repeats=3)
+  return Contender(f'{name} cross-encoder, {tokens} tokens', lambda: score().numpy(), batch_size)
