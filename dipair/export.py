@@ -60,7 +60,8 @@ def write(
     slot: encoders[slot](text=tf.constant(texts))['vectors'].numpy()
     for slot, texts in zip(slots, samples, strict=True)
   }
-  encoder_variables = [v for e in (*model.encoders, *model.projections) for v in e.variables]
+  encoder_layers: list[tf.Module] = [*model.encoders, *model.projections]
+  encoder_variables = [v for layer in encoder_layers for v in layer.variables]
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   difference = max(
     export.save(encoder_path, encoders, encoder_variables, inputs),

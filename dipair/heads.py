@@ -4,6 +4,7 @@ Dimensions: b pairs, k_i kept tokens of text i, S = Σ k_i, D their width, O out
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -97,4 +98,4 @@ def _initializer() -> tf_keras.initializers.Initializer:
   return tf_keras.initializers.TruncatedNormal(stddev=0.02)
 
 
-HEADS = {'transformer': TransformerHead, 'ffnn': FeedForwardHead}
+HEADS: dict[str, Any] = {'transformer': TransformerHead, 'ffnn': FeedForwardHead}

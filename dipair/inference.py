@@ -25,7 +25,11 @@ class TupleScorer:
   def __init__(self, model: DiPair, tokenizer: Tokenizer, strategy: tf.distribute.Strategy):
     self.model, self.tokenizer, self.strategy = model, tokenizer, strategy
     texts = range(model.texts)
-    ids = tf.TensorSpec([None, None], tf.int32)
+    text, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int32)
+    self._tokenize = [
+      tf.function(lambda t, n=n: tokenizer.encode(t, n), input_signature=[text])
+      for n in model.config.max_lengths
+    ]
     self._encoders = [
       tf.function(lambda ids, i=i: model.kept_tokens(ids, i), input_signature=[ids]) for i in texts
     ]
@@ -42,16 +46,14 @@ class TupleScorer:
     progress: str = '',
   ) -> np.ndarray:
     """Unprojected output tokens of texts of one slot: [len(texts), k, H] float32, into `out`."""
-    config, tokenizer = self.model.config, self.tokenizer
-    max_length = config.max_lengths[slot]
-    lengths = batching.bucket_lengths(max_length)
+    lengths = batching.bucket_lengths(self.model.config.max_lengths[slot])
     if out is None:
       out = np.zeros(self.shape(len(texts), slot), np.float32)
 
     def batches():
       for rows, (column,) in batching.length_sorted([np.array(texts, object)], batch_size):
-        ids = tokenizer.encode(tf.constant(column), max_length)
-        yield rows, (batching.pad_to_bucket(ids, lengths, tokenizer.pad_id),)
+        ids = self._tokenize[slot](tf.constant(column))
+        yield rows, (batching.pad_to_bucket(ids, lengths, self.tokenizer.pad_id),)
 
     with tqdm(total=len(texts), desc=progress, disable=not progress, unit=' texts') as bar:
       for rows, tokens in strategies.map_batches(self.strategy, self._encoders[slot], batches()):

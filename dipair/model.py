@@ -103,7 +103,9 @@ def load(folder: str) -> tuple[DiPair, Tokenizer]:
   fields, tokenizer = saving.read(folder)
   if fields['kind'] != 'dipair':
     raise InputError(f'{folder}: holds a {fields["kind"]}, not a DiPair student')
-  values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields['config'].items()}
+  values: dict[str, Any] = {
+    k: tuple(v) if isinstance(v, list) else v for k, v in fields['config'].items()
+  }
   encoder = EncoderConfig(**fields['encoder'])
   model = DiPair(StudentConfig(**values), encoder, fields['outputs'], tokenizer.pad_id)
   saving.restore(folder, model)

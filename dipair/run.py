@@ -12,7 +12,7 @@ from absl import flags as absl_flags
 
 from common import flags
 from common.data.examples import Example
-from common.distillation import experiment
+from common.distillation import experiment, results
 from common.distillation.experiment import ExperimentConfig
 from common.errors import InputError
 from common.evaluation import benchmark
@@ -64,10 +64,10 @@ class DiPairStudent:
       seed=self.config.experiment.seed,
     )
 
-  def scorers(self, folder: str) -> dict[str, experiment.Scorer]:
+  def scorers(self, folder: str) -> dict[str, results.Scorer]:
     """The student after each stage."""
     strategy = tf.distribute.get_strategy()
-    found = {}
+    found: dict[str, results.Scorer] = {}
     for stage, name in (('stage1', 'student, stage 1'), ('', 'student')):
       if stage and not os.path.exists(os.path.join(folder, stage)):
         continue

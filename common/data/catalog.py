@@ -154,7 +154,7 @@ _LONGEST_FIRST = re.compile(rf'(?:{"|".join(sorted(_LEXICON, key=len)[::-1])})(?
 
 def _fit(facet: str, fits: Mapping[str, float], product: Product) -> float:
   """How far, in [0, 1], the product has one of the values that a term's facet asks for."""
-  value = product.facets.get(facet)
+  value = product.facets.get(facet, '')
   if value in fits:
     return fits[value] * (_DESCRIPTION if facet in product.described else 1.0)
   named = [product.asides[facet, other] for other in fits if (facet, other) in product.asides]
@@ -162,7 +162,7 @@ def _fit(facet: str, fits: Mapping[str, float], product: Product) -> float:
     return max(named)
   if facet == 'kind':
     return _SIBLING * (_FAMILY_OF[value] in [_FAMILY_OF[kind] for kind in fits])
-  return _UNSTATED if value is None else 0.0
+  return 0.0 if value else _UNSTATED
 
 
 def relevance(term: str, product: Product) -> float:

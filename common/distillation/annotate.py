@@ -13,11 +13,13 @@ from common.data import records
 from common.data.examples import Example
 from common.modeling.losses import probabilities
 
+Advance = Callable[[int], Any]  # as a progress bar's `update`
+
 
 def annotate(
   source: str,
   folder: str,
-  logits_of: Callable[[Sequence[Example]], np.ndarray],
+  logits_of: Callable[[Sequence[Example], Advance], np.ndarray],
   *,
   temperature: float,
   info: dict[str, Any],
@@ -29,7 +31,7 @@ def annotate(
   Args:
     source: A record set.
     folder: Of the annotated one.
-    logits_of: The teacher: examples to logits [n, outputs].
+    logits_of: The teacher: examples to logits [n, outputs]; it tells how many more are done.
     temperature: T of the soft labels.
     info: Goes into the manifest, beside T.
 
@@ -44,9 +46,11 @@ def annotate(
       done = records.find_shard(folder, index, shard.count)
       if done is None:
         examples = list(records.read_shard(os.path.join(source, shard.name)))
-        done = records.write_shard(folder, index, _labelled(examples, logits_of, temperature))
+        logits = logits_of(examples, bar.update)
+        done = records.write_shard(folder, index, _labelled(examples, logits, temperature))
+      else:
+        bar.update(shard.count)
       shards.append(done)
-      bar.update(shard.count)
   annotated = dataclasses.replace(
     manifest, shards=tuple(shards), info={**manifest.info, **info, 'temperature': temperature}
   )
@@ -54,12 +58,7 @@ def annotate(
   return annotated
 
 
-def _labelled(
-  examples: Sequence[Example],
-  logits_of: Callable[[Sequence[Example]], np.ndarray],
-  temperature: float,
-) -> list[Example]:
-  logits = logits_of(examples)
+def _labelled(examples: Sequence[Example], logits: np.ndarray, temperature: float) -> list[Example]:
   soft_labels = probabilities(tf.constant(logits), temperature).numpy()
   return [
     dataclasses.replace(example, teacher_logits=tuple(z), soft_labels=tuple(p))

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 import tf_keras
+from tqdm import tqdm
 
 from common import flags
 from common.data import records
@@ -138,10 +139,16 @@ def _stages(
 
   def make_soft_labels(path: str) -> dict[str, Any]:
     if config.brings_logits:
-      logits_of, name = results.brought_logits, 'logits of the file'
+      name = 'logits of the file'
     else:
       teacher, name = load_teacher(), config.teacher.teacher or 'teacher'
-      logits_of = lambda examples: teacher.logits(examples, strategy=strategy)  # noqa: E731
+
+    def logits_of(examples: Sequence[Example], advance: annotate.Advance) -> np.ndarray:
+      if not config.brings_logits:
+        return teacher.logits(examples, strategy=strategy, advance=advance)
+      advance(len(examples))
+      return results.brought_logits(examples)
+
     started = time.monotonic()
     manifest = annotate.annotate(
       folder.folder('unlabelled'),
@@ -205,7 +212,11 @@ def _stages(
 
 
 def _teacher_scorer(teacher: Teacher, strategy: tf.distribute.Strategy) -> Scorer:
-  return lambda examples: teacher.logits(examples, strategy=strategy, progress='teacher')
+  def score(examples: Sequence[Example]) -> np.ndarray:
+    with tqdm(total=len(examples), desc='teacher', unit=' tuples') as bar:
+      return teacher.logits(examples, strategy=strategy, advance=bar.update)
+
+  return score
 
 
 def _samples(folder: RunFolder) -> list[Example]:

@@ -74,12 +74,12 @@ def from_training(
   )
   lefts, rights = list(left_ids), list(right_ids)
   encoder = MeanPooledEncoder(checkpoints.read(config.pairing_pretrained))
-  vectors = [_item_vectors(items, encoder) for items in (lefts, rights)]
-  lefts_rights, pairs = block_shape(examples, config)
-  blocks = pair_blocks(*vectors, partners, lefts_rights, pairs, config.block_near, seed)
+  left, right = (_item_vectors(items, encoder) for items in (lefts, rights))
+  shape, pairs = block_shape(examples, config)
+  blocks = pair_blocks(left, right, partners, shape, pairs, config.block_near, seed)
   for number in range(-(-config.distillation_pairs // pairs)):
-    for row, (left, right) in enumerate(next(blocks)):
-      yield Example(f'block-{number}-{row}', lefts[left] + rights[right])
+    for row, (i, j) in enumerate(next(blocks)):
+      yield Example(f'block-{number}-{row}', lefts[i] + rights[j])
 
 
 def block_shape(examples: Sequence[Example], config: PairingConfig) -> tuple[tuple[int, int], int]:

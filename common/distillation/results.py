@@ -32,7 +32,7 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   Returns:
     {'models', 'tuples_per_second', 'significance'} as the results want them.
   """
-  models = [{'name': name} for name in scorers]
+  models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
   rates = {}
   for part in ('valid', 'test'):
@@ -56,7 +56,8 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
     }
   shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  np.savez(os.path.join(folder, 'scores.npz'), label=labels, **scores)
+  arrays: dict[str, Any] = {'label': labels, **scores}
+  np.savez(os.path.join(folder, 'scores.npz'), **arrays)
   result = {'models': models, 'tuples_per_second': rates}
   students = [name for name in scorers if name != 'teacher']
   if len(students) > 1:

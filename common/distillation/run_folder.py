@@ -43,7 +43,7 @@ class Stage:
     self.depends_on = json.loads(json.dumps(depends_on))
     identity = [self.depends_on, [stage.fingerprint for stage in after]]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
-    self.fingerprint = digest.hexdigest()[:16]
+    self.fingerprint: str = digest.hexdigest()[:16]
 
   def description(self) -> dict[str, Any]:
     """What `stage.json` holds before the result."""

@@ -6,12 +6,11 @@ flags that made it.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
 from common import flags
 from common.data import batching, input_pipeline, records
@@ -52,6 +51,9 @@ class Teacher:
     self.encoder_config, self.max_length, self.outputs = encoder, max_length, outputs
     self.tokenizer = tokenizer
     self.model = CrossEncoder(encoder, outputs, tokenizer.pad_id)
+    self._pack = tf.function(
+      lambda *texts: tokenizer.pack(texts, max_length), reduce_retracing=True
+    )
 
   def save(self, folder: str) -> None:
     """Writes the teacher's folder."""
@@ -79,7 +81,7 @@ class Teacher:
     *,
     strategy: tf.distribute.Strategy,
     batch_size: int = 64,
-    progress: str = '',
+    advance: Callable[[int], Any] = lambda tuples: None,
   ) -> np.ndarray:
     """Scores tuples, batched by length.
 
@@ -87,7 +89,7 @@ class Teacher:
       examples: Their texts are scored.
       strategy: Its replicas share the work.
       batch_size: Tuples a replica's batch.
-      progress: Title of the progress bar; empty: none.
+      advance: Told how many more tuples are scored, as a progress bar's `update`.
 
     Returns:
       [len(examples), outputs] float32, in the order of `examples`.
@@ -97,15 +99,14 @@ class Teacher:
 
     def batches():
       for rows, texts in batching.length_sorted(columns, batch_size):
-        ids, segment_ids = self.tokenizer.pack([tf.constant(t) for t in texts], self.max_length)
+        ids, segment_ids = self._pack(*map(tf.constant, texts))
         ids = batching.pad_to_bucket(ids, lengths, self.tokenizer.pad_id)
         yield rows, (ids, segment_ids.to_tensor(0, shape=ids.shape))
 
     logits = np.zeros([len(examples), self.outputs], np.float32)
-    with tqdm(total=len(examples), desc=progress, disable=not progress, unit=' tuples') as bar:
-      for rows, values in strategies.map_batches(strategy, self._forward, batches()):
-        logits[rows] = values
-        bar.update(len(rows))
+    for rows, values in strategies.map_batches(strategy, self._forward, batches()):
+      logits[rows] = values
+      advance(len(rows))
     return logits
 
   @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)

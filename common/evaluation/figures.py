@@ -111,4 +111,4 @@ def _picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> tu
       draw(figure, colors)
       figure.savefig(buffer, format='svg', transparent=True, metadata={'Date': None})
     uris.append('data:image/svg+xml;base64,' + base64.b64encode(buffer.getvalue()).decode())
-  return caption, *uris
+  return caption, uris[0], uris[1]

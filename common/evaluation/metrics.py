@@ -141,6 +141,6 @@ def _check(task: str, labels: np.ndarray, logits: np.ndarray) -> None:
     raise InputError(f'label {labels[row]:g} of row {row} is not {right}')
 
 
-def _refuse(wrong: bool, message: str) -> None:
+def _refuse(wrong: bool | np.bool_, message: str) -> None:
   if wrong:
     raise InputError(message)

@@ -71,7 +71,7 @@ def speeds(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
   """{model name: the first speed row that is its own}."""
   last, found = results['models'][-1]['name'], {}
   for row in results.get('speed', []):
-    word = re.match(r'\w*', row['name'].lower())[0]
+    word = re.split(r'\W', row['name'].lower())[0]
     name = last if word in ('student', results['student']) else word
     if any(model['name'] == name for model in results['models']):
       found.setdefault(name, row)

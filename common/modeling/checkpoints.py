@@ -108,8 +108,9 @@ def _random_tiny() -> Pretrained:
   special = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]')
   letters = [chr(code) for code in range(ord('!'), ord('~') + 1) if not chr(code).isupper()]
   vocabulary = (*special, *letters, *('##' + letter for letter in letters))
-  shape = {'hidden_size': 32, 'num_layers': 2, 'num_heads': 2, 'inner_dim': 64}
-  config = EncoderConfig(vocab_size=len(vocabulary), max_positions=128, **shape)
+  config = EncoderConfig(
+    len(vocabulary), hidden_size=32, num_layers=2, num_heads=2, inner_dim=64, max_positions=128
+  )
   return Pretrained(RANDOM_TINY, 'random', config, vocabulary, lower_case=True)
 
 

@@ -32,13 +32,13 @@ class MeanPooledEncoder:
     vectors = np.zeros([len(texts), self.dim], np.float32)
     with tqdm(total=len(texts), desc=progress, disable=not progress, unit=' texts') as bar:
       for rows, (column,) in batching.length_sorted([np.array(texts, object)], batch_size):
-        ids = self.tokenizer.encode(tf.constant(column), self.max_length)
-        vectors[rows] = self._pooled(ids.to_tensor(self.tokenizer.pad_id)).numpy()
+        vectors[rows] = self._pooled(tf.constant(column)).numpy()
         bar.update(len(rows))
     return vectors
 
-  @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
-  def _pooled(self, ids: tf.Tensor) -> tf.Tensor:
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  def _pooled(self, texts: tf.Tensor) -> tf.Tensor:
+    ids = self.tokenizer.encode(texts, self.max_length).to_tensor(self.tokenizer.pad_id)
     mask = tf.cast(ids != self.tokenizer.pad_id, tf.int32)
     inputs = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': tf.zeros_like(ids)}
     tokens = self.encoder(inputs, training=False)['sequence_output']  # [batch, tokens, hidden]

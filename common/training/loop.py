@@ -141,7 +141,7 @@ class Run:
   def evaluate(self) -> None:
     """Evaluates, keeps the weights where they are the best so far, and saves the state."""
     since = self.step - (self.history[-1]['step'] if self.history else 0)
-    entry = {
+    entry: dict[str, Any] = {
       'step': self.step,
       'seconds': round(self.seconds, 1),
       'loss': float(self.loss_sum) / since if since else None,

@@ -66,17 +66,17 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 def map_batches(
   strategy: tf.distribute.Strategy,
   function: Callable[..., tf.Tensor],
-  batches: Iterable[tuple[np.ndarray, tuple]],
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  batches: Iterable[tuple[Any, tuple]],
+) -> Iterator[tuple[Any, np.ndarray]]:
   """Runs `function` over batches, one a replica at a time.
 
   Args:
     strategy: Its replicas of this worker share the work.
     function: A `tf.function` of a batch's tensors; returns one tensor, rows first.
-    batches: (row numbers, tensors).
+    batches: (what names a batch, such as its row numbers; its tensors).
 
   Yields:
-    (row numbers, the function's output), in order.
+    (the batch's name, the function's output), in order.
   """
   replicas = 1
   if strategy.num_replicas_in_sync > 1:

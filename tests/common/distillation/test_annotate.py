@@ -18,10 +18,11 @@ class Teacher:
   def __init__(self, outputs: int = 1, fail_at: int = -1):
     self.outputs, self.fail_at, self.calls = outputs, fail_at, []
 
-  def __call__(self, examples) -> np.ndarray:
+  def __call__(self, examples, advance) -> np.ndarray:
     if len(self.calls) == self.fail_at:
       raise KeyboardInterrupt
     self.calls.append([example.id for example in examples])
+    advance(len(examples))
     numbers = [float(example.id[1:]) for example in examples]
     return np.array([[i, 0, -i][: self.outputs] for i in numbers], np.float32)
 
