@@ -14,6 +14,7 @@ import tf_keras
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import checkpoints, saving
+from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from dipair.config import StudentConfig
 from dipair.encoder import Projection, TokenEncoder
@@ -72,14 +73,22 @@ class DiPair(tf_keras.layers.Layer):
     return [v for v in self.trainable_variables if 'pooler_transform' not in v.name]
 
 
+def read_pretrained(config: StudentConfig) -> Pretrained:
+  """The checkpoint that the encoders start from; one that does not fit is refused."""
+  pretrained = checkpoints.read(config.pretrained)
+  checkpoints.check_length(pretrained, '--max_lengths', max(config.max_lengths))
+  layers = pretrained.config.num_layers
+  if config.encoder_layers > layers:
+    raise InputError(f'--encoder_layers={config.encoder_layers}: {config.pretrained} has {layers}')
+  return pretrained
+
+
 def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DiPair, Tokenizer]:
   """A new student: the checkpoint's first K layers, a random head."""
-  pretrained = checkpoints.read(config.pretrained)
+  pretrained = read_pretrained(config)
   encoder = dataclasses.replace(
     pretrained.config, num_layers=config.encoder_layers, dropout=config.dropout
   )
-  if max(config.max_lengths) > encoder.max_positions:
-    raise InputError(f'--max_lengths: {config.pretrained} has {encoder.max_positions} positions')
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   model = DiPair(config, encoder, outputs, tokenizer.pad_id)
   for token_encoder in model.encoders:

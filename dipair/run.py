@@ -47,6 +47,10 @@ class DiPairStudent:
     self.config, self.table = config, config.experiment.data.table
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
 
+  def check(self) -> None:
+    """Refuses a checkpoint that is not there or does not fit."""
+    model.read_pretrained(self.config.student)
+
   def train(
     self, folder: str, data: str, distill: str, strategy: tf.distribute.Strategy
   ) -> list[dict[str, Any]]:

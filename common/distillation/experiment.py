@@ -24,6 +24,7 @@ from common.distillation.run_folder import RunFolder, Stage, write_json
 from common.distillation.teacher import Teacher, TeacherConfig, fine_tune
 from common.errors import InputError
 from common.evaluation import benchmark, report
+from common.modeling import checkpoints, saving
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
@@ -60,6 +61,9 @@ class Student(Protocol):
   title: str  # as people write it: 'DiPair'
   depends_on: dict[str, Any]  # flags of its stage
 
+  def check(self) -> None:
+    """Refuses flags and checkpoints that could only fail later, after hours."""
+
   def train(
     self, folder: str, data: str, distill: str, strategy: tf.distribute.Strategy
   ) -> list[dict[str, Any]]:
@@ -88,6 +92,7 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   """
   if not config.run_dir:
     raise InputError('--run_dir is needed: the folder of the run')
+  _check(config, student)
   strategy = strategies.create(config.devices)  # before anything else runs on the devices
   chief = strategies.is_chief(strategy)
   folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo, chief)
@@ -104,6 +109,15 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   print(report.summary_table(collected))
   print(f'report: {folder.folder("report.html")}')
   return collected
+
+
+def _check(config: ExperimentConfig, student: Student) -> None:
+  if config.teacher.teacher:
+    saving.read(config.teacher.teacher)
+  elif not config.brings_logits:
+    pretrained = checkpoints.read(config.teacher.teacher_pretrained)
+    checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.teacher_max_length)
+  student.check()
 
 
 def _stages(
@@ -208,7 +222,7 @@ def _stages(
   )
   evaluated = Stage('evaluation', {}, [trained], evaluate)
   measured = Stage('benchmark', {}, [exported], measure)
-  return [*stages, unlabelled, distill, trained, exported, evaluated, measured]
+  return [data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]
 
 
 def _teacher_scorer(teacher: Teacher, strategy: tf.distribute.Strategy) -> Scorer:

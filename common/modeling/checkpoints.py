@@ -66,6 +66,14 @@ def read(path: str) -> Pretrained:
     return _read_folder(folder)
 
 
+def check_length(pretrained: Pretrained, flag: str, length: int) -> None:
+  """Refuses sequences of more tokens than the checkpoint has positions."""
+  if length > pretrained.config.max_positions:
+    raise InputError(
+      f'{flag}={length}: {pretrained.path} has {pretrained.config.max_positions} positions'
+    )
+
+
 def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
   """Loads the embeddings, the encoder's layers (the checkpoint's first ones) and the pooler.
 

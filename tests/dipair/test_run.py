@@ -11,7 +11,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STAGES = (
-  *('data', 'teacher', 'unlabelled', 'distill'),
+  *('data', 'unlabelled', 'teacher', 'distill'),
   *('student', 'export', 'evaluation', 'benchmark'),
 )
 
@@ -108,11 +108,14 @@ def test_killed_again_and_again_it_ends_with_the_same_metrics(smoke, tmp_path):
   ('arguments', 'message'),
   [
     (['--teacher_stps=5'], "Unknown command line flag 'teacher_stps'"),
-    (['--task=ranking'], "'ranking'"),
+    (['--task=ranking'], '--task=ranking'),
     (['--teacher_batch_size=0'], 'batch_size=0: must be above 0'),
     (['--output_tokens=4'], '--output_tokens'),
     (['--output_tokens=4,x'], '--output_tokens=4,x'),
     (['--teacher_pretrained=/nowhere'], '/nowhere'),
+    (['--pretrained=/nowhere'], '/nowhere'),
+    (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
+    (['--teacher_max_length=200'], 'random-tiny has 128 positions'),
     (['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'], '/nowhere.tsv'),
     (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
     (['--run_dir='], '--run_dir is needed'),
