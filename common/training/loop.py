@@ -144,7 +144,7 @@ class Run:
     entry: dict[str, Any] = {
       'step': self.step,
       'seconds': round(self.seconds, 1),
-      'loss': float(self.loss_sum) / since if since else None,
+      'loss': float(self.loss_sum.numpy()) / since if since else None,
       'learning_rate': float(self.optimizer.learning_rate(self.step)),
       'valid': self.task.evaluate(),
     }
