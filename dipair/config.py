@@ -49,7 +49,7 @@ class TrainConfig:
   """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
 
   stage1: PhaseConfig = flags.group(
-    PhaseConfig, 'stage1_', batch_size=512, steps=4000, warmup_steps=200, learning_rate=5e-4
+    PhaseConfig, 'stage1_', batch_size=256, steps=4000, warmup_steps=200, learning_rate=1e-3
   )
   stage2: PhaseConfig = flags.group(
     PhaseConfig, 'stage2_', batch_size=512, steps=1000, warmup_steps=100, patience=3

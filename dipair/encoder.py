@@ -67,8 +67,7 @@ class Projection(tf_keras.layers.Layer):
     super().__init__(name=name)
     self.dense = None
     if dim:
-      initializer = tf_keras.initializers.TruncatedNormal(stddev=0.02)
-      self.dense = tf_keras.layers.Dense(dim, kernel_initializer=initializer, name='projection')
+      self.dense = tf_keras.layers.Dense(dim, name='projection')
       self.dense.build([None, None, input_dim])
 
   def call(self, tokens: tf.Tensor) -> tf.Tensor:

@@ -166,7 +166,8 @@ class Run:
     self.latest.save(self.step)
 
   def restore_best(self) -> None:
-    self.best.checkpoint.restore(self.best.latest_checkpoint).assert_consumed()
+    best = tf.train.latest_checkpoint(self.best.directory)  # of whichever worker wrote it
+    self.best.checkpoint.restore(best).assert_consumed()
 
   def finished(self) -> bool:
     """Whether all steps are done, or patience is at its end."""
