@@ -145,7 +145,7 @@ def _stages(
     )
 
   def load_teacher() -> Teacher:
-    with strategy.scope():
+    with strategies.scope_of_one(strategy):
       teacher = Teacher.load(config.teacher.teacher or folder.folder('teacher'))
     if teacher.outputs != table.outputs:
       raise InputError(f'--teacher has {teacher.outputs} outputs, --task needs {table.outputs}')

@@ -267,7 +267,7 @@ def _distribute(batches: tf.data.Dataset, step: int, strategy: tf.distribute.Str
 
 
 def _wait_for_all(strategy: tf.distribute.Strategy) -> None:
-  if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+  if strategies.has_workers(strategy):
     strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.ones([])), axis=None)
 
 

@@ -1,5 +1,6 @@
 """Where training and inference run: one device, several, several workers, or TPUs."""
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,11 +57,20 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
   return tf.distribute.get_strategy()
 
 
+def has_workers(strategy: tf.distribute.Strategy) -> bool:
+  """Whether several processes train together."""
+  return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
   """Whether this process writes the run's files: all do but the further ones of many workers."""
   resolver = strategy.cluster_resolver
-  multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-  return not multi_worker or resolver is None or not resolver.task_id
+  return not has_workers(strategy) or resolver is None or not resolver.task_id
+
+
+def scope_of_one(strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:
+  """The scope for models that one process makes by itself, without the other workers."""
+  return contextlib.nullcontext() if has_workers(strategy) else strategy.scope()
 
 
 def map_batches(
