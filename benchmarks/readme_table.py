@@ -16,8 +16,10 @@ def main() -> None:
   """Replaces what stands between the README's two markers."""
   rows = [PAPER]
   for name, label in (('homedepot', 'Home Depot'), ('p2t', 'synthetic catalogue')):
-    with open(os.path.join(RESULTS, f'{name}.json'), encoding='utf-8') as file:
-      rows.append(_row(json.load(file), label))
+    path = os.path.join(RESULTS, f'{name}.json')
+    if os.path.exists(path):
+      with open(path, encoding='utf-8') as file:
+        rows.append(_row(json.load(file), label))
   table = '\n'.join(
     [
       '| task | test metric | teacher | student | change | head, against BERT-base at 128 tokens |',
