@@ -79,10 +79,12 @@ def speeds(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def label(metric: str) -> str:
+  """A metric's name as it is shown."""
   return _LABELS.get(metric, metric.capitalize())
 
 
 def delta(model: dict[str, Any], split: str) -> float | None:
+  """A model's change against its teacher on a split; None where there is none."""
   return model.get('delta', {}).get(split)
 
 
@@ -104,6 +106,7 @@ def digits(value: float) -> str:
 
 
 def times(value: float | None) -> str:
+  """968×; an absent value is empty."""
   return '' if value is None else f'{digits(value)}×'
 
 
