@@ -1,6 +1,7 @@
 """A run's data: tables, or the built-in catalogue, as record sets, labelled and not."""
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -55,7 +56,7 @@ class DataConfig:
     return not (self.train_file or self.valid_file or self.test_file or self.distillation_file)
 
   def labelled_sources(self) -> dict[str, Any]:
-    """What the labelled sets are made from: flags, and each file's size and time of change."""
+    """What the labelled sets are made from: flags, and each file's sha256."""
     paths = [self.train_file, self.valid_file, self.test_file]
     values = {**flags.flat(self), 'files': _files(paths)}
     return {name: v for name, v in values.items() if name not in self._unlabelled_flags()}
@@ -129,13 +130,16 @@ def _write(rows: Iterable[Example], folder: str, **options: Any) -> int:
   return records.read_manifest(folder).count
 
 
-def _files(paths: Iterable[str]) -> dict[str, list[int]]:
-  """Size and time of change of each file: a run whose files changed is another run."""
+def _files(paths: Iterable[str]) -> dict[str, str]:
+  """Sha256 of each file: a run whose files changed is another run."""
   found = {}
   for path in filter(None, paths):
+    digest = hashlib.sha256()
     try:
-      stat = tf.io.gfile.stat(path)
+      with tf.io.gfile.GFile(path, 'rb') as file:
+        while part := file.read(1 << 24):
+          digest.update(part)
     except tf.errors.OpError as error:
       raise InputError(f'{path}: no such file') from error
-    found[path] = [stat.length, stat.mtime_nsec]
+    found[path] = digest.hexdigest()
   return found
