@@ -177,6 +177,11 @@ def _stages(
     tf_keras.utils.set_random_seed(config.seed)
     return student.train(path, folder.folder('data'), folder.folder('distill'), strategy)
 
+  @strategies.full_precision()
+  def export(path: str) -> dict[str, Any]:
+    return student.export(path, folder.folder('student'), _samples(folder))
+
+  @strategies.full_precision()
   def evaluate(path: str) -> dict[str, Any]:
     scorers = {} if config.brings_logits else {'teacher': _teacher_scorer(load_teacher(), strategy)}
     scorers |= student.scorers(folder.folder('student'))
@@ -214,12 +219,7 @@ def _stages(
     make_student,
     collective=True,
   )
-  exported = Stage(
-    'export',
-    {},
-    [trained],
-    lambda path: student.export(path, folder.folder('student'), _samples(folder)),
-  )
+  exported = Stage('export', {}, [trained], export)
   evaluated = Stage('evaluation', {}, [trained], evaluate)
   measured = Stage('benchmark', {}, [exported], measure)
   return [data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]

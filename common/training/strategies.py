@@ -23,7 +23,9 @@ class DeviceConfig:
   distribution_strategy: str = flags.option('one_device', 'where training runs', STRATEGIES)
   tpu: str = flags.option('', "a TPU's name or address, for --distribution_strategy=tpu")
   precision: str = flags.option(
-    'float32', 'arithmetic of the layers (variables stay float32)', ('float32', 'mixed_bfloat16')
+    'float32',
+    'arithmetic of training and annotation; variables, evaluation and exports stay float32',
+    ('float32', 'mixed_bfloat16'),
   )
   jit_compile: bool = flags.option(
     False, 'compile train steps with XLA; shapes are static then (always so on a TPU)'
@@ -55,6 +57,17 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
         raise InputError(f'--tpu={config.tpu}: cannot connect: {error}') from error
       return tf.distribute.TPUStrategy(resolver)
   return tf.distribute.get_strategy()
+
+
+@contextlib.contextmanager
+def full_precision() -> Iterator[None]:
+  """Layers made inside compute in float32, whatever the precision of training."""
+  policy = tf_keras.mixed_precision.global_policy()
+  tf_keras.mixed_precision.set_global_policy('float32')
+  try:
+    yield
+  finally:
+    tf_keras.mixed_precision.set_global_policy(policy)
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
