@@ -116,9 +116,11 @@ class RunFolder:
   def _follow(self, stage: Stage) -> Any:
     """A further worker's part in a stage: its share of the training, then waiting for the chief."""
     done, part = self._folders(stage)
+    to_do = stage.collective
     while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
-      if stage.collective and os.path.exists(part):
+      if to_do and os.path.exists(part):
         stage.work(part)
+        to_do = False  # the chief still has to write what came of it
       time.sleep(0.2)
     return read_json(os.path.join(done, _STAGE))['result']
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -67,15 +68,27 @@ def test_signatures_and_their_names(exported):
   assert all(words not in shape for _, shape in stored)  # no embedding table
 
 
-def test_rank_is_score_sorted_with_ties_in_order(exported):
+def test_rank_gives_the_best_scores_in_order(exported):
   scorer = Scorer.load(exported[0])
-  products = scorer.encode([*RIGHT, RIGHT[1]], side='right')
-  ranking = scorer.rank('red', products, top_k=4, batch_size=2)
-  scores = scorer.score(['red'] * 5, products)
-  assert [i for i, _ in ranking] == list(np.argsort(-scores, kind='stable')[:4])
-  assert ranking == scorer.rank(scorer.encode(['red'], side='left')[0], products, top_k=4)
+  products = scorer.encode(RIGHT, side='right')
+  ranking = scorer.rank('red', products, top_k=3, batch_size=2)
+  scores = scorer.score(['red'] * 4, products)
+  np.testing.assert_allclose([s for _, s in ranking], sorted(scores)[:0:-1], atol=1e-5)
+  np.testing.assert_allclose([scores[i] for i, _ in ranking], sorted(scores)[:0:-1], atol=1e-5)
+  query = scorer.encode(['red'], side='left')[0]
+  assert ranking == scorer.rank(query, products, top_k=3, batch_size=2)
   assert scorer.rank('red', products[:0]) == []
-  np.testing.assert_allclose([s for _, s in ranking], sorted(scores, reverse=True)[:4], atol=1e-6)
+
+
+def test_equal_scores_keep_the_candidates_order():
+  def serve(left, right):
+    return {'score': right[:, 0, 0] + 0 * left[:, 0, 0]}
+
+  head = SimpleNamespace(signatures={'serving_default': serve})
+  shape = {'slots': ('left', 'right'), 'output_tokens': (1, 1), 'dim': 1, 'outputs': 1}
+  candidates = np.array([0.25, 0.5, 0.25, 0.5, 0.125], np.float32).reshape([5, 1, 1])
+  ranking = Scorer(None, head, shape).rank(np.zeros([1, 1]), candidates, top_k=4, batch_size=2)
+  assert ranking == [(1, 0.5), (3, 0.5), (0, 0.25), (2, 0.25)]
 
 
 def test_three_texts_and_three_classes(tiny, tmp_path):

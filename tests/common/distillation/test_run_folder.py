@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import shutil
+import threading
 
 import pytest
 
@@ -199,10 +200,17 @@ class TestFurtherWorker:
       write_json(os.path.join(path, 'stage.json'), {'fingerprint': 'old', 'result': 6})
     os.makedirs(path + '.part')
 
-    def work(part: str) -> None:  # and meanwhile the chief is done
+    def finish(part: str) -> None:  # the chief, who writes for a while after the last step
       shutil.rmtree(path, ignore_errors=True)
       write_json(os.path.join(part, 'stage.json'), {**late.description(), 'result': 7})
       os.replace(part, path)
 
+    chiefs = []
+
+    def work(part: str) -> None:
+      chiefs.append(threading.Timer(0.5, finish, [part]))
+      chiefs[-1].start()
+
     late = Stage('late', {}, [], work, collective=True)
     assert self.follow(run, late) == {'late': 7}
+    assert len(chiefs) == 1  # who trained along twice would wait for a chief that has gone on
