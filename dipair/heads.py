@@ -19,7 +19,8 @@ class TransformerHead(tf_keras.layers.Layer):
 
   Position and segment embeddings are added, as in BERT; all-zero rows are masked. The last layer
   is computed for its first row only: nothing else of it is used. Kernels start from Glorot's
-  uniform: BERT's deviation of 0.02 is made for its width and leaves so narrow a head near zero.
+  uniform: BERT's deviation of 0.02 is made for its width and leaves so narrow a head near zero
+  (queries, keys and segments: see `dipair.initialization`).
 
   Args:
     config: Layers, attention heads, widths, dropout.
@@ -63,6 +64,12 @@ class TransformerHead(tf_keras.layers.Layer):
       x = block([x, attention_mask], training=training)
     x = self.blocks[-1]([x, attention_mask], output_range=1, training=training)  # [b, 1, D]
     return tf.cast(self.classifier(x[:, 0]), tf.float32)
+
+
+  def attention_kernels(self) -> list[tf.Variable]:
+    """Every layer's query and key kernels, [D, heads, D / heads] each."""
+    names = ('query/kernel', 'key/kernel')
+    return [v for v in self.trainable_variables if v.name.split(':')[0].endswith(names)]
 
 
 class FeedForwardHead(tf_keras.layers.Layer):

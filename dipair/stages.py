@@ -5,6 +5,7 @@ distinct text and kept on disk, and only projections and head run per pair. In s
 text of a batch is encoded once and gathered to its pairs.
 """
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -21,12 +22,14 @@ from common.evaluation import metrics
 from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
+from dipair import initialization
 from dipair import model as models
 from dipair.config import StudentConfig, TrainConfig
 from dipair.inference import TupleScorer, distinct_texts
 from dipair.model import DiPair
 
 STAGES = ('stage1', 'stage2')
+_START_TEXTS = 1000  # of a slot
 
 
 def train(
@@ -62,6 +65,7 @@ def train(
   with strategy.scope():
     model, tokenizer = models.from_pretrained(config, outputs)
   trainer = _Trainer(model, tokenizer, distill, valid, task, devices, strategy, seed)
+  trainer.start()
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
     if phase.steps:
@@ -91,6 +95,18 @@ class _Trainer:
     self.scorer = TupleScorer(model, tokenizer, strategy)
     self.valid = list(records.read(valid))
     self.labels = np.array([example.label for example in self.valid])
+
+  def start(self) -> None:
+    """Sets the new weights' starting point, by the first texts of the distillation set."""
+    slots: list[dict[str, None]] = [{} for _ in range(self.model.texts)]
+    for example in itertools.islice(records.read(self.distill), 100 * _START_TEXTS):
+      for slot, text in zip(slots, example.texts, strict=True):
+        if len(slot) < _START_TEXTS:
+          slot[text] = None
+      if min(map(len, slots)) == _START_TEXTS:
+        break
+    tokens = [self.scorer.kept_tokens(list(slot), i) for i, slot in enumerate(slots)]
+    initialization.start(self.model, tokens, self.seed)
 
   def stage1(self, phase: PhaseConfig, folder: str, phases: TrainConfig) -> dict[str, Any]:
     """Trains projections and head; the encoders are frozen, without dropout."""
