@@ -2,10 +2,10 @@
 
 A block has `lefts` left items and `rights` right ones, and `pairs` of their combinations, so that
 many pairs cost few encodings. Half the blocks grow from a group of neighbouring lefts, half from a
-group of neighbouring rights; the other side is the group's training partners, then nearest
-neighbours in turn. Of the combinations, the training pairs come first, then each item's nearest in
-turn, then random ones. For tuples of more than two texts the left item is the first text and the
-right item the rest.
+group of neighbouring rights; the other side is the group's training partners (others each time), then its
+nearest neighbours, in turn. Of the combinations, the training pairs come first, then each item's
+nearest in turn, then random ones. For tuples of more than two texts the left item is the first text
+and the right item the rest.
 """
 
 import dataclasses
@@ -120,7 +120,9 @@ def pair_blocks(
   while True:
     for side in (0, 1):
       group, other = next(groups[side]), 1 - side
-      candidates = [np.concatenate([known[side][i], neighbours[side][i]]) for i in group]
+      candidates = [
+        np.concatenate([rng.permutation(known[side][i]), neighbours[side][i]]) for i in group
+      ]
       chosen = _in_turn(candidates, shape[other])
       rest = rng.permutation(len(vectors[other]))
       chosen = [*chosen, *rest[~np.isin(rest, chosen)][: shape[other] - len(chosen)]]

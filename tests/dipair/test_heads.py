@@ -1,11 +1,14 @@
 """Heads against a slow numpy transformer, and by hand."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from dipair import initialization
+from dipair import model as models
 from dipair.config import StudentConfig
 from dipair.heads import FeedForwardHead, TransformerHead
 
@@ -115,3 +118,26 @@ def test_parameters_of_the_papers_head():
     counts[head.name] = head.count_params() / 1e6
   assert counts['transformer_head'] == pytest.approx(1.6, abs=0.1)
   assert counts['feed_forward_head'] == pytest.approx(0.4, abs=0.05)
+
+
+def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
+  config = dataclasses.replace(CONFIG, pretrained='random-tiny', encoder_layers=1, head_layers=1)
+  model = models.from_pretrained(dataclasses.replace(config, head_attention_heads=1), 1)[0]
+  rng = np.random.default_rng(0)
+  width = model.encoder_config.hidden_size
+  # Words of a text resemble one another, as an encoder's outputs do.
+  left, right = rng.normal(3.0, size=[50, 2, width]), rng.normal(3.0, size=[50, 3, width])
+  left[:, 1] = right[:, 2]
+  right[9, 2] = left[9, 1] = 0.0  # padding
+  initialization.start(model, [left, right], seed=1)
+  tokens = [
+    project(tf.constant(x, tf.float32)).numpy()
+    for project, x in zip(model.projections, (left, right), strict=True)
+  ]
+  rows = np.concatenate([x[x.any(-1)] for x in tokens])
+  np.testing.assert_allclose(rows.mean(0), 0.0, atol=1e-5)
+  np.testing.assert_allclose(rows.var(), 1.0, rtol=0.05)
+  query, key = (v.numpy()[:, 0] for v in model.head.attention_kernels())
+  scores = np.einsum('bid,bjd->bij', tokens[0] @ query, tokens[1] @ key)
+  assert np.mean(scores[:, 1].argmax(-1) == 2) > 0.9
+  assert model.head.segments.numpy().std() > 0.5

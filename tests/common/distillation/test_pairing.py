@@ -35,16 +35,22 @@ def blocks(count: int, shape=(2, 3), seed=0, left=LEFT, right=RIGHT, partners=PA
   return found
 
 
-def in_turn(group: list[int], side: int, count: int) -> list[int]:
-  """Partners, then neighbours by distance: the first of each member, the second of each, ..."""
+def in_turn(group: list[int], side: int, count: int) -> list[list[int]]:
+  """Partners, then neighbours by distance: the first of each member, the second of each, ...
+
+  A list for each order in which the members' partners may stand.
+  """
   own, other = (LEFT, RIGHT) if side == 0 else (RIGHT, LEFT)
-  lists = []
+  found, orders = [], []
   for member in group:
     partners = [pair[1 - side] for pair in PARTNERS.tolist() if pair[side] == member]
-    lists.append(partners + sorted(range(len(other)), key=lambda i: -(own[member] @ other[i])))
-  ranks = itertools.zip_longest(*lists)
-  chosen = dict.fromkeys(i for rank in ranks for i in rank if i is not None)
-  return list(chosen)[:count]
+    nearest = sorted(range(len(other)), key=lambda i: -(own[member] @ other[i]))
+    orders.append([[*order, *nearest] for order in itertools.permutations(partners)])
+  for lists in itertools.product(*orders):
+    ranks = itertools.zip_longest(*lists)
+    chosen = dict.fromkeys(i for rank in ranks for i in rank if i is not None)
+    found.append(list(chosen)[:count])
+  return found
 
 
 def test_partners_come_first_then_the_nearest_by_hand():
@@ -60,7 +66,12 @@ def test_near_items_equal_the_reference(shape):
   for side, lefts, rights in blocks(24, shape):
     assert (len(lefts), len(rights)) == shape
     group, chosen = (lefts, rights) if side == 0 else (rights, lefts)
-    assert chosen == in_turn(group, side, shape[1 - side])
+    assert chosen in in_turn(group, side, shape[1 - side])
+
+
+def test_a_group_meets_other_partners_each_time():
+  chosen = {tuple(rights) for side, lefts, rights in blocks(24, (1, 1)) if lefts == [0]}
+  assert {(4,), (6,)} <= chosen
 
 
 def test_groups_are_neighbours():

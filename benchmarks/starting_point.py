@@ -1,0 +1,80 @@
+"""Stage 1 from random projections and head against DiPair's starting point, on a finished run.
+
+  python -m benchmarks.starting_point --run_dir=runs/homedepot \
+    --output=benchmarks/results/homedepot_starting_point.json
+
+Same distillation set, seed, batches and learning rate.
+"""
+
+import dataclasses
+import os
+import shutil
+import sys
+
+import tf_keras
+from absl import flags as absl_flags
+
+from common import flags
+from common.distillation.run_folder import read_json, write_json
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from dipair import model as models
+from dipair import stages
+from dipair.config import TrainConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig:
+  """What is compared."""
+
+  run_dir: str = flags.option('runs/homedepot', 'a finished run of dipair.run')
+  output: str = flags.option('', 'JSON file of the curves')
+  steps: int = flags.option(1600, "steps of each, at the run's own batch size and rate")
+
+
+def main(config: BenchmarkConfig) -> None:
+  """Trains both, prints each one's curve, writes the file."""
+  results = read_json(os.path.join(config.run_dir, 'results.json'))
+  chosen, strategy = results['flags'], strategies.create(strategies.DeviceConfig())
+  student = models.load(os.path.join(config.run_dir, 'student'))[0]
+  phase = PhaseConfig(
+    learning_rate=chosen['stage1_learning_rate'],
+    batch_size=chosen['stage1_batch_size'],
+    warmup_steps=chosen['stage1_warmup_steps'],
+    steps=config.steps,
+    eval_every=config.steps // 8,
+    patience=0,
+  )
+  rows = []
+  for name in ('random', 'equal words attend to each other'):
+    tf_keras.utils.set_random_seed(chosen['seed'])
+    model, tokenizer = models.from_pretrained(student.config, student.outputs)
+    trainer = stages._Trainer(
+      model,
+      tokenizer,
+      os.path.join(config.run_dir, 'distill'),
+      os.path.join(config.run_dir, 'data', 'valid'),
+      results['task'],
+      strategies.DeviceConfig(),
+      strategy,
+      chosen['seed'],
+    )
+    if name != 'random':
+      trainer.start()
+    folder = os.path.join(config.run_dir, 'benchmark', 'start')
+    history = trainer.stage1(phase, folder, TrainConfig())['history']
+    shutil.rmtree(folder)
+    metric = results['primary_metric']
+    curve = [[entry['step'], entry['valid'][metric]] for entry in history]
+    rows.append({'start': name, 'metric': f'{metric} on valid', 'curve': curve})
+    print(f'{name}: ' + ', '.join(f'{value:.3f} at {step}' for step, value in curve))
+  if config.output:
+    command = f'python -m benchmarks.starting_point --run_dir={config.run_dir}'
+    fields = {'command': command, 'commit': results['commit'], 'rows': rows}
+    write_json(config.output, {**fields, 'environment': results['environment']})
+
+
+if __name__ == '__main__':
+  flags.define(BenchmarkConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, BenchmarkConfig)
