@@ -65,7 +65,6 @@ class TransformerHead(tf_keras.layers.Layer):
     x = self.blocks[-1]([x, attention_mask], output_range=1, training=training)  # [b, 1, D]
     return tf.cast(self.classifier(x[:, 0]), tf.float32)
 
-
   def attention_kernels(self) -> list[tf.Variable]:
     """Every layer's query and key kernels, [D, heads, D / heads] each."""
     names = ('query/kernel', 'key/kernel')

@@ -58,12 +58,12 @@ class DataConfig:
   def labelled_sources(self) -> dict[str, Any]:
     """What the labelled sets are made from: flags, and each file's sha256."""
     paths = [self.train_file, self.valid_file, self.test_file]
-    values = {**flags.flat(self), 'files': _files(paths)}
+    values = {**flags.flat(self), **_digests(paths)}
     return {name: v for name, v in values.items() if name not in self._unlabelled_flags()}
 
   def unlabelled_sources(self) -> dict[str, Any]:
     """What the unlabelled set is made from, beside the training set."""
-    return {**self._unlabelled_flags(), 'files': _files([self.distillation_file])}
+    return {**self._unlabelled_flags(), **_digests([self.distillation_file])}
 
   def _unlabelled_flags(self) -> dict[str, Any]:
     return {'distillation_file': self.distillation_file, **flags.flat(self.pairing)}
@@ -130,8 +130,8 @@ def _write(rows: Iterable[Example], folder: str, **options: Any) -> int:
   return records.read_manifest(folder).count
 
 
-def _files(paths: Iterable[str]) -> dict[str, str]:
-  """Sha256 of each file: a run whose files changed is another run."""
+def _digests(paths: Iterable[str]) -> dict[str, str]:
+  """Each file's sha256: a run whose files changed is another run."""
   found = {}
   for path in filter(None, paths):
     digest = hashlib.sha256()
@@ -141,5 +141,5 @@ def _files(paths: Iterable[str]) -> dict[str, str]:
           digest.update(part)
     except tf.errors.OpError as error:
       raise InputError(f'{path}: no such file') from error
-    found[path] = digest.hexdigest()
+    found[f'sha256 of {path}'] = digest.hexdigest()[:16]
   return found

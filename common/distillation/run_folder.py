@@ -82,15 +82,17 @@ class RunFolder:
     if not self.chief:
       return {stage.name: self._follow(stage) for stage in stages}
     stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
-    if stale and not self.redo:
+    costly = [stage for stage in stale if self._holds_work(stage)]
+    if costly and not self.redo:
       raise InputError(
-        f'--run_dir={self.path}: made with other flags ({self._difference(stale[0])}); '
-        f'--redo makes {", ".join(stage.name for stage in stale)} anew, '
+        f'--run_dir={self.path}: made with other flags ({self._difference(costly[0])}); '
+        f'--redo makes {", ".join(stage.name for stage in costly)} anew, '
         'another --run_dir leaves them'
       )
     os.makedirs(self.path, exist_ok=True)
-    for stage in stale:
+    for stage in costly:
       print(f'{stage.name}: made anew ({self._difference(stage)})')
+    for stage in stale:
       for folder in self._folders(stage):
         shutil.rmtree(folder, ignore_errors=True)
     flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
@@ -137,6 +139,12 @@ class RunFolder:
   def _found(self, stage: Stage) -> str | None:
     saved = self._saved(stage)
     return None if saved is None else saved['fingerprint']
+
+  def _holds_work(self, stage: Stage) -> bool:
+    """Whether a stage is done or has begun to write: not where it ended on its first input."""
+    done, part = self._folders(stage)
+    written = [name for _, _, names in os.walk(part) for name in names]
+    return os.path.exists(done) or written != [_STAGE]
 
   def _difference(self, stage: Stage) -> str:
     saved = self._saved(stage) or {'depends_on': {}}

@@ -146,6 +146,18 @@ def test_an_interrupted_stage_of_other_flags_is_refused_too(run):
   assert run(Config(rate=0.2), redo=True)['model']['found'] == []
 
 
+def test_a_stage_that_ended_on_its_first_input_costs_nothing(run, monkeypatch):
+  def end(folder: str):
+    os.makedirs(os.path.join(folder, 'train'))
+    raise InputError('no such column')
+
+  monkeypatch.setattr(run, '_work', lambda name: end)
+  assert refused(run) == 'no such column'
+  monkeypatch.undo()
+  run(Config(size=4))
+  assert run.calls == ALL
+
+
 def test_a_flag_that_no_stage_depends_on_changes_nothing(run):
   run()
   run(Config(title='another'))
