@@ -61,7 +61,7 @@ class DiPairStudent:
       folder,
       distill=distill,
       valid=os.path.join(data, 'valid'),
-      task=self.table.task,
+      task=self.table.kind,
       outputs=self.table.outputs,
       devices=self.config.experiment.devices,
       strategy=strategy,
@@ -89,7 +89,7 @@ class DiPairStudent:
       trained,
       tokenizer,
       slots=export.slot_names(self.table.text_columns),
-      task=self.table.task,
+      task=self.table.kind,
       samples=list(zip(*(example.texts for example in samples), strict=True)),
     )
 

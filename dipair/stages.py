@@ -65,12 +65,14 @@ def train(
   with strategy.scope():
     model, tokenizer = models.from_pretrained(config, outputs)
   trainer = _Trainer(model, tokenizer, distill, valid, task, devices, strategy, seed)
-  trainer.start()
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
     if phase.steps:
+      path = os.path.join(folder, stage)
+      if not histories and tf.train.latest_checkpoint(os.path.join(path, 'checkpoints')) is None:
+        trainer.start()
       make = trainer.stage1 if stage == 'stage1' else trainer.stage2
-      histories.append(make(phase, os.path.join(folder, stage), phases))
+      histories.append(make(phase, path, phases))
   if strategies.is_chief(strategy):
     models.save(folder, model, tokenizer)
   return histories
@@ -115,7 +117,14 @@ class _Trainer:
     if not strategies.is_chief(self.strategy):
       cache = tempfile.mkdtemp()
     texts, index = distinct_texts(self.valid)
-    slots = self._distillation_texts(phases.stage1_cache_gb)
+    live = self._loss_by_text(frozen=True)
+
+    def loss(batch: dict) -> tf.Tensor:
+      return self._loss_of_cached(batch) if 'tokens' in batch else live(batch)
+
+    def batches() -> tf.data.Dataset:
+      slots = self._distillation_texts(phases.stage1_cache_gb)
+      return self._cached_batches(phase, cache, slots) if slots else self._batches_by_text(phase)
 
     def valid_logits() -> np.ndarray:
       if not valid:
@@ -125,8 +134,8 @@ class _Trainer:
     history = self._fit(
       'stage 1',
       self.model.new_variables,
-      self._loss_of_cached if slots else self._loss_by_text(frozen=True),
-      lambda: self._cached_batches(phase, cache, slots) if slots else self._batches_by_text(phase),
+      loss,
+      batches,
       valid_logits,
       phase,
       folder,
@@ -234,7 +243,9 @@ class _Trainer:
       )
     tokens = [self._cache(list(slot), i, folder) for i, slot in enumerate(slots)]
     return input_pipeline.split(
-      gathered(tokens, np.array(index), np.array(targets, np.float32), phase.batch_size, self.seed),
+      input_pipeline.gathered(
+        tokens, np.array(index), np.array(targets, np.float32), phase.batch_size, self.seed
+      ),
       self.strategy.num_replicas_in_sync,
     )
 
@@ -253,41 +264,6 @@ class _Trainer:
       out.flush()
       os.replace(path + '.tmp', path)
     return np.load(path, mmap_mode='r')
-
-
-def gathered(
-  tokens: Sequence[np.ndarray], index: np.ndarray, targets: np.ndarray, batch_size: int, seed: int
-) -> tf.data.Dataset:
-  """Endless shuffled batches of cached tokens; the batch of a step is a function of the step.
-
-  Args:
-    tokens: [U_i, k_i, H] a text slot.
-    index: [pairs, n] row numbers into them.
-    targets: [pairs, O].
-    batch_size: B; what an epoch leaves over waits for the next, shuffled anew.
-    seed: Of the shuffling.
-
-  Returns:
-    A dataset of {'tokens': n of [B, k_i, H], 'targets': [B, O]}.
-  """
-  steps = len(index) // batch_size
-  epoch: dict[str, Any] = {'number': -1}
-
-  def take(step: np.int64) -> list[np.ndarray]:
-    number, position = divmod(int(step), steps)
-    if epoch['number'] != number:
-      order = np.random.default_rng([seed, number]).permutation(len(index))
-      epoch.update(number=number, order=order)
-    rows = epoch['order'][position * batch_size : (position + 1) * batch_size]
-    return [*(t[index[rows, i]] for i, t in enumerate(tokens)), targets[rows]]
-
-  def batch(step: tf.Tensor) -> dict:
-    arrays = tf.numpy_function(take, [step], [tf.float32] * (len(tokens) + 1))
-    for array, source in zip(arrays, [*tokens, targets], strict=True):
-      array.set_shape([batch_size, *source.shape[1:]])
-    return {'tokens': tuple(arrays[:-1]), 'targets': arrays[-1]}
-
-  return tf.data.Dataset.range(np.iinfo(np.int64).max).map(batch)
 
 
 def restore(folder: str, model: DiPair) -> None:

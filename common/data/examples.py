@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from common import flags
-from common.data import tables
+from common.data import glue, tables
 from common.errors import InputError
 
-TASKS = ('regression', 'binary', 'multiclass')
+KINDS = ('regression', 'binary', 'multiclass')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,9 @@ class TableConfig:
   label_range: tuple[float, ...] = flags.option(
     (0.0, 1.0), 'lowest and highest label of a regression, mapped to 0 and 1'
   )
-  task: str = flags.option('regression', 'what a label is', TASKS)
+  task: str = flags.option(
+    'regression', 'what a label is; or the GLUE task in --data_dir', (*KINDS, *glue.NAMES)
+  )
   classes: tuple[str, ...] = flags.option((), "a multiclass task's labels, in order of the outputs")
   id_column: str = flags.option('', 'column of a unique id; empty: rows are numbered')
   teacher_logits_column: str = flags.option(
@@ -69,9 +71,16 @@ class TableConfig:
       raise InputError(f'--encoding={self.encoding}: bytes must extend ASCII; convert to UTF-8')
 
   @property
+  def kind(self) -> str:
+    """One of `KINDS`."""
+    if self.task in KINDS:
+      return self.task
+    return 'multiclass' if glue.classes(self.task) else 'regression'
+
+  @property
   def outputs(self) -> int:
     """Number of logits: one, or one a class."""
-    return max(1, len(self.classes))
+    return max(1, len(self.classes or glue.classes(self.task)))
 
 
 def read(path: str, config: TableConfig, *, labelled: bool) -> Iterator[Example]:

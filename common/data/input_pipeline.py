@@ -1,9 +1,10 @@
 """Batches for training: shuffled, tokenized, bucketed by length.
 
 Training streams are functions of (records, seed): an interrupted run skips the batches it has seen
-and goes on with the same ones. Two forms of a training batch:
+and goes on with the same ones. Three forms of a training batch:
 
 * packed: each pair (tuple) is one sequence, batched with others of its length (the teacher's);
+* gathered: rows of encoder outputs that were computed once (a frozen student's);
 * by text: each distinct text of a batch is one sequence, and `index` says which text a pair takes
   (the students'; a text shared by a hundred pairs is encoded once).
 
@@ -11,7 +12,9 @@ Dimensions: B pairs, n texts a pair, O outputs, U distinct texts, L tokens.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from common.data import records
@@ -148,6 +151,41 @@ def by_text(
     ids.append(slot_ids)
     index.append(slot_index)
   return {'ids': tuple(ids), 'index': tuple(index), 'targets': batch['targets']}
+
+
+def gathered(
+  tokens: Sequence[np.ndarray], index: np.ndarray, targets: np.ndarray, batch_size: int, seed: int
+) -> tf.data.Dataset:
+  """Endless shuffled batches of cached tokens; the batch of a step is a function of the step.
+
+  Args:
+    tokens: [U_i, k_i, H] a text slot.
+    index: [pairs, n] row numbers into them.
+    targets: [pairs, O].
+    batch_size: B; what an epoch leaves over waits for the next, shuffled anew.
+    seed: Of the shuffling.
+
+  Returns:
+    A dataset of {'tokens': n of [B, k_i, H], 'targets': [B, O]}.
+  """
+  steps = len(index) // batch_size
+  epoch: dict[str, Any] = {'number': -1}
+
+  def take(step: np.int64) -> list[np.ndarray]:
+    number, position = divmod(int(step), steps)
+    if epoch['number'] != number:
+      order = np.random.default_rng([seed, number]).permutation(len(index))
+      epoch.update(number=number, order=order)
+    rows = epoch['order'][position * batch_size : (position + 1) * batch_size]
+    return [*(t[index[rows, i]] for i, t in enumerate(tokens)), targets[rows]]
+
+  def batch(step: tf.Tensor) -> dict:
+    arrays = tf.numpy_function(take, [step], [tf.float32] * (len(tokens) + 1))
+    for array, source in zip(arrays, [*tokens, targets], strict=True):
+      array.set_shape([batch_size, *source.shape[1:]])
+    return {'tokens': tuple(arrays[:-1]), 'targets': arrays[-1]}
+
+  return tf.data.Dataset.range(np.iinfo(np.int64).max).map(batch)
 
 
 def _distinct(texts: tf.Tensor, tokenizer: Tokenizer, max_length: int, lengths: Sequence[int]):

@@ -1,7 +1,7 @@
 """Rows of TSV, CSV and JSONL files (gzip too), with their line numbers.
 
 A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180;
-a JSONL has an object a line. Lines end at a line feed alone: no other byte splits one. Local paths,
+a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone: no other byte splits one. Local paths,
 and whatever `tf.io.gfile` opens (`gs://`).
 """
 
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from common.errors import InputError
 
-SUFFIXES = ('.tsv', '.csv', '.jsonl')
+SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
 
 
 class Row(dict):
@@ -32,8 +32,11 @@ class Row(dict):
     raise InputError(f'{self.where}: no column {column!r}; {hint}{", ".join(self)}')
 
 
-def rows(path: str, encoding: str = 'utf-8') -> Iterator[tuple[int, Row]]:
-  """Streams (line number, row) of a table; raises InputError at the first bad line."""
+def rows(path: str, encoding: str = 'utf-8', ragged: bool = False) -> Iterator[tuple[int, Row]]:
+  """Streams (line number, row) of a table; raises InputError at the first bad line.
+
+  Where `ragged`, a line of too few or too many cells is a row of empty cells.
+  """
   kind = path.removesuffix('.gz')
   if not kind.endswith(SUFFIXES):
     raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
@@ -48,6 +51,8 @@ def rows(path: str, encoding: str = 'utf-8') -> Iterator[tuple[int, Row]]:
   if len(set(header)) < len(header):
     raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
   for number, values in cells:
+    if ragged and len(values) != len(header):
+      values = [''] * len(header)
     if len(values) != len(header):
       raise InputError(f'{path}:{number}: {len(values)} columns; the header names {len(header)}')
     yield number, Row(dict(zip(header, values, strict=True)), f'{path}:1')

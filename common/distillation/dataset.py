@@ -10,7 +10,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common import flags
-from common.data import catalog, examples, records
+from common.data import catalog, examples, glue, records
 from common.data.examples import Example, TableConfig
 from common.distillation import pairing
 from common.distillation.pairing import PairingConfig
@@ -21,7 +21,7 @@ LABELLED = ('train', 'valid', 'test')
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-  """Files of a run. Without any, the built-in synthetic catalogue is the data."""
+  """Files of a run, or a folder of GLUE's; without any, the built-in synthetic catalogue."""
 
   train_file: str = flags.option('', 'labelled training tuples (.tsv, .csv, .jsonl, .gz)')
   valid_file: str = flags.option('', 'labelled validation tuples')
@@ -29,6 +29,7 @@ class DataConfig:
   distillation_file: str = flags.option(
     '', 'unlabelled tuples for the teacher; empty: pairs made from the training texts'
   )
+  data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
   catalog_sizes: tuple[int, ...] = flags.option(
     (8000, 1000, 1000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"
   )
@@ -38,6 +39,9 @@ class DataConfig:
   def __post_init__(self):
     if len(self.catalog_sizes) != 4 or min(self.catalog_sizes) < 1:
       raise InputError(f'--catalog_sizes={self.catalog_sizes}: four numbers above 0 are needed')
+    if self.from_glue or self.data_dir:
+      self._check_glue()
+      return
     if self.from_catalog:
       return
     for name in ('valid_file', 'test_file'):
@@ -53,11 +57,31 @@ class DataConfig:
   @property
   def from_catalog(self) -> bool:
     """Whether the built-in catalogue is the data."""
-    return not (self.train_file or self.valid_file or self.test_file or self.distillation_file)
+    return not (self.data_dir or any(self._given_files))
+
+  @property
+  def from_glue(self) -> bool:
+    """Whether a GLUE task is the data."""
+    return self.table.task in glue.NAMES
+
+  @property
+  def _given_files(self) -> list[str]:
+    return [self.train_file, self.valid_file, self.test_file, self.distillation_file]
+
+  def _check_glue(self) -> None:
+    if not self.data_dir:
+      raise InputError(f'--task={self.table.task}: --data_dir, the folder of its data, is needed')
+    if not self.from_glue:
+      raise InputError(f'--data_dir holds GLUE tasks; --task is one of {", ".join(glue.NAMES)}')
+    if any(self._given_files):
+      raise InputError('--data_dir or files of your own, not both')
 
   def labelled_sources(self) -> dict[str, Any]:
     """What the labelled sets are made from: flags, and each file's sha256."""
     paths = [self.train_file, self.valid_file, self.test_file]
+    if self.from_glue:
+      files = glue.sets(self.table.task, self.data_dir).values()
+      paths = sorted({path for parts in files for _, path in parts})
     values = {**flags.flat(self), **_digests(paths)}
     return {name: v for name, v in values.items() if name not in self._unlabelled_flags()}
 
@@ -81,6 +105,11 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]
     Tuples in each set.
   """
   counts = {}
+  if config.from_glue:
+    for name in glue.sets(config.table.task, config.data_dir):
+      rows = glue.read(config.table.task, config.data_dir, name)
+      counts[name] = _write((Example(*row) for row in rows), os.path.join(folder, name))
+    return counts
   for name in LABELLED:
     path = getattr(config, f'{name}_file')
     if config.from_catalog:
@@ -111,6 +140,8 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
     return _write(rows, folder, info={'source': config.distillation_file})
   else:
     train = list(records.read(os.path.join(data, 'train')))
+    if not config.pairing.distillation_pairs:
+      return _write(train, folder)
     texts, pairs = pairing.block_shape(train, config.pairing)
     rows = pairing.from_training(train, config.pairing, seed)
   return _write(rows, folder, block=pairs, info={'block_texts': list(texts)})

@@ -99,13 +99,13 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   done = folder.run(_stages(config, student, folder, strategy))
   title = config.title or os.path.basename(os.path.normpath(config.run_dir))
   title = f'{student.title} on {title}'
-  collected = results.collect(title, student.name, resolved, config.data.table.task, done)
+  collected = results.collect(title, student.name, resolved, config.data.table.kind, done)
   if not chief:
     return collected
   with np.load(folder.folder('evaluation/scores.npz')) as scores:
     report.write_report(collected, dict(scores), folder.folder('report.html'))
   report.write_model_card(collected, folder.folder('README.md'))
-  write_json(folder.folder('results.json'), collected)
+  write_json(folder.folder('results.json'), results.finite(collected))
   print(report.summary_table(collected))
   print(f'report: {folder.folder("report.html")}')
   return collected
@@ -137,7 +137,7 @@ def _stages(
       config.teacher_phase,
       folder.folder('data'),
       path,
-      task=table.task,
+      task=table.kind,
       outputs=table.outputs,
       devices=config.devices,
       strategy=strategy,
@@ -185,7 +185,7 @@ def _stages(
   def evaluate(path: str) -> dict[str, Any]:
     scorers = {} if config.brings_logits else {'teacher': _teacher_scorer(load_teacher(), strategy)}
     scorers |= student.scorers(folder.folder('student'))
-    return results.evaluate(scorers, table.task, folder.folder('data'), path)
+    return results.evaluate(scorers, table.kind, folder.folder('data'), path)
 
   def measure(path: str) -> list[dict[str, Any]]:
     del path

@@ -28,7 +28,8 @@ class PairingConfig:
   """How many pairs are made from the training texts, and in what blocks."""
 
   distillation_pairs: int = flags.option(
-    300_000, 'pairs made from the training texts where no --distillation_file is given'
+    300_000,
+    'pairs made from the training texts where no --distillation_file is given; 0: train itself',
   )
   block_texts: tuple[int, ...] = flags.option((64, 64), 'left and right texts of a block')
   block_pairs: int = flags.option(512, 'pairs of a block')
@@ -44,8 +45,8 @@ class PairingConfig:
       raise InputError(f'--block_pairs={self.block_pairs}: must be above 0')
     if not 0 <= self.block_near <= 1:
       raise InputError(f'--block_near={self.block_near}: a share from 0 to 1')
-    if self.distillation_pairs < 1:
-      raise InputError(f'--distillation_pairs={self.distillation_pairs}: must be above 0')
+    if self.distillation_pairs < 0:
+      raise InputError(f'--distillation_pairs={self.distillation_pairs}: must be 0 or more')
 
 
 def from_training(

@@ -1,5 +1,6 @@
 """What a run comes to: every model's metrics on valid and test, and the results of all stages."""
 
+import math
 import os
 import platform
 import resource
@@ -16,11 +17,12 @@ from common.data import records
 from common.data.examples import Example
 from common.evaluation import metrics, significance
 
+_PARTS = ('valid', 'test', 'test_mismatched')
 Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
 
 
 def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:
-  """Metrics of each scorer on valid and test.
+  """Metrics of each scorer on valid, test and what other test set there is.
 
   Args:
     scorers: By name; 'teacher' is what the others are compared with, the last is the student. With
@@ -34,10 +36,11 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
-  rates = {}
-  for part in ('valid', 'test'):
+  labels, rates = {}, {}
+  parts = [name for name in _PARTS if os.path.exists(os.path.join(data, name))]
+  for part in parts:
     examples = list(records.read(os.path.join(data, part)))
-    labels = np.array([example.label for example in examples])
+    labels[part] = np.array([example.label for example in examples])
     if 'teacher' not in scorers and examples[0].teacher_logits is not None:
       if part == 'valid':
         models.insert(0, {'name': 'teacher'})
@@ -47,23 +50,22 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
       logits.setdefault(name, {})[part] = scorer(examples)
       rates[name] = len(examples) / (time.monotonic() - started)
     for model in models:
-      model[part] = metrics.evaluate(task, labels, logits[model['name']][part])
+      model[part] = metrics.evaluate(task, labels[part], logits[model['name']][part])
   primary = metrics.primary_metric(task)
   for model in models[1:] if 'teacher' in logits else []:
     model['delta'] = {
-      part: metrics.delta(model[part][primary], models[0][part][primary])
-      for part in ('valid', 'test')
+      part: metrics.delta(model[part][primary], models[0][part][primary]) for part in parts
     }
   shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  arrays: dict[str, Any] = {'label': labels, **scores}
+  arrays: dict[str, Any] = {'label': labels['test'], **scores}
   np.savez(os.path.join(folder, 'scores.npz'), **arrays)
   result = {'models': models, 'tuples_per_second': rates}
   students = [name for name in scorers if name != 'teacher']
   if len(students) > 1:
     before, after = (logits[name]['test'] for name in students[-2:])
     p_value = significance.paired_bootstrap(
-      lambda y, z: metrics.evaluate(task, y, z)[primary], labels, before, after, samples=200
+      lambda y, z: metrics.evaluate(task, y, z)[primary], labels['test'], before, after, samples=200
     )
     result['significance'] = {'better': students[-1], 'than': students[-2], 'p_value': p_value}
   return result
@@ -117,6 +119,15 @@ def collect(
     'training': training,
     'export': done['export'],
   }
+
+
+def finite(value: Any) -> Any:
+  """The value with None for each number that JSON cannot hold."""
+  if isinstance(value, dict):
+    return {key: finite(item) for key, item in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [finite(item) for item in value]
+  return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:

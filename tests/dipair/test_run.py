@@ -35,7 +35,7 @@ def _smoke(tmp_path_factory):
 
 def metrics(folder):
   with open(folder / 'results.json', encoding='utf-8') as file:
-    results = json.load(file)
+    results = json.load(file, parse_constant=pytest.fail)
   curves = [
     [(e['step'], e['loss'], e['valid']) for e in phase['history']] for phase in results['training']
   ]

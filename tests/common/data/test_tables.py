@@ -91,9 +91,9 @@ ERRORS = {
   'empty': ('t.tsv', b'', r': empty; the first line names the columns'),
   'empty CSV': ('t.csv', b'', r': empty; the first line names the columns'),
   'unknown suffix': (
-    't.txt',
+    't.xls',
     b'a\tb\n',
-    r': unknown kind of file; names end in \.tsv, \.csv, \.json',
+    r': unknown kind of file; names end in \.tsv, \.txt, \.csv, \.json',
   ),
   'column twice': ('t.tsv', b'a\ta\n', r':1: a column is named twice: a, a'),
   'too few columns': ('t.tsv', b'a\tb\nx\ty\nz\n', r':3: 1 columns; the header names 2'),

@@ -171,7 +171,7 @@ def test_block_shape(block_texts, shape):
     ({'block_texts': (0, 4)}, r'--block_texts=\(0, 4\): two numbers'),
     ({'block_pairs': 0}, '--block_pairs=0: must be above 0'),
     ({'block_near': 1.5}, '--block_near=1.5: a share from 0 to 1'),
-    ({'distillation_pairs': 0}, '--distillation_pairs=0: must be above 0'),
+    ({'distillation_pairs': -1}, '--distillation_pairs=-1: must be 0 or more'),
   ],
 )
 def test_config_is_refused_when_made(fields, message):

@@ -1,0 +1,165 @@
+"""GLUE's sentence-pair tasks, from their own TSV folders: MRPC, MNLI, QQP, QNLI, RTE, STS-B, SNLI.
+
+Columns are found by the header's names, nothing is quoted, a byte order mark is no text. Rows that
+were published broken or undecided are skipped, and counted: too few cells, an empty text, the label
+"-" (raters who did not agree).
+
+GLUE keeps the labels of most test sets. Where a folder holds a labelled one (MRPC's, SNLI's), it is
+`test` and the dev set is `valid`; elsewhere the dev set is `test`, and a tenth of train, cut by the
+first sentence, is `valid`.
+"""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from common.data import tables
+from common.errors import InputError
+
+_YES_NO = ('0', '1')
+_NLI = ('entailment', 'neutral', 'contradiction')
+_MISMATCHED = 'dev_mismatched.tsv'
+_VALID_SHARE = 10  # one in so many training rows
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueTask:
+  """Where a task's files are and what their columns mean.
+
+  Attributes:
+    folder: Below --data_dir.
+    texts: Columns of the two sentences.
+    label: Column of the label.
+    classes: Labels in the order of the outputs; none for a regression.
+    most: Of a regression, whose labels are from 0 to this.
+    dev: The dev sets: the first, and one of another domain.
+    test: A labelled test set that the folder may hold.
+  """
+
+  folder: str
+  texts: tuple[str, str]
+  label: str
+  classes: tuple[str, ...] = ()
+  most: float = 1.0
+  dev: tuple[str, ...] = ('dev.tsv',)
+  test: str = ''
+
+
+_PAIR = ('sentence1', 'sentence2')
+TASKS = {
+  'mrpc': GlueTask(
+    'MRPC', ('#1 String', '#2 String'), 'Quality', _YES_NO, test='msr_paraphrase_test.txt'
+  ),
+  'mnli': GlueTask('MNLI', _PAIR, 'gold_label', _NLI, dev=('dev_matched.tsv', _MISMATCHED)),
+  'qqp': GlueTask('QQP', ('question1', 'question2'), 'is_duplicate', _YES_NO),
+  'qnli': GlueTask('QNLI', ('question', 'sentence'), 'label', ('entailment', 'not_entailment')),
+  'rte': GlueTask('RTE', _PAIR, 'label', ('entailment', 'not_entailment')),
+  'stsb': GlueTask('STS-B', _PAIR, 'score', most=5.0),
+  'snli': GlueTask('SNLI', _PAIR, 'gold_label', _NLI, test='test.tsv'),
+}
+_JOINED = {'allnli': ('snli', 'mnli')}  # §4.2
+NAMES = (*TASKS, *_JOINED)
+
+
+def classes(task: str) -> tuple[str, ...]:
+  """Labels of a task, in the order of the outputs; none for a regression."""
+  return TASKS[_JOINED[task][0] if task in _JOINED else task].classes if task in NAMES else ()
+
+
+def sets(task: str, data_dir: str) -> dict[str, list[tuple[GlueTask, str]]]:
+  """The sets of a task, each with the task (one, but for `allnli`) and path of its files.
+
+  Args:
+    task: One of `NAMES`; 'allnli' is what there is of SNLI and MNLI.
+    data_dir: Holds a folder a task, as GLUE names them.
+
+  Returns:
+    'train', 'valid', 'test' and, for MNLI, 'test_mismatched'.
+
+  Raises:
+    InputError: If a folder or one of its files is missing.
+  """
+  found: dict[str, list[tuple[GlueTask, str]]] = {}
+  for part in _parts(task, data_dir):
+    folder = os.path.join(data_dir, part.folder)
+    train, dev = (os.path.join(folder, name) for name in ('train.tsv', part.dev[0]))
+    test = os.path.join(folder, part.test)
+    files = {'train': train, 'valid': train, 'test': dev}
+    if part.test and tf.io.gfile.exists(test):
+      files = {'train': train, 'valid': dev, 'test': test}
+    if len(part.dev) > 1:
+      files['test_mismatched'] = os.path.join(folder, part.dev[1])
+    for name, path in files.items():
+      if not tf.io.gfile.exists(path):
+        raise InputError(f'{path}: no such file; --task={task} needs it')
+      found.setdefault(name, []).append((part, path))
+  return found
+
+
+def read(task: str, data_dir: str, name: str) -> Iterator[tuple[str, tuple[str, str], float]]:
+  """Streams (id, texts, label) of a set; labels are class numbers, or in [0, 1].
+
+  Args:
+    task: As for `sets`.
+    data_dir: As for `sets`.
+    name: Of the set.
+
+  Raises:
+    InputError: At a label that the task does not have, with file and line.
+  """
+  files = sets(task, data_dir)
+  for part, path in files[name]:
+    shared = (part, path) in files['train'] and (part, path) in files['valid']
+    for row_id, texts, label in _rows(part, path):
+      if not shared or (name == 'valid') == (_hash(texts[0]) % _VALID_SHARE == 0):
+        yield row_id, texts, label
+
+
+def _parts(task: str, data_dir: str) -> list[GlueTask]:
+  """The tasks that a task joins; of several, those that are there."""
+  parts = [TASKS[name] for name in _JOINED.get(task, (task,))]
+  there = [part for part in parts if tf.io.gfile.isdir(os.path.join(data_dir, part.folder))]
+  if not there:
+    folders = ' or '.join(part.folder for part in parts)
+    raise InputError(f'--data_dir={data_dir}: no folder {folders} there; --task={task} needs it')
+  return there
+
+
+def _rows(part: GlueTask, path: str) -> Iterator[tuple[str, tuple[str, str], float]]:
+  counts = {'rows': 0, 'undecided': 0, 'broken': 0}
+  for number, row in tables.rows(path, ragged=True):
+    counts['rows'] += 1
+    texts, label = (row[part.texts[0]], row[part.texts[1]]), row[part.label]
+    if label == '-':
+      counts['undecided'] += 1
+    elif not all(text.strip() for text in texts) or not label:
+      counts['broken'] += 1
+    else:
+      stem = os.path.basename(path).rsplit('.', 1)[0]
+      yield f'{part.folder}-{stem}-{number}', texts, _label(part, label, f'{path}:{number}')
+  if counts['undecided'] or counts['broken']:
+    print(
+      f'{path}: of {counts["rows"]:,} rows, {counts["undecided"]:,} undecided and '
+      f'{counts["broken"]:,} broken ones are skipped'
+    )
+
+
+def _label(part: GlueTask, text: str, where: str) -> float:
+  if part.classes:
+    if text not in part.classes:
+      raise InputError(f'{where}: label {text!r} is none of {", ".join(part.classes)}')
+    return float(part.classes.index(text))
+  try:
+    value = float(text)
+  except ValueError:
+    value = -1.0
+  if not 0 <= value <= part.most:
+    raise InputError(f'{where}: label {text!r} is no number from 0 to {part.most:g}')
+  return value / part.most
+
+
+def _hash(text: str) -> int:
+  return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), 'little')

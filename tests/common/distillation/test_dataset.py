@@ -1,0 +1,46 @@
+"""A run's record sets from GLUE's folders, and what of their flags is refused."""
+
+import pytest
+
+from common.data import records
+from common.data.examples import Example, TableConfig
+from common.distillation import dataset
+from common.distillation.dataset import DataConfig
+from common.distillation.pairing import PairingConfig
+from common.errors import InputError
+
+RTE = TableConfig(task='rte')
+HEADER = 'index\tsentence1\tsentence2\tlabel\n'
+
+
+def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
+  (tmp_path / 'RTE').mkdir()
+  rows = ''.join(f'{i}\tPremise {i}.\tSo.\tnot_entailment\n' for i in range(30))
+  (tmp_path / 'RTE' / 'train.tsv').write_text(HEADER + rows, encoding='utf-8')
+  (tmp_path / 'RTE' / 'dev.tsv').write_text(HEADER + '0\tA.\tB.\tentailment\n', encoding='utf-8')
+  config = DataConfig(
+    data_dir=str(tmp_path), table=RTE, pairing=PairingConfig(distillation_pairs=0)
+  )
+  assert (config.table.kind, config.table.outputs) == ('multiclass', 2)
+  counts = dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
+  assert counts['train'] + counts['valid'] == 30
+  assert list(records.read(str(tmp_path / 'data' / 'test'))) == [
+    Example('RTE-dev-2', ('A.', 'B.'), 0.0)
+  ]
+  unlabelled = str(tmp_path / 'unlabelled')
+  assert dataset.write_unlabelled(config, str(tmp_path / 'data'), unlabelled, 1) == counts['train']
+  assert {example.label for example in records.read(unlabelled)} == {1.0}
+  assert f'sha256 of {tmp_path}/RTE/dev.tsv' in config.labelled_sources()
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'table': RTE}, '--task=rte: --data_dir, the folder of its data, is needed'),
+    ({'data_dir': 'glue'}, '--data_dir holds GLUE tasks; --task is one of mrpc, mnli'),
+    ({'data_dir': 'glue', 'table': RTE, 'train_file': 'x'}, '--data_dir or files of your own'),
+  ],
+)
+def test_glue_flags_that_do_not_fit_are_refused(fields, message):
+  with pytest.raises(InputError, match=message):
+    DataConfig(**fields)
