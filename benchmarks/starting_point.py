@@ -20,7 +20,6 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import model as models
 from dipair import stages
-from dipair.config import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,20 +48,20 @@ def main(config: BenchmarkConfig) -> None:
   for name in ('random', 'equal words attend to each other'):
     tf_keras.utils.set_random_seed(chosen['seed'])
     model, tokenizer = models.from_pretrained(student.config, student.outputs)
-    trainer = stages._Trainer(
+    trainer = stages.trainer(
       model,
       tokenizer,
-      os.path.join(config.run_dir, 'distill'),
-      os.path.join(config.run_dir, 'data', 'valid'),
-      results['task'],
-      strategies.DeviceConfig(),
-      strategy,
-      chosen['seed'],
+      distill=os.path.join(config.run_dir, 'distill'),
+      valid=os.path.join(config.run_dir, 'data', 'valid'),
+      task=results['task'],
+      devices=strategies.DeviceConfig(),
+      strategy=strategy,
+      seed=chosen['seed'],
     )
     if name != 'random':
-      trainer.start()
+      stages.start(model, trainer)
     folder = os.path.join(config.run_dir, 'benchmark', 'start')
-    history = trainer.stage1(phase, folder, TrainConfig())['history']
+    history = trainer.fit('stage 1', phase, folder, frozen=True, cache_gb=8.0)['history']
     shutil.rmtree(folder)
     metric = results['primary_metric']
     curve = [[entry['step'], entry['valid'][metric]] for entry in history]

@@ -51,11 +51,18 @@ def main(config: BenchmarkConfig) -> None:
   distill = os.path.join(config.run_dir, 'distill')
   valid = os.path.join(config.run_dir, 'data', 'valid')
   devices = strategies.DeviceConfig()
-  trainer = stages._Trainer(
-    student, tokenizer, distill, valid, results['task'], devices, strategy, seed=1
+  trainer = stages.trainer(
+    student,
+    tokenizer,
+    distill=distill,
+    valid=valid,
+    task=results['task'],
+    devices=devices,
+    strategy=strategy,
+    seed=1,
   )
   small, large = chosen['teacher_batch_size'], chosen['stage2_batch_size']
-  texts = trainer._distillation_texts(chosen['stage1_cache_gb'])
+  texts = trainer.distinct_texts(chosen['stage1_cache_gb'])
   phase = PhaseConfig(batch_size=large)
 
   def packed(bucketed: bool) -> tf.data.Dataset:
@@ -65,7 +72,7 @@ def main(config: BenchmarkConfig) -> None:
       max_length=teacher.max_length,
       bucketed=bucketed,
       outputs=teacher.outputs,
-      target='label',
+      targets=('label',),
       seed=1,
       batch_size=small,
     )
@@ -76,13 +83,19 @@ def main(config: BenchmarkConfig) -> None:
 
   def plain() -> tf.data.Dataset:
     tuples = input_pipeline.tuples(
-      distill, outputs=student.outputs, target='soft_labels', seed=1, batch_size=large
+      distill, outputs=student.outputs, targets=('soft_labels',), seed=1, batch_size=large
     )
     return tuples.map(lambda batch: _tokenized(batch, tokenizer, student.config.max_lengths))
 
   def plain_loss(batch: dict) -> tf.Tensor:
     tokens = [student.encode(ids, slot, training=True) for slot, ids in enumerate(batch['ids'])]
     return cross_entropy(batch['targets'], student.head(tokens, training=True))
+
+  def frozen_loss(batch: dict) -> tf.Tensor:
+    return trainer.loss_of(batch, frozen=True)
+
+  def free_loss(batch: dict) -> tf.Tensor:
+    return trainer.loss_of(batch, frozen=False)
 
   everything, new = student.used_variables, student.new_variables
   cached = os.path.join(config.run_dir, 'benchmark', 'cache')
@@ -92,11 +105,11 @@ def main(config: BenchmarkConfig) -> None:
       (teacher.model, teacher.model.trainable_variables, teacher_loss, packed(False), small),
     ),
     'stage 1: cached / plain': (
-      (student, new, trainer._loss_of_cached, trainer._cached_batches(phase, cached, texts), large),
+      (student, new, frozen_loss, trainer.cached_batches(phase, cached, texts), large),
       (student, new, plain_loss, plain(), large),
     ),
     'stage 2: each text once / plain': (
-      (student, everything, trainer._loss_by_text(False), trainer._batches_by_text(phase), large),
+      (student, everything, free_loss, trainer.batches_by_text(phase), large),
       (student, everything, plain_loss, plain(), large),
     ),
   }

@@ -34,7 +34,7 @@ class DiPair(tf_keras.layers.Layer):
   def __init__(self, config: StudentConfig, encoder: EncoderConfig, outputs: int, pad_id: int):
     super().__init__(name='dipair')
     self.config, self.encoder_config, self.outputs = config, encoder, outputs
-    self.texts = len(config.output_tokens)
+    self.texts, self.max_lengths = len(config.output_tokens), config.max_lengths
     self.dim = config.projection_dim or encoder.hidden_size
     self.encoders = [
       TokenEncoder(encoder, max(config.output_tokens), config.token_selection, pad_id)
@@ -47,14 +47,18 @@ class DiPair(tf_keras.layers.Layer):
     self.head = HEADS[config.head](config, self.dim, outputs)
     self.head([tf.zeros([1, k, self.dim]) for k in config.output_tokens])
 
-  def kept_tokens(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
+  def feature_shape(self, text: int) -> tuple[int, ...]:
+    """Kept tokens of text number `text`, and their width: k, H."""
+    return self.config.output_tokens[text], self.encoder_config.hidden_size
+
+  def features(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
     """Output tokens of the encoder of text number `text`: [U, L] to [U, k, H]."""
     encoder = self.encoders[0 if self.config.shared_encoder else text]
     return encoder(ids, self.config.output_tokens[text], training=training)
 
   def encode(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
     """What is cached of a text: [U, L] word ids to [U, k, D]."""
-    return self.projections[text](self.kept_tokens(ids, text, training))
+    return self.projections[text](self.features(ids, text, training))
 
   def call(self, tokens: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
     """Logits from kept tokens, [B, k_i, H] a text: projections and head, [B, O]."""

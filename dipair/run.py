@@ -14,11 +14,11 @@ from common import flags
 from common.data.examples import Example
 from common.distillation import experiment, results
 from common.distillation.experiment import ExperimentConfig
+from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import benchmark
 from dipair import export, model, stages
 from dipair.config import StudentConfig, TrainConfig
-from dipair.inference import TupleScorer
 from dipair.scorer import Scorer
 
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from common.data import records
 from common.data.batching import bucket_lengths
+from common.data.examples import Example
 from common.data.tokenization import Tokenizer
 
 _SHUFFLE_RECORDS = 131_072  # held by the shuffle buffer, in whole blocks
@@ -27,33 +28,35 @@ Batch = dict[str, tf.Tensor]
 
 
 def tuples(
-  folder: str, *, outputs: int, target: str, seed: int | None, batch_size: int
+  folder: str, *, outputs: int, targets: Sequence[str], seed: int | None, batch_size: int
 ) -> tf.data.Dataset:
   """Endless batches of raw tuples, shuffled by whole blocks (in order, and once, without a seed).
 
   Args:
     folder: A record set.
     outputs: O, the length of a target; one-hot for labels of more than one class.
-    target: 'label' or 'soft_labels'.
+    targets: Of 'label', 'soft_labels' and 'teacher_logits'; T in number, laid end to end.
     seed: Of the shuffling, which differs from epoch to epoch.
     batch_size: B; the last batch may be smaller where there is no seed.
 
   Returns:
-    A dataset of {'texts': [B, n] string, 'targets': [B, O] float32}.
+    A dataset of {'texts': [B, n] string, 'targets': [B, T * O] float32}.
   """
   manifest = records.read_manifest(folder)
   spec = {f'text_{i}': tf.io.FixedLenFeature([], tf.string) for i in range(manifest.texts)}
-  spec[target] = tf.io.FixedLenFeature([] if target == 'label' else [outputs], tf.float32)
+  for name in targets:
+    spec[name] = tf.io.FixedLenFeature([] if name == 'label' else [outputs], tf.float32)
 
   def parse(serialized: tf.Tensor) -> Batch:
     features = tf.io.parse_example(serialized, spec)
-    targets = features[target]
-    if target == 'label':
-      targets = (
-        targets[:, None] if outputs == 1 else tf.one_hot(tf.cast(targets, tf.int32), outputs)
+    if 'label' in targets:
+      label = features['label']
+      one_hot = outputs > 1
+      features['label'] = (
+        tf.one_hot(tf.cast(label, tf.int32), outputs) if one_hot else label[:, None]
       )
     texts = tf.stack([features[f'text_{i}'] for i in range(manifest.texts)], axis=1)
-    return {'texts': texts, 'targets': targets}
+    return {'texts': texts, 'targets': tf.concat([features[name] for name in targets], 1)}
 
   shards = tf.data.Dataset.from_tensor_slices(records.paths(folder))
   if seed is None:
@@ -101,6 +104,17 @@ def packed(
     pad_to_bucket_boundary=True,
     drop_remainder=True,
   )
+
+
+def target_row(example: Example, targets: Sequence[str], outputs: int) -> list[float]:
+  """The targets of an example, as `tuples` gives them: T * O numbers."""
+  row: list[float] = []
+  for name in targets:
+    value = getattr(example, name)
+    if name == 'label':
+      value = [float(o == value) for o in range(outputs)] if outputs > 1 else [value]
+    row.extend(value)
+  return row
 
 
 def split(dataset: tf.data.Dataset, parts: int) -> tf.data.Dataset:
@@ -154,19 +168,23 @@ def by_text(
 
 
 def gathered(
-  tokens: Sequence[np.ndarray], index: np.ndarray, targets: np.ndarray, batch_size: int, seed: int
+  features: Sequence[np.ndarray],
+  index: np.ndarray,
+  targets: np.ndarray,
+  batch_size: int,
+  seed: int,
 ) -> tf.data.Dataset:
-  """Endless shuffled batches of cached tokens; the batch of a step is a function of the step.
+  """Endless shuffled batches of features; the batch of a step is a function of the step.
 
   Args:
-    tokens: [U_i, k_i, H] a text slot.
+    features: [U_i, ...] a text slot.
     index: [pairs, n] row numbers into them.
-    targets: [pairs, O].
+    targets: [pairs, T * O].
     batch_size: B; what an epoch leaves over waits for the next, shuffled anew.
     seed: Of the shuffling.
 
   Returns:
-    A dataset of {'tokens': n of [B, k_i, H], 'targets': [B, O]}.
+    A dataset of {'features': n of [B, ...], 'targets': [B, T * O]}.
   """
   steps = len(index) // batch_size
   epoch: dict[str, Any] = {'number': -1}
@@ -177,13 +195,13 @@ def gathered(
       order = np.random.default_rng([seed, number]).permutation(len(index))
       epoch.update(number=number, order=order)
     rows = epoch['order'][position * batch_size : (position + 1) * batch_size]
-    return [*(t[index[rows, i]] for i, t in enumerate(tokens)), targets[rows]]
+    return [*(f[index[rows, i]] for i, f in enumerate(features)), targets[rows]]
 
   def batch(step: tf.Tensor) -> dict:
-    arrays = tf.numpy_function(take, [step], [tf.float32] * (len(tokens) + 1))
-    for array, source in zip(arrays, [*tokens, targets], strict=True):
+    arrays = tf.numpy_function(take, [step], [tf.float32] * (len(features) + 1))
+    for array, source in zip(arrays, [*features, targets], strict=True):
       array.set_shape([batch_size, *source.shape[1:]])
-    return {'tokens': tuple(arrays[:-1]), 'targets': arrays[-1]}
+    return {'features': tuple(arrays[:-1]), 'targets': arrays[-1]}
 
   return tf.data.Dataset.range(np.iinfo(np.int64).max).map(batch)
 

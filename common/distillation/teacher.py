@@ -159,7 +159,7 @@ def fine_tune(
       max_length=config.teacher_max_length,
       bucketed=not devices.static_shapes,
       outputs=outputs,
-      target='label',
+      targets=('label',),
       seed=seed,
       batch_size=phase.batch_size,
     )

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from common.data.examples import Example
+from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from dipair import export
-from dipair.inference import TupleScorer
 from dipair.scorer import Scorer
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']

@@ -46,7 +46,16 @@ def losses(histories):
 def trainer(model, tokenizer, distill, **devices):
   devices = strategies.DeviceConfig(**devices)
   strategy = tf.distribute.get_strategy()
-  return stages._Trainer(model, tokenizer, distill, distill, 'regression', devices, strategy, 1)
+  return stages.trainer(
+    model,
+    tokenizer,
+    distill=distill,
+    valid=distill,
+    task='regression',
+    devices=devices,
+    strategy=strategy,
+    seed=1,
+  )
 
 
 @pytest.mark.parametrize('static', [False, True])
@@ -54,9 +63,9 @@ def trainer(model, tokenizer, distill, **devices):
 def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, shared, static):
   model, tokenizer = tiny(shared_encoder=shared)
   one = trainer(model, tokenizer, distill, jit_compile=static)
-  raw = input_pipeline.tuples(distill, outputs=1, target='soft_labels', seed=1, batch_size=20)
+  raw = input_pipeline.tuples(distill, outputs=1, targets=('soft_labels',), seed=1, batch_size=20)
   raw = next(iter(raw))
-  by_text = next(iter(one._batches_by_text(PHASE)))
+  by_text = next(iter(one.batches_by_text(PHASE)))
 
   def plain_loss():
     tokens = []
@@ -66,7 +75,7 @@ def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, 
     return cross_entropy(raw['targets'], model.head(tokens, training=True))
 
   results = []
-  for loss in (plain_loss, lambda: one._loss_by_text(frozen=False)(by_text)):
+  for loss in (plain_loss, lambda: one.loss_of(by_text, frozen=False)):
     with tf.GradientTape() as tape:
       value = tf.reduce_mean(loss())
     gradients = tape.gradient(value, model.used_variables)
@@ -80,7 +89,7 @@ def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, 
 
 def test_each_distinct_text_is_encoded_once(tiny, distill):
   model, tokenizer = tiny()
-  batch = next(iter(trainer(model, tokenizer, distill)._batches_by_text(PHASE)))
+  batch = next(iter(trainer(model, tokenizer, distill).batches_by_text(PHASE)))
   assert [sum(len(ids) for ids in slot) for slot in batch['ids']] == [5, 4]  # of 20 pairs
 
 
@@ -99,11 +108,11 @@ def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_p
   model, tokenizer = tiny()
   before = [v.numpy() for v in model.encoders[0].variables]
   one = trainer(model, tokenizer, distill)
-  one.stage1(PHASE, str(tmp_path / 'stage1'), PHASES)
+  one.fit('stage 1', PHASE, str(tmp_path / 'stage1'), frozen=True, cache_gb=1.0)
   for value, variable in zip(before, model.encoders[0].variables, strict=True):
     np.testing.assert_array_equal(value, variable.numpy())
   phase = dataclasses.replace(PHASE, patience=0)
-  one.stage2(phase, str(tmp_path / 'stage2'), PHASES)
+  one.fit('stage 2', phase, str(tmp_path / 'stage2'), frozen=False)
   latest = tf.train.latest_checkpoint(str(tmp_path / 'stage2' / 'checkpoints'))
   assert latest.endswith('-3')
   tf.train.Checkpoint(variables=model.variables).restore(latest).expect_partial()

@@ -32,7 +32,7 @@ def numbered(tmp_path, count: int, **options) -> str:
 
 
 def tuples(folder: str, seed: int | None, batch_size: int, **options) -> tf.data.Dataset:
-  options = {'outputs': 1, 'target': 'label'} | options
+  options = {'outputs': 1, 'targets': ['label']} | options
   return input_pipeline.tuples(folder, seed=seed, batch_size=batch_size, **options)
 
 
@@ -56,9 +56,13 @@ class TestTuples:
   @pytest.mark.parametrize(
     ('options', 'expected'),
     [
-      ({'target': 'label', 'outputs': 1}, [[2.0], [0.0]]),
-      ({'target': 'label', 'outputs': 3}, [[0, 0, 1], [1, 0, 0]]),
-      ({'target': 'soft_labels', 'outputs': 3}, [[0.5, 0.25, 0.25], [0, 1, 0]]),
+      ({'targets': ['label'], 'outputs': 1}, [[2.0], [0.0]]),
+      ({'targets': ['label'], 'outputs': 3}, [[0, 0, 1], [1, 0, 0]]),
+      ({'targets': ['soft_labels'], 'outputs': 3}, [[0.5, 0.25, 0.25], [0, 1, 0]]),
+      (
+        {'targets': ['soft_labels', 'label'], 'outputs': 3},
+        [[0.5, 0.25, 0.25, 0, 0, 1], [0, 1, 0, 1, 0, 0]],
+      ),
     ],
   )
   def test_targets(self, options, expected, tmp_path):
@@ -69,6 +73,8 @@ class TestTuples:
     (batch,) = tuples(stored(tmp_path, rows), None, 4, **options)
     assert batch['targets'].dtype == tf.float32
     np.testing.assert_array_equal(batch['targets'], expected)
+    found = [input_pipeline.target_row(r, options['targets'], options['outputs']) for r in rows]
+    assert found == expected
     np.testing.assert_array_equal(batch['texts'], [[b'a', b'b', b'c'], [b'd', b'e', b'f']])
 
   @pytest.mark.parametrize('shard_size', [3, 12])
@@ -113,7 +119,7 @@ def of_four_lengths(tmp_path) -> str:
 
 
 def packed(folder: str, seed: int | None, *, max_length=16, bucketed=True) -> tf.data.Dataset:
-  options = {'outputs': 1, 'target': 'label', 'seed': seed, 'batch_size': 4}
+  options = {'outputs': 1, 'targets': ['label'], 'seed': seed, 'batch_size': 4}
   return input_pipeline.packed(
     folder, TOKENIZER, max_length=max_length, bucketed=bucketed, **options
   )

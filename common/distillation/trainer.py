@@ -1,0 +1,204 @@
+"""Training of students on a distillation set; it pays once per text.
+
+Where the encoders are frozen, their features are computed once per distinct text and kept on disk,
+and only what is made of them runs per tuple. Elsewhere each distinct text of a batch is encoded once
+and gathered to its tuples.
+"""
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import input_pipeline, records
+from common.data.tokenization import Tokenizer
+from common.distillation.inference import StudentModel, TupleScorer, distinct_texts
+from common.errors import InputError
+from common.evaluation import metrics
+from common.training import loop, strategies
+from common.training.optimization import PhaseConfig
+
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # targets [B, T * O], logits [B, O] to [B]
+
+
+class Trainer:
+  """What the phases of a student's training share.
+
+  Args:
+    model: The student.
+    tokenizer: Its own.
+    distill: Record set with the targets.
+    valid: Labelled record set that judges.
+    task: Kind of the labels.
+    targets: Which targets the loss takes, as of `input_pipeline.tuples`.
+    loss: Of targets and logits, a tuple each.
+    devices: Devices and arithmetic.
+    strategy: Made from `devices`; the model's.
+    seed: Of shuffling.
+  """
+
+  def __init__(
+    self,
+    model: StudentModel,
+    tokenizer: Tokenizer,
+    distill: str,
+    valid: str,
+    task: str,
+    *,
+    targets: Sequence[str],
+    loss: Loss,
+    devices: strategies.DeviceConfig,
+    strategy: tf.distribute.Strategy,
+    seed: int,
+  ):
+    self.model, self.tokenizer, self.distill = model, tokenizer, distill
+    self.task, self.targets, self.loss = task, tuple(targets), loss
+    self.devices, self.strategy, self.seed = devices, strategy, seed
+    self.scorer = TupleScorer(model, tokenizer, strategy)
+    self.valid = list(records.read(valid))
+    self.labels = np.array([example.label for example in self.valid])
+
+  def fit(
+    self, name: str, phase: PhaseConfig, folder: str, *, frozen: bool, cache_gb: float = 0.0
+  ) -> dict[str, Any]:
+    """Trains a phase, or goes on with it.
+
+    Args:
+      name: Of the phase.
+      phase: Rates and lengths.
+      folder: Of the phase.
+      frozen: Whether the pretrained encoders stay as they are, without dropout.
+      cache_gb: Most disk for frozen encoders' features; beyond, texts are encoded batch by batch.
+
+    Returns:
+      The history, as of `loop.fit`.
+    """
+    cache = os.path.join(folder, 'cache')
+    if not strategies.is_chief(self.strategy):
+      cache = tempfile.mkdtemp()
+    texts, index = distinct_texts(self.valid)
+    valid: list[np.ndarray] = []
+
+    def batches() -> tf.data.Dataset:
+      slots = self.distinct_texts(cache_gb) if frozen else None
+      return self.cached_batches(phase, cache, slots) if slots else self.batches_by_text(phase)
+
+    def evaluate() -> dict[str, float]:
+      if not frozen:
+        return metrics.evaluate(self.task, self.labels, self.scorer.logits(self.valid))
+      if not valid:
+        valid.extend(self.scorer.features(t, i) for i, t in enumerate(texts))
+      return metrics.evaluate(self.task, self.labels, self.scorer.head_logits(valid, index))
+
+    task = loop.Task(
+      name,
+      self.model,
+      self.model.new_variables if frozen else self.model.used_variables,
+      lambda batch: self.loss_of(batch, frozen),
+      batches,
+      evaluate,
+      metrics.primary_metric(self.task),
+    )
+    history = loop.fit(
+      task, phase, folder, strategy=self.strategy, jit_compile=self.devices.jit_compile
+    )
+    shutil.rmtree(cache, ignore_errors=True)
+    return history
+
+  def loss_of(self, batch: dict, frozen: bool) -> tf.Tensor:
+    """The loss of each tuple of a batch, of cached features or by text: [B]."""
+    if 'features' in batch:
+      return self.loss(batch['targets'], self.model(batch['features'], training=True))
+    encoded = []
+    for slot, (buckets, index) in enumerate(zip(batch['ids'], batch['index'], strict=True)):
+      parts = [self.model.encode(ids, slot, training=not frozen) for ids in buckets]
+      encoded.append(tf.gather(tf.concat(parts, 0), index))  # [U, ...] to [B, ...]
+    return self.loss(batch['targets'], self.model.head(encoded, training=True))
+
+  def batches_by_text(self, phase: PhaseConfig) -> tf.data.Dataset:
+    """Endless batches of each slot's distinct texts and the tuples' indices into them."""
+    replicas, lengths = self.strategy.num_replicas_in_sync, self.model.max_lengths
+    tuples = input_pipeline.tuples(
+      self.distill,
+      outputs=self.model.outputs,
+      targets=self.targets,
+      seed=self.seed,
+      batch_size=phase.batch_size,
+    )
+    rows = None
+    if self.devices.static_shapes:
+      rows = self._rows_of_a_batch(phase.batch_size // replicas)
+    return input_pipeline.split(tuples, replicas).map(
+      lambda batch: input_pipeline.by_text(batch, self.tokenizer, lengths, rows=rows),
+      tf.data.AUTOTUNE,
+      deterministic=True,
+    )
+
+  def _rows_of_a_batch(self, batch_size: int) -> list[int]:
+    """The most distinct texts of each slot that a replica's batch can hold."""
+    manifest = records.read_manifest(self.distill)
+    texts = manifest.info.get('block_texts')
+    if texts is None or batch_size % manifest.block:
+      return [batch_size] * self.model.texts
+    blocks = batch_size // manifest.block
+    return [min(batch_size, blocks * t) for t in (texts[0], *[texts[1]] * (self.model.texts - 1))]
+
+  def distinct_texts(self, most_gb: float) -> list[dict[str, int]] | None:
+    """Each slot's distinct texts, or None where their features would not fit in the cache."""
+    slots: list[dict[str, int]] = [{} for _ in range(self.model.texts)]
+    for example in records.read(self.distill):
+      for slot, text in zip(slots, example.texts, strict=True):
+        slot.setdefault(text, len(slot))
+      if sum(map(len, slots)) % 10_000 == 0 and self._gigabytes(slots) > most_gb:
+        return None
+    return slots if self._gigabytes(slots) <= most_gb else None
+
+  def first_texts(self, count: int) -> list[list[str]]:
+    """The first texts of each slot of the distillation set, up to `count`."""
+    slots: list[dict[str, None]] = [{} for _ in range(self.model.texts)]
+    for example in itertools.islice(records.read(self.distill), 100 * count):
+      for slot, text in zip(slots, example.texts, strict=True):
+        if len(slot) < count:
+          slot[text] = None
+      if min(map(len, slots)) == count:
+        break
+    return [list(slot) for slot in slots]
+
+  def cached_batches(
+    self, phase: PhaseConfig, folder: str, slots: Sequence[dict[str, int]]
+  ) -> tf.data.Dataset:
+    """Endless batches of features that were computed once, on disk."""
+    index, targets = [], []
+    for example in records.read(self.distill):
+      index.append([slot[text] for slot, text in zip(slots, example.texts, strict=True)])
+      targets.append(input_pipeline.target_row(example, self.targets, self.model.outputs))
+    if len(index) < phase.batch_size:
+      raise InputError(f'a batch has {phase.batch_size} tuples, the distillation set {len(index)}')
+    features = [self._cache(list(slot), i, folder) for i, slot in enumerate(slots)]
+    return input_pipeline.split(
+      input_pipeline.gathered(
+        features, np.array(index), np.array(targets, np.float32), phase.batch_size, self.seed
+      ),
+      self.strategy.num_replicas_in_sync,
+    )
+
+  def _gigabytes(self, slots: Sequence[dict]) -> float:
+    shapes = [self.scorer.shape(len(slot), i) for i, slot in enumerate(slots)]
+    return sum(4 * np.prod(shape, dtype=float) for shape in shapes) / 1e9
+
+  def _cache(self, texts: list[str], slot: int, folder: str) -> np.ndarray:
+    path = os.path.join(folder, f'{slot}.npy')
+    if not os.path.exists(path):
+      os.makedirs(folder, exist_ok=True)
+      out = np.lib.format.open_memmap(
+        path + '.tmp', mode='w+', dtype=np.float32, shape=self.scorer.shape(len(texts), slot)
+      )
+      self.scorer.features(texts, slot, out=out, progress=f'encode texts {slot}')
+      out.flush()
+      os.replace(path + '.tmp', path)
+    return np.load(path, mmap_mode='r')
