@@ -1,0 +1,50 @@
+"""What a DSE student consists of, and how it is trained (§3.4, §3.5), as flags."""
+
+import dataclasses
+
+from common import flags
+from common.errors import InputError
+from common.training.optimization import PhaseConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class StudentConfig:
+  """Architecture of the student: encoder, pooling, similarity."""
+
+  pretrained: str = flags.option(
+    'minilm', 'checkpoint of the encoder: a folder, gs://, a hub id, minilm, random-tiny'
+  )
+  from_teacher: bool = flags.option(
+    False, "start from the fine-tuned teacher's encoder instead (the paper found it worse)"
+  )
+  encoder_layers: int = flags.option(0, "the checkpoint's first layers; 0: all")
+  shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')
+  max_lengths: tuple[int, ...] = flags.option((128, 128), 'most tokens of each text')
+  pooled_layers: int = flags.option(4, 'last layers whose pooled tokens make a sentence')
+  pooling: str = flags.option('mean', 'how the tokens of a layer are pooled', ('mean', 'max'))
+  pool_cls: bool = flags.option(False, 'pool [CLS] too')
+  similarity_dim: int = flags.option(512, 'rows of W')
+  dropout: float = flags.option(0.1, "dropout of the student's encoder")
+
+  def __post_init__(self):
+    if len(self.max_lengths) != 2 or min(self.max_lengths) < 2:
+      raise InputError(f'--max_lengths={self.max_lengths}: two numbers from 2 up are needed')
+    if self.pooled_layers < 1 or self.similarity_dim < 1 or self.encoder_layers < 0:
+      raise InputError(
+        '--pooled_layers and --similarity_dim are 1 or more, --encoder_layers 0 or more'
+      )
+    if not 0 <= self.dropout < 1:
+      raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+  """One phase (§4.1.1)."""
+
+  alpha: float = flags.option(0.5, 'alpha of Eq. 2: 1 is the teacher alone, 0 the labels alone')
+  frozen: bool = flags.option(False, 'leave the encoder as it is: f alone is trained')
+  phase: PhaseConfig = flags.group(PhaseConfig, batch_size=32, steps=2000, warmup_steps=200)
+
+  def __post_init__(self):
+    if not 0 <= self.alpha <= 1:
+      raise InputError(f'--alpha={self.alpha}: from 0 to 1')

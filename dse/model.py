@@ -1,0 +1,119 @@
+"""DSE (Figure 1): encoders of single sentences and the similarity of their vectors; their folder.
+
+Dimensions: U distinct texts, L tokens, d width of a vector, r rows of W, B pairs, C outputs.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+from common.modeling import checkpoints, saving
+from common.modeling.checkpoints import Pretrained
+from common.modeling.encoders import EncoderConfig
+from dse.config import StudentConfig
+from dse.encoder import SentenceEncoder
+from dse.similarity import Similarity
+
+
+class DSE(tf_keras.layers.Layer):
+  """The student.
+
+  Args:
+    config: Architecture.
+    encoder: The encoder's own architecture.
+    outputs: C.
+    pad_id: Word id of padding.
+  """
+
+  def __init__(self, config: StudentConfig, encoder: EncoderConfig, outputs: int, pad_id: int):
+    super().__init__(name='dse')
+    self.config, self.encoder_config, self.outputs = config, encoder, outputs
+    self.texts, self.max_lengths = 2, config.max_lengths
+    self.dim = config.pooled_layers * encoder.hidden_size
+    self.encoders = [
+      SentenceEncoder(encoder, config.pooled_layers, config.pooling, config.pool_cls, pad_id)
+      for _ in range(1 if config.shared_encoder else 2)
+    ]
+    for sentence_encoder in self.encoders:
+      sentence_encoder(tf.fill([1, 2], pad_id + 1))  # makes its variables
+    self.similarity = Similarity(self.dim, config.similarity_dim, outputs)
+
+  def feature_shape(self, text: int) -> tuple[int, ...]:
+    """d, whichever the text."""
+    del text
+    return (self.dim,)
+
+  def features(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
+    """The vector of a text, what is cached of it: [U, L] word ids to [U, d]."""
+    return self.encoders[0 if self.config.shared_encoder else text](ids, training=training)
+
+  def encode(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
+    """The vector and its part of W h, once per text: [U, L] to [U, d + r]."""
+    vectors = self.features(ids, text, training)
+    weights = (self.similarity.left, self.similarity.right)[text]
+    return tf.concat([vectors, vectors @ weights], 1)
+
+  def head(self, encoded: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
+    """Logits of what `encode` gave: [B, C]."""
+    del training
+    (u, left), (v, right) = (
+      tf.split(x, [self.dim, self.config.similarity_dim], 1) for x in encoded
+    )
+    return self.similarity.of_pairs(u, v, left, right)
+
+  def call(self, vectors: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
+    """Logits of vectors, [B, d] a text: [B, C]."""
+    del training
+    return self.similarity(tuple(vectors))
+
+  @property
+  def new_variables(self) -> list[tf.Variable]:
+    """The similarity function's: what a frozen encoder leaves to train."""
+    return self.similarity.trainable_variables
+
+  @property
+  def used_variables(self) -> list[tf.Variable]:
+    """All that the logits depend on (BERT's pooler is not)."""
+    return [v for v in self.trainable_variables if 'pooler_transform' not in v.name]
+
+
+def read_pretrained(config: StudentConfig) -> Pretrained:
+  """The checkpoint that the encoder starts from; one that does not fit is refused."""
+  pretrained = checkpoints.read(config.pretrained)
+  checkpoints.check_length(pretrained, '--max_lengths', max(config.max_lengths))
+  layers = pretrained.config.num_layers
+  for flag, value in (
+    ('encoder_layers', config.encoder_layers),
+    ('pooled_layers', config.pooled_layers),
+  ):
+    if value > layers:
+      raise InputError(f'--{flag}={value}: {config.pretrained} has {layers}')
+  return pretrained
+
+
+def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DSE, Tokenizer]:
+  """A new student: the checkpoint's encoder, a random similarity function."""
+  pretrained = read_pretrained(config)
+  layers = config.encoder_layers or pretrained.config.num_layers
+  encoder = dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
+  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+  model = DSE(config, encoder, outputs, tokenizer.pad_id)
+  for sentence_encoder in model.encoders:
+    checkpoints.restore(sentence_encoder.bert, pretrained)
+  return model, tokenizer
+
+
+def save(folder: str, model: DSE, tokenizer: Tokenizer) -> None:
+  """Writes the student's folder."""
+  fields: dict[str, Any] = {
+    'kind': 'dse',
+    'config': dataclasses.asdict(model.config),
+    'encoder': dataclasses.asdict(model.encoder_config),
+    'outputs': model.outputs,
+  }
+  saving.save(folder, model, tokenizer, fields)

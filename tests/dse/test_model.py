@@ -1,0 +1,74 @@
+"""DSE's parts against slow references, and a student's two ways to its logits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.errors import InputError
+from dse import model as models
+from dse.config import StudentConfig, TrainConfig
+
+TINY = StudentConfig(
+  pretrained='random-tiny', max_lengths=(16, 16), pooled_layers=2, similarity_dim=6, dropout=0.0
+)
+IDS = np.array([[2, 9, 8, 3, 0], [2, 7, 3, 0, 0]])  # padded by 0
+
+
+def build(outputs=1, **changes):
+  tf_keras.utils.set_random_seed(3)
+  return models.from_pretrained(dataclasses.replace(TINY, **changes), outputs)[0]
+
+
+@pytest.mark.parametrize('pooling', ['mean', 'max'])
+@pytest.mark.parametrize('pool_cls', [False, True])
+def test_a_sentence_is_its_last_layers_pooled(pooling, pool_cls):
+  model = build(pooling=pooling, pool_cls=pool_cls)
+  assert model.encoders[0].pad_id == 0
+  expected = []
+  for row in IDS:
+    ids = row[None, row != 0]
+    inputs = {'input_word_ids': ids, 'input_mask': ids * 0 + 1, 'input_type_ids': ids * 0}
+    layers = model.encoders[0].bert({k: tf.constant(v, tf.int32) for k, v in inputs.items()})
+    tokens = [layer[0, 0 if pool_cls else 1 :].numpy() for layer in layers['encoder_outputs'][-2:]]
+    expected.append(np.concatenate([getattr(layer, pooling)(0) for layer in tokens]))
+  found = model.features(tf.constant(IDS, tf.int32), 0)
+  np.testing.assert_allclose(found, expected, atol=1e-5)
+  assert model.feature_shape(0) == found.shape[1:]
+
+
+@pytest.mark.parametrize('outputs', [1, 3])
+def test_split_similarity_is_equation_3(outputs):
+  model = build(outputs)
+  u, v = np.random.default_rng(0).normal(size=[2, 7, model.dim]).astype(np.float32)
+  one = model.similarity
+  w = np.concatenate([one.left, one.right, one.product, one.difference])  # [4 d, r]
+  h = np.concatenate([u, v, u * v, np.abs(u - v)], 1)
+  expected = np.maximum(h @ w, 0) @ one.output_weights.numpy()
+  np.testing.assert_allclose(model([tf.constant(u), tf.constant(v)]), expected, atol=1e-5)
+  assert np.abs(expected).max() > 0.1
+  assert np.abs(one.left - one.right).max() > 0.01  # each part has its own start
+
+
+@pytest.mark.parametrize('shared_encoder', [True, False])
+def test_by_text_equals_by_pair(shared_encoder):
+  model = build(shared_encoder=shared_encoder)
+  ids = tf.constant(IDS, tf.int32)
+  plain = model([model.features(ids, 0), model.features(ids[::-1], 1)])
+  by_text = model.head([model.encode(ids, 0), model.encode(ids[::-1], 1)])
+  np.testing.assert_allclose(by_text, plain, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('make', 'message'),
+  [
+    (lambda: build(pooled_layers=9), '--pooled_layers=9: random-tiny has'),
+    (lambda: StudentConfig(max_lengths=(8,)), '--max_lengths=.* two numbers'),
+    (lambda: TrainConfig(alpha=1.5), '--alpha=1.5: from 0 to 1'),
+  ],
+)
+def test_what_does_not_fit_is_refused(make, message):
+  with pytest.raises(InputError, match=message):
+    make()
