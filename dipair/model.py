@@ -6,14 +6,13 @@ width, B pairs, O outputs, n texts a pair.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling import checkpoints, saving
+from common.modeling import checkpoints, encoders, saving
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from dipair.config import StudentConfig
@@ -74,7 +73,7 @@ class DiPair(tf_keras.layers.Layer):
   @property
   def used_variables(self) -> list[tf.Variable]:
     """What stage 2 trains: all that the logits depend on (BERT's pooler is not)."""
-    return [v for v in self.trainable_variables if 'pooler_transform' not in v.name]
+    return encoders.without_pooler(self.trainable_variables)
 
 
 def read_pretrained(config: StudentConfig) -> Pretrained:
@@ -100,26 +99,6 @@ def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DiPair, Tokeni
   return model, tokenizer
 
 
-def save(folder: str, model: DiPair, tokenizer: Tokenizer) -> None:
-  """Writes the student's folder."""
-  fields: dict[str, Any] = {
-    'kind': 'dipair',
-    'config': dataclasses.asdict(model.config),
-    'encoder': dataclasses.asdict(model.encoder_config),
-    'outputs': model.outputs,
-  }
-  saving.save(folder, model, tokenizer, fields)
-
-
 def load(folder: str) -> tuple[DiPair, Tokenizer]:
-  """Reads a folder that `save` wrote."""
-  fields, tokenizer = saving.read(folder)
-  if fields['kind'] != 'dipair':
-    raise InputError(f'{folder}: holds a {fields["kind"]}, not a DiPair student')
-  values: dict[str, Any] = {
-    k: tuple(v) if isinstance(v, list) else v for k, v in fields['config'].items()
-  }
-  encoder = EncoderConfig(**fields['encoder'])
-  model = DiPair(StudentConfig(**values), encoder, fields['outputs'], tokenizer.pad_id)
-  saving.restore(folder, model)
-  return model, tokenizer
+  """Reads a folder that `saving.save_student` wrote."""
+  return saving.load_student(folder, 'dipair', DiPair, StudentConfig)

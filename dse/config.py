@@ -43,6 +43,9 @@ class TrainConfig:
 
   alpha: float = flags.option(0.5, 'alpha of Eq. 2: 1 is the teacher alone, 0 the labels alone')
   frozen: bool = flags.option(False, 'leave the encoder as it is: f alone is trained')
+  cache_gb: float = flags.option(
+    8.0, "most disk for a frozen encoder's cached vectors; beyond, texts are encoded batch by batch"
+  )
   phase: PhaseConfig = flags.group(PhaseConfig, batch_size=32, steps=2000, warmup_steps=200)
 
   def __post_init__(self):

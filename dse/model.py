@@ -5,14 +5,13 @@ Dimensions: U distinct texts, L tokens, d width of a vector, r rows of W, B pair
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling import checkpoints, saving
+from common.modeling import checkpoints, encoders, saving
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from dse.config import StudentConfig
@@ -79,7 +78,7 @@ class DSE(tf_keras.layers.Layer):
   @property
   def used_variables(self) -> list[tf.Variable]:
     """All that the logits depend on (BERT's pooler is not)."""
-    return [v for v in self.trainable_variables if 'pooler_transform' not in v.name]
+    return encoders.without_pooler(self.trainable_variables)
 
 
 def read_pretrained(config: StudentConfig) -> Pretrained:
@@ -108,12 +107,6 @@ def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DSE, Tokenizer
   return model, tokenizer
 
 
-def save(folder: str, model: DSE, tokenizer: Tokenizer) -> None:
-  """Writes the student's folder."""
-  fields: dict[str, Any] = {
-    'kind': 'dse',
-    'config': dataclasses.asdict(model.config),
-    'encoder': dataclasses.asdict(model.encoder_config),
-    'outputs': model.outputs,
-  }
-  saving.save(folder, model, tokenizer, fields)
+def load(folder: str) -> tuple[DSE, Tokenizer]:
+  """Reads a folder that `saving.save_student` wrote."""
+  return saving.load_student(folder, 'dse', DSE, StudentConfig)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -247,3 +248,8 @@ def _variable(encoder: networks.BertEncoderV2, place: str) -> tf.Variable:
   for step in steps:
     layer = layer[int(step)] if step.isdigit() else getattr(layer, step)
   return next(value for value in layer.weights if value.name.endswith(f'/{leaf}:0'))
+
+
+def without_pooler(variables: Sequence[tf.Variable]) -> list[tf.Variable]:
+  """The variables but BERT's pooler, which no student's logits depend on."""
+  return [v for v in variables if 'pooler_transform' not in v.name]
