@@ -64,6 +64,28 @@ class DiPair(tf_keras.layers.Layer):
     projected = [project(x) for project, x in zip(self.projections, tokens, strict=True)]
     return self.head(projected, training=training)
 
+  def vector_shape(self, text: int) -> tuple[int, ...]:
+    """What is cached of text number `text`: k, D."""
+    return self.config.output_tokens[text], self.dim
+
+  def vectors(self, ids: tf.Tensor, text: int) -> tf.Tensor:
+    """What is cached of texts: [U, L] word ids to [U, k, D]."""
+    return self.encode(ids, text, training=False)
+
+  def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Logits [B, O] of what is cached."""
+    return self.head(vectors, training=False)
+
+  @property
+  def encoder_layers(self) -> list[tf.Module]:
+    """What `vectors` computes with."""
+    return [*self.encoders, *self.projections]
+
+  @property
+  def head_layers(self) -> list[tf.Module]:
+    """What `score_vectors` computes with."""
+    return [self.head]
+
   @property
   def new_variables(self) -> list[tf.Variable]:
     """What stage 1 trains: all that is not pretrained."""

@@ -17,7 +17,8 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import benchmark
-from dipair import export, model, stages
+from common.serving import student_export
+from dipair import model, stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 
@@ -84,11 +85,11 @@ class DiPairStudent:
   def export(self, folder: str, student: str, samples: Sequence[Example]) -> dict[str, Any]:
     """Exports encoder and head."""
     trained, tokenizer = model.load(student)
-    return export.write(
+    return student_export.write(
       folder,
       trained,
       tokenizer,
-      slots=export.slot_names(self.table.text_columns),
+      slots=student_export.slot_names(self.table.text_columns),
       task=self.table.kind,
       samples=list(zip(*(example.texts for example in samples), strict=True)),
     )
@@ -96,10 +97,11 @@ class DiPairStudent:
   def head(self, folder: str) -> benchmark.Contender:
     """The exported head on vectors in memory."""
     scorer, batch = Scorer.load(folder), 1024
-    shapes = [(batch, k, scorer.dim) for k in scorer.output_tokens]
-    vectors = [np.random.default_rng(0).normal(size=s).astype(np.float32) for s in shapes]
-    tokens = '+'.join(map(str, scorer.output_tokens))
-    name = f'DiPair head, {tokens} tokens of {scorer.dim}'
+    shapes = scorer.vector_shapes.values()
+    rng = np.random.default_rng(0)
+    vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
+    tokens = '+'.join(str(k) for k, _ in shapes)
+    name = f'DiPair head, {tokens} tokens of {vectors[0].shape[-1]}'
     return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
 
 

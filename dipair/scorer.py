@@ -1,140 +1,16 @@
-"""Scoring with an export: texts encoded once, pairs scored by the head. No training code."""
+"""Scoring with a DiPair export: texts encoded once, pairs scored by the head. No training code."""
 
-import json
-import os
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-import tensorflow as tf
-from tqdm import tqdm
-
-from common.data.batching import length_sorted
-from common.errors import InputError
-from common.serving import export
-
-Texts = Sequence[str] | np.ndarray
+from common.serving.scorer import PairScorer
 
 
-class Scorer:
-  """An exported DiPair student.
+class Scorer(PairScorer):
+  """An exported DiPair student; a side's vectors are [texts, k, D], its k kept tokens.
+
+  A position past a text's end is an all-zero row.
 
   >>> scorer = Scorer.load('runs/p2t/export')
   >>> products = scorer.encode(titles, side='right')  # once per text
   >>> scorer.rank('nike shoes', products, top_k=10)
-
-  Attributes:
-    slots: Names of the sides: ('left', 'right') for pairs.
-    output_tokens: Kept tokens of each side.
-    dim: D, the width of a kept token.
-    outputs: Logits a pair.
   """
 
-  def __init__(self, encoder: Any, head: Any, description: dict[str, Any]):
-    self._encoder, self._head = encoder, head.signatures['serving_default']
-    self.slots = tuple(description['slots'])
-    self.output_tokens = tuple(description['output_tokens'])
-    self.dim, self.outputs = description['dim'], description['outputs']
-
-  @classmethod
-  def load(cls, folder: str) -> 'Scorer':
-    """Loads the `export` folder of a run.
-
-    Raises:
-      InputError: If it holds no DiPair export.
-    """
-    try:
-      with open(os.path.join(folder, 'scorer.json'), encoding='utf-8') as file:
-        description = json.load(file)
-    except OSError as error:
-      raise InputError(f'{folder}: no DiPair export there (scorer.json is missing)') from error
-    encoder, head = (export.load(os.path.join(folder, name)) for name in ('encoder', 'head'))
-    return cls(encoder, head, description)
-
-  def encode(
-    self, texts: Sequence[str], side: str, *, batch_size: int = 128, progress: bool = False
-  ) -> np.ndarray:
-    """Encodes texts of one side; what is to be cached.
-
-    Args:
-      texts: Any number; batched by length.
-      side: 'left' or 'right' (one of `slots`).
-      batch_size: Texts at a time.
-      progress: Whether a progress bar is shown.
-
-    Returns:
-      [len(texts), k, D] float32; a position past a text's end is an all-zero row.
-    """
-    if side not in self.slots:
-      raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
-    if isinstance(texts, str):
-      raise InputError('texts: a list of texts is needed, not one text')
-    vectors = np.zeros(
-      [len(texts), self.output_tokens[self.slots.index(side)], self.dim], np.float32
-    )
-    encode = self._encoder.signatures[side]
-    with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
-      for rows, (column,) in length_sorted([np.array(texts, object)], batch_size):
-        vectors[rows] = encode(text=tf.constant(column))['vectors'].numpy()
-        bar.update(len(rows))
-    return vectors
-
-  def score(self, *sides: Texts, batch_size: int = 1024) -> np.ndarray:
-    """Scores pairs (tuples), row by row.
-
-    Args:
-      *sides: One argument a side, of equal lengths: vectors from `encode`, or texts.
-      batch_size: Pairs at a time.
-
-    Returns:
-      [pairs] probabilities in float32; [pairs, C] for C classes.
-    """
-    if len(sides) != len(self.slots):
-      raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
-    vectors = [self._vectors(side, slot) for side, slot in zip(sides, self.slots, strict=True)]
-    counts = [len(side) for side in vectors]
-    if len(set(counts)) > 1:
-      raise InputError(f'sides of {counts} rows; pairs need one row on each')
-    scores = [
-      self._head(
-        **{s: tf.constant(v[i : i + batch_size]) for s, v in zip(self.slots, vectors, strict=True)}
-      )['score'].numpy()
-      for i in range(0, counts[0], batch_size)
-    ]
-    return np.concatenate(scores) if scores else np.zeros([0], np.float32)
-
-  def rank(
-    self, query: str | np.ndarray, candidates: Texts, top_k: int = 10, batch_size: int = 1024
-  ) -> list[tuple[int, float]]:
-    """Ranks candidates (right) for one query (left).
-
-    Args:
-      query: A text, or its vectors [N, D].
-      candidates: Vectors [n, M, D] from `encode`, or texts.
-      top_k: Results at the most.
-      batch_size: Candidates at a time.
-
-    Returns:
-      [(index, score)], best first; equal scores in the candidates' order.
-    """
-    if len(self.slots) != 2 or self.outputs != 1:
-      raise InputError('rank takes a model of two sides and one output')
-    left = self.encode([query], self.slots[0]) if isinstance(query, str) else query[None]
-    right = self._vectors(candidates, self.slots[1])
-    scores = np.concatenate(
-      [
-        self.score(np.repeat(left, len(block), axis=0), block, batch_size=batch_size)
-        for block in (right[i : i + batch_size] for i in range(0, len(right), batch_size))
-      ]
-      or [np.zeros([0], np.float32)]
-    )
-    order = np.argsort(-scores, kind='stable')[:top_k]
-    return [(int(i), float(scores[i])) for i in order]
-
-  def _vectors(self, side: Texts, slot: str) -> np.ndarray:
-    if not isinstance(side, np.ndarray) or side.dtype.kind in 'OUS':
-      return self.encode(list(side), slot)
-    shape = (self.output_tokens[self.slots.index(slot)], self.dim)
-    if side.shape[1:] != shape:
-      raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
-    return side.astype(np.float32, copy=False)
+  kind = 'dipair'

@@ -70,6 +70,28 @@ class DSE(tf_keras.layers.Layer):
     del training
     return self.similarity(tuple(vectors))
 
+  def vector_shape(self, text: int) -> tuple[int, ...]:
+    """What is cached of a text: d, whichever it is."""
+    return self.feature_shape(text)
+
+  def vectors(self, ids: tf.Tensor, text: int) -> tf.Tensor:
+    """What is cached of texts: [U, L] word ids to [U, d]."""
+    return self.features(ids, text, training=False)
+
+  def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Logits [B, C] of what is cached."""
+    return self.similarity(tuple(vectors))
+
+  @property
+  def encoder_layers(self) -> list[tf.Module]:
+    """What `vectors` computes with."""
+    return list(self.encoders)
+
+  @property
+  def head_layers(self) -> list[tf.Module]:
+    """What `score_vectors` computes with."""
+    return [self.similarity]
+
   @property
   def new_variables(self) -> list[tf.Variable]:
     """The similarity function's: what a frozen encoder leaves to train."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 from common.data.examples import Example
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from dipair import export
+from common.serving import student_export
 from dipair.scorer import Scorer
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
@@ -23,7 +23,7 @@ RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots and more
 def _exported(tiny, tmp_path_factory):
   model, tokenizer = tiny()
   folder = str(tmp_path_factory.mktemp('run') / 'export')
-  result = export.write(
+  result = student_export.write(
     folder, model, tokenizer, slots=('left', 'right'), task='regression', samples=(LEFT, RIGHT)
   )
   return folder, model, tokenizer, result
@@ -85,7 +85,7 @@ def test_equal_scores_keep_the_candidates_order():
     return {'score': right[:, 0, 0] + 0 * left[:, 0, 0]}
 
   head = SimpleNamespace(signatures={'serving_default': serve})
-  shape = {'slots': ('left', 'right'), 'output_tokens': (1, 1), 'dim': 1, 'outputs': 1}
+  shape = {'slots': ('left', 'right'), 'vector_shapes': ((1, 1), (1, 1)), 'outputs': 1}
   candidates = np.array([0.25, 0.5, 0.25, 0.5, 0.125], np.float32).reshape([5, 1, 1])
   ranking = Scorer(None, head, shape).rank(np.zeros([1, 1]), candidates, top_k=4, batch_size=2)
   assert ranking == [(1, 0.5), (3, 0.5), (0, 0.25), (2, 0.25)]
@@ -96,7 +96,9 @@ def test_three_texts_and_three_classes(tiny, tmp_path):
     outputs=3, max_lengths=(8, 8, 8), output_tokens=(2, 2, 3), shared_encoder=False
   )
   slots, samples = ('query', 'context', 'answer'), (LEFT, RIGHT, LEFT)
-  export.write(str(tmp_path), model, tokenizer, slots=slots, task='multiclass', samples=samples)
+  student_export.write(
+    str(tmp_path), model, tokenizer, slots=slots, task='multiclass', samples=samples
+  )
   scores = Scorer.load(str(tmp_path)).score(*samples)
   assert scores.shape == (4, 3)
   np.testing.assert_allclose(scores.sum(1), 1, atol=1e-5)
@@ -118,7 +120,7 @@ def test_wrong_inputs_are_named(exported, call, message):
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):
-  with pytest.raises(InputError, match='no DiPair export there'):
+  with pytest.raises(InputError, match='no dipair export there'):
     Scorer.load(str(tmp_path))
 
 

@@ -1,23 +1,52 @@
-"""The student as two SavedModels: text to kept tokens, and kept tokens to a score (§3.1, §3.5).
+"""A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
 
 `encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
-[batch, N, D]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds no
-tokenizer and no embedding table. `scorer.json` beside them is what `dipair.Scorer` reads.
+[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds no
+tokenizer and no embedding table. `scorer.json` beside them is what `PairScorer` reads.
 """
 
 import json
+import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.modeling.losses import probabilities
 from common.serving import export
-from dipair.model import DiPair
 
 DESCRIPTION = 'scorer.json'
+
+
+class ExportedStudent(Protocol):
+  """What a student's layer offers to be exported.
+
+  Attributes:
+    name: Of the student's package.
+    texts: Of a tuple.
+    outputs: O.
+    max_lengths: Most tokens of each text.
+    encoder_layers: What `vectors` computes with.
+    head_layers: What `score_vectors` computes with.
+  """
+
+  name: str
+  texts: int
+  outputs: int
+  max_lengths: Sequence[int]
+  encoder_layers: Sequence[tf.Module]
+  head_layers: Sequence[tf.Module]
+
+  def vector_shape(self, text: int) -> tuple[int, ...]:
+    """Shape of what is stored of one text."""
+
+  def vectors(self, ids: tf.Tensor, text: int) -> tf.Tensor:
+    """What is stored of texts: [U, L] word ids to [U, *vector_shape] float32."""
+
+  def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Logits [B, O] of vectors, [B, *vector_shape] a text."""
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
@@ -27,7 +56,7 @@ def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
 
 def write(
   folder: str,
-  model: DiPair,
+  model: ExportedStudent,
   tokenizer: Tokenizer,
   *,
   slots: Sequence[str],
@@ -51,7 +80,7 @@ def write(
   for number, (slot, texts) in enumerate(zip(slots, samples, strict=True)):
     by_text, by_ids = _encoder_functions(model, tokenizer, number)
     encoders |= {slot: by_text, f'{slot}_ids': by_ids}
-    ids = tokenizer.encode(tf.constant(texts), model.config.max_lengths[number])
+    ids = tokenizer.encode(tf.constant(texts), model.max_lengths[number])
     inputs |= {
       slot: {'text': texts},
       f'{slot}_ids': {'ids': ids.to_tensor(tokenizer.pad_id).numpy()},
@@ -60,24 +89,23 @@ def write(
     slot: encoders[slot](text=tf.constant(texts))['vectors'].numpy()
     for slot, texts in zip(slots, samples, strict=True)
   }
-  encoder_layers: list[tf.Module] = [*model.encoders, *model.projections]
-  encoder_variables = [v for layer in encoder_layers for v in layer.variables]
+  encoder_variables = [v for layer in model.encoder_layers for v in layer.variables]
+  head_variables = [v for layer in model.head_layers for v in layer.variables]
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   difference = max(
     export.save(encoder_path, encoders, encoder_variables, inputs),
     export.save(
       head_path,
       {'serving_default': _head_function(model, slots)},
-      model.head.variables,
+      head_variables,
       {'serving_default': vectors},
     ),
   )
-  tokens = model.config.output_tokens
+  shapes = [model.vector_shape(number) for number in range(model.texts)]
   description = {
-    'kind': 'dipair',
+    'kind': model.name,
     'slots': list(slots),
-    'output_tokens': list(tokens),
-    'dim': model.dim,
+    'vector_shapes': shapes,
     'outputs': model.outputs,
     'task': task,
   }
@@ -87,21 +115,21 @@ def write(
     'max_difference': difference,
     'encoder_bytes': export.size(encoder_path),
     'head_bytes': export.size(head_path),
-    'vector_bytes': {s: 4 * k * model.dim for s, k in zip(slots, tokens, strict=True)},
+    'vector_bytes': {s: 4 * math.prod(shape) for s, shape in zip(slots, shapes, strict=True)},
   }
 
 
-def _encoder_functions(model: DiPair, tokenizer: Tokenizer, slot: int) -> tuple[Any, Any]:
-  max_length = model.config.max_lengths[slot]
+def _encoder_functions(model: ExportedStudent, tokenizer: Tokenizer, slot: int) -> tuple[Any, Any]:
+  max_length = model.max_lengths[slot]
 
   @tf.function
   def by_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
     ids = tokenizer.encode(text, max_length).to_tensor(tokenizer.pad_id)
-    return {'vectors': model.encode(ids, slot, training=False)}
+    return {'vectors': model.vectors(ids, slot)}
 
   @tf.function
   def by_ids(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {'vectors': model.encode(ids, slot, training=False)}
+    return {'vectors': model.vectors(ids, slot)}
 
   return (
     by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
@@ -109,16 +137,16 @@ def _encoder_functions(model: DiPair, tokenizer: Tokenizer, slot: int) -> tuple[
   )
 
 
-def _head_function(model: DiPair, slots: Sequence[str]) -> Any:
+def _head_function(model: ExportedStudent, slots: Sequence[str]) -> Any:
   @tf.function
   def score(*vectors: tf.Tensor) -> dict[str, tf.Tensor]:
-    logits = model.head(vectors, training=False)
+    logits = model.score_vectors(vectors)
     scores = probabilities(logits)
     return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
 
   return score.get_concrete_function(
     *(
-      tf.TensorSpec([None, k, model.dim], tf.float32, name=slot)
-      for slot, k in zip(slots, model.config.output_tokens, strict=True)
+      tf.TensorSpec([None, *model.vector_shape(number)], tf.float32, name=slot)
+      for number, slot in enumerate(slots)
     )
   )
