@@ -4,15 +4,13 @@ Dimensions: U distinct texts, L tokens, k_i kept tokens of text i, H encoder wid
 width, B pairs, O outputs, n texts a pair.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras
 
 from common.data.tokenization import Tokenizer
-from common.errors import InputError
-from common.modeling import checkpoints, encoders, saving
+from common.modeling import encoders, students
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from dipair.config import StudentConfig
@@ -100,27 +98,14 @@ class DiPair(tf_keras.layers.Layer):
 
 def read_pretrained(config: StudentConfig) -> Pretrained:
   """The checkpoint that the encoders start from; one that does not fit is refused."""
-  pretrained = checkpoints.read(config.pretrained)
-  checkpoints.check_length(pretrained, '--max_lengths', max(config.max_lengths))
-  layers = pretrained.config.num_layers
-  if config.encoder_layers > layers:
-    raise InputError(f'--encoder_layers={config.encoder_layers}: {config.pretrained} has {layers}')
-  return pretrained
+  return students.read_pretrained(config, encoder_layers=config.encoder_layers)
 
 
 def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DiPair, Tokenizer]:
   """A new student: the checkpoint's first K layers, a random head."""
-  pretrained = read_pretrained(config)
-  encoder = dataclasses.replace(
-    pretrained.config, num_layers=config.encoder_layers, dropout=config.dropout
-  )
-  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-  model = DiPair(config, encoder, outputs, tokenizer.pad_id)
-  for token_encoder in model.encoders:
-    checkpoints.restore(token_encoder.bert, pretrained)
-  return model, tokenizer
+  return students.from_pretrained(DiPair, config, outputs, read_pretrained(config))
 
 
 def load(folder: str) -> tuple[DiPair, Tokenizer]:
-  """Reads a folder that `saving.save_student` wrote."""
-  return saving.load_student(folder, 'dipair', DiPair, StudentConfig)
+  """Reads a folder that `students.save` wrote."""
+  return students.load(folder, 'dipair', DiPair, StudentConfig)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.distillation.trainer import Trainer
-from common.modeling import saving
+from common.modeling import students
 from common.modeling.losses import cross_entropy
 from common.training import strategies
 from dipair import initialization
@@ -54,7 +54,7 @@ def train(
       history = one.fit(name, phase, path, frozen=frozen, cache_gb=phases.stage1_cache_gb)
       histories.append(history)
   if strategies.is_chief(strategy):
-    saving.save_student(folder, model, tokenizer)
+    students.save(folder, model, tokenizer)
   return histories
 
 

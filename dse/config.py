@@ -14,9 +14,6 @@ class StudentConfig:
   pretrained: str = flags.option(
     'minilm', 'checkpoint of the encoder: a folder, gs://, a hub id, minilm, random-tiny'
   )
-  from_teacher: bool = flags.option(
-    False, "start from the fine-tuned teacher's encoder instead (the paper found it worse)"
-  )
   encoder_layers: int = flags.option(0, "the checkpoint's first layers; 0: all")
   shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')
   max_lengths: tuple[int, ...] = flags.option((128, 128), 'most tokens of each text')

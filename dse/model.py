@@ -3,15 +3,13 @@
 Dimensions: U distinct texts, L tokens, d width of a vector, r rows of W, B pairs, C outputs.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras
 
 from common.data.tokenization import Tokenizer
-from common.errors import InputError
-from common.modeling import checkpoints, encoders, saving
+from common.modeling import encoders, students
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from dse.config import StudentConfig
@@ -105,30 +103,16 @@ class DSE(tf_keras.layers.Layer):
 
 def read_pretrained(config: StudentConfig) -> Pretrained:
   """The checkpoint that the encoder starts from; one that does not fit is refused."""
-  pretrained = checkpoints.read(config.pretrained)
-  checkpoints.check_length(pretrained, '--max_lengths', max(config.max_lengths))
-  layers = pretrained.config.num_layers
-  for flag, value in (
-    ('encoder_layers', config.encoder_layers),
-    ('pooled_layers', config.pooled_layers),
-  ):
-    if value > layers:
-      raise InputError(f'--{flag}={value}: {config.pretrained} has {layers}')
-  return pretrained
+  return students.read_pretrained(
+    config, encoder_layers=config.encoder_layers, pooled_layers=config.pooled_layers
+  )
 
 
 def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DSE, Tokenizer]:
   """A new student: the checkpoint's encoder, a random similarity function."""
-  pretrained = read_pretrained(config)
-  layers = config.encoder_layers or pretrained.config.num_layers
-  encoder = dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
-  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-  model = DSE(config, encoder, outputs, tokenizer.pad_id)
-  for sentence_encoder in model.encoders:
-    checkpoints.restore(sentence_encoder.bert, pretrained)
-  return model, tokenizer
+  return students.from_pretrained(DSE, config, outputs, read_pretrained(config))
 
 
 def load(folder: str) -> tuple[DSE, Tokenizer]:
-  """Reads a folder that `saving.save_student` wrote."""
-  return saving.load_student(folder, 'dse', DSE, StudentConfig)
+  """Reads a folder that `students.save` wrote."""
+  return students.load(folder, 'dse', DSE, StudentConfig)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.distillation.trainer import Loss, Trainer
-from common.modeling import saving
+from common.modeling import students
 from common.modeling.losses import cross_entropy
 from common.training import strategies
 from dse import model as models
@@ -44,7 +44,7 @@ def train(
   cache_gb = training.cache_gb if training.frozen else 0.0
   history = one.fit('student', training.phase, path, frozen=training.frozen, cache_gb=cache_gb)
   if strategies.is_chief(strategy):
-    saving.save_student(folder, model, tokenizer)
+    students.save(folder, model, tokenizer)
   return [history]
 
 

@@ -4,7 +4,6 @@ Rows are streamed, never held.
 """
 
 import dataclasses
-import hashlib
 import math
 from array import array
 from collections.abc import Iterator
@@ -106,7 +105,7 @@ def read(path: str, config: TableConfig, *, labelled: bool) -> Iterator[Example]
       row_id = row[config.id_column].strip()
       if not row_id:
         raise InputError(f'{where}: column {config.id_column!r} is empty; every row needs an id')
-      hashes.append(_hash(row_id))
+      hashes.append(tables.hash64(row_id))
       where += f' (id {row_id})'
     else:
       row_id = f'{number}'
@@ -155,10 +154,6 @@ def _number(text: str, where: str, what: str) -> float:
   return value
 
 
-def _hash(row_id: str) -> int:
-  return int.from_bytes(hashlib.blake2b(row_id.encode(), digest_size=8).digest(), 'little')
-
-
 def _refuse_duplicates(path: str, config: TableConfig, hashes: array) -> None:
   ordered = np.sort(np.frombuffer(hashes, np.uint64))
   repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
@@ -167,7 +162,7 @@ def _refuse_duplicates(path: str, config: TableConfig, hashes: array) -> None:
   first: dict[str, int] = {}
   for number, row in tables.rows(path, config.encoding):
     row_id = row[config.id_column].strip()
-    if _hash(row_id) in repeated:
+    if tables.hash64(row_id) in repeated:
       if row_id in first:
         raise InputError(f'{path}:{number}: id {row_id!r} also stands at line {first[row_id]}')
       first[row_id] = number

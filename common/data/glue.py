@@ -10,7 +10,6 @@ first sentence, is `valid`.
 """
 
 import dataclasses
-import hashlib
 import os
 from collections.abc import Iterator
 
@@ -114,7 +113,7 @@ def read(task: str, data_dir: str, name: str) -> Iterator[tuple[str, tuple[str, 
   for part, path in files[name]:
     shared = (part, path) in files['train'] and (part, path) in files['valid']
     for row_id, texts, label in _rows(part, path):
-      if not shared or (name == 'valid') == (_hash(texts[0]) % _VALID_SHARE == 0):
+      if not shared or (name == 'valid') == (tables.hash64(texts[0]) % _VALID_SHARE == 0):
         yield row_id, texts, label
 
 
@@ -159,7 +158,3 @@ def _label(part: GlueTask, text: str, where: str) -> float:
   if not 0 <= value <= part.most:
     raise InputError(f'{where}: label {text!r} is no number from 0 to {part.most:g}')
   return value / part.most
-
-
-def _hash(text: str) -> int:
-  return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), 'little')

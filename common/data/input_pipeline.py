@@ -51,10 +51,8 @@ def tuples(
     features = tf.io.parse_example(serialized, spec)
     if 'label' in targets:
       label = features['label']
-      one_hot = outputs > 1
-      features['label'] = (
-        tf.one_hot(tf.cast(label, tf.int32), outputs) if one_hot else label[:, None]
-      )
+      classes = tf.one_hot(tf.cast(label, tf.int32), outputs)
+      features['label'] = classes if outputs > 1 else label[:, None]
     texts = tf.stack([features[f'text_{i}'] for i in range(manifest.texts)], axis=1)
     return {'texts': texts, 'targets': tf.concat([features[name] for name in targets], 1)}
 

@@ -123,18 +123,16 @@ class TupleScorer:
 
   def logits(self, examples: Sequence[Example]) -> np.ndarray:
     """Logits of examples: [len(examples), O]."""
-    texts, index = distinct_texts(examples)
-    return self.head_logits([self.features(t, i) for i, t in enumerate(texts)], index)
+    return self.head_logits(*self.gather(examples))
 
-
-def distinct_texts(examples: Sequence[Example]) -> tuple[list[list[str]], np.ndarray]:
-  """Each slot's distinct texts, and [examples, n] row numbers into them."""
-  slots: list[dict[str, int]] = [{} for _ in examples[0].texts]
-  index = np.array(
-    [
-      [slot.setdefault(text, len(slot)) for slot, text in zip(slots, e.texts, strict=True)]
-      for e in examples
-    ],
-    np.int32,
-  )
-  return [list(slot) for slot in slots], index
+  def gather(self, examples: Sequence[Example]) -> tuple[list[np.ndarray], np.ndarray]:
+    """Features of each slot's distinct texts, and [examples, n] row numbers into them."""
+    slots: list[dict[str, int]] = [{} for _ in examples[0].texts]
+    index = np.array(
+      [
+        [slot.setdefault(text, len(slot)) for slot, text in zip(slots, e.texts, strict=True)]
+        for e in examples
+      ],
+      np.int32,
+    )
+    return [self.features(list(slot), i) for i, slot in enumerate(slots)], index

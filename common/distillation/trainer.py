@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from common.data import input_pipeline, records
 from common.data.tokenization import Tokenizer
-from common.distillation.inference import StudentModel, TupleScorer, distinct_texts
+from common.distillation.inference import StudentModel, TupleScorer
 from common.errors import InputError
 from common.evaluation import metrics
 from common.training import loop, strategies
@@ -77,23 +77,30 @@ class Trainer:
 
     Returns:
       The history, as of `loop.fit`.
+
+    Raises:
+      InputError: If a batch is larger than the distillation set.
     """
+    count = records.read_manifest(self.distill).count
+    if count < phase.batch_size:
+      raise InputError(
+        f'{name}: batch_size={phase.batch_size}, and the distillation set has {count} tuples'
+      )
     cache = os.path.join(folder, 'cache')
     if not strategies.is_chief(self.strategy):
       cache = tempfile.mkdtemp()
-    texts, index = distinct_texts(self.valid)
-    valid: list[np.ndarray] = []
+    valid: list[Any] = []  # features and index of frozen encoders
 
     def batches() -> tf.data.Dataset:
       slots = self.distinct_texts(cache_gb) if frozen else None
       return self.cached_batches(phase, cache, slots) if slots else self.batches_by_text(phase)
 
-    def evaluate() -> dict[str, float]:
+    def valid_logits() -> np.ndarray:
       if not frozen:
-        return metrics.evaluate(self.task, self.labels, self.scorer.logits(self.valid))
+        return self.scorer.logits(self.valid)
       if not valid:
-        valid.extend(self.scorer.features(t, i) for i, t in enumerate(texts))
-      return metrics.evaluate(self.task, self.labels, self.scorer.head_logits(valid, index))
+        valid.extend(self.scorer.gather(self.valid))
+      return self.scorer.head_logits(*valid)
 
     task = loop.Task(
       name,
@@ -101,7 +108,7 @@ class Trainer:
       self.model.new_variables if frozen else self.model.used_variables,
       lambda batch: self.loss_of(batch, frozen),
       batches,
-      evaluate,
+      lambda: metrics.evaluate(self.task, self.labels, valid_logits()),
       metrics.primary_metric(self.task),
     )
     history = loop.fit(
@@ -177,8 +184,6 @@ class Trainer:
     for example in records.read(self.distill):
       index.append([slot[text] for slot, text in zip(slots, example.texts, strict=True)])
       targets.append(input_pipeline.target_row(example, self.targets, self.model.outputs))
-    if len(index) < phase.batch_size:
-      raise InputError(f'a batch has {phase.batch_size} tuples, the distillation set {len(index)}')
     features = [self._cache(list(slot), i, folder) for i, slot in enumerate(slots)]
     return input_pipeline.split(
       input_pipeline.gathered(

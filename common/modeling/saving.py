@@ -1,9 +1,7 @@
 """A trained model's folder: `model.json`, `vocab.txt` and `weights`, loaded without its flags."""
 
-import dataclasses
 import json
 import os
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +9,6 @@ import tf_keras
 
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling.encoders import EncoderConfig
 
 _FIELDS = 'model.json'
 
@@ -48,38 +45,3 @@ def restore(folder: str, model: tf_keras.layers.Layer) -> None:
   except (tf.errors.OpError, ValueError, AssertionError) as error:
     reason = str(error).splitlines()[0]
     raise InputError(f'{folder}: weights do not fit {_FIELDS}: {reason}') from error
-
-
-def save_student(folder: str, student: Any, tokenizer: Tokenizer) -> None:
-  """Writes a student's folder: a layer with `config`, `encoder_config`, `outputs`, and a name."""
-  fields = {
-    'kind': student.name,
-    'config': dataclasses.asdict(student.config),
-    'encoder': dataclasses.asdict(student.encoder_config),
-    'outputs': student.outputs,
-  }
-  save(folder, student, tokenizer, fields)
-
-
-def load_student(
-  folder: str, kind: str, student: Callable[..., Any], config: Callable[..., Any]
-) -> tuple[Any, Tokenizer]:
-  """Reads a folder that `save_student` wrote.
-
-  Args:
-    folder: Of the student.
-    kind: Its name.
-    student: Its class: of config, encoder's config, outputs and the word id of padding.
-    config: The class of its config.
-
-  Raises:
-    InputError: If it holds something else.
-  """
-  fields, tokenizer = read(folder)
-  if fields['kind'] != kind:
-    raise InputError(f'{folder}: holds a {fields["kind"]}, not a {kind} student')
-  values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields['config'].items()}
-  encoder = EncoderConfig(**fields['encoder'])
-  model = student(config(**values), encoder, fields['outputs'], tokenizer.pad_id)
-  restore(folder, model)
-  return model, tokenizer

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 VERSION = '1'
+DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 TOLERANCE = 1e-5
 
 Samples = dict[str, dict[str, Any]]  # signature: {input name: value}

@@ -44,10 +44,12 @@ class PairScorer:
       InputError: If it holds no export of this kind.
     """
     try:
-      with open(os.path.join(folder, 'scorer.json'), encoding='utf-8') as file:
+      with open(os.path.join(folder, export.DESCRIPTION), encoding='utf-8') as file:
         description = json.load(file)
     except OSError as error:
-      raise InputError(f'{folder}: no {cls.kind} export there (scorer.json is missing)') from error
+      raise InputError(
+        f'{folder}: no {cls.kind} export there ({export.DESCRIPTION} is missing)'
+      ) from error
     if description['kind'] != cls.kind:
       raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
     encoder, head = (export.load(os.path.join(folder, name)) for name in ('encoder', 'head'))

@@ -17,8 +17,6 @@ from common.data.tokenization import Tokenizer
 from common.modeling.losses import probabilities
 from common.serving import export
 
-DESCRIPTION = 'scorer.json'
-
 
 class ExportedStudent(Protocol):
   """What a student's layer offers to be exported.
@@ -109,7 +107,7 @@ def write(
     'outputs': model.outputs,
     'task': task,
   }
-  with open(os.path.join(folder, DESCRIPTION), 'w', encoding='utf-8') as file:
+  with open(os.path.join(folder, export.DESCRIPTION), 'w', encoding='utf-8') as file:
     json.dump(description, file, indent=2)
   return {
     'max_difference': difference,

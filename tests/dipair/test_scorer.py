@@ -73,7 +73,7 @@ def test_rank_gives_the_best_scores_in_order(exported):
   products = scorer.encode(RIGHT, side='right')
   ranking = scorer.rank('red', products, top_k=3, batch_size=2)
   scores = scorer.score(['red'] * 4, products)
-  np.testing.assert_allclose([s for _, s in ranking], sorted(scores)[:0:-1], atol=1e-5)
+  np.testing.assert_allclose([s for _, s in ranking], sorted(scores)[:0:-1], atol=1e-6)
   np.testing.assert_allclose([scores[i] for i, _ in ranking], sorted(scores)[:0:-1], atol=1e-5)
   query = scorer.encode(['red'], side='left')[0]
   assert ranking == scorer.rank(query, products, top_k=3, batch_size=2)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import InputError
-from common.modeling import saving
+from common.modeling import students
 from dse import model as models
 from dse.config import StudentConfig, TrainConfig
 
@@ -77,10 +77,10 @@ def test_what_does_not_fit_is_refused(make, message):
 
 def test_a_students_folder_holds_all_of_it(tmp_path):
   model, tokenizer = models.from_pretrained(TINY, 3)
-  saving.save_student(str(tmp_path), model, tokenizer)
+  students.save(str(tmp_path), model, tokenizer)
   loaded, _ = models.load(str(tmp_path))
   assert loaded.config == TINY
   ids = tf.constant(IDS, tf.int32)
   np.testing.assert_array_equal(loaded.features(ids, 0), model.features(ids, 0))
   with pytest.raises(InputError, match='holds a dse, not a dipair student'):
-    saving.load_student(str(tmp_path), 'dipair', models.DSE, StudentConfig)
+    students.load(str(tmp_path), 'dipair', models.DSE, StudentConfig)
