@@ -27,9 +27,10 @@ _DEFINE = {
 }
 
 
-def option(default: Any, text: str, choices: tuple = ()) -> Any:
-  """A config field that is a flag: its default, its help text and, where it has them, choices."""
-  return dataclasses.field(default=default, metadata={'help': text, 'choices': choices})
+def option(default: Any, text: str, choices: tuple = (), alias: str = '') -> Any:
+  """A config field that is a flag: default and help text; maybe its choices and a second name."""
+  metadata = {'help': text, 'choices': choices, 'alias': alias}
+  return dataclasses.field(default=default, metadata=metadata)
 
 
 def group(cls: type, prefix: str = '', **defaults: Any) -> Any:
@@ -48,6 +49,8 @@ def define(cls: type) -> None:
       flags.DEFINE_list(name, [str(value) for value in default], text)
     else:
       _DEFINE[hint](name, default, text)
+    if alias := field.metadata['alias']:
+      flags.DEFINE_alias(alias, name)
 
 
 def flat(config: Any, prefix: str = '') -> dict[str, Any]:

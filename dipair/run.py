@@ -3,21 +3,15 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import flags as absl_flags
 
 from common import flags
-from common.data.examples import Example
-from common.distillation import experiment, results
+from common.distillation import experiment
 from common.distillation.experiment import ExperimentConfig
-from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from common.evaluation import benchmark
-from common.serving import student_export
 from dipair import model, stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
@@ -42,7 +36,7 @@ class RunConfig:
 class DiPairStudent:
   """DiPair, as an experiment wants it."""
 
-  name, title = 'dipair', 'DiPair'
+  name, title, scorer = 'dipair', 'DiPair', Scorer
 
   def __init__(self, config: RunConfig):
     self.config, self.table = config, config.experiment.data.table
@@ -69,40 +63,15 @@ class DiPairStudent:
       seed=self.config.experiment.seed,
     )
 
-  def scorers(self, folder: str) -> dict[str, results.Scorer]:
+  def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
     """The student after each stage."""
-    strategy = tf.distribute.get_strategy()
-    found: dict[str, results.Scorer] = {}
-    for stage, name in (('stage1', 'student, stage 1'), ('', 'student')):
-      if stage and not os.path.exists(os.path.join(folder, stage)):
-        continue
-      student, tokenizer = model.load(folder)
-      if stage:
-        stages.restore(os.path.join(folder, stage), student)
-      found[name] = TupleScorer(student, tokenizer, strategy).logits
+    found = {'student': model.load(folder)}
+    stage1 = os.path.join(folder, 'stage1')
+    if os.path.exists(stage1):
+      first = model.load(folder)
+      stages.restore(stage1, first[0])
+      found = {'student, stage 1': first, **found}
     return found
-
-  def export(self, folder: str, student: str, samples: Sequence[Example]) -> dict[str, Any]:
-    """Exports encoder and head."""
-    trained, tokenizer = model.load(student)
-    return student_export.write(
-      folder,
-      trained,
-      tokenizer,
-      slots=student_export.slot_names(self.table.text_columns),
-      task=self.table.kind,
-      samples=list(zip(*(example.texts for example in samples), strict=True)),
-    )
-
-  def head(self, folder: str) -> benchmark.Contender:
-    """The exported head on vectors in memory."""
-    scorer, batch = Scorer.load(folder), 1024
-    shapes = scorer.vector_shapes.values()
-    rng = np.random.default_rng(0)
-    vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
-    tokens = '+'.join(str(k) for k, _ in shapes)
-    name = f'DiPair head, {tokens} tokens of {vectors[0].shape[-1]}'
-    return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
 
 
 def main(config: RunConfig) -> None:

@@ -31,7 +31,7 @@ class DataConfig:
   )
   data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
   catalog_sizes: tuple[int, ...] = flags.option(
-    (8000, 1000, 1000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"
+    (8000, 1000, 2000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"
   )
   table: TableConfig = flags.group(TableConfig)
   pairing: PairingConfig = flags.group(PairingConfig)
@@ -132,16 +132,17 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
   Returns:
     Tuples written.
   """
-  if config.from_catalog:
-    rows, texts = _of_catalog(config, 'distillation', seed), catalog.BLOCK
-    pairs = texts[0] * texts[1]
-  elif config.distillation_file:
+  labelled = os.path.join(data, 'train')
+  if config.distillation_file:
     rows = examples.read(config.distillation_file, config.table, labelled=False)
     return _write(rows, folder, info={'source': config.distillation_file})
+  if not config.pairing.distillation_pairs:
+    return _write(records.read(labelled), folder)
+  if config.from_catalog:
+    rows, texts = _of_catalog(config, 'distillation', seed), catalog.BLOCK
+    pairs = texts[0] * texts[1] // catalog.KEPT
   else:
-    train = list(records.read(os.path.join(data, 'train')))
-    if not config.pairing.distillation_pairs:
-      return _write(train, folder)
+    train = list(records.read(labelled))
     texts, pairs = pairing.block_shape(train, config.pairing)
     rows = pairing.from_training(train, config.pairing, seed)
   return _write(rows, folder, block=pairs, info={'block_texts': list(texts)})

@@ -4,6 +4,7 @@ A student brings its own training, scoring and export (see `Student`); everythin
 """
 
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -17,14 +18,18 @@ from tqdm import tqdm
 from common import flags
 from common.data import records
 from common.data.examples import Example
+from common.data.tokenization import Tokenizer
 from common.distillation import annotate, dataset, results
 from common.distillation.dataset import DataConfig
+from common.distillation.inference import TupleScorer
 from common.distillation.results import Scorer
 from common.distillation.run_folder import RunFolder, Stage, write_json
-from common.distillation.teacher import Teacher, TeacherConfig, fine_tune
+from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, mean_logits
 from common.errors import InputError
 from common.evaluation import benchmark, report
 from common.modeling import checkpoints, saving
+from common.serving import student_export
+from common.serving.scorer import PairScorer
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
@@ -54,12 +59,19 @@ class ExperimentConfig:
     return bool(self.data.table.teacher_logits_column)
 
 
+TrainedStudent = tuple[Any, Tokenizer]  # a `StudentModel` that can be exported, and its tokenizer
+
+
 class Student(Protocol):
   """What a student brings to a run."""
 
   name: str  # of its package: 'dipair'
   title: str  # as people write it: 'DiPair'
   depends_on: dict[str, Any]  # flags of its stage
+
+  @property
+  def scorer(self) -> type[PairScorer]:
+    """Of its exports."""
 
   def check(self) -> None:
     """Refuses flags and checkpoints that could only fail later, after hours."""
@@ -69,14 +81,8 @@ class Student(Protocol):
   ) -> list[dict[str, Any]]:
     """Distils into `folder`; returns the phases' histories."""
 
-  def scorers(self, folder: str) -> dict[str, Scorer]:
-    """The trained student, last, and what else of its training is to be compared."""
-
-  def export(self, folder: str, student: str, samples: Sequence[Example]) -> dict[str, Any]:
-    """Exports the student in `student`; returns the report's `export` entry."""
-
-  def head(self, export: str) -> benchmark.Contender:
-    """The exported head, for measurement."""
+  def models(self, folder: str) -> dict[str, TrainedStudent]:
+    """The trained student, last, before it what else of its training is to be compared."""
 
 
 def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, Any]:
@@ -112,9 +118,9 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
 
 
 def _check(config: ExperimentConfig, student: Student) -> None:
-  if config.teacher.teacher:
-    saving.read(config.teacher.teacher)
-  elif not config.brings_logits:
+  for path in config.teacher.teachers:
+    saving.read(path)
+  if not config.teacher.teachers and not config.brings_logits:
     pretrained = checkpoints.read(config.teacher.teacher_pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.teacher_max_length)
   student.check()
@@ -144,22 +150,26 @@ def _stages(
       seed=config.seed,
     )
 
-  def load_teacher() -> Teacher:
+  def load_teachers() -> list[Teacher]:
+    paths = config.teacher.teachers or [folder.folder('teacher')]
     with strategies.scope_of_one(strategy):
-      teacher = Teacher.load(config.teacher.teacher or folder.folder('teacher'))
-    if teacher.outputs != table.outputs:
-      raise InputError(f'--teacher has {teacher.outputs} outputs, --task needs {table.outputs}')
-    return teacher
+      teachers = [Teacher.load(path) for path in paths]
+    for path, teacher in zip(paths, teachers, strict=True):
+      if teacher.outputs != table.outputs:
+        raise InputError(
+          f'--teacher={path} has {teacher.outputs} outputs, --task needs {table.outputs}'
+        )
+    return teachers
 
   def make_soft_labels(path: str) -> dict[str, Any]:
     if config.brings_logits:
       name = 'logits of the file'
     else:
-      teacher, name = load_teacher(), config.teacher.teacher or 'teacher'
+      teachers, name = load_teachers(), ', '.join(config.teacher.teachers) or 'teacher'
 
     def logits_of(examples: Sequence[Example], advance: annotate.Advance) -> np.ndarray:
       if not config.brings_logits:
-        return teacher.logits(examples, strategy=strategy, advance=advance)
+        return mean_logits(teachers, examples, strategy=strategy, advance=advance)
       advance(len(examples))
       return results.brought_logits(examples)
 
@@ -179,18 +189,30 @@ def _stages(
 
   @strategies.full_precision()
   def export(path: str) -> dict[str, Any]:
-    return student.export(path, folder.folder('student'), _samples(folder))
+    trained, tokenizer = list(student.models(folder.folder('student')).values())[-1]
+    return student_export.write(
+      path,
+      trained,
+      tokenizer,
+      slots=student_export.slot_names(table.text_columns),
+      task=table.kind,
+      samples=_samples(folder),
+    )
 
   @strategies.full_precision()
   def evaluate(path: str) -> dict[str, Any]:
-    scorers = {} if config.brings_logits else {'teacher': _teacher_scorer(load_teacher(), strategy)}
-    scorers |= student.scorers(folder.folder('student'))
+    scorers: dict[str, Scorer] = {}
+    if not config.brings_logits:
+      scorers['teacher'] = _teacher_scorer(load_teachers(), strategy)
+    for name, trained in student.models(folder.folder('student')).items():
+      scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).logits
     return results.evaluate(scorers, table.kind, folder.folder('data'), path)
 
   def measure(path: str) -> list[dict[str, Any]]:
     del path
     base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
-    return benchmark.rates([base, student.head(folder.folder('export'))])
+    scorer = student.scorer.load(folder.folder('export'))
+    return benchmark.rates([base, _head(student.title, scorer)])
 
   data = Stage(
     'data',
@@ -205,12 +227,12 @@ def _stages(
     lambda path: dataset.write_unlabelled(config.data, folder.folder('data'), path, config.seed),
   )
   stages = [data]
-  if not config.brings_logits and not config.teacher.teacher:
+  if not config.brings_logits and not config.teacher.teachers:
     teacher_flags = {**flags.flat(config.teacher), **flags.flat(config.teacher_phase, 'teacher_')}
     stages.append(
       Stage('teacher', {**teacher_flags, **seed, **devices}, [data], make_teacher, True)
     )
-  distill_flags = {'temperature': config.temperature, 'teacher': config.teacher.teacher}
+  distill_flags = {'temperature': config.temperature, 'teachers': config.teacher.teachers}
   distill = Stage('distill', distill_flags, [*stages, unlabelled], make_soft_labels)
   trained = Stage(
     'student',
@@ -225,14 +247,26 @@ def _stages(
   return [data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]
 
 
-def _teacher_scorer(teacher: Teacher, strategy: tf.distribute.Strategy) -> Scorer:
+def _teacher_scorer(teachers: Sequence[Teacher], strategy: tf.distribute.Strategy) -> Scorer:
   def score(examples: Sequence[Example]) -> np.ndarray:
     with tqdm(total=len(examples), desc='teacher', unit=' tuples') as bar:
-      return teacher.logits(examples, strategy=strategy, advance=bar.update)
+      return mean_logits(teachers, examples, strategy=strategy, advance=bar.update)
 
   return score
 
 
-def _samples(folder: RunFolder) -> list[Example]:
-  examples = records.read(folder.folder('data/test'))
-  return [example for example, _ in zip(examples, range(8), strict=False)]
+def _head(title: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
+  """An exported head on vectors in memory."""
+  shapes = list(scorer.vector_shapes.values())
+  rng = np.random.default_rng(0)
+  vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
+  tokens = '+'.join(str(shape[0]) for shape in shapes if len(shape) > 1)
+  kind = f'{tokens} tokens of' if tokens else 'vectors of'
+  name = f'{title} head, {kind} {shapes[0][-1]}'
+  return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
+
+
+def _samples(folder: RunFolder) -> list[tuple[str, ...]]:
+  """A few texts of each slot."""
+  examples = itertools.islice(records.read(folder.folder('data/test')), 8)
+  return list(zip(*(example.texts for example in examples), strict=True))

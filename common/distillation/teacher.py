@@ -1,7 +1,7 @@
 """The teacher: a cross-attention BERT, fine-tuned on labelled tuples, kept as a folder of its own.
 
 The folder holds the model (see `saving`), so `--teacher=DIR` takes it to another run without the
-flags that made it.
+flags that made it. `--teachers=A,B` takes several: their mean logits are the teacher's.
 """
 
 import dataclasses
@@ -28,9 +28,13 @@ from common.training.optimization import PhaseConfig
 
 @dataclasses.dataclass(frozen=True)
 class TeacherConfig:
-  """How the teacher is had: fine-tuned here, or taken from a folder."""
+  """How the teacher is had: fine-tuned here, or taken from a folder; several are averaged."""
 
-  teacher: str = flags.option('', "a teacher's folder from another run; empty: fine-tune one")
+  teachers: tuple[str, ...] = flags.option(
+    (),
+    "teachers' folders from other runs, whose mean logits are the teacher's; empty: fine-tune one",
+    alias='teacher',
+  )
   teacher_pretrained: str = flags.option(
     'minilm', 'checkpoint the teacher starts from: a folder, gs://, a hub id, minilm, random-tiny'
   )
@@ -112,6 +116,21 @@ class Teacher:
   @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
   def _forward(self, ids: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
     return self.model(ids, segment_ids, training=False)
+
+
+def mean_logits(
+  teachers: Sequence[Teacher],
+  examples: Sequence[Example],
+  *,
+  strategy: tf.distribute.Strategy,
+  advance: Callable[[int], Any] = lambda tuples: None,
+) -> np.ndarray:
+  """The mean of several teachers' logits, as of `Teacher.logits`; told when the last is through."""
+  *others, last = teachers
+  logits = last.logits(examples, strategy=strategy, advance=advance)
+  for teacher in others:
+    logits += teacher.logits(examples, strategy=strategy)
+  return logits / len(teachers)
 
 
 def fine_tune(

@@ -68,10 +68,10 @@ def test_a_seed_gives_the_same_rows_everywhere(rows):
   assert catalog.splits(seed=8)['test'] != rows['test']
   assert rows['test'][0] == catalog.Pair(
     'test-000000',
-    'adidas footwear',
+    'faux leather',
     'Tangerine Adidas Shoes For Women. Style: everyday. Size: roomy. Material: leather. '
     'Contains no canvas. Looks great and you will love it every day.',
-    8 / 12,
+    1 / 12,
   )
 
 
@@ -82,7 +82,7 @@ def test_valid_and_test_keep_their_rows_when_the_others_grow(rows):
 
 def test_sizes_are_exact_and_ids_unique(rows):
   sizes = {split: len(pairs) for split, pairs in rows.items()}
-  assert sizes == {'train': 8000, 'valid': 1000, 'test': 1000, 'distillation': 79 * 512}
+  assert sizes == {'train': 8000, 'valid': 1000, 'test': 2000, 'distillation': 79 * 512}
   ids = [pair.id for pairs in rows.values() for pair in pairs]
   assert len(set(ids)) == len(ids)
 
@@ -105,7 +105,7 @@ def test_ratings_are_means_of_three_quarter_grades_and_spread_over_the_range(row
 
 def test_distillation_is_unrated_and_comes_in_whole_blocks(rows):
   pairs = rows['distillation']
-  size = catalog.BLOCK[0] * catalog.BLOCK[1]
+  size = catalog.BLOCK[0] * catalog.BLOCK[1] // catalog.KEPT
   for start in range(0, len(pairs), size):
     block = pairs[start : start + size]
     assert len({pair.term for pair in block}) == catalog.BLOCK[0]
@@ -121,11 +121,12 @@ def test_half_of_a_blocks_products_are_of_one_family(rows):
     for names in tables['kind'].values()
     for name in names
   }
-  block = rows['distillation'][: catalog.BLOCK[1]]
-  titles = [f' {pair.product.split(". ")[0].lower()} ' for pair in block]
+  block = rows['distillation'][: catalog.BLOCK[0] * catalog.BLOCK[1] // catalog.KEPT]
+  titles = [f' {text.split(". ")[0].lower()} ' for text in {pair.product: 0 for pair in block}]
   families = [next(kinds[kind] for kind in kinds if kind in title) for title in titles]
-  assert len(set(families[:16])) == 1
-  assert len(set(families[16:])) > 2
+  counts = sorted(map(families.count, set(families)))
+  assert len(families) == catalog.BLOCK[1] <= 2 * counts[-1]
+  assert len(counts) > 2
 
 
 def test_terms_have_one_to_three_words_and_texts_the_length_of_a_title_and_a_line(rows):
