@@ -5,6 +5,7 @@ width, B pairs, O outputs, n texts a pair.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -73,6 +74,10 @@ class DiPair(tf_keras.layers.Layer):
   def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits [B, O] of what is cached."""
     return self.head(vectors, training=False)
+
+  def head_functions(self) -> dict[str, Any]:
+    """None beside the head itself."""
+    return {}
 
   @property
   def encoder_layers(self) -> list[tf.Module]:

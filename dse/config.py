@@ -34,17 +34,36 @@ class StudentConfig:
       raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
 
 
+VARIANTS = ('distilled', 'labels', 'teacher', 'frozen')
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-  """One phase (§4.1.1)."""
+  """What is trained, and how long (§4.1.1)."""
 
   alpha: float = flags.option(0.5, 'alpha of Eq. 2: 1 is the teacher alone, 0 the labels alone')
-  frozen: bool = flags.option(False, 'leave the encoder as it is: f alone is trained')
+  variants: tuple[str, ...] = flags.option(
+    ('distilled',),
+    'students to train, the first for export: distilled (by --alpha), labels (alpha 0), teacher '
+    '(alpha 1), frozen (f alone is trained, alpha 1)',
+  )
+  from_teacher: bool = flags.option(False, "start the encoder from the teacher's weights")
   cache_gb: float = flags.option(
     8.0, "most disk for a frozen encoder's cached vectors; beyond, texts are encoded batch by batch"
   )
   phase: PhaseConfig = flags.group(PhaseConfig, batch_size=32, steps=2000, warmup_steps=200)
+  frozen_phase: PhaseConfig = flags.group(
+    PhaseConfig, 'frozen_', batch_size=32, steps=2000, warmup_steps=200, learning_rate=1e-3
+  )
 
   def __post_init__(self):
     if not 0 <= self.alpha <= 1:
       raise InputError(f'--alpha={self.alpha}: from 0 to 1')
+    if not self.variants or set(self.variants) - set(VARIANTS):
+      raise InputError(f'--variants={",".join(self.variants)}: some of {", ".join(VARIANTS)}')
+    if len(set(self.variants)) < len(self.variants):
+      raise InputError(f'--variants={",".join(self.variants)}: each once')
+
+  def alpha_of(self, variant: str) -> float:
+    """A variant's alpha."""
+    return {'distilled': self.alpha, 'labels': 0.0}.get(variant, 1.0)

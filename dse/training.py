@@ -1,9 +1,10 @@
-"""Training a DSE student: end to end, or the similarity function alone on frozen encoders (§3.2)."""
+"""Training DSE students: end to end, or the similarity function alone on frozen encoders (§3.2)."""
 
 import os
 from typing import Any
 
 import tensorflow as tf
+import tf_keras
 
 from common.data.tokenization import Tokenizer
 from common.distillation.trainer import Loss, Trainer
@@ -22,30 +23,57 @@ def train(
   *,
   outputs: int,
   strategy: tf.distribute.Strategy,
+  seed: int,
+  teacher: str = '',
   **options: Any,
 ) -> list[dict[str, Any]]:
-  """Distils a student into `folder`; resumes what it finds there.
+  """Distils each variant of a student into its folder (see `path`); resumes what it finds there.
 
   Args:
     config: Architecture.
-    training: The phase and its loss.
-    folder: Of the student.
+    training: Variants, loss and phases.
+    folder: Of the students.
     outputs: C.
-    strategy: Where it is trained.
-    **options: `distill`, `valid`, `task`, `devices` and `seed`, as for `Trainer`.
+    strategy: Where they are trained.
+    seed: Of initial weights, dropout and shuffling; the same for each variant.
+    teacher: Folder of the teacher that the encoder starts from; empty: the checkpoint.
+    **options: `distill`, `valid`, `task` and `devices`, as for `Trainer`.
 
   Returns:
-    The phase's history, as of `loop.fit`, in a list.
+    The variants' histories, as of `loop.fit`.
   """
-  with strategy.scope():
-    model, tokenizer = models.from_pretrained(config, outputs)
-  one = trainer(model, tokenizer, training.alpha, strategy=strategy, **options)
-  path = os.path.join(folder, 'phase')
-  cache_gb = training.cache_gb if training.frozen else 0.0
-  history = one.fit('student', training.phase, path, frozen=training.frozen, cache_gb=cache_gb)
-  if strategies.is_chief(strategy):
-    students.save(folder, model, tokenizer)
-  return [history]
+  histories = []
+  for variant in training.variants:
+    tf_keras.utils.set_random_seed(seed)
+    frozen = variant == 'frozen'
+    with strategy.scope():
+      model, tokenizer = models.from_pretrained(config, outputs)
+      if teacher:
+        students.start_from_teacher(model, teacher)
+    one = trainer(
+      model, tokenizer, training.alpha_of(variant), strategy=strategy, seed=seed, **options
+    )
+    history = one.fit(
+      title(training, variant),
+      training.frozen_phase if frozen else training.phase,
+      os.path.join(path(folder, training, variant), 'phase'),
+      frozen=frozen,
+      cache_gb=training.cache_gb,
+    )
+    histories.append(history)
+    if strategies.is_chief(strategy):
+      students.save(path(folder, training, variant), model, tokenizer)
+  return histories
+
+
+def path(folder: str, training: TrainConfig, variant: str) -> str:
+  """A variant's folder: the first one's is the student's, the others' are in it."""
+  return folder if variant == training.variants[0] else os.path.join(folder, variant)
+
+
+def title(training: TrainConfig, variant: str) -> str:
+  """A variant's name in reports: the first one is the student."""
+  return 'student' if variant == training.variants[0] else f'student, {variant}'
 
 
 def trainer(model: DSE, tokenizer: Tokenizer, alpha: float, **options: Any) -> Trainer:

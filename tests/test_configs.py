@@ -1,4 +1,4 @@
-"""Every flagfile parses; its job runs at toy size in the tests of its command."""
+"""Every flagfile parses for its command; its job runs at toy size in the command's tests."""
 
 import glob
 import os
@@ -13,7 +13,7 @@ _PARSE = """
 import sys
 from absl import flags as absl_flags
 from common import flags
-from dipair.run import RunConfig
+from {package}.run import RunConfig
 flags.define(RunConfig)
 for path in sys.argv[1:]:
   absl_flags.FLAGS.unparse_flags()
@@ -23,16 +23,28 @@ for path in sys.argv[1:]:
 """
 
 
-def test_every_flagfile_parses():
-  paths = sorted(glob.glob(os.path.join(ROOT, 'configs', '*.flags')))
+_DIPAIR = ('p2t', 'homedepot', 'smoke')
+
+
+@pytest.mark.parametrize('package', ['dipair', 'dse'])
+def test_every_flagfile_parses(package):
+  paths = [
+    path
+    for path in sorted(glob.glob(os.path.join(ROOT, 'configs', '*.flags')))
+    if (os.path.basename(path).removesuffix('.flags') in _DIPAIR) == (package == 'dipair')
+  ]
   done = subprocess.run(
-    [sys.executable, '-c', _PARSE, *paths], cwd=ROOT, capture_output=True, text=True, check=False
+    [sys.executable, '-c', _PARSE.replace('{package}', package), *paths],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
   )
   assert done.returncode == 0, done.stderr[-2000:]
   assert [line.split()[0] for line in done.stdout.splitlines()] == paths
 
 
-@pytest.mark.parametrize('name', ['p2t', 'homedepot'])
+@pytest.mark.parametrize('name', ['p2t', 'homedepot', 'mrpc', 'glue'])
 def test_a_flagfile_names_what_a_user_must_set_first(name):
   with open(os.path.join(ROOT, 'configs', f'{name}.flags'), encoding='utf-8') as file:
     head = file.read().split('\n\n')[0]

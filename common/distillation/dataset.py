@@ -155,11 +155,13 @@ def _of_catalog(config: DataConfig, name: str, seed: int) -> Iterator[Example]:
 
 
 def _write(rows: Iterable[Example], folder: str, **options: Any) -> int:
-  """Writes a record set unless it is there; returns its size."""
+  """Writes a record set, unless it is there, and refuses an empty one; returns its size."""
   if not tf.io.gfile.exists(os.path.join(folder, records.MANIFEST)):
     bar = tqdm(rows, desc=os.path.basename(folder).removesuffix('.part'), unit=' tuples')
     records.write(folder, bar, **options)
-  return records.read_manifest(folder).count
+  if not (count := records.read_manifest(folder).count):
+    raise InputError(f'{os.path.basename(folder)}: no tuples; train needs more of them')
+  return count
 
 
 def _digests(paths: Iterable[str]) -> dict[str, str]:

@@ -101,7 +101,7 @@ def collect(
     'student': student,
     'task': task,
     'primary_metric': metrics.primary_metric(task),
-    'commit': _commit(),
+    'commit': commit(),
     'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
     'environment': {
       'python': platform.python_version(),
@@ -143,7 +143,8 @@ def brought_logits(examples: Sequence[Example]) -> np.ndarray:
   return np.array([example.teacher_logits for example in examples], np.float32)
 
 
-def _commit() -> str:
+def commit() -> str:
+  """Of the project's repository, with -dirty where files differ from it; empty outside one."""
   root = os.path.dirname(os.path.abspath(__file__))
   command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
   done = subprocess.run(command, capture_output=True, text=True, check=False)

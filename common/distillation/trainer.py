@@ -60,6 +60,16 @@ class Trainer:
     self.task, self.targets, self.loss = task, tuple(targets), loss
     self.devices, self.strategy, self.seed = devices, strategy, seed
     self.scorer = TupleScorer(model, tokenizer, strategy)
+    ids = [tf.TensorSpec([None, None], tf.int32)]
+    self._encode = {  # functions of their own, so that a step of many buckets is built quickly
+      (slot, training): tf.function(
+        lambda ids, slot=slot, training=training: model.encode(ids, slot, training=training),
+        input_signature=ids,
+        experimental_attributes={'_noinline': True},
+      )
+      for slot in range(model.texts)
+      for training in (False, True)
+    }
     self.valid = list(records.read(valid))
     self.labels = np.array([example.label for example in self.valid])
 
@@ -123,7 +133,7 @@ class Trainer:
       return self.loss(batch['targets'], self.model(batch['features'], training=True))
     encoded = []
     for slot, (buckets, index) in enumerate(zip(batch['ids'], batch['index'], strict=True)):
-      parts = [self.model.encode(ids, slot, training=not frozen) for ids in buckets]
+      parts = [self._encode[slot, not frozen](ids) for ids in buckets]
       encoded.append(tf.gather(tf.concat(parts, 0), index))  # [U, ...] to [B, ...]
     return self.loss(batch['targets'], self.model.head(encoded, training=True))
 

@@ -28,7 +28,7 @@ def evaluate(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, flo
   Args:
     task: 'regression' (pearson, spearman, log_loss), 'binary' (auc_roc, accuracy, f1, log_loss)
       or 'multiclass' (accuracy, f1, log_loss; f1 is the macro average over the classes seen in
-      labels or predictions).
+      labels or predictions; of two classes it is the second's, as GLUE reports it).
     labels: [n], in [0, 1] for regression and binary (positive from 0.5 up), else classes from 0.
     logits: [n, 1], or [n, classes] for multiclass, before activation. A pair's score is
       sigmoid(logit): Pearson is of the score, not of the logit; it predicts positive from 0.5 up.
@@ -113,10 +113,11 @@ def delta(student: float, teacher: float) -> float:
 
 def _multiclass(labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
   predicted = np.argmax(logits, axis=1)
+  average = 'binary' if logits.shape[1] == 2 else 'macro'
   chosen = logits[np.arange(len(labels)), labels]  # [n]
   return {
     'accuracy': float(np.mean(predicted == labels)),
-    'f1': float(f1_score(labels, predicted, average='macro', zero_division=0)),
+    'f1': float(f1_score(labels, predicted, average=average, zero_division=0)),
     'log_loss': float(np.mean(logsumexp(logits, axis=1) - chosen)),
   }
 

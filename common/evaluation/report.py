@@ -35,12 +35,15 @@ def write_model_card(results: dict[str, Any], path: str) -> None:
 
 def summary_table(results: dict[str, Any]) -> str:
   """The title and the main table as plain text, for the terminal at the end of a run."""
-  table = tables.tables(results)['Results']
-  grid = [table.headers, *table.rows]
-  widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-  lines = ['  '.join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in grid]
-  lines = [results['title'], '', lines[0], '-' * len(lines[0]), *lines[1:], table.note]
-  return '\n'.join(lines).rstrip()
+  return f'{results["title"]}\n\n{grid(tables.tables(results)["Results"])}'
+
+
+def grid(table: tables.Table) -> str:
+  """A table as plain text."""
+  cells = [table.headers, *table.rows]
+  widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+  lines = ['  '.join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in cells]
+  return '\n'.join([lines[0], '-' * len(lines[0]), *lines[1:], table.note]).rstrip()
 
 
 def _cell(value: Any) -> str:

@@ -12,6 +12,7 @@ from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import checkpoints, saving
 from common.modeling.checkpoints import Pretrained
+from common.modeling.cross_encoder import CrossEncoder
 from common.modeling.encoders import EncoderConfig
 
 Make = Callable[..., Any]
@@ -54,6 +55,27 @@ def from_pretrained(
   for one in model.encoders:
     checkpoints.restore(one.bert, pretrained)
   return model, tokenizer
+
+
+def start_from_teacher(model: Any, folder: str) -> None:
+  """Starts a student's encoders from a teacher's fine-tuned one (DSE §3.4 tried it).
+
+  Args:
+    model: The student.
+    folder: Of the teacher, from `Teacher.save`.
+
+  Raises:
+    InputError: If their architectures differ.
+  """
+  fields, _ = saving.read(folder)
+  there = dataclasses.replace(EncoderConfig(**fields['encoder']), dropout=0.0)
+  here = dataclasses.replace(model.encoder_config, dropout=0.0)
+  if there != here:
+    raise InputError(f'--from_teacher: {folder} has {there}, the student {here}')
+  teacher = CrossEncoder(there, fields['outputs'])
+  saving.restore(folder, teacher)
+  for one in model.encoders:
+    one.bert.set_weights(teacher.encoder.get_weights())
 
 
 def save(folder: str, student: Any, tokenizer: Tokenizer) -> None:

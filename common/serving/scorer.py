@@ -28,7 +28,8 @@ class PairScorer:
   kind: str
 
   def __init__(self, encoder: Any, head: Any, description: dict[str, Any]):
-    self._encoder, self._head = encoder, head.signatures['serving_default']
+    self._encoder, self._head_model = encoder, head
+    self._head = head.signatures['serving_default']
     self.slots = tuple(description['slots'])
     self.vector_shapes = {
       slot: tuple(shape)
@@ -119,10 +120,7 @@ class PairScorer:
     Returns:
       [(index, score)], best first; equal scores in the candidates' order.
     """
-    if len(self.slots) != 2 or self.outputs != 1:
-      raise InputError('rank takes a model of two sides and one output')
-    left = self.encode([query], self.slots[0]) if isinstance(query, str) else query[None]
-    right = self._vectors(candidates, self.slots[1])
+    left, right = self._query(query), self._vectors(candidates, self.slots[1])
     scores = np.concatenate(
       [
         self.score(np.repeat(left, len(block), axis=0), block, batch_size=batch_size)
@@ -130,6 +128,15 @@ class PairScorer:
       ]
       or [np.zeros([0], np.float32)]
     )
+    return self._best(scores, top_k)
+
+  def _query(self, query: str | np.ndarray) -> np.ndarray:
+    """Vectors of a query, as the one row of the left side."""
+    if len(self.slots) != 2 or self.outputs != 1:
+      raise InputError('rank takes a model of two sides and one output')
+    return self._vectors([query] if isinstance(query, str) else query[None], self.slots[0])
+
+  def _best(self, scores: np.ndarray, top_k: int) -> list[tuple[int, float]]:
     order = np.argsort(-scores, kind='stable')[:top_k]
     return [(int(i), float(scores[i])) for i in order]
 

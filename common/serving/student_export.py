@@ -1,21 +1,25 @@
 """A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
 
 `encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
-[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds no
-tokenizer and no embedding table. `scorer.json` beside them is what `PairScorer` reads.
+[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`, and has what
+other signatures the student gives it; it holds no tokenizer and no embedding table. `scorer.json` beside them is what `PairScorer` reads.
 """
 
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.modeling.losses import probabilities
 from common.serving import export
+
+# A function of named float tensors, and their shapes; what it returns has 'logits' or 'part' in it.
+HeadFunction = tuple[Callable[..., dict[str, tf.Tensor]], dict[str, list[int | None]]]
 
 
 class ExportedStudent(Protocol):
@@ -45,6 +49,9 @@ class ExportedStudent(Protocol):
 
   def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits [B, O] of vectors, [B, *vector_shape] a text."""
+
+  def head_functions(self) -> dict[str, HeadFunction]:
+    """Other signatures of the head, by name; an input is a slot or a '<slot>_part'."""
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
@@ -87,17 +94,13 @@ def write(
     slot: encoders[slot](text=tf.constant(texts))['vectors'].numpy()
     for slot, texts in zip(slots, samples, strict=True)
   }
+  heads = _head_functions(model, slots)
   encoder_variables = [v for layer in model.encoder_layers for v in layer.variables]
   head_variables = [v for layer in model.head_layers for v in layer.variables]
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   difference = max(
     export.save(encoder_path, encoders, encoder_variables, inputs),
-    export.save(
-      head_path,
-      {'serving_default': _head_function(model, slots)},
-      head_variables,
-      {'serving_default': vectors},
-    ),
+    export.save(head_path, heads, head_variables, _head_samples(heads, vectors)),
   )
   shapes = [model.vector_shape(number) for number in range(model.texts)]
   description = {
@@ -135,16 +138,37 @@ def _encoder_functions(model: ExportedStudent, tokenizer: Tokenizer, slot: int) 
   )
 
 
-def _head_function(model: ExportedStudent, slots: Sequence[str]) -> Any:
-  @tf.function
-  def score(*vectors: tf.Tensor) -> dict[str, tf.Tensor]:
-    logits = model.score_vectors(vectors)
-    scores = probabilities(logits)
-    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
+def _head_functions(model: ExportedStudent, slots: Sequence[str]) -> dict[str, Any]:
+  """The head's signatures, with scores beside logits."""
 
-  return score.get_concrete_function(
-    *(
-      tf.TensorSpec([None, *model.vector_shape(number)], tf.float32, name=slot)
-      for number, slot in enumerate(slots)
+  def plain(**vectors: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {'logits': model.score_vectors([vectors[slot] for slot in slots])}
+
+  def signature(function: Callable, shapes: dict[str, list[int | None]]) -> Any:
+    def outputs(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+      found = function(**inputs)
+      if 'logits' in found:
+        scores = probabilities(found['logits'])
+        found['score'] = scores[:, 0] if model.outputs == 1 else scores
+      return found
+
+    return tf.function(outputs).get_concrete_function(
+      **{name: tf.TensorSpec(shape, tf.float32, name=name) for name, shape in shapes.items()}
     )
-  )
+
+  shapes = {slot: [None, *model.vector_shape(number)] for number, slot in enumerate(slots)}
+  functions = {'serving_default': (plain, shapes), **model.head_functions()}
+  return {name: signature(*function) for name, function in functions.items()}
+
+
+def _head_samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> export.Samples:
+  """Inputs of each of the head's signatures: vectors, and what it makes of them alone."""
+  values, samples = dict(vectors), {}
+  for slot in vectors:
+    if f'{slot}_part' in heads:
+      part = heads[f'{slot}_part'](**{slot: tf.constant(vectors[slot])})
+      values[f'{slot}_part'] = part['part'].numpy()
+  for name, head in heads.items():
+    inputs = head.structured_input_signature[1]
+    samples[name] = {key: values[key][: spec.shape[0]] for key, spec in inputs.items()}
+  return samples

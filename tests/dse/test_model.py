@@ -1,32 +1,22 @@
 """DSE's parts against slow references, and a student's two ways to its logits."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
+from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import students
 from dse import model as models
 from dse.config import StudentConfig, TrainConfig
 
-TINY = StudentConfig(
-  pretrained='random-tiny', max_lengths=(16, 16), pooled_layers=2, similarity_dim=6, dropout=0.0
-)
 IDS = np.array([[2, 9, 8, 3, 0], [2, 7, 3, 0, 0]])  # padded by 0
-
-
-def build(outputs=1, **changes):
-  tf_keras.utils.set_random_seed(3)
-  return models.from_pretrained(dataclasses.replace(TINY, **changes), outputs)[0]
 
 
 @pytest.mark.parametrize('pooling', ['mean', 'max'])
 @pytest.mark.parametrize('pool_cls', [False, True])
-def test_a_sentence_is_its_last_layers_pooled(pooling, pool_cls):
-  model = build(pooling=pooling, pool_cls=pool_cls)
+def test_a_sentence_is_its_last_layers_pooled(tiny, pooling, pool_cls):
+  model, _ = tiny(pooling=pooling, pool_cls=pool_cls)
   assert model.encoders[0].pad_id == 0
   expected = []
   for row in IDS:
@@ -41,8 +31,8 @@ def test_a_sentence_is_its_last_layers_pooled(pooling, pool_cls):
 
 
 @pytest.mark.parametrize('outputs', [1, 3])
-def test_split_similarity_is_equation_3(outputs):
-  model = build(outputs)
+def test_split_similarity_is_equation_3(tiny, outputs):
+  model, _ = tiny(outputs)
   u, v = np.random.default_rng(0).normal(size=[2, 7, model.dim]).astype(np.float32)
   one = model.similarity
   w = np.concatenate([one.left, one.right, one.product, one.difference])  # [4 d, r]
@@ -54,8 +44,8 @@ def test_split_similarity_is_equation_3(outputs):
 
 
 @pytest.mark.parametrize('shared_encoder', [True, False])
-def test_by_text_equals_by_pair(shared_encoder):
-  model = build(shared_encoder=shared_encoder)
+def test_by_text_equals_by_pair(tiny, shared_encoder):
+  model, _ = tiny(shared_encoder=shared_encoder)
   ids = tf.constant(IDS, tf.int32)
   plain = model([model.features(ids, 0), model.features(ids[::-1], 1)])
   by_text = model.head([model.encode(ids, 0), model.encode(ids[::-1], 1)])
@@ -65,22 +55,37 @@ def test_by_text_equals_by_pair(shared_encoder):
 @pytest.mark.parametrize(
   ('make', 'message'),
   [
-    (lambda: build(pooled_layers=9), '--pooled_layers=9: random-tiny has'),
-    (lambda: StudentConfig(max_lengths=(8,)), '--max_lengths=.* two numbers'),
-    (lambda: TrainConfig(alpha=1.5), '--alpha=1.5: from 0 to 1'),
+    (lambda tiny: tiny(pooled_layers=9), '--pooled_layers=9: random-tiny has'),
+    (lambda tiny: StudentConfig(max_lengths=(8,)), '--max_lengths=.* two numbers'),
+    (lambda tiny: TrainConfig(alpha=1.5), '--alpha=1.5: from 0 to 1'),
+    (lambda tiny: TrainConfig(variants=('best',)), '--variants=best: some of distilled, labels'),
+    (lambda tiny: TrainConfig(variants=('labels', 'labels')), '--variants=.*: each once'),
   ],
 )
-def test_what_does_not_fit_is_refused(make, message):
+def test_what_does_not_fit_is_refused(tiny, make, message):
   with pytest.raises(InputError, match=message):
-    make()
+    make(tiny)
 
 
-def test_a_students_folder_holds_all_of_it(tmp_path):
-  model, tokenizer = models.from_pretrained(TINY, 3)
+def test_a_students_folder_holds_all_of_it(tiny, tmp_path):
+  model, tokenizer = tiny(3)
   students.save(str(tmp_path), model, tokenizer)
   loaded, _ = models.load(str(tmp_path))
-  assert loaded.config == TINY
+  assert loaded.config == model.config
   ids = tf.constant(IDS, tf.int32)
   np.testing.assert_array_equal(loaded.features(ids, 0), model.features(ids, 0))
   with pytest.raises(InputError, match='holds a dse, not a dipair student'):
     students.load(str(tmp_path), 'dipair', models.DSE, StudentConfig)
+
+
+def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
+  model, tokenizer = tiny()
+  teacher = Teacher(model.encoder_config, tokenizer, 16, outputs=1)
+  teacher.save(str(tmp_path))
+  students.start_from_teacher(model, str(tmp_path))
+  for found, expected in zip(
+    model.encoders[0].bert.get_weights(), teacher.model.encoder.get_weights(), strict=True
+  ):
+    np.testing.assert_array_equal(found, expected)
+  with pytest.raises(InputError, match='--from_teacher: .* has EncoderConfig.*the student'):
+    students.start_from_teacher(tiny(encoder_layers=1, pooled_layers=1)[0], str(tmp_path))

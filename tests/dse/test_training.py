@@ -14,11 +14,8 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dse import model as models
 from dse import training
-from dse.config import StudentConfig, TrainConfig
+from dse.config import TrainConfig
 
-TINY = StudentConfig(
-  pretrained='random-tiny', max_lengths=(16, 16), pooled_layers=2, similarity_dim=6, dropout=0.0
-)
 PHASE = PhaseConfig(learning_rate=1e-2, batch_size=8, steps=30, warmup_steps=2, eval_every=15)
 
 
@@ -48,13 +45,12 @@ def _distill(tmp_path):
   return str(tmp_path / 'distill')
 
 
-def train(folder, distill, **changes):
+def train(config, folder, distill, **changes):
   devices = strategies.DeviceConfig()
   strategy = strategies.create(devices)
-  tf_keras.utils.set_random_seed(3)
-  (history,) = training.train(
-    TINY,
-    dataclasses.replace(TrainConfig(phase=PHASE), **changes),
+  histories = training.train(
+    config,
+    TrainConfig(**{'phase': PHASE, 'frozen_phase': PHASE, **changes}),
     str(folder),
     outputs=2,
     strategy=strategy,
@@ -64,22 +60,27 @@ def train(folder, distill, **changes):
     devices=devices,
     seed=1,
   )
-  return [entry['loss'] for entry in history['history'][1:]]
+  return [[entry['loss'] for entry in history['history'][1:]] for history in histories]
 
 
-def test_a_student_learns_and_its_folder_holds_it(distill, tmp_path):
-  losses = train(tmp_path / 'student', distill)
-  assert losses[-1] < losses[0]
-  assert models.load(str(tmp_path / 'student'))[0].outputs == 2
+def test_every_variant_learns_in_its_own_folder_whatever_trained_before(tiny, distill, tmp_path):
+  config, folder = tiny()[0].config, str(tmp_path / 'student')
+  both = train(config, folder, distill, variants=('labels', 'distilled'))
+  assert all(losses[-1] < losses[0] for losses in both)
+  assert models.load(folder)[0].outputs == models.load(f'{folder}/distilled')[0].outputs == 2
+  (alone,) = train(config, tmp_path / 'alone', distill)
+  np.testing.assert_allclose(alone, both[1], rtol=1e-3)
 
 
-def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(distill, tmp_path):
+def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(tiny, distill, tmp_path):
+  config = tiny()[0].config
   whole = dataclasses.replace(PHASE, batch_size=16)  # every step sees all pairs, in any order
-  cached = train(tmp_path / 'a', distill, frozen=True, phase=whole)
-  live = train(tmp_path / 'b', distill, frozen=True, phase=whole, cache_gb=0.0)
+  frozen = {'variants': ('frozen',), 'frozen_phase': whole}
+  cached = train(config, tmp_path / 'a', distill, **frozen)
+  live = train(config, tmp_path / 'b', distill, **frozen, cache_gb=0.0)
   np.testing.assert_allclose(cached, live, rtol=1e-3)
   trained = models.load(str(tmp_path / 'a'))[0].encoders[0]
-  tf_keras.utils.set_random_seed(3)
-  fresh = models.from_pretrained(TINY, 2)[0].encoders[0]
+  tf_keras.utils.set_random_seed(1)
+  fresh = models.from_pretrained(config, 2)[0].encoders[0]
   for found, expected in zip(trained.variables, fresh.variables, strict=True):
     np.testing.assert_array_equal(found, expected)

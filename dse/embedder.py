@@ -1,0 +1,135 @@
+"""Sentence vectors and their similarity with a DSE export. No training code.
+
+One text against many is scored split (Eq. 3): W1 u and W2 v once per text, the rest per pair.
+"""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.errors import InputError
+from common.serving.scorer import PairScorer, Texts
+
+_SCORES_HELD = 16_000_000  # by a block of rows of `score_all_pairs`
+
+
+class Embedder(PairScorer):
+  """An exported DSE student; a text's vector is [d], whichever its side.
+
+  >>> embedder = Embedder.load('runs/mrpc/export')
+  >>> vectors = embedder.encode(sentences)  # once per text
+  >>> embedder.score_all_pairs(vectors)  # [n, n]
+  """
+
+  kind = 'dse'
+
+  def encode(
+    self, texts: Sequence[str], side: str = 'left', *, batch_size: int = 128, progress: bool = False
+  ) -> np.ndarray:
+    """As `PairScorer.encode`; the side matters where each has an encoder of its own."""
+    return super().encode(texts, side, batch_size=batch_size, progress=progress)
+
+  def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
+    """What the similarity computes of each text alone: W1 u of left ones, W2 v of right ones.
+
+    Args:
+      vectors: [n, d], from `encode`.
+      side: 'left' or 'right'.
+      batch_size: Vectors at a time.
+
+    Returns:
+      [n, r] float32.
+    """
+    part, vectors = self._head_model.signatures[f'{side}_part'], self._vectors(vectors, side)
+    blocks = (vectors[i : i + batch_size] for i in range(0, len(vectors), batch_size))
+    return np.concatenate([part(**{side: tf.constant(block)})['part'].numpy() for block in blocks])
+
+  def rank(
+    self,
+    query: str | np.ndarray,
+    candidates: Texts,
+    top_k: int = 10,
+    batch_size: int = 1024,
+    parts: np.ndarray | None = None,
+  ) -> list[tuple[int, float]]:
+    """As `PairScorer.rank`; `parts` are the candidates', where they have been computed."""
+    left, right = self._query(query), self._vectors(candidates, 'right')
+    parts = self.parts(right, 'right') if parts is None else parts
+    return self._best(self._rows(left, right, parts, batch_size)[0], top_k)
+
+  def score_all_pairs(
+    self,
+    left: Texts,
+    right: Texts | None = None,
+    *,
+    top_k: int = 0,
+    out: str = '',
+    batch_size: int = 1024,
+    progress: bool = False,
+  ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    """Scores every left text with every right one, block by block.
+
+    Args:
+      left: n vectors from `encode`, or texts.
+      right: m of them; the left ones where absent.
+      top_k: Keep so many for each left text; 0: all.
+      out: A `.npy` file for the scores, written as they come, whole or not at all, and returned
+        memory-mapped; without it all scores are held in memory.
+      batch_size: Right texts at a time.
+      progress: Whether a progress bar is shown.
+
+    Returns:
+      [n, m] float32 probabilities, [n, m, C] for C classes; with `top_k`, best first, right
+      numbers [n, k] and their scores [n, k].
+    """
+    if top_k and (out or self.outputs != 1):
+      raise InputError('top_k takes a model of one output, and no out')
+    u = self._vectors(left, 'left')
+    v = self._vectors(left if right is None else right, 'right')
+    parts, k = self.parts(v, 'right'), min(top_k, len(v))
+    shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
+    if k:
+      found, best = np.zeros([len(u), k], np.int64), np.zeros([len(u), k], np.float32)
+    elif out:
+      scores = np.lib.format.open_memmap(out + '.part', mode='w+', dtype=np.float32, shape=shape)
+    else:
+      scores = np.zeros(shape, np.float32)
+    height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))
+    with tqdm(total=len(u) * len(v), disable=not progress, unit=' pairs', unit_scale=True) as bar:
+      for start in range(0, len(u), height):
+        rows = slice(start, start + height)
+        block = self._rows(u[rows], v, parts, batch_size)
+        if k:
+          order = np.argsort(-block, axis=1, kind='stable')[:, :k]
+          found[rows], best[rows] = order, np.take_along_axis(block, order, 1)
+        else:
+          scores[rows] = block
+        bar.update(len(block) * len(v))
+    if k:
+      return found, best
+    if not out:
+      return scores
+    del scores  # writes what is left
+    os.replace(out + '.part', out)
+    return np.load(out, mmap_mode='r')
+
+  def _rows(
+    self, left: np.ndarray, right: np.ndarray, right_parts: np.ndarray, batch_size: int
+  ) -> np.ndarray:
+    """Scores of every left with every right: [lefts, rights], or [lefts, rights, C]."""
+    score = self._head_model.signatures['one_to_many']
+    parts = self.parts(left, 'left')
+    lefts = [(tf.constant(u[None]), tf.constant(p[None])) for u, p in zip(left, parts, strict=True)]
+    columns = []
+    for start in range(0, len(right), batch_size):
+      block = slice(start, start + batch_size)
+      v, q = tf.constant(right[block]), tf.constant(right_parts[block])
+      columns.append(
+        np.stack(
+          [score(left=u, left_part=p, right=v, right_part=q)['score'].numpy() for u, p in lefts]
+        )
+      )
+    return np.concatenate(columns, axis=1)

@@ -1,0 +1,107 @@
+"""Distils DSE students: `python -m dse.run --flagfile=configs/mrpc.flags`, or GLUE's tasks in turn.
+
+With `--suite`, each of its flagfiles is a run of its own (in its own process, below `--run_dir`,
+with this command's other flags), and Table 1 is made from what they come to.
+"""
+
+import dataclasses
+import os
+import sys
+from typing import Any
+
+import tensorflow as tf
+from absl import flags as absl_flags
+
+from common import flags
+from common.distillation import experiment
+from common.distillation.dataset import DataConfig
+from common.distillation.experiment import ExperimentConfig
+from common.distillation.pairing import PairingConfig
+from common.errors import InputError
+from dse import model, suite, training
+from dse.config import StudentConfig, TrainConfig
+from dse.embedder import Embedder
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+  """All flags of a run; the distillation set is the training set unless flags say otherwise."""
+
+  suite: tuple[str, ...] = flags.option(
+    (), 'flagfiles of GLUE tasks, each named after its task: a run each, then Table 1'
+  )
+  suite_data_dir: str = flags.option('', "--data_dir of --suite's runs: GLUE's folders")
+  experiment: ExperimentConfig = flags.group(
+    ExperimentConfig, data=DataConfig(pairing=PairingConfig(distillation_pairs=0))
+  )
+  student: StudentConfig = flags.group(StudentConfig)
+  train: TrainConfig = flags.group(TrainConfig)
+
+  def __post_init__(self):
+    data, teachers = self.experiment.data, self.experiment.teacher.teachers
+    if len(data.table.text_columns) != 2:
+      raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
+    least = min(self.train.alpha_of(variant) for variant in self.train.variants)
+    if least < 1 and (data.distillation_file or data.pairing.distillation_pairs):
+      raise InputError(
+        f'alpha {least:g} takes labels, which a distillation set other than the training set has '
+        'not: --alpha=1, or neither --distillation_file nor --distillation_pairs'
+      )
+    if self.train.from_teacher and (self.experiment.brings_logits or len(teachers) > 1):
+      raise InputError('--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR')
+
+
+class DSEStudent:
+  """DSE, as an experiment wants it."""
+
+  name, title, scorer = 'dse', 'DSE', Embedder
+
+  def __init__(self, config: RunConfig):
+    self.config, self.table = config, config.experiment.data.table
+    self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
+
+  def check(self) -> None:
+    """Refuses a checkpoint that is not there or does not fit."""
+    model.read_pretrained(self.config.student)
+
+  def train(
+    self, folder: str, data: str, distill: str, strategy: tf.distribute.Strategy
+  ) -> list[dict[str, Any]]:
+    """Distils every variant into its folder."""
+    run = self.config.experiment
+    own = os.path.join(run.run_dir, 'teacher')
+    return training.train(
+      self.config.student,
+      self.config.train,
+      folder,
+      distill=distill,
+      valid=os.path.join(data, 'valid'),
+      task=self.table.kind,
+      outputs=self.table.outputs,
+      devices=run.devices,
+      strategy=strategy,
+      seed=run.seed,
+      teacher=next(iter(run.teacher.teachers), own) if self.config.train.from_teacher else '',
+    )
+
+  def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
+    """Every variant, the first one last."""
+    train = self.config.train
+    return {
+      training.title(train, variant): model.load(training.path(folder, train, variant))
+      for variant in reversed(train.variants)
+    }
+
+
+def main(config: RunConfig) -> None:
+  """Runs the experiment, or those of a suite."""
+  if config.suite:
+    suite.run(config.suite, config.experiment.run_dir, config.suite_data_dir, config)
+  else:
+    experiment.run(config.experiment, DSEStudent(config), config)
+
+
+if __name__ == '__main__':
+  flags.define(RunConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, RunConfig)

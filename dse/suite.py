@@ -1,0 +1,128 @@
+"""GLUE's tasks one after another, and the paper's Table 1 from what they come to."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from common import flags
+from common.data import glue
+from common.distillation import results
+from common.distillation.run_folder import write_json
+from common.errors import InputError
+from common.evaluation import metrics, report
+from common.evaluation.tables import Table, percent
+
+_TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
+_TITLES |= {'rte': 'RTE', 'snli': 'SNLI', 'allnli': 'AllNLI'}  # not in the paper's table
+_SCORES = {  # (set, metric) of a task's scores, where they are more than accuracy on test
+  'mnli': [('test', 'accuracy'), ('test_mismatched', 'accuracy')],
+  'qqp': [('test', 'f1'), ('test', 'accuracy')],
+  'mrpc': [('test', 'f1'), ('test', 'accuracy')],
+  'stsb': [('test', 'pearson'), ('test', 'spearman')],
+}
+_PAPER = {  # Table 1's rows of the teacher and its students
+  'BERT-Large': 'mnli 86.7/85.9 qqp 72.1/89.3 qnli 92.7 mrpc 89.3/85.4 stsb 87.6/86.5',
+  'DSE (alpha = 1)': 'mnli 80.3/79.4 qqp 68.4/86.8 qnli 86.1 mrpc 86.8/80.8 stsb 86.8/86.1',
+  'DSE (alpha = 0.5)': 'mnli 80.9/80.4 qqp 68.5/86.9 qnli 86.0 mrpc 86.7/80.7 stsb 86.4/85.8',
+  'DSE (alpha = 0)': 'mnli 79.7/79.0 qqp 67.0/86.8 qnli 84.8 mrpc 86.5/79.9 stsb 87.0/86.5',
+  'DSE (frozen, alpha = 1)': 'mnli 69.3/69.9 qqp 62.5/81.4 qnli 76.9 mrpc 86.5/79.9 stsb 73.3/73.0',
+}
+Rows = dict[str, dict[str, list[float]]]  # model: {task: scores in percent}
+
+
+def run(flagfiles: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
+  """Runs each flagfile whose data are there, in its own process; writes `table1.json` and `.md`.
+
+  Args:
+    flagfiles: Named after their tasks: `configs/mrpc.flags`.
+    run_dir: Gets a folder a task.
+    data_dir: Of GLUE.
+    config: Of the command: what differs from the defaults goes to each task.
+
+  Raises:
+    InputError: If no task has data, or a flagfile is not named after a task.
+  """
+  if not run_dir or not data_dir:
+    raise InputError("--suite needs --run_dir, for its runs, and --suite_data_dir, GLUE's folders")
+  own = ('--suite=', '--suite_data_dir=', '--run_dir=', '--title=')
+  given = [flag for flag in flags.changed(config) if not flag.startswith(own)]
+  given.append(f'--data_dir={data_dir}')
+  done = {}
+  for path in flagfiles:
+    task = os.path.basename(path).removesuffix('.flags')
+    if task not in glue.NAMES or not os.path.exists(path):
+      raise InputError(f'--suite: {path}: a flagfile named after one of {", ".join(glue.NAMES)}')
+    try:
+      glue.sets(task, data_dir)
+    except InputError as error:
+      print(f'{task}: passed over: {error}')
+      continue
+    print(f'== {task}', flush=True)
+    folder = os.path.join(run_dir, task)
+    command = [sys.executable, '-m', 'dse.run', f'--flagfile={path}', *given, f'--run_dir={folder}']
+    if code := subprocess.run(command, check=False).returncode:
+      sys.exit(code)  # it has said why
+    with open(os.path.join(folder, 'results.json'), encoding='utf-8') as file:
+      done[task] = json.load(file)
+  if not done:
+    raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')
+  table = table1(done)
+  command = [f'python -m dse.run --suite={",".join(flagfiles)} --run_dir={run_dir}', *given]
+  found = {'command': ' '.join(command), 'commit': results.commit(), 'table': table._asdict()}
+  write_json(os.path.join(run_dir, 'table1.json'), {**found, 'results': done})
+  print(report.grid(table))
+
+
+def table1(done: dict[str, dict[str, Any]]) -> Table:
+  """Table 1 of finished runs, the paper's rows below.
+
+  Args:
+    done: The runs' results by task.
+
+  Returns:
+    Scores in percent; AVG is the mean over tasks of the mean of a task's one or two scores, as in
+    the paper; degradation is AVG's relative change from the first row. The paper's AVG are over
+    those of its tasks that are in the table.
+  """
+  tasks = [task for task in _TITLES if task in done]
+  ours: Rows = {}
+  for task in tasks:
+    for model in done[task]['models']:
+      wanted = _SCORES.get(task, [('test', 'accuracy')])
+      scores = [100 * model[part][metric] for part, metric in wanted if part in model]
+      ours.setdefault(_name(model['name'], done[task]['flags']), {})[task] = scores
+  paper: Rows = {}
+  for name, text in _PAPER.items():
+    cells = text.split()
+    scores_of = dict(zip(cells[::2], cells[1::2], strict=True))
+    known = {task: scores_of[task].split('/') for task in tasks if task in scores_of}
+    if known:
+      paper[f'{name}, the paper'] = {t: [float(s) for s in cell] for t, cell in known.items()}
+  headers = ['Model', *(_TITLES[task] for task in tasks), 'AVG', 'Degradation']
+  note = 'MNLI: matched/mismatched; QQP, MRPC: F1/accuracy; STS-B: Pearson/Spearman; else accuracy.'
+  return Table(note, headers, [*_rows(ours, tasks), *_rows(paper, tasks)])
+
+
+def _rows(models: Rows, tasks: Sequence[str]) -> list[list[str]]:
+  """Cells of models, compared with the first."""
+  rows, first = [], 0.0
+  for name, scores in models.items():
+    cells = ['/'.join(f'{s:.1f}' for s in scores.get(task, [])) for task in tasks]
+    average = float(np.mean([np.mean(s) for s in scores.values()]))
+    first = first or average
+    rows.append([name, *cells, f'{average:.2f}', percent(metrics.delta(average, first))])
+  return rows
+
+
+def _name(model: str, run: dict[str, Any]) -> str:
+  """A model's row: 'student' is the run's first variant."""
+  if model == 'teacher':
+    return 'Teacher'
+  variant = model.removeprefix('student').removeprefix(', ') or run['variants'][0]
+  alpha = {'distilled': run['alpha'], 'labels': 0}.get(variant, 1)
+  return f'DSE ({"frozen, " if variant == "frozen" else ""}alpha = {alpha:g})'

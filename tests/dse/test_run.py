@@ -1,0 +1,105 @@
+"""The command, as a person runs it: GLUE's tasks in turn, Table 1 at their end; and misled."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from common.data.examples import TableConfig
+from common.distillation.dataset import DataConfig
+from common.distillation.experiment import ExperimentConfig
+from common.distillation.pairing import PairingConfig
+from common.distillation.teacher import TeacherConfig
+from common.errors import InputError
+from dse import suite
+from dse.config import TrainConfig
+from dse.run import RunConfig
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOY = (
+  *('--pretrained=random-tiny', '--teacher_pretrained=random-tiny', '--pooled_layers=2'),
+  *('--max_lengths=16,16', '--teacher_max_length=32', '--similarity_dim=8', '--encoder_layers=0'),
+  *('--teacher_steps=6', '--teacher_eval_every=3', '--steps=6', '--eval_every=3'),
+  *('--batch_size=8', '--frozen_batch_size=8'),
+  *('--frozen_steps=6', '--frozen_eval_every=3', '--variants=distilled,labels,frozen'),
+)
+
+
+def run(*arguments):
+  command = [sys.executable, '-m', 'dse.run', *arguments]
+  return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(name='glue', scope='module')
+def _glue(tmp_path_factory):
+  """A GLUE folder with a tiny MRPC."""
+  folder = tmp_path_factory.mktemp('glue')
+  words = ['red', 'blue', 'green', 'black', 'white', 'grey', 'pink', 'brown']
+  pairs = [(a, b, (i + j) % 2) for i, a in enumerate(words) for j, b in enumerate(words)]
+  mrpc = ['Quality\t#1 ID\t#2 ID\t#1 String\t#2 String']
+  mrpc += [f'{same}\t1\t2\t{a} {i}\tthe {b}' for i, (a, b, same) in enumerate(pairs)]
+  (folder / 'MRPC').mkdir()
+  for name in ('train', 'dev'):
+    (folder / 'MRPC' / f'{name}.tsv').write_text('\n'.join(mrpc) + '\n', encoding='utf-8')
+  return folder
+
+
+def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(glue, tmp_path):
+  suite = '--suite=configs/mnli.flags,configs/mrpc.flags'
+  done = run(suite, f'--run_dir={tmp_path}', f'--suite_data_dir={glue}', *TOY)
+  assert done.returncode == 0, done.stderr[-3000:]
+  assert 'mnli: passed over: ' in done.stdout
+  with open(tmp_path / 'table1.json', encoding='utf-8') as file:
+    table = json.load(file)['table']
+  assert table['headers'] == ['Model', 'MRPC', 'AVG', 'Degradation']
+  names = ['Teacher', 'DSE (frozen, alpha = 1)', 'DSE (alpha = 0)', 'DSE (alpha = 0.5)']
+  assert [row[0] for row in table['rows'][:4]] == names
+  for name in ('export/head/1', 'student/labels', 'student/frozen', 'report.html'):
+    assert (tmp_path / 'mrpc' / name).exists(), name
+
+
+def test_table_1_by_hand():
+  flags = {'variants': ['teacher', 'labels'], 'alpha': 0.5}
+  scores = {'accuracy': 0.8, 'f1': 0.9, 'pearson': 0.6, 'spearman': 0.5}
+  lower = {name: value - 0.1 for name, value in scores.items()}
+  models = [{'name': 'teacher', 'test': scores}, {'name': 'student', 'test': lower}]
+  table = suite.table1({task: {'models': models, 'flags': flags} for task in ('stsb', 'mrpc')})
+  assert table.headers == ['Model', 'MRPC', 'STS-B', 'AVG', 'Degradation']
+  assert table.rows[0] == ['Teacher', '90.0/80.0', '60.0/50.0', '70.00', '0.0%']
+  assert table.rows[1] == ['DSE (alpha = 1)', '80.0/70.0', '50.0/40.0', '60.00', '-14.3%']
+  paper = next(row for row in table.rows if row[0] == 'DSE (alpha = 0.5), the paper')
+  assert paper[1:] == ['86.7/80.7', '86.4/85.8', '84.90', '-2.6%']
+
+
+DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
+
+
+@pytest.mark.parametrize(
+  ('make', 'message'),
+  [
+    (lambda: suite.run(['configs/mrpc.flags'], '', 'x', RunConfig()), '--suite needs --run_dir'),
+    (
+      lambda: suite.run(['configs/p2t.flags'], 'x', 'y', RunConfig()),
+      'configs/p2t.flags: a flagfile named after one of mrpc',
+    ),
+    (
+      lambda: RunConfig(
+        experiment=ExperimentConfig(data=DataConfig(table=TableConfig(text_columns='abc')))
+      ),
+      '--text_columns names 3 texts; DSE takes two',
+    ),
+    (lambda: RunConfig(experiment=ExperimentConfig()), 'alpha 0.5 takes labels'),
+    (
+      lambda: RunConfig(
+        experiment=ExperimentConfig(data=DATA, teacher=TeacherConfig(teachers=('a', 'b'))),
+        train=TrainConfig(from_teacher=True),
+      ),
+      '--from_teacher takes one teacher',
+    ),
+  ],
+)
+def test_flags_that_do_not_fit_are_refused(make, message):
+  with pytest.raises(InputError, match=message):
+    make()
