@@ -7,15 +7,14 @@ Same distillation set, seed, batches and learning rate.
 """
 
 import dataclasses
-import os
 import shutil
 import sys
 
 import tf_keras
 from absl import flags as absl_flags
 
+from benchmarks.finished_run import FinishedRun
 from common import flags
-from common.distillation.run_folder import read_json, write_json
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import model as models
@@ -33,9 +32,9 @@ class BenchmarkConfig:
 
 def main(config: BenchmarkConfig) -> None:
   """Trains both, prints each one's curve, writes the file."""
-  results = read_json(os.path.join(config.run_dir, 'results.json'))
-  chosen, strategy = results['flags'], strategies.create(strategies.DeviceConfig())
-  student = models.load(os.path.join(config.run_dir, 'student'))[0]
+  run = FinishedRun(config.run_dir)
+  chosen, strategy = run.flags, strategies.create(strategies.DeviceConfig())
+  student = models.load(run.path('student'))[0]
   phase = PhaseConfig(
     learning_rate=chosen['stage1_learning_rate'],
     batch_size=chosen['stage1_batch_size'],
@@ -48,29 +47,18 @@ def main(config: BenchmarkConfig) -> None:
   for name in ('random', 'equal words attend to each other'):
     tf_keras.utils.set_random_seed(chosen['seed'])
     model, tokenizer = models.from_pretrained(student.config, student.outputs)
-    trainer = stages.trainer(
-      model,
-      tokenizer,
-      distill=os.path.join(config.run_dir, 'distill'),
-      valid=os.path.join(config.run_dir, 'data', 'valid'),
-      task=results['task'],
-      devices=strategies.DeviceConfig(),
-      strategy=strategy,
-      seed=chosen['seed'],
-    )
+    trainer = run.trainer(model, tokenizer, strategy)
     if name != 'random':
       stages.start(model, trainer)
-    folder = os.path.join(config.run_dir, 'benchmark', 'start')
+    folder = run.path('benchmark/start')
     history = trainer.fit('stage 1', phase, folder, frozen=True, cache_gb=8.0)['history']
     shutil.rmtree(folder)
-    metric = results['primary_metric']
+    metric = run.results['primary_metric']
     curve = [[entry['step'], entry['valid'][metric]] for entry in history]
     rows.append({'start': name, 'metric': f'{metric} on valid', 'curve': curve})
     print(f'{name}: ' + ', '.join(f'{value:.3f} at {step}' for step, value in curve))
   if config.output:
-    command = f'python -m benchmarks.starting_point --run_dir={config.run_dir}'
-    fields = {'command': command, 'commit': results['commit'], 'rows': rows}
-    write_json(config.output, {**fields, 'environment': results['environment']})
+    run.write(config.output, 'starting_point', config, rows)
 
 
 if __name__ == '__main__':

@@ -10,7 +10,6 @@ both texts of every pair, padded to the maximum. Forms of a pair run in turn, in
 
 import dataclasses
 import itertools
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -19,16 +18,14 @@ import tensorflow as tf
 from absl import flags as absl_flags
 from tqdm import tqdm
 
+from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.data import input_pipeline
-from common.distillation.run_folder import read_json, write_json
 from common.distillation.teacher import Teacher
-from common.errors import InputError
 from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 from dipair import model as models
-from dipair import stages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,32 +39,18 @@ class BenchmarkConfig:
 
 def main(config: BenchmarkConfig) -> None:
   """Measures, prints a table, writes the file."""
-  results = read_json(os.path.join(config.run_dir, 'results.json'))
-  if results['student'] != 'dipair':
-    raise InputError(f'--run_dir={config.run_dir}: not a run of dipair.run')
-  chosen, strategy = results['flags'], strategies.create(strategies.DeviceConfig())
-  teacher = Teacher.load(os.path.join(config.run_dir, 'teacher'))
-  student, tokenizer = models.load(os.path.join(config.run_dir, 'student'))
-  distill = os.path.join(config.run_dir, 'distill')
-  valid = os.path.join(config.run_dir, 'data', 'valid')
-  devices = strategies.DeviceConfig()
-  trainer = stages.trainer(
-    student,
-    tokenizer,
-    distill=distill,
-    valid=valid,
-    task=results['task'],
-    devices=devices,
-    strategy=strategy,
-    seed=1,
-  )
-  small, large = chosen['teacher_batch_size'], chosen['stage2_batch_size']
-  texts = trainer.distinct_texts(chosen['stage1_cache_gb'])
+  run = FinishedRun(config.run_dir)
+  strategy = strategies.create(strategies.DeviceConfig())
+  teacher = Teacher.load(run.path('teacher'))
+  student, tokenizer = models.load(run.path('student'))
+  trainer = run.trainer(student, tokenizer, strategy)
+  small, large = run.flags['teacher_batch_size'], run.flags['stage2_batch_size']
+  texts = trainer.distinct_texts(run.flags['stage1_cache_gb'])
   phase = PhaseConfig(batch_size=large)
 
   def packed(bucketed: bool) -> tf.data.Dataset:
     return input_pipeline.packed(
-      os.path.join(config.run_dir, 'data', 'train'),
+      run.path('data/train'),
       teacher.tokenizer,
       max_length=teacher.max_length,
       bucketed=bucketed,
@@ -83,7 +66,11 @@ def main(config: BenchmarkConfig) -> None:
 
   def plain() -> tf.data.Dataset:
     tuples = input_pipeline.tuples(
-      distill, outputs=student.outputs, targets=('soft_labels',), seed=1, batch_size=large
+      run.path('distill'),
+      outputs=student.outputs,
+      targets=('soft_labels',),
+      seed=1,
+      batch_size=large,
     )
     return tuples.map(lambda batch: _tokenized(batch, tokenizer, student.config.max_lengths))
 
@@ -98,7 +85,7 @@ def main(config: BenchmarkConfig) -> None:
     return trainer.loss_of(batch, frozen=False)
 
   everything, new = student.used_variables, student.new_variables
-  cached = os.path.join(config.run_dir, 'benchmark', 'cache')
+  cached = run.path('benchmark/cache')
   comparisons = {
     'teacher: bucketed / padded': (
       (teacher.model, teacher.model.trainable_variables, teacher_loss, packed(True), small),
@@ -119,9 +106,7 @@ def main(config: BenchmarkConfig) -> None:
     rows.append({'name': name, 'pairs_per_second': rates, 'ratio': rates[0] / rates[1]})
     print(f'{name:34} {rates[0]:8.0f} {rates[1]:8.0f}  x{rates[0] / rates[1]:.2f}')
   if config.output:
-    command = f'python -m benchmarks.training --run_dir={config.run_dir}'
-    environment = results['environment']
-    write_json(config.output, {'command': command, 'environment': environment, 'rows': rows})
+    run.write(config.output, 'training', config, rows)
 
 
 def _steps(model, variables, loss, batches, batch_size, strategy) -> Iterator[None]:

@@ -36,6 +36,7 @@ class GlueTask:
     most: Of a regression, whose labels are from 0 to this.
     dev: The dev sets: the first, and one of another domain.
     test: A labelled test set that the folder may hold.
+    tfds_texts: Features of the two sentences in TensorFlow Datasets.
   """
 
   folder: str
@@ -45,19 +46,25 @@ class GlueTask:
   most: float = 1.0
   dev: tuple[str, ...] = ('dev.tsv',)
   test: str = ''
+  tfds_texts: tuple[str, str] = ('sentence1', 'sentence2')
 
 
+_ENTAILED = ('entailment', 'not_entailment')
+_QUESTIONS, _ANSWER = ('question1', 'question2'), ('question', 'sentence')
+_PREMISE = ('premise', 'hypothesis')
 _PAIR = ('sentence1', 'sentence2')
 TASKS = {
   'mrpc': GlueTask(
     'MRPC', ('#1 String', '#2 String'), 'Quality', _YES_NO, test='msr_paraphrase_test.txt'
   ),
-  'mnli': GlueTask('MNLI', _PAIR, 'gold_label', _NLI, dev=('dev_matched.tsv', _MISMATCHED)),
-  'qqp': GlueTask('QQP', ('question1', 'question2'), 'is_duplicate', _YES_NO),
-  'qnli': GlueTask('QNLI', ('question', 'sentence'), 'label', ('entailment', 'not_entailment')),
-  'rte': GlueTask('RTE', _PAIR, 'label', ('entailment', 'not_entailment')),
+  'mnli': GlueTask(
+    'MNLI', _PAIR, 'gold_label', _NLI, dev=('dev_matched.tsv', _MISMATCHED), tfds_texts=_PREMISE
+  ),
+  'qqp': GlueTask('QQP', _QUESTIONS, 'is_duplicate', _YES_NO, tfds_texts=_QUESTIONS),
+  'qnli': GlueTask('QNLI', _ANSWER, 'label', _ENTAILED, tfds_texts=_ANSWER),
+  'rte': GlueTask('RTE', _PAIR, 'label', _ENTAILED),
   'stsb': GlueTask('STS-B', _PAIR, 'score', most=5.0),
-  'snli': GlueTask('SNLI', _PAIR, 'gold_label', _NLI, test='test.tsv'),
+  'snli': GlueTask('SNLI', _PAIR, 'gold_label', _NLI, test='test.tsv', tfds_texts=_PREMISE),
 }
 _JOINED = {'allnli': ('snli', 'mnli')}  # §4.2
 NAMES = (*TASKS, *_JOINED)
@@ -113,8 +120,13 @@ def read(task: str, data_dir: str, name: str) -> Iterator[tuple[str, tuple[str, 
   for part, path in files[name]:
     shared = (part, path) in files['train'] and (part, path) in files['valid']
     for row_id, texts, label in _rows(part, path):
-      if not shared or (name == 'valid') == (tables.hash64(texts[0]) % _VALID_SHARE == 0):
+      if not shared or (name == 'valid') == for_validation(texts[0]):
         yield row_id, texts, label
+
+
+def for_validation(text: str) -> bool:
+  """Whether training rows of this first sentence validate, where there is no other valid set."""
+  return tables.hash64(text) % _VALID_SHARE == 0
 
 
 def _parts(task: str, data_dir: str) -> list[GlueTask]:

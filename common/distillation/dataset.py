@@ -10,7 +10,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common import flags
-from common.data import catalog, examples, glue, records
+from common.data import catalog, examples, glue, glue_tfds, records
 from common.data.examples import Example, TableConfig
 from common.distillation import pairing
 from common.distillation.pairing import PairingConfig
@@ -30,6 +30,9 @@ class DataConfig:
     '', 'unlabelled tuples for the teacher; empty: pairs made from the training texts'
   )
   data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
+  tfds: str = flags.option(
+    '', "the task's name in TensorFlow Datasets (glue/mrpc, snli), in place of GLUE's folders"
+  )
   catalog_sizes: tuple[int, ...] = flags.option(
     (8000, 1000, 2000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"
   )
@@ -39,7 +42,7 @@ class DataConfig:
   def __post_init__(self):
     if len(self.catalog_sizes) != 4 or min(self.catalog_sizes) < 1:
       raise InputError(f'--catalog_sizes={self.catalog_sizes}: four numbers above 0 are needed')
-    if self.from_glue or self.data_dir:
+    if self.from_glue or self.data_dir or self.tfds:
       self._check_glue()
       return
     if self.from_catalog:
@@ -57,7 +60,7 @@ class DataConfig:
   @property
   def from_catalog(self) -> bool:
     """Whether the built-in catalogue is the data."""
-    return not (self.data_dir or any(self._given_files))
+    return not (self.data_dir or self.tfds or any(self._given_files))
 
   @property
   def from_glue(self) -> bool:
@@ -69,17 +72,18 @@ class DataConfig:
     return [self.train_file, self.valid_file, self.test_file, self.distillation_file]
 
   def _check_glue(self) -> None:
-    if not self.data_dir:
+    if not self.data_dir and not self.tfds:
       raise InputError(f'--task={self.table.task}: --data_dir, the folder of its data, is needed')
     if not self.from_glue:
-      raise InputError(f'--data_dir holds GLUE tasks; --task is one of {", ".join(glue.NAMES)}')
+      names = ', '.join(glue.NAMES)
+      raise InputError(f'--data_dir and --tfds hold GLUE tasks; --task is one of {names}')
     if any(self._given_files):
-      raise InputError('--data_dir or files of your own, not both')
+      raise InputError('--data_dir, --tfds or files of your own, not both')
 
   def labelled_sources(self) -> dict[str, Any]:
     """What the labelled sets are made from: flags, and each file's sha256."""
     paths = [self.train_file, self.valid_file, self.test_file]
-    if self.from_glue:
+    if self.from_glue and not self.tfds:
       files = glue.sets(self.table.task, self.data_dir).values()
       paths = sorted({path for parts in files for _, path in parts})
     values = {**flags.flat(self), **_digests(paths)}
@@ -106,8 +110,7 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]
   """
   counts = {}
   if config.from_glue:
-    for name in glue.sets(config.table.task, config.data_dir):
-      rows = glue.read(config.table.task, config.data_dir, name)
+    for name, rows in _glue_sets(config).items():
       counts[name] = _write((Example(*row) for row in rows), os.path.join(folder, name))
     return counts
   for name in LABELLED:
@@ -146,6 +149,15 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
     texts, pairs = pairing.block_shape(train, config.pairing)
     rows = pairing.from_training(train, config.pairing, seed)
   return _write(rows, folder, block=pairs, info={'block_texts': list(texts)})
+
+
+def _glue_sets(config: DataConfig) -> dict[str, Iterator[tuple[str, tuple[str, str], float]]]:
+  """Rows of each set, from folders or from TensorFlow Datasets."""
+  task, data_dir = config.table.task, config.data_dir
+  if config.tfds:
+    made = glue_tfds.builder(task, config.tfds, data_dir)
+    return {name: glue_tfds.read(task, made, name) for name in glue_tfds.sets(task, made)}
+  return {name: glue.read(task, data_dir, name) for name in glue.sets(task, data_dir)}
 
 
 def _of_catalog(config: DataConfig, name: str, seed: int) -> Iterator[Example]:

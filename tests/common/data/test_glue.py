@@ -3,8 +3,9 @@
 import os
 
 import pytest
+import tensorflow_datasets as tfds
 
-from common.data import glue
+from common.data import glue, glue_tfds
 from common.errors import InputError
 
 FORMS = {  # task: ((folder, header), a row, what is read of it)
@@ -135,3 +136,32 @@ def test_missing_folders_and_files_are_named(tmp_path):
   os.remove(tmp_path / 'MNLI' / 'dev_mismatched.tsv')
   with pytest.raises(InputError, match='dev_mismatched.tsv: no such file; --task=mnli needs it'):
     glue.sets('mnli', str(tmp_path))
+
+
+@pytest.mark.parametrize(
+  ('task', 'name', 'names'),
+  [
+    ('mrpc', 'glue/mrpc', ['train', 'valid', 'test']),
+    ('mnli', 'glue/mnli', ['train', 'valid', 'test', 'test_mismatched']),
+    ('stsb', 'glue/stsb', ['train', 'valid', 'test']),
+  ],
+)
+def test_tensorflow_datasets_give_the_same_sets(task, name, names, tmp_path):
+  with tfds.testing.mock_data(num_examples=30):
+    made = glue_tfds.builder(task, name, str(tmp_path))
+    assert list(glue_tfds.sets(task, made)) == names
+    rows = {part: list(glue_tfds.read(task, made, part)) for part in names}
+  assert len({row[0] for part in rows.values() for row in part}) == sum(map(len, rows.values()))
+  most = 1.0 if task == 'stsb' else len(glue.classes(task)) - 1
+  for row_id, texts, label in rows['train']:
+    assert row_id.startswith(f'{task}-train-')
+    assert len(texts) == 2
+    assert 0 <= label <= most
+  assert len(rows['test']) == 30
+
+
+def test_a_data_set_that_is_not_there_is_refused(tmp_path):
+  with pytest.raises(InputError, match='--tfds=glue/nothing: '):
+    glue_tfds.builder('mrpc', 'glue/nothing', str(tmp_path))
+  with pytest.raises(InputError, match='--task is one of mrpc'):
+    glue_tfds.builder('allnli', 'glue/mrpc', str(tmp_path))

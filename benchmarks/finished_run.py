@@ -1,0 +1,58 @@
+"""A finished run of `dipair.run`, whose data a benchmark trains on again."""
+
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from common import flags
+from common.data.tokenization import Tokenizer
+from common.distillation import results
+from common.distillation.run_folder import read_json, write_json
+from common.distillation.trainer import Trainer
+from common.errors import InputError
+from common.training import strategies
+from dipair import stages
+from dipair.model import DiPair
+
+
+class FinishedRun:
+  """Its folders and flags.
+
+  Args:
+    folder: Of the run.
+
+  Raises:
+    InputError: If it is none of DiPair's.
+  """
+
+  def __init__(self, folder: str):
+    self.folder, self.results = folder, read_json(os.path.join(folder, 'results.json'))
+    if self.results.get('student') != 'dipair':
+      raise InputError(f'--run_dir={folder}: not a finished run of dipair.run')
+    self.flags = self.results['flags']
+
+  def path(self, name: str) -> str:
+    """A file or folder of the run."""
+    return os.path.join(self.folder, name)
+
+  def trainer(
+    self, model: DiPair, tokenizer: Tokenizer, strategy: tf.distribute.Strategy
+  ) -> Trainer:
+    """A trainer of a student on the run's distillation set."""
+    return stages.trainer(
+      model,
+      tokenizer,
+      distill=self.path('distill'),
+      valid=self.path('data/valid'),
+      task=self.results['task'],
+      devices=strategies.DeviceConfig(),
+      strategy=strategy,
+      seed=self.flags['seed'],
+    )
+
+  def write(self, path: str, module: str, config: Any, rows: list[dict[str, Any]]) -> None:
+    """Writes a benchmark's rows, with the command and commit that made them."""
+    command = ' '.join([f'python -m benchmarks.{module}', *flags.changed(config)])
+    made = {'command': command, 'commit': results.commit()}
+    write_json(path, {**made, 'environment': self.results['environment'], 'rows': rows})

@@ -1,0 +1,229 @@
+"""Universal sentence embeddings on SentEval's tasks (§4.2, Table 2).
+
+  python -m dse.senteval --export_dir=runs/allnli/export --data_dir=senteval
+
+A linear model is trained on fixed vectors. A sentence is its vector; a pair is [|u - v|, u * v].
+Logistic regression, its L2 weight tuned on the dev split, or by cross-validation of the training
+split where there is none; MR, CR, SUBJ and MPQA are cross-validated, tuned within each fold.
+Relatedness is a distribution over the whole scores beside it, and its expectation the prediction.
+"""
+
+import dataclasses
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import flags as absl_flags
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, f1_score
+from sklearn.model_selection import StratifiedKFold
+from tqdm import tqdm
+
+from common import flags
+from common.distillation import results
+from common.distillation.inference import TupleScorer
+from common.distillation.run_folder import write_json
+from common.errors import InputError
+from common.evaluation import report
+from common.evaluation.metrics import pearson, spearman
+from common.evaluation.tables import Table
+from dse import model, senteval_data
+from dse.config import StudentConfig
+from dse.embedder import Embedder
+from dse.senteval_data import Dataset, Split
+
+_WEIGHTS = [2.0**power for power in range(-2, 4)]  # C of the logistic regression, as SentEval tries
+_PAPER = {
+  'BERT-Large, the paper': '83.5 88.8 95.5 89.1 87.1 93.2 83.5/76.4 83.8 82.2 68.4/68.3',
+  'DSE (alpha = 0.5), the paper': '83.6 90.2 93.6 89.8 91.0 91.8 83.8/77.9 85.6 86.7 70.7/71.4',
+  'DSE (alpha = 0), the paper': '83.1 89.8 93.1 89.4 88.3 92.0 81.8/76.2 84.7 86.1 73.1/74.1',
+}
+_NAMES = ('MR', 'CR', 'SUBJ', 'MPQA', 'SST', 'TREC', 'MRPC', 'SICK-R', 'SICK-E', 'STS-B')
+Encode = Callable[[Sequence[str]], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class SentEvalConfig:
+  """What is evaluated, on what."""
+
+  export_dir: str = flags.option('', "a DSE run's export")
+  pretrained: str = flags.option(
+    'minilm', 'checkpoint shown beside it, pooled alike, without training; empty: none'
+  )
+  data_dir: str = flags.option('', "folder of SentEval's downstream folders (MR, CR, SUBJ, ...)")
+  cache_dir: str = flags.option(
+    '', "folder of the texts' vectors; empty: senteval beside export_dir"
+  )
+  folds: int = flags.option(10, 'folds of cross-validation, the outer and the inner ones')
+  output: str = flags.option('', 'JSON file of the table')
+
+  def __post_init__(self):
+    if self.folds < 2:
+      raise InputError(f'--folds={self.folds}: 2 or more')
+
+
+def main(config: SentEvalConfig) -> None:
+  """Evaluates the export and the checkpoint, prints Table 2, writes the file."""
+  if not config.export_dir or not config.data_dir:
+    raise InputError("--export_dir, of a DSE run, and --data_dir, SentEval's folder, are needed")
+  encoders = {'DSE': (_digest(config.export_dir), Embedder.load(config.export_dir).encode)}
+  if config.pretrained:
+    encoders[config.pretrained] = (config.pretrained, _pretrained(config.pretrained))
+  cache = config.cache_dir or os.path.join(
+    os.path.dirname(config.export_dir.rstrip('/')), 'senteval'
+  )
+  found: dict[str, dict[str, list[float]]] = {name: {} for name in encoders}
+  for dataset in senteval_data.read(config.data_dir):
+    for name, (digest, encode) in encoders.items():
+      vectors = _vectors(dataset, encode, os.path.join(cache, digest.replace('/', '-')))
+      found[name][dataset.name] = evaluate(dataset, vectors, config.folds, name)
+  table = table2(found)
+  print(report.grid(table))
+  if config.output:
+    command = ' '.join(['python -m dse.senteval', *flags.changed(config)])
+    made = {'command': command, 'commit': results.commit()}
+    write_json(config.output, {**made, 'scores': found, 'table': table._asdict()})
+
+
+def evaluate(
+  dataset: Dataset, vectors: dict[str, list[np.ndarray]], folds: int, title: str = ''
+) -> list[float]:
+  """A task's one or two scores in percent.
+
+  Args:
+    dataset: The task.
+    vectors: [rows, d] of each split's sides.
+    folds: Of cross-validation.
+    title: Of the progress bar.
+
+  Returns:
+    Accuracy; F1 and accuracy of MRPC; Pearson of SICK-R; Pearson and Spearman of STS-B.
+  """
+  features = {
+    name: v[0] if len(v) == 1 else np.concatenate([np.abs(v[0] - v[1]), v[0] * v[1]], 1)
+    for name, v in vectors.items()
+  }
+  labels = {name: split.labels for name, split in dataset.splits.items()}
+  bar = tqdm(desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
+  if 'test' not in labels:
+    scores = [
+      accuracy_score(labels['train'][test], fit.predict(features['train'][test]))
+      for train, test in _folds(labels['train'], folds)
+      for fit in [_tuned(features['train'][train], labels['train'][train], folds, bar)]
+    ]
+    return [100 * float(np.mean(scores))]
+  x, y = features['train'], labels['train']
+  if dataset.kind == 'relatedness':
+    fits = [_relatedness(x, y, weight, bar) for weight in _WEIGHTS]
+    best = max(fits, key=lambda fit: pearson(labels['dev'], fit(features['dev'])))
+    predicted = best(features['test'])
+    both = [pearson(labels['test'], predicted), spearman(labels['test'], predicted)]
+    return [100 * score for score in (both if dataset.name == 'STS-B' else both[:1])]
+  if 'dev' in labels:
+    tried = [_fit(x, y, weight, bar) for weight in _WEIGHTS]
+    best = max(tried, key=lambda fit: accuracy_score(labels['dev'], fit.predict(features['dev'])))
+  else:
+    best = _tuned(x, y, folds, bar)
+  predicted = best.predict(features['test'])
+  accuracy = 100 * accuracy_score(labels['test'], predicted)
+  if dataset.name != 'MRPC':
+    return [accuracy]
+  return [100 * f1_score(labels['test'], predicted, pos_label='1'), accuracy]
+
+
+def table2(found: dict[str, dict[str, list[float]]]) -> Table:
+  """Table 2 of the scores of each model by task, the paper's rows below; AVG as in the paper."""
+  names = [name for name in _NAMES if any(name in scores for scores in found.values())]
+  rows = dict(found)
+  for title, text in _PAPER.items():
+    cells = dict(zip(_NAMES, text.split(), strict=True))
+    rows[title] = {name: [float(s) for s in cells[name].split('/')] for name in names}
+  shown = [
+    [
+      title,
+      *('/'.join(f'{s:.1f}' for s in scores[name]) for name in names),
+      f'{np.mean([np.mean(scores[name]) for name in names]):.1f}',
+    ]
+    for title, scores in rows.items()
+  ]
+  note = 'MRPC: F1/accuracy; SICK-R: Pearson x 100; STS-B: Pearson/Spearman x 100; else accuracy.'
+  return Table(note, ['Model', *names, 'AVG'], shown)
+
+
+def _fit(x: np.ndarray, y: np.ndarray, weight: float, bar: tqdm, **options) -> LogisticRegression:
+  bar.update()
+  return LogisticRegression(C=weight, tol=1e-3, max_iter=300).fit(x, y, **options)
+
+
+def _folds(labels: np.ndarray, folds: int):
+  return StratifiedKFold(folds, shuffle=True, random_state=1111).split(labels, labels)
+
+
+def _tuned(x: np.ndarray, y: np.ndarray, folds: int, bar: tqdm) -> LogisticRegression:
+  """A fit with the weight that is best in cross-validation."""
+  scores = np.zeros(len(_WEIGHTS))
+  for train, test in _folds(y, folds):
+    for number, weight in enumerate(_WEIGHTS):
+      fit = _fit(x[train], y[train], weight, bar)
+      scores[number] += accuracy_score(y[test], fit.predict(x[test]))
+  return _fit(x, y, _WEIGHTS[int(scores.argmax())], bar)
+
+
+def _relatedness(
+  x: np.ndarray, scores: np.ndarray, weight: float, bar: tqdm
+) -> Callable[[np.ndarray], np.ndarray]:
+  """A fit of distributions: a score of 3.2 is 0.8 of a 3 and 0.2 of a 4."""
+  low = np.floor(scores).astype(int)
+  shares = np.concatenate([1 - (scores - low), scores - low])
+  rows, levels = np.tile(np.arange(len(x)), 2), np.concatenate([low, low + 1])
+  kept = shares > 0
+  fit = _fit(x[rows[kept]], levels[kept], weight, bar, sample_weight=shares[kept])
+  return lambda features: fit.predict_proba(features) @ fit.classes_
+
+
+def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.ndarray]]:
+  """Vectors of each split's sides; each text is encoded once, for this model and these texts."""
+  texts = sorted({text for s in dataset.splits.values() for side in s.texts for text in side})
+  digest = hashlib.sha256('\n'.join(texts).encode()).hexdigest()[:12]
+  path = os.path.join(cache, f'{dataset.name}-{digest}.npy')
+  if not os.path.exists(path):
+    os.makedirs(cache, exist_ok=True)
+    blocks = [texts[i : i + 4096] for i in range(0, len(texts), 4096)]
+    bar = tqdm(blocks, desc=f'encode {dataset.name}', unit=' blocks', leave=False)
+    np.save(path + '.part.npy', np.concatenate([encode(block) for block in bar]))
+    os.replace(path + '.part.npy', path)
+  vectors, row = np.load(path), {text: number for number, text in enumerate(texts)}
+
+  def of(split: Split) -> list[np.ndarray]:
+    return [vectors[[row[text] for text in side]] for side in split.texts]
+
+  return {name: of(split) for name, split in dataset.splits.items()}
+
+
+def _pretrained(name: str) -> Encode:
+  """A checkpoint's encoder pooled as a DSE student's is, without training."""
+  student, tokenizer = model.from_pretrained(StudentConfig(pretrained=name), outputs=1)
+  scorer = TupleScorer(student, tokenizer, tf.distribute.get_strategy())
+  return lambda texts: scorer.features(texts, 0)
+
+
+def _digest(export: str) -> str:
+  """Names an export by its encoder's weights."""
+  digest = hashlib.sha256()
+  folder = os.path.join(export, 'encoder', '1', 'variables')
+  try:
+    for name in sorted(os.listdir(folder)):
+      with open(os.path.join(folder, name), 'rb') as file:
+        digest.update(hashlib.file_digest(file, 'sha256').digest())
+  except OSError as error:
+    raise InputError(f'--export_dir={export}: no export of a DSE run there') from error
+  return digest.hexdigest()[:12]
+
+
+if __name__ == '__main__':
+  flags.define(SentEvalConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, SentEvalConfig)

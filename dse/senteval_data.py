@@ -1,0 +1,146 @@
+"""SentEval's downstream sets, from its own files (Conneau and Kiela, 2018; §4.2).
+
+Lines end at a line feed alone. MR and SUBJ are latin-1 or windows-1252, the others UTF-8.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+  """Rows of one file or several.
+
+  Attributes:
+    texts: The sentences, a list a side: one, or two for pairs.
+    labels: A class or a score for each row.
+  """
+
+  texts: tuple[list[str], ...]
+  labels: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+  """A task: its splits, of which 'train' is always there; alone, it is cross-validated."""
+
+  name: str
+  kind: str  # 'classes', 'pairs' (classes of pairs) or 'relatedness' (scores of pairs)
+  splits: dict[str, Split]
+
+
+def read(data_dir: str) -> list[Dataset]:
+  """Every task whose folder is there, in the order of Table 2.
+
+  Raises:
+    InputError: If none is there, or a file of one is missing or broken.
+  """
+  found = []
+  for name, (folder, reader) in _READERS.items():
+    path = os.path.join(data_dir, *folder.split('/'))
+    if os.path.isdir(path):
+      found.append(reader(name, path))
+  if not found:
+    folders = ', '.join(folder for folder, _ in _READERS.values())
+    raise InputError(f"--data_dir={data_dir}: none of SentEval's folders {folders} is there")
+  return found
+
+
+def _lines(path: str, encoding: str = 'utf-8') -> list[str]:
+  try:
+    with open(path, encoding=encoding, newline='\n') as file:
+      return [line for line in (line.rstrip('\r\n').strip() for line in file) if line]
+  except (OSError, UnicodeDecodeError) as error:
+    raise InputError(f'{path}: {error}') from error
+
+
+def _binary(name: str, folder: str) -> Dataset:
+  """Two files, of positive and negative sentences."""
+  positive, negative, encoding = {
+    'MR': ('rt-polarity.pos', 'rt-polarity.neg', 'latin-1'),
+    'CR': ('custrev.pos', 'custrev.neg', 'latin-1'),
+    'SUBJ': ('subj.objective', 'subj.subjective', 'latin-1'),
+    'MPQA': ('mpqa.pos', 'mpqa.neg', 'latin-1'),
+  }[name]
+  sides = [_lines(os.path.join(folder, file), encoding) for file in (positive, negative)]
+  labels = np.repeat([1, 0], [len(side) for side in sides])
+  return Dataset(name, 'classes', {'train': Split((sides[0] + sides[1],), labels)})
+
+
+def _sst(name: str, folder: str) -> Dataset:
+  splits = {}
+  for split in ('train', 'dev', 'test'):
+    path = os.path.join(folder, f'sentiment-{split}')
+    rows = [_cells(line, 2, path) for line in _lines(path)]
+    splits[split] = _split(rows, [0], 1)
+  return Dataset(name, 'classes', splits)
+
+
+def _trec(name: str, folder: str) -> Dataset:
+  splits = {}
+  for split, file in (('train', 'train_5500.label'), ('test', 'TREC_10.label')):
+    lines = _lines(os.path.join(folder, file), 'latin-1')
+    labels = [line.split(':')[0] for line in lines]
+    splits[split] = Split(([line.split(' ', 1)[1] for line in lines],), np.array(labels))
+  return Dataset(name, 'classes', splits)
+
+
+def _mrpc(name: str, folder: str) -> Dataset:
+  splits = {}
+  for split in ('train', 'test'):
+    path = os.path.join(folder, f'msr_paraphrase_{split}.txt')
+    splits[split] = _split([_cells(line, 5, path) for line in _lines(path)[1:]], [3, 4], 0)
+  return Dataset(name, 'pairs', splits)
+
+
+def _sick(name: str, folder: str) -> Dataset:
+  splits = {}
+  files = {'train': 'SICK_train', 'dev': 'SICK_trial', 'test': 'SICK_test_annotated'}
+  for split, file in files.items():
+    path = os.path.join(folder, f'{file}.txt')
+    rows = [_cells(line, 5, path) for line in _lines(path)[1:]]
+    splits[split] = _split(rows, [1, 2], 3 if name == 'SICK-R' else 4, name == 'SICK-R')
+  return Dataset(name, 'relatedness' if name == 'SICK-R' else 'pairs', splits)
+
+
+def _stsb(name: str, folder: str) -> Dataset:
+  splits = {}
+  for split in ('train', 'dev', 'test'):
+    path = os.path.join(folder, f'sts-{split}.csv')
+    rows = [_cells(line, 7, path) for line in _lines(path)]
+    splits[split] = _split(rows, [5, 6], 4, True)
+  return Dataset(name, 'relatedness', splits)
+
+
+def _cells(line: str, least: int, path: str) -> list[str]:
+  cells = line.split('\t')
+  if len(cells) < least:
+    raise InputError(f'{path}: a line of {len(cells)} columns, of {least}: {line[:60]!r}')
+  return cells
+
+
+def _split(
+  rows: Sequence[Sequence[str]], texts: Sequence[int], label: int, score: bool = False
+) -> Split:
+  labels = [row[label].strip() for row in rows]
+  columns = tuple([row[column].strip() for row in rows] for column in texts)
+  return Split(columns, np.array([float(x) for x in labels] if score else labels))
+
+
+_READERS = {
+  'MR': ('MR', _binary),
+  'CR': ('CR', _binary),
+  'SUBJ': ('SUBJ', _binary),
+  'MPQA': ('MPQA', _binary),
+  'SST': ('SST/binary', _sst),
+  'TREC': ('TREC', _trec),
+  'MRPC': ('MRPC', _mrpc),
+  'SICK-R': ('SICK', _sick),
+  'SICK-E': ('SICK', _sick),
+  'STS-B': ('STS/STSBenchmark', _stsb),
+}
