@@ -55,4 +55,4 @@ class FinishedRun:
     """Writes a benchmark's rows, with the command and commit that made them."""
     command = ' '.join([f'python -m benchmarks.{module}', *flags.changed(config)])
     made = {'command': command, 'commit': results.commit()}
-    write_json(path, {**made, 'environment': self.results['environment'], 'rows': rows})
+    write_json(path, {**made, 'environment': results.environment(), 'rows': rows})

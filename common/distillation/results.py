@@ -103,13 +103,7 @@ def collect(
     'primary_metric': metrics.primary_metric(task),
     'commit': commit(),
     'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
-    'environment': {
-      'python': platform.python_version(),
-      'tensorflow': tf.__version__,
-      'cpu': _cpu(),
-      'cores': os.cpu_count(),
-      'peak_memory_gb': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
-    },
+    'environment': environment(),
     'flags': flags.flat(config),
     'data': {**done['data'], 'distillation': done['distill']['count']},
     'models': done['evaluation']['models'],
@@ -149,6 +143,17 @@ def commit() -> str:
   command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   return done.stdout.strip() if done.returncode == 0 else ''
+
+
+def environment() -> dict[str, Any]:
+  """Where a result was measured."""
+  return {
+    'python': platform.python_version(),
+    'tensorflow': tf.__version__,
+    'cpu': _cpu(),
+    'cores': os.cpu_count(),
+    'peak_memory_gb': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+  }
 
 
 def _cpu() -> str:

@@ -14,6 +14,9 @@ from common.modeling.encoders import EncoderConfig
 BERT_BASE = EncoderConfig(
   vocab_size=30_522, hidden_size=768, num_layers=12, num_heads=12, inner_dim=3072
 )
+BERT_LARGE = EncoderConfig(
+  vocab_size=30_522, hidden_size=1024, num_layers=24, num_heads=16, inner_dim=4096
+)
 BASELINE_TOKENS = 128  # the paper's teacher takes inputs of this length (Tables 2 and 3)
 
 
