@@ -1,7 +1,7 @@
 """Stage 1 from random projections and head against DiPair's starting point, on a finished run.
 
-  python -m benchmarks.starting_point --run_dir=runs/homedepot \
-    --output=benchmarks/results/homedepot_starting_point.json
+  python -m benchmarks.starting_point --run_dir=runs/p2t \
+    --output=benchmarks/results/p2t_starting_point.json
 
 Same distillation set, seed, batches and learning rate.
 """
@@ -25,9 +25,9 @@ from dipair import stages
 class BenchmarkConfig:
   """What is compared."""
 
-  run_dir: str = flags.option('runs/homedepot', 'a finished run of dipair.run')
+  run_dir: str = flags.option('runs/p2t', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the curves')
-  steps: int = flags.option(1600, "steps of each, at the run's own batch size and rate")
+  steps: int = flags.option(400, "steps of each, at the run's own batch size and rate")
 
 
 def main(config: BenchmarkConfig) -> None:
