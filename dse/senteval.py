@@ -69,7 +69,8 @@ def main(config: SentEvalConfig) -> None:
   """Evaluates the export and the checkpoint, prints Table 2, writes the file."""
   if not config.export_dir or not config.data_dir:
     raise InputError("--export_dir, of a DSE run, and --data_dir, SentEval's folder, are needed")
-  encoders = {'DSE': (_digest(config.export_dir), Embedder.load(config.export_dir).encode)}
+  embedder = Embedder.load(config.export_dir)
+  encoders: dict[str, tuple[str, Encode]] = {'DSE': (_digest(config.export_dir), embedder.encode)}
   if config.pretrained:
     encoders[config.pretrained] = (config.pretrained, _pretrained(config.pretrained))
   cache = config.cache_dir or os.path.join(
