@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
+LEAST_STEP = 16  # between few buckets
 BUCKETS = (*range(8, 64, 8), *range(64, 128, 16), *range(128, 512, 32))
 
 
@@ -12,6 +13,12 @@ def bucket_lengths(max_length: int, bucketed: bool = True) -> tuple[int, ...]:
   """Lengths that sequences are padded to: BUCKETS up to `max_length`, or that alone."""
   shorter = [length for length in BUCKETS if length < max_length] if bucketed else []
   return (*shorter, max_length)
+
+
+def few_bucket_lengths(max_length: int) -> tuple[int, ...]:
+  """At most four even ones, for small batches: each bucket costs a gradient of all weights."""
+  step = max(LEAST_STEP, -(-max_length // 32) * 8)
+  return (*range(step, max_length, step), max_length)
 
 
 def length_sorted(

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import records
-from common.data.batching import bucket_lengths
+from common.data.batching import bucket_lengths, few_bucket_lengths
 from common.data.examples import Example
 from common.data.tokenization import Tokenizer
 
@@ -153,7 +153,7 @@ def by_text(
   for slot, (texts, max_length) in enumerate(
     zip(tf.unstack(batch['texts'], axis=1), max_lengths, strict=True)
   ):
-    lengths = bucket_lengths(max_length, bucketed and rows is None)
+    lengths = few_bucket_lengths(max_length) if bucketed and rows is None else (max_length,)
     slot_ids, slot_index = _distinct(texts, tokenizer, max_length, lengths)
     if rows is not None:
       shape = [rows[slot], max_length]

@@ -27,6 +27,14 @@ def test_bucket_lengths(max_length, bucketed, expected, monkeypatch):
   assert batching.bucket_lengths(max_length, bucketed) == expected
 
 
+@pytest.mark.parametrize(
+  ('max_length', 'expected'),
+  [(16, (16,)), (48, (16, 32, 48)), (64, (16, 32, 48, 64)), (100, (32, 64, 96, 100)), (5, (5,))],
+)
+def test_few_buckets_are_four_at_the_most(max_length, expected):
+  assert batching.few_bucket_lengths(max_length) == expected
+
+
 def test_length_sorted_by_hand():
   left = np.array(['a', 'aaaa', '', 'aa', 'aaa'], object)
   right = np.array(['bb', 'b', 'b', 'b', 'bb'], object)  # together 3, 5, 1, 3, 5 characters
