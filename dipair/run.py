@@ -5,7 +5,6 @@ import os
 import sys
 from typing import Any
 
-import tensorflow as tf
 from absl import flags as absl_flags
 
 from common import flags
@@ -39,29 +38,16 @@ class DiPairStudent:
   name, title, scorer = 'dipair', 'DiPair', Scorer
 
   def __init__(self, config: RunConfig):
-    self.config, self.table = config, config.experiment.data.table
+    self.config = config
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
     model.read_pretrained(self.config.student)
 
-  def train(
-    self, folder: str, data: str, distill: str, strategy: tf.distribute.Strategy
-  ) -> list[dict[str, Any]]:
+  def train(self, folder: str, **training: Any) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""
-    return stages.train(
-      self.config.student,
-      self.config.train,
-      folder,
-      distill=distill,
-      valid=os.path.join(data, 'valid'),
-      task=self.table.kind,
-      outputs=self.table.outputs,
-      devices=self.config.experiment.devices,
-      strategy=strategy,
-      seed=self.config.experiment.seed,
-    )
+    return stages.train(self.config.student, self.config.train, folder, **training)
 
   def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
     """The student after each stage."""

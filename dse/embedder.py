@@ -44,7 +44,7 @@ class Embedder(PairScorer):
       [n, r] float32.
     """
     part, vectors = self._head_model.signatures[f'{side}_part'], self._vectors(vectors, side)
-    blocks = (vectors[i : i + batch_size] for i in range(0, len(vectors), batch_size))
+    blocks = (vectors[i : i + batch_size] for i in range(0, max(1, len(vectors)), batch_size))
     return np.concatenate([part(**{side: tf.constant(block)})['part'].numpy() for block in blocks])
 
   def rank(
@@ -91,7 +91,7 @@ class Embedder(PairScorer):
     v = self._vectors(left if right is None else right, 'right')
     parts, k = self.parts(v, 'right'), min(top_k, len(v))
     shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
-    if k:
+    if top_k:
       found, best = np.zeros([len(u), k], np.int64), np.zeros([len(u), k], np.float32)
     elif out:
       scores = np.lib.format.open_memmap(out + '.part', mode='w+', dtype=np.float32, shape=shape)
@@ -102,13 +102,13 @@ class Embedder(PairScorer):
       for start in range(0, len(u), height):
         rows = slice(start, start + height)
         block = self._rows(u[rows], v, parts, batch_size)
-        if k:
+        if top_k:
           order = np.argsort(-block, axis=1, kind='stable')[:, :k]
           found[rows], best[rows] = order, np.take_along_axis(block, order, 1)
         else:
           scores[rows] = block
         bar.update(len(block) * len(v))
-    if k:
+    if top_k:
       return found, best
     if not out:
       return scores
@@ -124,7 +124,7 @@ class Embedder(PairScorer):
     parts = self.parts(left, 'left')
     lefts = [(tf.constant(u[None]), tf.constant(p[None])) for u, p in zip(left, parts, strict=True)]
     columns = []
-    for start in range(0, len(right), batch_size):
+    for start in range(0, max(1, len(right)), batch_size):
       block = slice(start, start + batch_size)
       v, q = tf.constant(right[block]), tf.constant(right_parts[block])
       columns.append(

@@ -9,7 +9,6 @@ import os
 import sys
 from typing import Any
 
-import tensorflow as tf
 from absl import flags as absl_flags
 
 from common import flags
@@ -57,32 +56,19 @@ class DSEStudent:
   name, title, scorer = 'dse', 'DSE', Embedder
 
   def __init__(self, config: RunConfig):
-    self.config, self.table = config, config.experiment.data.table
+    self.config = config
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
     model.read_pretrained(self.config.student)
 
-  def train(
-    self, folder: str, data: str, distill: str, strategy: tf.distribute.Strategy
-  ) -> list[dict[str, Any]]:
+  def train(self, folder: str, **options: Any) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""
-    run = self.config.experiment
-    own = os.path.join(run.run_dir, 'teacher')
-    return training.train(
-      self.config.student,
-      self.config.train,
-      folder,
-      distill=distill,
-      valid=os.path.join(data, 'valid'),
-      task=self.table.kind,
-      outputs=self.table.outputs,
-      devices=run.devices,
-      strategy=strategy,
-      seed=run.seed,
-      teacher=next(iter(run.teacher.teachers), own) if self.config.train.from_teacher else '',
-    )
+    train, run, teacher = self.config.train, self.config.experiment, ''
+    if train.from_teacher:
+      teacher = next(iter(run.teacher.teachers), os.path.join(run.run_dir, 'teacher'))
+    return training.train(self.config.student, train, folder, teacher=teacher, **options)
 
   def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
     """Every variant, the first one last."""

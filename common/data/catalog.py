@@ -11,6 +11,7 @@ worth what they are worth jointly: "black", "wide footwear" and "nike shoes" eac
 """
 
 import dataclasses
+import itertools
 import random
 import re
 from collections.abc import Iterable, Mapping
@@ -20,8 +21,7 @@ from common.errors import InputError
 
 T = TypeVar('T')
 
-BLOCK = (32, 48)  # terms, products of a distillation block: each text is encoded once per block
-KEPT = 3  # a block is a 1/KEPT of its combinations: more distinct texts for as many pairs
+BLOCK, KEPT = (32, 48), 3  # terms, products of a distillation block; one in KEPT pairs is in it
 ROWS_PER_PRODUCT = 3  # in a rated split
 
 # Word tables: values are separated by spaces, a value's synonyms by '/', '_' is a space inside one.
@@ -259,7 +259,7 @@ def _rated(dice: _Dice, split: str, count: int, products: list[Product]) -> list
 
 
 def _block(dice: _Dice, known: list[Product], taken: set[str]) -> list[tuple[str, str]]:
-  """A block's pairs: half its products are of one family, half its terms from its products."""
+  """A block's pairs; half its products are of one family, half its terms from its products."""
   family, terms, products = dice.pick(_TABLES), {}, {}
   kin = [product for product in known if _FAMILY_OF[product.facets['kind']] == family]
   while len(products) < BLOCK[1]:
@@ -270,12 +270,8 @@ def _block(dice: _Dice, known: list[Product], taken: set[str]) -> list[tuple[str
   while len(terms) < BLOCK[0]:
     own = len(terms) < BLOCK[0] // 2
     terms[dice.term(dice.pick(products.values()).facets) if own else dice.any_term()] = None
-  return [
-    (term, text)
-    for row, term in enumerate(terms)
-    for column, text in enumerate(products)
-    if (row + column) % KEPT == 0
-  ]
+  pairs = itertools.product(enumerate(terms), enumerate(products))
+  return [(term, text) for (i, term), (j, text) in pairs if (i + j) % KEPT == 0]
 
 
 def splits(
@@ -300,6 +296,5 @@ def splits(
   dice, pairs = _Dice(4 * seed + 3), []
   while len(pairs) < distillation:
     pairs += _block(dice, products, taken)  # the products are train's, the last made above
-  numbered = enumerate(pairs)
-  rows['distillation'] = [Pair(f'distillation-{row:06d}', *pair, None) for row, pair in numbered]
+  rows['distillation'] = [Pair(f'distillation-{i:06d}', *p, None) for i, p in enumerate(pairs)]
   return rows

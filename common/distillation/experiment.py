@@ -76,10 +76,14 @@ class Student(Protocol):
   def check(self) -> None:
     """Refuses flags and checkpoints that could only fail later, after hours."""
 
-  def train(
-    self, folder: str, data: str, distill: str, strategy: tf.distribute.Strategy
-  ) -> list[dict[str, Any]]:
-    """Distils into `folder`; returns the phases' histories."""
+  def train(self, folder: str, **training: Any) -> list[dict[str, Any]]:
+    """Distils into `folder`; returns the phases' histories.
+
+    Args:
+      folder: Of the student.
+      **training: `distill`, `valid`, `task`, `devices`, `strategy` and `seed`, as for `Trainer`;
+        `outputs`, of the student.
+    """
 
   def models(self, folder: str) -> dict[str, TrainedStudent]:
     """The trained student, last, before it what else of its training is to be compared."""
@@ -185,7 +189,16 @@ def _stages(
 
   def make_student(path: str) -> list[dict[str, Any]]:
     tf_keras.utils.set_random_seed(config.seed)
-    return student.train(path, folder.folder('data'), folder.folder('distill'), strategy)
+    return student.train(
+      path,
+      distill=folder.folder('distill'),
+      valid=folder.folder('data/valid'),
+      task=table.kind,
+      outputs=table.outputs,
+      devices=config.devices,
+      strategy=strategy,
+      seed=config.seed,
+    )
 
   @strategies.full_precision()
   def export(path: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Config:
   keep: bool = flags.option(True, 'keep')
   sizes: tuple[int, ...] = flags.option((1, 2), 'sizes')
   span: tuple[float, ...] = flags.option((0.0, 1.0), 'span')
-  words: tuple[str, ...] = flags.option((), 'words')
+  words: tuple[str, ...] = flags.option((), 'words', alias='word')
   phases: Phases = flags.group(Phases, 'train_')
   alone: Phase = flags.group(Phase)
 
@@ -109,8 +109,9 @@ def test_flags_by_hand(tmp_path):
   (tmp_path / 'job.flags').write_text(
     '# a comment\n--train_first_steps=7\n--steps=8\n--sizes=4, 5\n'
   )
-  found = parsed(f'--flagfile={tmp_path}/job.flags', '--steps=9', '--nokeep', '--words=')
+  found = parsed(f'--flagfile={tmp_path}/job.flags', '--steps=9', '--nokeep', '--word=x,y')
   changes = {'train_first_steps': 7, 'steps': 9, 'sizes': [4, 5], 'keep': False}
+  changes['words'] = ['x', 'y']  # by its second name
   assert found == as_json(Config()) | changes
 
 

@@ -76,3 +76,11 @@ def test_what_a_model_cannot_do_is_refused(embedders):
     embedders[1].rank('red', RIGHT)
   with pytest.raises(InputError, match='right: vectors of shape'):
     embedders[0].rank('red', np.zeros([2, 3], np.float32))
+
+
+def test_nothing_is_scored_as_nothing(embedders):
+  embedder, none = embedders[0], np.zeros([0, embedders[0].vector_shapes['left'][0]], np.float32)
+  assert embedder.rank('red', none) == []
+  assert embedder.score_all_pairs(LEFT, none).shape == (4, 0)
+  assert embedder.score_all_pairs(none, LEFT).shape == (0, 4)
+  assert [part.shape for part in embedder.score_all_pairs(LEFT, none, top_k=2)] == [(4, 0)] * 2
