@@ -19,7 +19,7 @@ _SCORES_HELD = 16_000_000  # by a block of rows of `score_all_pairs`
 class Embedder(PairScorer):
   """An exported DSE student; a text's vector is [d], whichever its side.
 
-  >>> embedder = Embedder.load('runs/mrpc/export')
+  >>> embedder = Embedder.load('runs/stsb/export')
   >>> vectors = embedder.encode(sentences)  # once per text
   >>> embedder.score_all_pairs(vectors)  # [n, n]
   """
