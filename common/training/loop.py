@@ -76,7 +76,7 @@ def fit(
   if run.finished():
     run.restore_best()
     return run.result()
-  dataset = _distribute(task.batches(), run.step, strategy)
+  dataset = _distribute(task.batches(), run.step, phase.steps, strategy)
   step = train_step(task, phase, run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
@@ -247,10 +247,12 @@ def train_step(
   return step
 
 
-def _distribute(batches: tf.data.Dataset, step: int, strategy: tf.distribute.Strategy):
-  """Each replica's share of the stream from `step` on; `batches` has one element a replica."""
+def _distribute(
+  batches: tf.data.Dataset, step: int, steps: int, strategy: tf.distribute.Strategy
+) -> Any:
+  """Each replica's share of the stream from `step` to `steps`; one element of it a replica."""
   replicas = strategy.num_replicas_in_sync
-  batches = batches.skip(step * replicas)
+  batches = batches.skip(step * replicas).take((steps - step) * replicas)
   if replicas == 1:
     return batches.prefetch(2)
 
