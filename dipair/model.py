@@ -5,7 +5,6 @@ width, B pairs, O outputs, n texts a pair.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -14,6 +13,8 @@ from common.data.tokenization import Tokenizer
 from common.modeling import encoders, students
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
+from common.serving.student_export import ExportedHead
+from dipair import restructured
 from dipair.config import StudentConfig
 from dipair.encoder import Projection, TokenEncoder
 from dipair.heads import HEADS
@@ -75,19 +76,14 @@ class DiPair(tf_keras.layers.Layer):
     """Logits [B, O] of what is cached."""
     return self.head(vectors, training=False)
 
-  def head_functions(self) -> dict[str, Any]:
-    """None beside the head itself."""
-    return {}
+  def exported_head(self) -> ExportedHead:
+    """The head as it is exported."""
+    return restructured.of(self.head, self.config.output_tokens)
 
   @property
   def encoder_layers(self) -> list[tf.Module]:
     """What `vectors` computes with."""
     return [*self.encoders, *self.projections]
-
-  @property
-  def head_layers(self) -> list[tf.Module]:
-    """What `score_vectors` computes with."""
-    return [self.head]
 
   @property
   def new_variables(self) -> list[tf.Variable]:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 from tqdm import tqdm
 
 from common.errors import InputError
@@ -32,34 +31,6 @@ class Embedder(PairScorer):
     """As `PairScorer.encode`; the side matters where each has an encoder of its own."""
     return super().encode(texts, side, batch_size=batch_size, progress=progress)
 
-  def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
-    """What the similarity computes of each text alone: W1 u of left ones, W2 v of right ones.
-
-    Args:
-      vectors: [n, d], from `encode`.
-      side: 'left' or 'right'.
-      batch_size: Vectors at a time.
-
-    Returns:
-      [n, r] float32.
-    """
-    part, vectors = self._head_model.signatures[f'{side}_part'], self._vectors(vectors, side)
-    blocks = (vectors[i : i + batch_size] for i in range(0, max(1, len(vectors)), batch_size))
-    return np.concatenate([part(**{side: tf.constant(block)})['part'].numpy() for block in blocks])
-
-  def rank(
-    self,
-    query: str | np.ndarray,
-    candidates: Texts,
-    top_k: int = 10,
-    batch_size: int = 1024,
-    parts: np.ndarray | None = None,
-  ) -> list[tuple[int, float]]:
-    """As `PairScorer.rank`; `parts` are the candidates', where they have been computed."""
-    left, right = self._query(query), self._vectors(candidates, 'right')
-    parts = self.parts(right, 'right') if parts is None else parts
-    return self._best(self._rows(left, right, parts, batch_size)[0], top_k)
-
   def score_all_pairs(
     self,
     left: Texts,
@@ -67,7 +38,6 @@ class Embedder(PairScorer):
     *,
     top_k: int = 0,
     out: str = '',
-    batch_size: int = 1024,
     progress: bool = False,
   ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Scores every left text with every right one, block by block.
@@ -78,7 +48,6 @@ class Embedder(PairScorer):
       top_k: Keep so many for each left text; 0: all.
       out: A `.npy` file for the scores, written as they come, whole or not at all, and returned
         memory-mapped; without it all scores are held in memory.
-      batch_size: Right texts at a time.
       progress: Whether a progress bar is shown.
 
     Returns:
@@ -101,7 +70,7 @@ class Embedder(PairScorer):
     with tqdm(total=len(u) * len(v), disable=not progress, unit=' pairs', unit_scale=True) as bar:
       for start in range(0, len(u), height):
         rows = slice(start, start + height)
-        block = self._rows(u[rows], v, parts, batch_size)
+        block = self._rows(u[rows], v, parts)
         if top_k:
           order = np.argsort(-block, axis=1, kind='stable')[:, :k]
           found[rows], best[rows] = order, np.take_along_axis(block, order, 1)
@@ -116,20 +85,11 @@ class Embedder(PairScorer):
     os.replace(out + '.part', out)
     return np.load(out, mmap_mode='r')
 
-  def _rows(
-    self, left: np.ndarray, right: np.ndarray, right_parts: np.ndarray, batch_size: int
-  ) -> np.ndarray:
+  def _rows(self, left: np.ndarray, right: np.ndarray, right_parts: np.ndarray) -> np.ndarray:
     """Scores of every left with every right: [lefts, rights], or [lefts, rights, C]."""
-    score = self._head_model.signatures['one_to_many']
     parts = self.parts(left, 'left')
-    lefts = [(tf.constant(u[None]), tf.constant(p[None])) for u, p in zip(left, parts, strict=True)]
-    columns = []
-    for start in range(0, max(1, len(right)), batch_size):
-      block = slice(start, start + batch_size)
-      v, q = tf.constant(right[block]), tf.constant(right_parts[block])
-      columns.append(
-        np.stack(
-          [score(left=u, left_part=p, right=v, right_part=q)['score'].numpy() for u, p in lefts]
-        )
-      )
-    return np.concatenate(columns, axis=1)
+    rows = [
+      self._one_to_many(u[None], part[None], right, right_parts)
+      for u, part in zip(left, parts, strict=True)
+    ]
+    return np.stack(rows)

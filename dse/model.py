@@ -4,7 +4,6 @@ Dimensions: U distinct texts, L tokens, d width of a vector, r rows of W, B pair
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -81,30 +80,14 @@ class DSE(tf_keras.layers.Layer):
     """Logits [B, C] of what is cached."""
     return self.similarity(tuple(vectors))
 
-  def head_functions(self) -> dict[str, Any]:
-    """W1 u and W2 v of texts alone, and one u with many v, all parts given."""
-    f, d, r = self.similarity, self.dim, self.config.similarity_dim
-    one, many = [1, d], [None, d]
-    return {
-      'left_part': (lambda left: {'part': left @ f.left}, {'left': many}),
-      'right_part': (lambda right: {'part': right @ f.right}, {'right': many}),
-      'one_to_many': (
-        lambda left, right, left_part, right_part: {
-          'logits': f.of_pairs(left, right, left_part, right_part)
-        },
-        {'left': one, 'right': many, 'left_part': [1, r], 'right_part': [None, r]},
-      ),
-    }
+  def exported_head(self) -> Similarity:
+    """The similarity, which is split already."""
+    return self.similarity
 
   @property
   def encoder_layers(self) -> list[tf.Module]:
     """What `vectors` computes with."""
     return list(self.encoders)
-
-  @property
-  def head_layers(self) -> list[tf.Module]:
-    """What `score_vectors` computes with."""
-    return [self.similarity]
 
   @property
   def new_variables(self) -> list[tf.Variable]:

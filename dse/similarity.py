@@ -6,6 +6,8 @@ W3 (u * v) + W4 |u - v| per pair. It is the same sum, in another order.
 Dimensions: B pairs, d width of a vector, r rows of W, C outputs.
 """
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 import tf_keras
 
@@ -18,6 +20,8 @@ class Similarity(tf_keras.layers.Layer):
     rows: r.
     outputs: C.
   """
+
+  pairs_take_vectors = True
 
   def __init__(self, dim: int, rows: int, outputs: int):
     super().__init__(name='similarity')
@@ -32,10 +36,19 @@ class Similarity(tf_keras.layers.Layer):
 
   def call(self, vectors: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
     """Logits [B, C] of vectors u and v, [B, d] each."""
-    u, v = vectors
-    return self.of_pairs(u, v, u @ self.left, v @ self.right)
+    return self.of_parts([self.part(x, number) for number, x in enumerate(vectors)], vectors)
 
-  def of_pairs(self, u: tf.Tensor, v: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """Logits [B, C], with W1 u and W2 v, [B, r] each, given; they and u may be of one row."""
-    hidden = left + right + (u * v) @ self.product + tf.abs(u - v) @ self.difference
+  def part_shape(self, text: int) -> tuple[int, ...]:
+    """Of W1 u, or W2 v: r."""
+    del text
+    return (self.product.shape[1],)
+
+  def part(self, vectors: tf.Tensor, text: int) -> tf.Tensor:
+    """W1 u of left texts, W2 v of right ones: [B, d] to [B, r]."""
+    return vectors @ (self.left, self.right)[text]
+
+  def of_parts(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Logits [B, C] of parts and vectors of both sides; a side of one row goes with all others."""
+    u, v = vectors
+    hidden = parts[0] + parts[1] + (u * v) @ self.product + tf.abs(u - v) @ self.difference
     return tf.cast(tf.nn.relu(hidden) @ self.output_weights, tf.float32)

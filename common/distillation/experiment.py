@@ -28,7 +28,7 @@ from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, mean_
 from common.errors import InputError
 from common.evaluation import benchmark, report
 from common.modeling import checkpoints, saving
-from common.serving import student_export
+from common.serving import runtimes, student_export
 from common.serving.scorer import PairScorer
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -224,8 +224,14 @@ def _stages(
   def measure(path: str) -> list[dict[str, Any]]:
     del path
     base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
-    scorer = student.scorer.load(folder.folder('export'))
-    return benchmark.rates([base, _head(student.title, scorer)])
+    scorers = {
+      runtime: student.scorer.load(folder.folder('export'), runtime)
+      for runtime in runtimes.RUNTIMES
+    }
+    heads = [_head(f'{student.title} head, {name}', scorer) for name, scorer in scorers.items()]
+    base_rate, *rates = benchmark.rates([base, *heads])
+    worth = results.compare_runtimes(scorers, table.kind, folder.folder('data/valid'))
+    return [base_rate, *({**rate, **of} for rate, of in zip(rates, worth, strict=True))]
 
   data = Stage(
     'data',
@@ -268,14 +274,11 @@ def _teacher_scorer(teachers: Sequence[Teacher], strategy: tf.distribute.Strateg
   return score
 
 
-def _head(title: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
+def _head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
   """An exported head on vectors in memory."""
   shapes = list(scorer.vector_shapes.values())
   rng = np.random.default_rng(0)
   vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
-  tokens = '+'.join(str(shape[0]) for shape in shapes if len(shape) > 1)
-  kind = f'{tokens} tokens of' if tokens else 'vectors of'
-  name = f'{title} head, {kind} {shapes[0][-1]}'
   return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
 
 

@@ -16,6 +16,7 @@ from common import flags
 from common.data import records
 from common.data.examples import Example
 from common.evaluation import metrics, significance
+from common.serving.scorer import PairScorer
 
 _PARTS = ('valid', 'test', 'test_mismatched')
 Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
@@ -69,6 +70,34 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
     )
     result['significance'] = {'better': students[-1], 'than': students[-2], 'p_value': p_value}
   return result
+
+
+def compare_runtimes(scorers: dict[str, PairScorer], task: str, data: str) -> list[dict[str, Any]]:
+  """What each runtime of one export is worth.
+
+  Args:
+    scorers: By runtime; the first is what the others are compared with.
+    task: Of the labels.
+    data: A labelled record set.
+
+  Returns:
+    [{'metric': the primary one, 'max_difference': of its scores from the first's}].
+  """
+  examples = list(records.read(data))
+  labels = np.array([example.label for example in examples])
+  first = next(iter(scorers.values()))
+  vectors = []
+  for number, slot in enumerate(first.slots):
+    texts, rows = np.unique([example.texts[number] for example in examples], return_inverse=True)
+    vectors.append(first.encode(list(texts), slot, progress=True)[rows])
+  found, exact = [], first.score(*vectors)
+  for scorer in scorers.values():
+    scores = scorer.score(*vectors)
+    within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
+    logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
+    metric = metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
+    found.append({'metric': metric, 'max_difference': float(np.abs(scores - exact).max())})
+  return found
 
 
 def _score(logits: np.ndarray) -> np.ndarray:
@@ -126,9 +155,10 @@ def finite(value: Any) -> Any:
 
 def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:
   """Pairs a second, and the ratio to the first row; the teacher's are of scoring valid and test."""
-  base, head = done['benchmark']
+  base, *heads = done['benchmark']
   teacher = done['evaluation']['tuples_per_second'].get('teacher')
-  rows = [base, {'name': 'teacher', 'pairs_per_second': teacher}, head] if teacher else [base, head]
+  own = [{'name': 'teacher', 'pairs_per_second': teacher}] if teacher else []
+  rows = [base, *own, *heads]
   return [{**row, 'ratio': row['pairs_per_second'] / base['pairs_per_second']} for row in rows]
 
 

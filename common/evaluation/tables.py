@@ -42,9 +42,16 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   keys = [(name, split) for name in names for split in splits]
   rows = [[m['name'], *(metric(m.get(s, {}).get(n)) for n, s in keys)] for m in models]
   add('All metrics', ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows)
-  rows = [[r['name'], digits(r['pairs_per_second']), times(r['ratio'])] for r in speed]
-  note = f"Ratio: to {reference}. A head's pairs are of texts encoded beforehand."
-  add('Speed', ['Model', 'Pairs/s', 'Ratio'], rows, note)
+  rows = [
+    [
+      *(r['name'], digits(r['pairs_per_second']), times(r['ratio']), metric(r.get('metric'))),
+      f'{r["max_difference"]:.1g}' if 'max_difference' in r else '',
+    ]
+    for r in speed
+  ]
+  note = f"Ratio: to {reference}. A head's pairs are of texts encoded beforehand. Difference: the "
+  note += 'largest, of scores from the exact ones.'
+  add('Speed', ['Model', 'Pairs/s', 'Ratio', f'{shown} (valid)', 'Difference'], rows, note)
   rows = []
   for s in results.get('training', []):
     loss = metric(s['history'][-1]['loss']) if s.get('history') else ''

@@ -11,7 +11,8 @@ from tqdm import tqdm
 
 from common.data.batching import length_sorted
 from common.errors import InputError
-from common.serving import export
+from common.serving import export, runtimes
+from common.serving.runtimes import Runtime
 
 Texts = Sequence[str] | np.ndarray
 
@@ -27,9 +28,8 @@ class PairScorer:
 
   kind: str
 
-  def __init__(self, encoder: Any, head: Any, description: dict[str, Any]):
-    self._encoder, self._head_model = encoder, head
-    self._head = head.signatures['serving_default']
+  def __init__(self, encoder: Any, head: Any, runtime: Runtime, description: dict[str, Any]):
+    self._encoder, self._head, self._runtime = encoder, head, runtime
     self.slots = tuple(description['slots'])
     self.vector_shapes = {
       slot: tuple(shape)
@@ -38,11 +38,17 @@ class PairScorer:
     self.outputs = description['outputs']
 
   @classmethod
-  def load(cls, folder: str) -> Self:
+  def load(cls, folder: str, runtime: str = 'tensorflow', threads: int = 0) -> Self:
     """Loads the `export` folder of a run.
 
+    Args:
+      folder: The export.
+      runtime: What runs the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
+        'litert-int8'.
+      threads: Of LiteRT; 0: one a core.
+
     Raises:
-      InputError: If it holds no export of this kind.
+      InputError: If it holds no export of this kind, or nothing for the runtime.
     """
     try:
       with open(os.path.join(folder, export.DESCRIPTION), encoding='utf-8') as file:
@@ -54,7 +60,7 @@ class PairScorer:
     if description['kind'] != cls.kind:
       raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
     encoder, head = (export.load(os.path.join(folder, name)) for name in ('encoder', 'head'))
-    return cls(encoder, head, description)
+    return cls(encoder, head, runtimes.load(folder, head, runtime, threads), description)
 
   def encode(
     self, texts: Sequence[str], side: str, *, batch_size: int = 128, progress: bool = False
@@ -82,12 +88,29 @@ class PairScorer:
         bar.update(len(rows))
     return vectors
 
-  def score(self, *sides: Texts, batch_size: int = 1024) -> np.ndarray:
+  def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
+    """What the head computes of each text alone, whatever it is paired with.
+
+    For DiPair's transformer the first layer's inputs, queries and values, three times the vectors'
+    size (four with several attention heads); for its FFNN and for DSE less than the vectors' own.
+
+    Args:
+      vectors: [n, *vector shape], from `encode`.
+      side: 'left' or 'right' (one of `slots`).
+      batch_size: Vectors at a time.
+
+    Returns:
+      [n, *part shape] float32.
+    """
+    part, vectors = self._head.signatures[f'{side}_part'], self._vectors(vectors, side)
+    blocks = (vectors[i : i + batch_size] for i in range(0, max(1, len(vectors)), batch_size))
+    return np.concatenate([part(**{side: tf.constant(block)})['part'].numpy() for block in blocks])
+
+  def score(self, *sides: Texts) -> np.ndarray:
     """Scores pairs (tuples), row by row.
 
     Args:
       *sides: One argument a side, of equal lengths: vectors from `encode`, or texts.
-      batch_size: Pairs at a time.
 
     Returns:
       [pairs] probabilities in float32; [pairs, C] for C classes.
@@ -98,37 +121,46 @@ class PairScorer:
     counts = [len(side) for side in vectors]
     if len(set(counts)) > 1:
       raise InputError(f'sides of {counts} rows; pairs need one row on each')
-    scores = [
-      self._head(
-        **{s: tf.constant(v[i : i + batch_size]) for s, v in zip(self.slots, vectors, strict=True)}
-      )['score'].numpy()
-      for i in range(0, counts[0], batch_size)
-    ]
-    return np.concatenate(scores) if scores else np.zeros([0], np.float32)
+    if not counts[0]:
+      return self._none()
+    return self._runtime.score('serving_default', dict(zip(self.slots, vectors, strict=True)))
 
   def rank(
-    self, query: str | np.ndarray, candidates: Texts, top_k: int = 10, batch_size: int = 1024
+    self,
+    query: str | np.ndarray,
+    candidates: Texts,
+    top_k: int = 10,
+    parts: np.ndarray | None = None,
   ) -> list[tuple[int, float]]:
-    """Ranks candidates (right) for one query (left).
+    """Ranks candidates (right) for one query (left), whose own part is computed once.
 
     Args:
       query: A text, or its vectors.
       candidates: Vectors from `encode`, or texts.
       top_k: Results at the most.
-      batch_size: Candidates at a time.
+      parts: The candidates', where they have been computed.
 
     Returns:
       [(index, score)], best first; equal scores in the candidates' order.
     """
     left, right = self._query(query), self._vectors(candidates, self.slots[1])
-    scores = np.concatenate(
-      [
-        self.score(np.repeat(left, len(block), axis=0), block, batch_size=batch_size)
-        for block in (right[i : i + batch_size] for i in range(0, len(right), batch_size))
-      ]
-      or [np.zeros([0], np.float32)]
-    )
-    return self._best(scores, top_k)
+    scores = self._one_to_many(left, self.parts(left, self.slots[0]), right, parts)
+    order = np.argsort(-scores, kind='stable')[:top_k]
+    return [(int(i), float(scores[i])) for i in order]
+
+  def _one_to_many(
+    self, left: np.ndarray, left_part: np.ndarray, right: np.ndarray, parts: np.ndarray | None
+  ) -> np.ndarray:
+    """Scores of one left row with every right one: [rights], or [rights, C]."""
+    if not len(right):
+      return self._none()
+    signature = 'one_to_many' if parts is None else 'of_parts'
+    one, other = self.slots
+    inputs = {one: left, f'{one}_part': left_part, other: right}
+    if parts is not None:
+      inputs[f'{other}_part'] = parts
+    taken = self._head.signatures[signature].structured_input_signature[1]
+    return self._runtime.score(signature, {name: inputs[name] for name in taken})
 
   def _query(self, query: str | np.ndarray) -> np.ndarray:
     """Vectors of a query, as the one row of the left side."""
@@ -136,9 +168,9 @@ class PairScorer:
       raise InputError('rank takes a model of two sides and one output')
     return self._vectors([query] if isinstance(query, str) else query[None], self.slots[0])
 
-  def _best(self, scores: np.ndarray, top_k: int) -> list[tuple[int, float]]:
-    order = np.argsort(-scores, kind='stable')[:top_k]
-    return [(int(i), float(scores[i])) for i in order]
+  def _none(self) -> np.ndarray:
+    """Scores of no pairs."""
+    return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
 
   def _vectors(self, side: Texts, slot: str) -> np.ndarray:
     if not isinstance(side, np.ndarray) or side.dtype.kind in 'OUS':

@@ -1,8 +1,14 @@
 """A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
 
 `encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
-[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`, and has what
-other signatures the student gives it; it holds no tokenizer and no embedding table. `scorer.json` beside them is what `PairScorer` reads.
+[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds no
+tokenizer and no embedding table. Its other signatures score what was computed once per text:
+
+* `left_part`, `right_part`: vectors to the text's part, what the head computes of it alone;
+* `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other side's;
+* `one_to_many`: the part of one left text and the vectors of right ones.
+
+`head_litert/` has the head in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
 """
 
 import json
@@ -16,10 +22,29 @@ import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.modeling.losses import probabilities
-from common.serving import export
+from common.serving import export, litert
+from common.serving.litert import Shapes
 
-# A function of named float tensors, and their shapes; what it returns has 'logits' or 'part' in it.
-HeadFunction = tuple[Callable[..., dict[str, tf.Tensor]], dict[str, list[int | None]]]
+
+class ExportedHead(Protocol):
+  """A head as it is exported: what is of a text alone, its part, and what is of a pair.
+
+  Attributes:
+    variables: All its weights.
+    pairs_take_vectors: Whether `of_parts` takes vectors beside parts.
+  """
+
+  variables: Sequence[tf.Variable]
+  pairs_take_vectors: bool
+
+  def part_shape(self, text: int) -> tuple[int, ...]:
+    """Shape of the part of text number `text`."""
+
+  def part(self, vectors: tf.Tensor, text: int) -> tf.Tensor:
+    """Maps what is stored of texts number `text`, [B, *vector_shape], to [B, *part_shape]."""
+
+  def of_parts(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+    """Logits [B, O] float32 of a part a text; one of a single row goes with all of the others."""
 
 
 class ExportedStudent(Protocol):
@@ -31,7 +56,6 @@ class ExportedStudent(Protocol):
     outputs: O.
     max_lengths: Most tokens of each text.
     encoder_layers: What `vectors` computes with.
-    head_layers: What `score_vectors` computes with.
   """
 
   name: str
@@ -39,7 +63,6 @@ class ExportedStudent(Protocol):
   outputs: int
   max_lengths: Sequence[int]
   encoder_layers: Sequence[tf.Module]
-  head_layers: Sequence[tf.Module]
 
   def vector_shape(self, text: int) -> tuple[int, ...]:
     """Shape of what is stored of one text."""
@@ -50,8 +73,8 @@ class ExportedStudent(Protocol):
   def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits [B, O] of vectors, [B, *vector_shape] a text."""
 
-  def head_functions(self) -> dict[str, HeadFunction]:
-    """Other signatures of the head, by name; an input is a slot or a '<slot>_part'."""
+  def exported_head(self) -> ExportedHead:
+    """What `score_vectors` computes, arranged for scoring."""
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
@@ -94,14 +117,18 @@ def write(
     slot: encoders[slot](text=tf.constant(texts))['vectors'].numpy()
     for slot, texts in zip(slots, samples, strict=True)
   }
-  heads = _head_functions(model, slots)
+  head = model.exported_head()
+  _check(head, model, list(vectors.values()))
+  functions = _head_functions(head, model, slots)
+  heads = {name: _concrete(*function) for name, function in functions.items()}
   encoder_variables = [v for layer in model.encoder_layers for v in layer.variables]
-  head_variables = [v for layer in model.head_layers for v in layer.variables]
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   difference = max(
     export.save(encoder_path, encoders, encoder_variables, inputs),
-    export.save(head_path, heads, head_variables, _head_samples(heads, vectors)),
+    export.save(head_path, heads, head.variables, _head_samples(heads, vectors)),
   )
+  scoring = {name: f for name, f in functions.items() if not name.endswith('_part')}
+  litert.write(folder, scoring, head.variables)
   shapes = [model.vector_shape(number) for number in range(model.texts)]
   description = {
     'kind': model.name,
@@ -138,37 +165,67 @@ def _encoder_functions(model: ExportedStudent, tokenizer: Tokenizer, slot: int) 
   )
 
 
-def _head_functions(model: ExportedStudent, slots: Sequence[str]) -> dict[str, Any]:
-  """The head's signatures, with scores beside logits."""
+def _check(head: ExportedHead, model: ExportedStudent, vectors: Sequence[np.ndarray]) -> None:
+  """The head as exported must be the trained one."""
+  parts = [head.part(tf.constant(v), number) for number, v in enumerate(vectors)]
+  difference = np.abs(head.of_parts(parts, vectors) - model.score_vectors(vectors)).max()
+  if not difference <= export.TOLERANCE:
+    raise RuntimeError(f'the exported head differs from the trained one by {difference:g}')
 
-  def plain(**vectors: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {'logits': model.score_vectors([vectors[slot] for slot in slots])}
 
-  def signature(function: Callable, shapes: dict[str, list[int | None]]) -> Any:
-    def outputs(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-      found = function(**inputs)
-      if 'logits' in found:
-        scores = probabilities(found['logits'])
-        found['score'] = scores[:, 0] if model.outputs == 1 else scores
-      return found
+def _head_functions(
+  head: ExportedHead, model: ExportedStudent, slots: Sequence[str]
+) -> dict[str, litert.HeadFunction]:
+  """The head's signatures, with scores beside logits, and their inputs' shapes."""
+  numbers = {slot: number for number, slot in enumerate(slots)}
+  whole: Shapes = {slot: model.vector_shape(number) for slot, number in numbers.items()}
+  parts: Shapes = {f'{slot}_part': head.part_shape(number) for slot, number in numbers.items()}
+  left, *others = slots
 
-    return tf.function(outputs).get_concrete_function(
-      **{name: tf.TensorSpec(shape, tf.float32, name=name) for name, shape in shapes.items()}
-    )
+  def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Of parts, where they are given, else of vectors."""
+    found = [
+      inputs[f'{slot}_part'] if f'{slot}_part' in inputs else head.part(inputs[slot], number)
+      for slot, number in numbers.items()
+    ]
+    logits = head.of_parts(found, [inputs[slot] for slot in slots if slot in inputs])
+    scores = probabilities(logits)
+    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
 
-  shapes = {slot: [None, *model.vector_shape(number)] for number, slot in enumerate(slots)}
-  functions = {'serving_default': (plain, shapes), **model.head_functions()}
-  return {name: signature(*function) for name, function in functions.items()}
+  def part_of(slot: str) -> litert.HeadFunction:
+    function = lambda **inputs: {'part': head.part(inputs[slot], numbers[slot])}  # noqa: E731
+    return function, {slot: whole[slot]}
+
+  beside: Shapes = whole if head.pairs_take_vectors else {}
+  one = {
+    name: shape for name, shape in {**beside, **parts}.items() if name in (left, f'{left}_part')
+  }
+  return {
+    'serving_default': (score, whole),
+    'of_parts': (score, {**beside, **parts}),
+    'one_to_many': (score, {**one, **{slot: whole[slot] for slot in others}}),
+    **{f'{slot}_part': part_of(slot) for slot in slots},
+  }
+
+
+def _concrete(function: Callable[..., Any], shapes: dict[str, Sequence[int]]) -> Any:
+  return tf.function(function).get_concrete_function(
+    **{name: tf.TensorSpec([None, *s], tf.float32, name=name) for name, s in shapes.items()}
+  )
 
 
 def _head_samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> export.Samples:
   """Inputs of each of the head's signatures: vectors, and what it makes of them alone."""
-  values, samples = dict(vectors), {}
+  values = dict(vectors)
   for slot in vectors:
-    if f'{slot}_part' in heads:
-      part = heads[f'{slot}_part'](**{slot: tf.constant(vectors[slot])})
-      values[f'{slot}_part'] = part['part'].numpy()
-  for name, head in heads.items():
-    inputs = head.structured_input_signature[1]
-    samples[name] = {key: values[key][: spec.shape[0]] for key, spec in inputs.items()}
+    part = heads[f'{slot}_part'](**{slot: tf.constant(vectors[slot])})
+    values[f'{slot}_part'] = part['part'].numpy()
+  samples = {
+    name: {key: values[key] for key in head.structured_input_signature[1]}
+    for name, head in heads.items()
+  }
+  left = next(iter(vectors))
+  samples['one_to_many'] |= {
+    key: value[:1] for key, value in samples['one_to_many'].items() if key in (left, f'{left}_part')
+  }
   return samples

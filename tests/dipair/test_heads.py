@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dipair import initialization
+from dipair import initialization, restructured
 from dipair import model as models
 from dipair.config import StudentConfig
-from dipair.heads import FeedForwardHead, TransformerHead
+from dipair.heads import HEADS, FeedForwardHead, TransformerHead
 
 D = 8
 CONFIG = StudentConfig(
@@ -141,3 +141,30 @@ def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
   scores = np.einsum('bid,bjd->bij', tokens[0] @ query, tokens[1] @ key)
   assert np.mean(scores[:, 1].argmax(-1) == 2) > 0.9
   assert model.head.segments.numpy().std() > 0.5
+
+
+@pytest.mark.parametrize(
+  'options',
+  [
+    {'head_attention_heads': 1},
+    {'head_attention_heads': 1, 'head_layers': 1},
+    {'head_attention_heads': 4, 'head_layers': 3},
+    {'head': 'ffnn'},
+    {'head': 'ffnn', 'ffnn_dims': (6, 5)},
+  ],
+)
+def test_a_restructured_head_gives_the_same_logits(options):
+  rng = np.random.default_rng(1)
+  config = dataclasses.replace(CONFIG, **options)
+  head = HEADS[config.head](config, D, 3)
+  left, right = (rng.normal(size=(5, k, D)).astype(np.float32) for k in (2, 3))
+  left[0, 1:], right[1, 1:], right[2] = 0, 0, 0  # padded positions
+  head([left, right])
+  for variable in head.variables:
+    variable.assign(variable + rng.normal(0, 0.3, variable.shape))
+  fast = restructured.of(head, config.output_tokens)
+  parts = [fast.part(tf.constant(tokens), number) for number, tokens in enumerate((left, right))]
+  assert [part.shape[1:] for part in parts] == [fast.part_shape(number) for number in (0, 1)]
+  np.testing.assert_allclose(fast.of_parts(parts), head([left, right]), atol=1e-5)
+  one_to_many = head([np.repeat(left[:1], 5, 0), right])
+  np.testing.assert_allclose(fast.of_parts([parts[0][:1], parts[1]]), one_to_many, atol=1e-5)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import tensorflow as tf
 from common.data.examples import Example
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from common.serving import student_export
+from common.serving import runtimes, student_export
 from dipair.scorer import Scorer
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
@@ -29,7 +28,21 @@ def _exported(tiny, tmp_path_factory):
   return folder, model, tokenizer, result
 
 
-def test_exports_score_as_the_live_model_does(exported):
+@pytest.fixture(name='exports', scope='module')
+def _exports(exported, tiny, tmp_path_factory):
+  """Exports by head."""
+  folder = str(tmp_path_factory.mktemp('ffnn') / 'export')
+  student_export.write(
+    folder,
+    *tiny(head='ffnn'),
+    slots=('left', 'right'),
+    task='regression',
+    samples=(LEFT, RIGHT),
+  )
+  return {'transformer': exported[0], 'ffnn': folder}
+
+
+def test_exports_score_as_the_live_model_does(exported, monkeypatch):
   folder, model, tokenizer, result = exported
   assert result['max_difference'] <= 1e-5
   assert result['vector_bytes'] == {'left': 3 * 8 * 4, 'right': 4 * 8 * 4}
@@ -40,7 +53,8 @@ def test_exports_score_as_the_live_model_does(exported):
   vectors = scorer.encode(LEFT, side='left'), scorer.encode(RIGHT, side='right')
   np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
   np.testing.assert_allclose(scorer.score(LEFT, RIGHT), expected, atol=1e-5)
-  np.testing.assert_allclose(scorer.score(*vectors, batch_size=3), expected, atol=1e-5)
+  monkeypatch.setattr('common.serving.runtimes._TENSORFLOW_BLOCK', 3)
+  np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
   assert vectors[0].shape == (4, 3, 8)
   assert vectors[0].dtype == np.float32
 
@@ -68,27 +82,53 @@ def test_signatures_and_their_names(exported):
   assert all(words not in shape for _, shape in stored)  # no embedding table
 
 
-def test_rank_gives_the_best_scores_in_order(exported):
+def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, monkeypatch):
+  monkeypatch.setattr('common.serving.runtimes._TENSORFLOW_BLOCK', 2)
   scorer = Scorer.load(exported[0])
   products = scorer.encode(RIGHT, side='right')
-  ranking = scorer.rank('red', products, top_k=3, batch_size=2)
+  ranking = scorer.rank('red', products, top_k=3)
   scores = scorer.score(['red'] * 4, products)
   np.testing.assert_allclose([s for _, s in ranking], sorted(scores)[:0:-1], atol=1e-6)
   np.testing.assert_allclose([scores[i] for i, _ in ranking], sorted(scores)[:0:-1], atol=1e-5)
   query = scorer.encode(['red'], side='left')[0]
-  assert ranking == scorer.rank(query, products, top_k=3, batch_size=2)
+  assert ranking == scorer.rank(query, products, top_k=3)
+  parts = scorer.parts(products, 'right')
+  assert parts.shape == (4, 4, 3 * 8)
+  assert [i for i, _ in scorer.rank(query, products, 3, parts)] == [i for i, _ in ranking]
   assert scorer.rank('red', products[:0]) == []
 
 
-def test_equal_scores_keep_the_candidates_order():
-  def serve(left, right):
-    return {'score': right[:, 0, 0] + 0 * left[:, 0, 0]}
+def test_equal_scores_keep_the_candidates_order(exported):
+  scorer = Scorer.load(exported[0])
+  products = scorer.encode(['red', 'blue throw', 'red', 'blue throw'], side='right')
+  assert [i for i, _ in scorer.rank('red', products)] in ([0, 2, 1, 3], [1, 3, 0, 2])
 
-  head = SimpleNamespace(signatures={'serving_default': serve})
-  shape = {'slots': ('left', 'right'), 'vector_shapes': ((1, 1), (1, 1)), 'outputs': 1}
-  candidates = np.array([0.25, 0.5, 0.25, 0.5, 0.125], np.float32).reshape([5, 1, 1])
-  ranking = Scorer(None, head, shape).rank(np.zeros([1, 1]), candidates, top_k=4, batch_size=2)
-  assert ranking == [(1, 0.5), (3, 0.5), (0, 0.25), (2, 0.25)]
+
+@pytest.mark.parametrize('runtime', runtimes.RUNTIMES)
+@pytest.mark.parametrize('head', ['transformer', 'ffnn'])
+def test_every_runtime_scores_alike_at_every_number_of_pairs(exports, head, runtime):
+  plain = Scorer.load(exports[head])
+  scorer = Scorer.load(exports[head], runtime)
+  rng = np.random.default_rng(0)
+  for rows in (1, 2, 129, 300):
+    left, right = (rng.normal(size=(rows, k, 8)).astype(np.float32) for k in (3, 4))
+    right[0, 2:] = 0  # a padded position
+    exact = plain.score(left, right)
+    atol = {'litert-float16': 2e-3, 'litert-int8': 3e-2}.get(runtime, 1e-5)
+    np.testing.assert_allclose(scorer.score(left, right), exact, atol=atol)
+    for parts in (None, plain.parts(right, 'right')):
+      ranked = dict(scorer.rank(left[0], right, rows, parts))
+      expected = plain.score(np.repeat(left[:1], rows, 0), right)
+      np.testing.assert_allclose([ranked[i] for i in range(rows)], expected, atol=atol)
+  assert np.ptp(exact) > 0.01
+
+
+def test_xla_compiles_a_few_sizes_and_no_more(exported):
+  scorer = Scorer.load(exported[0], 'xla')
+  vectors = np.ones([500, 3, 8], np.float32), np.ones([500, 4, 8], np.float32)
+  for rows in [*range(1, 40), 128, 129, 500, 77]:
+    scorer.score(*(v[:rows] for v in vectors))
+  assert scorer._runtime.traces == 2
 
 
 def test_three_texts_and_three_classes(tiny, tmp_path):
@@ -117,6 +157,17 @@ def test_three_texts_and_three_classes(tiny, tmp_path):
 def test_wrong_inputs_are_named(exported, call, message):
   with pytest.raises(InputError, match=message):
     call(Scorer.load(exported[0]))
+
+
+def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
+  with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, xla, litert"):
+    Scorer.load(exported[0], 'gpu')
+  with pytest.raises(InputError, match="threads=2: runtime='xla' has those of the process"):
+    Scorer.load(exported[0], 'xla', threads=2)
+  for name in ('encoder', 'head', 'scorer.json'):
+    os.symlink(os.path.join(exported[0], name), tmp_path / name)
+  with pytest.raises(InputError, match='int8.tflite is not there; export the run anew'):
+    Scorer.load(str(tmp_path), 'litert-int8')
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):

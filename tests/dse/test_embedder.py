@@ -37,11 +37,12 @@ def pairwise(embedder):
 
 
 @pytest.mark.parametrize('number', [0, 1])
-@pytest.mark.parametrize('batch_size', [2, 1024])
-def test_all_pairs_are_scored_as_each_pair_is(embedders, number, batch_size):
+@pytest.mark.parametrize('block', [2, 1024])
+def test_all_pairs_are_scored_as_each_pair_is(embedders, number, block, monkeypatch):
+  monkeypatch.setattr('common.serving.runtimes._TENSORFLOW_BLOCK', block)
   embedder = embedders[number]
   u, v = embedder.encode(LEFT), embedder.encode(RIGHT, 'right')
-  found = embedder.score_all_pairs(u, v, batch_size=batch_size)
+  found = embedder.score_all_pairs(u, v)
   np.testing.assert_allclose(found, pairwise(embedder), atol=1e-5)
   assert np.ptp(found) > 1e-4
 
