@@ -4,6 +4,7 @@
 signatures on the samples and prints the largest difference from the outputs given.
 """
 
+import hashlib
 import json
 import os
 import subprocess
@@ -69,6 +70,17 @@ def size(folder: str) -> int:
     for base, _, names in os.walk(folder)
     for name in names
   )
+
+
+def fingerprint(folder: str) -> str:
+  """sha256 of a SavedModel's weights and graph: another for another model."""
+  digest = hashlib.sha256()
+  for base, _, names in sorted(os.walk(os.path.join(folder, VERSION))):
+    for name in sorted(names):
+      if name != 'fingerprint.pb':  # differs from save to save
+        with open(os.path.join(base, name), 'rb') as file:
+          digest.update(hashlib.file_digest(file, 'sha256').digest())
+  return digest.hexdigest()
 
 
 def _difference_in_fresh_process(path: str, signatures: dict[str, Any], samples: Samples) -> float:

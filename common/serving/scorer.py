@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +13,10 @@ from common.data.batching import length_sorted
 from common.errors import InputError
 from common.serving import export, runtimes
 from common.serving.runtimes import Runtime
+from common.serving.vectors import VectorStore, VectorWriter, chunks
 
 Texts = Sequence[str] | np.ndarray
+_STORE_BLOCK = 8192  # texts of a store read at a time
 
 
 class PairScorer:
@@ -24,6 +26,7 @@ class PairScorer:
     slots: Names of the sides: ('left', 'right') for pairs.
     vector_shapes: Shape of a text's vectors, by side.
     outputs: Logits a pair.
+    fingerprint: Of the encoder; what its vectors are stored under.
   """
 
   kind: str
@@ -36,6 +39,7 @@ class PairScorer:
       for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
     }
     self.outputs = description['outputs']
+    self.fingerprint = description['fingerprint']
 
   @classmethod
   def load(cls, folder: str, runtime: str = 'tensorflow', threads: int = 0) -> Self:
@@ -88,6 +92,40 @@ class PairScorer:
         bar.update(len(rows))
     return vectors
 
+  def encode_to(
+    self,
+    folder: str,
+    rows: Iterable[tuple[str, str]],
+    side: str,
+    *,
+    dtype: str = 'float32',
+    shard_size: int = 16_384,
+    total: int | None = None,
+  ) -> VectorStore:
+    """Encodes any number of texts into a vector store, shard by shard, in bounded memory.
+
+    Killed at any moment, the same call goes on with the first missing shard. A store that is there
+    gets the texts added.
+
+    Args:
+      folder: Of the store.
+      rows: (id, text), each id once.
+      side: 'left' or 'right' (one of `slots`).
+      dtype: 'float32', 'float16' or 'int8'.
+      shard_size: Texts a shard; those alike in it are encoded once.
+      total: Number of rows, for the progress bar.
+    """
+    writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprint, side)
+    shards = 0
+    with tqdm(total=total, desc=f'encode {side}', unit=' texts') as bar:
+      for number, ids, texts in chunks(iter(rows), shard_size):
+        if not writer.has(number, ids):
+          distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
+          writer.write(number, ids, self.encode(list(distinct), side)[numbers])
+        bar.update(len(ids))
+        shards = number + 1
+    return writer.finish(shards)
+
   def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
     """What the head computes of each text alone, whatever it is paired with.
 
@@ -128,7 +166,7 @@ class PairScorer:
   def rank(
     self,
     query: str | np.ndarray,
-    candidates: Texts,
+    candidates: Texts | VectorStore,
     top_k: int = 10,
     parts: np.ndarray | None = None,
   ) -> list[tuple[int, float]]:
@@ -136,17 +174,31 @@ class PairScorer:
 
     Args:
       query: A text, or its vectors.
-      candidates: Vectors from `encode`, or texts.
+      candidates: Vectors from `encode`, texts, or a vector store, which is read in blocks.
       top_k: Results at the most.
       parts: The candidates', where they have been computed.
 
     Returns:
-      [(index, score)], best first; equal scores in the candidates' order.
+      [(index, score)], best first; equal scores in the candidates' order. `VectorStore.ids` has the
+      ids of indices.
     """
-    left, right = self._query(query), self._vectors(candidates, self.slots[1])
-    scores = self._one_to_many(left, self.parts(left, self.slots[0]), right, parts)
-    order = np.argsort(-scores, kind='stable')[:top_k]
-    return [(int(i), float(scores[i])) for i in order]
+    left = self._query(query)
+    left_part = self.parts(left, self.slots[0])
+    if isinstance(candidates, VectorStore):
+      self._check_store(candidates, self.slots[1])
+      starts = range(0, len(candidates), _STORE_BLOCK)
+      blocks = (candidates.vectors(slice(i, i + _STORE_BLOCK)) for i in starts)
+      scores = [self._one_to_many(left, left_part, block, None) for block in blocks]
+    else:
+      right = self._vectors(candidates, self.slots[1])
+      scores = [self._one_to_many(left, left_part, right, parts)]
+    return _best(np.concatenate([self._none(), *scores]), top_k)
+
+  def _check_store(self, store: VectorStore, side: str) -> None:
+    if store.fingerprint != self.fingerprint:
+      raise InputError(f'{store.folder}: vectors of another encoder; encode the texts anew')
+    if store.side != side:
+      raise InputError(f'{store.folder}: vectors of the {store.side} side; {side} is needed')
 
   def _one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: np.ndarray, parts: np.ndarray | None
@@ -179,3 +231,12 @@ class PairScorer:
     if side.shape[1:] != shape:
       raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
     return side.astype(np.float32, copy=False)
+
+
+def _best(scores: np.ndarray, top_k: int) -> list[tuple[int, float]]:
+  """The best (index, score); equal scores in their order."""
+  numbers = np.arange(len(scores))
+  if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides
+    numbers = np.flatnonzero(scores >= np.partition(scores, -top_k)[-top_k])
+  order = numbers[np.argsort(-scores[numbers], kind='stable')][:top_k]
+  return [(int(i), float(scores[i])) for i in order]

@@ -136,6 +136,7 @@ def write(
     'vector_shapes': shapes,
     'outputs': model.outputs,
     'task': task,
+    'fingerprint': export.fingerprint(encoder_path),
   }
   with open(os.path.join(folder, export.DESCRIPTION), 'w', encoding='utf-8') as file:
     json.dump(description, file, indent=2)

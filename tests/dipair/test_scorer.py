@@ -104,6 +104,31 @@ def test_equal_scores_keep_the_candidates_order(exported):
   assert [i for i, _ in scorer.rank('red', products)] in ([0, 2, 1, 3], [1, 3, 0, 2])
 
 
+def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
+  monkeypatch.setattr('common.serving.scorer._STORE_BLOCK', 3)
+  scorer = Scorer.load(exported[0])
+  rows = [(f'p{i}', RIGHT[i % 4]) for i in range(10)]
+  store = scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
+  products = scorer.encode([text for _, text in rows], 'right')
+  np.testing.assert_allclose(store.vectors(slice(None)), products, atol=1e-5)
+  ranking = scorer.rank('red', store, top_k=4)
+  expected = scorer.rank('red', products, top_k=4)
+  np.testing.assert_allclose([s for _, s in ranking], [s for _, s in expected], atol=1e-6)
+  assert store.ids([7]) == ['p7']
+
+  os.remove(tmp_path / 'manifest.json')
+  os.remove(tmp_path / 'vectors-00001.arrow')
+  encoded = []
+  monkeypatch.setattr(scorer, 'encode', lambda texts, side: encoded.append(texts) or products[:4])
+  scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
+  assert [len(texts) for texts in encoded] == [4]  # the missing shard alone
+  with pytest.raises(InputError, match='vectors of the right side; left is needed'):
+    scorer._check_store(store, 'left')
+  scorer.fingerprint = 'another'
+  with pytest.raises(InputError, match='vectors of another encoder'):
+    scorer.rank(np.zeros([3, 8]), store)
+
+
 @pytest.mark.parametrize('runtime', runtimes.RUNTIMES)
 @pytest.mark.parametrize('head', ['transformer', 'ffnn'])
 def test_every_runtime_scores_alike_at_every_number_of_pairs(exports, head, runtime):
