@@ -16,19 +16,15 @@ import numpy as np
 import tensorflow as tf
 from absl import flags as absl_flags
 
+from benchmarks import random_exports
 from common import flags
-from common.data.tokenization import Tokenizer
 from common.distillation import results
 from common.distillation.run_folder import write_json
 from common.evaluation import benchmark, report
 from common.evaluation.tables import Table, times
-from common.modeling import checkpoints
-from common.modeling.encoders import EncoderConfig
-from common.serving import student_export
-from dse.config import StudentConfig
+from common.serving import runtimes
 from dse.embedder import Embedder
 from dse.encoder import SentenceEncoder
-from dse.model import DSE
 
 _SAMPLE = 16  # sequences of a measured batch
 
@@ -39,6 +35,7 @@ class SpeedConfig:
 
   sentences: int = flags.option(1000, 'n of Table 3: all n x n pairs')
   candidates: int = flags.option(100_000, 'N of Table 4, against one query')
+  runtime: str = flags.option('xla', 'what runs f: one of ' + ', '.join(runtimes.RUNTIMES))
   output: str = flags.option('', 'JSON file of the figures')
 
 
@@ -50,7 +47,7 @@ def main(config: SpeedConfig) -> None:
     1 / row['pairs_per_second'] for row in benchmark.rates([teacher, encoder, _encoder('', 1)])
   )
   with tempfile.TemporaryDirectory() as folder:
-    embedder = _embedder(folder)
+    embedder = Embedder.load(random_exports.dse(folder), config.runtime)
   vectors = np.random.default_rng(0).normal(size=[config.candidates, 4096]).astype(np.float32)
   some = vectors[: config.sentences]
   embedder.score_all_pairs(some[:64], some)  # warm
@@ -90,18 +87,6 @@ def _encoder(name: str, texts: int = _SAMPLE) -> benchmark.Contender:
   ids = tf.random.uniform([texts, benchmark.BASELINE_TOKENS], 1, 1000, tf.int32, seed=0)
   encode = tf.function(lambda: encoder(ids, training=False))
   return benchmark.Contender(f'psi {name}', lambda: encode().numpy(), texts)
-
-
-def _embedder(folder: str) -> Embedder:
-  """The exported head at full size; its encoder has four layers and few words."""
-  tiny = checkpoints.read(checkpoints.RANDOM_TINY)
-  encoder = EncoderConfig(len(tiny.vocabulary), 1024, 4, 16, 4096)
-  config = StudentConfig(similarity_dim=512, max_lengths=(16, 16))
-  tokenizer = Tokenizer(tiny.vocabulary, tiny.lower_case)
-  student = DSE(config, encoder, 1, tokenizer.pad_id)
-  slots, samples = ('left', 'right'), (['a'], ['b'])
-  student_export.write(folder, student, tokenizer, slots=slots, task='regression', samples=samples)
-  return Embedder.load(folder)
 
 
 def _seconds(call) -> float:

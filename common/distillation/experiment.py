@@ -221,7 +221,7 @@ def _stages(
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).logits
     return results.evaluate(scorers, table.kind, folder.folder('data'), path)
 
-  def measure(path: str) -> list[dict[str, Any]]:
+  def measure(path: str) -> dict[str, Any]:
     del path
     base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
     scorers = {
@@ -230,8 +230,9 @@ def _stages(
     }
     heads = [_head(f'{student.title} head, {name}', scorer) for name, scorer in scorers.items()]
     base_rate, *rates = benchmark.rates([base, *heads])
-    worth = results.compare_runtimes(scorers, table.kind, folder.folder('data/valid'))
-    return [base_rate, *({**rate, **of} for rate, of in zip(rates, worth, strict=True))]
+    worth, stored = results.compare_runtimes(scorers, table.kind, folder.folder('data'))
+    heads_rates = [{**rate, **of} for rate, of in zip(rates, worth, strict=True)]
+    return {'rates': [base_rate, *heads_rates], 'stored': stored}
 
   data = Stage(
     'data',

@@ -17,6 +17,7 @@ from common.data import records
 from common.data.examples import Example
 from common.evaluation import metrics, significance
 from common.serving.scorer import PairScorer
+from common.serving.vectors import DTYPES, narrowed, widened
 
 _PARTS = ('valid', 'test', 'test_mismatched')
 Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
@@ -72,32 +73,55 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   return result
 
 
-def compare_runtimes(scorers: dict[str, PairScorer], task: str, data: str) -> list[dict[str, Any]]:
-  """What each runtime of one export is worth.
+def compare_runtimes(
+  scorers: dict[str, PairScorer], task: str, data: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+  """What each runtime of one export is worth, and each way to store its vectors.
 
   Args:
     scorers: By runtime; the first is what the others are compared with.
     task: Of the labels.
-    data: A labelled record set.
+    data: Folder of the record sets `valid` and `test`.
 
   Returns:
-    [{'metric': the primary one, 'max_difference': of its scores from the first's}].
+    A row a runtime, and a row a dtype of the store: the primary metric on 'valid' and 'test', and
+    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by side.
   """
-  examples = list(records.read(data))
-  labels = np.array([example.label for example in examples])
   first = next(iter(scorers.values()))
-  vectors = []
-  for number, slot in enumerate(first.slots):
-    texts, rows = np.unique([example.texts[number] for example in examples], return_inverse=True)
-    vectors.append(first.encode(list(texts), slot, progress=True)[rows])
-  found, exact = [], first.score(*vectors)
-  for scorer in scorers.values():
-    scores = scorer.score(*vectors)
-    within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
-    logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
-    metric = metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
-    found.append({'metric': metric, 'max_difference': float(np.abs(scores - exact).max())})
-  return found
+  runtimes: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
+  stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
+  for part in ('valid', 'test'):
+    examples = list(records.read(os.path.join(data, part)))
+    labels = np.array([example.label for example in examples])
+    vectors = [_vectors(first, slot, examples, i) for i, slot in enumerate(first.slots)]
+    exact = first.score(*vectors)
+
+    def judge(row: dict[str, Any], scores: np.ndarray) -> None:
+      row[part] = _primary(task, labels, scores)  # noqa: B023
+      difference = float(np.abs(scores - exact).max())  # noqa: B023
+      row['max_difference'] = max(row['max_difference'], difference)
+
+    for row, scorer in zip(runtimes, scorers.values(), strict=True):
+      judge(row, scorer.score(*vectors))
+    for row in stored:
+      narrow = [narrowed(v, row['dtype']) for v in vectors]
+      judge(row, first.score(*(widened(*side) for side in narrow)))
+      sizes = (sum(a[0].nbytes for a in side if a is not None) for side in narrow)
+      row['bytes'] = dict(zip(first.slots, sizes, strict=True))
+  return runtimes, stored
+
+
+def _vectors(scorer: PairScorer, slot: str, examples: Sequence[Example], i: int) -> np.ndarray:
+  """Vectors of the examples' texts number i, each distinct text encoded once."""
+  texts, rows = np.unique([example.texts[i] for example in examples], return_inverse=True)
+  return scorer.encode(list(texts), slot, progress=True)[rows]
+
+
+def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:
+  """The primary metric of probabilities [n], or [n, C]."""
+  within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
+  logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
+  return metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
 
 
 def _score(logits: np.ndarray) -> np.ndarray:
@@ -139,6 +163,7 @@ def collect(
     'significance': done['evaluation'].get('significance'),
     'annotation': done['distill'],
     'speed': _speed(done),
+    'stored': done['benchmark']['stored'],
     'training': training,
     'export': done['export'],
   }
@@ -155,7 +180,7 @@ def finite(value: Any) -> Any:
 
 def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:
   """Pairs a second, and the ratio to the first row; the teacher's are of scoring valid and test."""
-  base, *heads = done['benchmark']
+  base, *heads = done['benchmark']['rates']
   teacher = done['evaluation']['tuples_per_second'].get('teacher')
   own = [{'name': 'teacher', 'pairs_per_second': teacher}] if teacher else []
   rows = [base, *own, *heads]

@@ -39,7 +39,7 @@ def rates(
     seconds: Least time of each contender in a round.
 
   Returns:
-    [{'name', 'pairs_per_second'}], in the order given.
+    [{'name', 'pairs_per_second', 'least', 'most'}], in the order given.
   """
   found: list[list[float]] = [[] for _ in contenders]
   for contender in contenders:
@@ -52,7 +52,12 @@ def rates(
         calls += 1
       own.append(calls * contender.pairs / (time.perf_counter() - started))
   return [
-    {'name': contender.name, 'pairs_per_second': statistics.median(own)}
+    {
+      'name': contender.name,
+      'pairs_per_second': statistics.median(own),
+      'least': min(own),
+      'most': max(own),
+    }
     for contender, own in zip(contenders, found, strict=True)
   ]
 

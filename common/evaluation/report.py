@@ -168,7 +168,7 @@ scorer.score(left, right)  # once per pair
 {% endif %}
 ```
 
-{% for title in ('Results', 'All metrics', 'Speed', 'Training', 'Data', 'Export', 'Environment') %}
+{% for title in ('Results', 'All metrics', 'Speed', 'Stored vectors', 'Training', 'Data', 'Export', 'Environment') %}
 {% if title in tables %}
 {% set table = tables[title] %}
 ## {{ 'Training data' if title == 'Data' else title }}

@@ -42,16 +42,16 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   keys = [(name, split) for name in names for split in splits]
   rows = [[m['name'], *(metric(m.get(s, {}).get(n)) for n, s in keys)] for m in models]
   add('All metrics', ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows)
+  worth = [f'{shown} (valid)', f'{shown} (test)', 'Difference']
+  largest = 'Difference: the largest, of scores from the exact ones.'
+  rows = [[r['name'], digits(r['pairs_per_second']), times(r['ratio']), *_worth(r)] for r in speed]
+  note = f"Ratio: to {reference}. A head's pairs are of texts encoded beforehand. {largest}"
+  add('Speed', ['Model', 'Pairs/s', 'Ratio', *worth], rows, note)
   rows = [
-    [
-      *(r['name'], digits(r['pairs_per_second']), times(r['ratio']), metric(r.get('metric'))),
-      f'{r["max_difference"]:.1g}' if 'max_difference' in r else '',
-    ]
-    for r in speed
+    [r['dtype'], ', '.join(f'{side} {size:,}' for side, size in r['bytes'].items()), *_worth(r)]
+    for r in results.get('stored', [])
   ]
-  note = f"Ratio: to {reference}. A head's pairs are of texts encoded beforehand. Difference: the "
-  note += 'largest, of scores from the exact ones.'
-  add('Speed', ['Model', 'Pairs/s', 'Ratio', f'{shown} (valid)', 'Difference'], rows, note)
+  add('Stored vectors', ['As', 'Bytes a text', *worth], rows, largest)
   rows = []
   for s in results.get('training', []):
     loss = metric(s['history'][-1]['loss']) if s.get('history') else ''
@@ -140,3 +140,9 @@ def _value(name: str, value: Any) -> str:
   if isinstance(value, bool) or not isinstance(value, int | float):
     return str(value)
   return f'{value:,.0f}' if float(value).is_integer() else f'{value:.2g}'
+
+
+def _worth(row: dict[str, Any]) -> list[str]:
+  """Cells of a row's metrics and difference, empty where it has none."""
+  difference = f'{row["max_difference"]:.1g}' if 'max_difference' in row else ''
+  return [metric(row.get('valid')), metric(row.get('test')), difference]

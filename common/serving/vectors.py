@@ -73,8 +73,7 @@ class VectorStore:
       run = bool(len(inside)) and bool(np.all(np.diff(inside) == 1))  # no gaps: a view, no copy
       picked = slice(int(inside[0]), int(inside[-1]) + 1) if run else inside
       vectors, scale = self._shards[number]
-      block = vectors[picked].astype(np.float32, copy=False)
-      found[places] = block if scale is None else block * scale[picked][..., None]
+      found[places] = widened(vectors[picked], None if scale is None else scale[picked])
     return found
 
   def ids(self, rows: Sequence[int] | np.ndarray) -> list[str]:
@@ -151,13 +150,9 @@ class VectorWriter:
   def write(self, number: int, ids: Sequence[str], vectors: np.ndarray) -> None:
     """Writes shard `number`: ids, and float32 vectors [n, *shape]."""
     columns: dict[str, pa.Array] = {'id': pa.array(ids, pa.string())}
-    dtype = self.manifest['dtype']
-    if dtype == 'int8':
-      scale = np.abs(vectors).max(-1) / 127  # [n] or [n, k]: a token vector each
-      stored = np.rint(vectors / np.where(scale == 0, 1, scale)[..., None]).astype(np.int8)
-      columns['scale'] = _lists(scale.astype(np.float32).reshape([len(ids), -1]))
-    else:
-      stored = vectors.astype(dtype)
+    stored, scale = narrowed(vectors, self.manifest['dtype'])
+    if scale is not None:
+      columns['scale'] = _lists(scale.reshape([len(ids), -1]))
     columns['vectors'] = _lists(stored.reshape([len(ids), -1]))
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata(self._metadata())
     path = self._path(number)
@@ -185,6 +180,20 @@ class VectorWriter:
 
   def _metadata(self) -> dict[bytes, bytes]:
     return {b'store': json.dumps(self.manifest).encode()}
+
+
+def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
+  """Float32 vectors [n, ..., D] as they are stored, and for int8 the scale [n, ...] of each."""
+  if dtype != 'int8':
+    return vectors.astype(dtype, copy=False), None
+  scale = (np.abs(vectors).max(-1) / 127).astype(np.float32)
+  return np.rint(vectors / np.where(scale == 0, 1, scale)[..., None]).astype(np.int8), scale
+
+
+def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
+  """What `narrowed` gave, in float32."""
+  wide = stored.astype(np.float32, copy=False)
+  return wide if scale is None else wide * scale[..., None]
 
 
 def chunks(
