@@ -208,7 +208,7 @@ def _rank_contenders(folder: str) -> list[tuple[str, Callable[[], Any]]]:
     for kind, given in (('', None), (', parts', parts)):
 
       def call(scorer: Scorer = scorer, given: Any = given) -> Any:
-        return scorer.rank(query, products, 10, given)
+        return scorer.rank(query, products, 10, parts=given)
 
       found.append((f'DiPair{kind}, {name}', call))
   return found

@@ -11,7 +11,6 @@ and the right item the rest.
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-import faiss
 import numpy as np
 
 from common import flags
@@ -19,6 +18,7 @@ from common.data.examples import Example
 from common.errors import InputError
 from common.modeling import checkpoints
 from common.modeling.embedding import MeanPooledEncoder
+from common.serving import neighbors
 
 _NEIGHBOURS = 16
 
@@ -173,12 +173,7 @@ def _neighbour_order(vectors: np.ndarray, size: int, rng: np.random.Generator) -
 
 def _neighbours(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
   """[queries, k] numbers of each query's nearest items, by inner product, nearest first."""
-  index = faiss.IndexFlatIP(items.shape[1])
-  if len(items) > 200_000:  # exact search would take hours
-    cells = int(4 * len(items) ** 0.5)
-    index = faiss.IndexIVFFlat(index, items.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
-    index.train(items[np.linspace(0, len(items) - 1, 40 * cells, dtype=int)])
-    index.nprobe = 16
+  index = neighbors.index_of(items, len(items))
   index.add(items)
   return index.search(queries, min(_NEIGHBOURS, len(items)))[1]
 

@@ -16,7 +16,7 @@ from common.serving.runtimes import Runtime
 from common.serving.vectors import VectorStore, VectorWriter, chunks
 
 Texts = Sequence[str] | np.ndarray
-_STORE_BLOCK = 8192  # texts of a store read at a time
+_READ = 8192  # candidates read at a time, for all queries
 
 
 class PairScorer:
@@ -165,40 +165,77 @@ class PairScorer:
 
   def rank(
     self,
-    query: str | np.ndarray,
+    query: str | Sequence[str] | np.ndarray,
     candidates: Texts | VectorStore,
     top_k: int = 10,
+    *,
     parts: np.ndarray | None = None,
-  ) -> list[tuple[int, float]]:
-    """Ranks candidates (right) for one query (left), whose own part is computed once.
+    rows: Sequence[int] | np.ndarray | None = None,
+    first_stage: str = '',
+    shortlist: int = 1000,
+  ) -> Any:
+    """Ranks candidates (right) for a query (left), whose own part is computed once.
 
     Args:
-      query: A text, or its vectors.
+      query: A text, or its vectors; or several of either, for which candidates are read once.
       candidates: Vectors from `encode`, texts, or a vector store, which is read in blocks.
       top_k: Results at the most.
       parts: The candidates', where they have been computed.
+      rows: The candidates to be ranked, where it is not all: a first stage's.
+      first_stage: 'ann': a store's `shortlist` nearest by pooled vectors (FAISS), then the head.
+      shortlist: Candidates of the first stage.
 
     Returns:
-      [(index, score)], best first; equal scores in the candidates' order. `VectorStore.ids` has the
-      ids of indices.
+      [(index, score)], best first; equal scores in the candidates' order; a list of such lists for
+      several queries. `VectorStore.ids` has the ids of indices.
     """
-    left = self._query(query)
-    left_part = self.parts(left, self.slots[0])
-    if isinstance(candidates, VectorStore):
-      self._check_store(candidates, self.slots[1])
-      starts = range(0, len(candidates), _STORE_BLOCK)
-      blocks = (candidates.vectors(slice(i, i + _STORE_BLOCK)) for i in starts)
-      scores = [self._one_to_many(left, left_part, block, None) for block in blocks]
-    else:
-      right = self._vectors(candidates, self.slots[1])
-      scores = [self._one_to_many(left, left_part, right, parts)]
-    return _best(np.concatenate([self._none(), *scores]), top_k)
+    stored = isinstance(candidates, VectorStore) and rows is None
+    if first_stage not in ('', 'ann') or (first_stage and not stored):
+      raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
+    right = self._candidates(candidates)
+    left, several = self._queries(query)
+    if isinstance(right, VectorStore) and first_stage:
+      from common.serving import neighbors
 
-  def _check_store(self, store: VectorStore, side: str) -> None:
-    if store.fingerprint != self.fingerprint:
-      raise InputError(f'{store.folder}: vectors of another encoder; encode the texts anew')
-    if store.side != side:
-      raise InputError(f'{store.folder}: vectors of the {store.side} side; {side} is needed')
+      found = []
+      for vectors, near in zip(left, neighbors.nearest(right, left, shortlist), strict=True):
+        found.append(self.rank(vectors, right, top_k, rows=np.sort(near[near >= 0])))
+      return found if several else found[0]
+    if rows is not None:
+      rows = np.asarray(rows, np.int64)
+    scores = self._many_to_many(left, right, parts, rows)
+    ranked = [_best(of_query, top_k, rows) for of_query in scores]
+    return ranked if several else ranked[0]
+
+  def _many_to_many(
+    self,
+    left: np.ndarray,
+    right: np.ndarray | VectorStore,
+    parts: np.ndarray | None,
+    rows: np.ndarray | None,
+  ) -> list[np.ndarray]:
+    """Scores of each left row with all right ones, or those of `rows`, which are read once."""
+    left_parts = self.parts(left, self.slots[0])
+    scores: list[list[np.ndarray]] = [[self._none()] for _ in left]
+    for start in range(0, len(right if rows is None else rows), _READ):
+      picked: Any = slice(start, start + _READ)
+      picked = picked if rows is None else rows[picked]
+      block = right.vectors(picked) if isinstance(right, VectorStore) else right[picked]
+      own = None if parts is None else parts[picked]
+      for i, found in enumerate(scores):
+        found.append(self._one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own))
+    return [np.concatenate(found) for found in scores]
+
+  def _candidates(self, candidates: Texts | VectorStore) -> np.ndarray | VectorStore:
+    """Vectors of the right side, or a store of them that is this model's."""
+    side = self.slots[-1]
+    if not isinstance(candidates, VectorStore):
+      return self._vectors(candidates, side)
+    if candidates.fingerprint != self.fingerprint:
+      raise InputError(f'{candidates.folder}: vectors of another encoder; encode the texts anew')
+    if candidates.side != side:
+      raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
+    return candidates
 
   def _one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: np.ndarray, parts: np.ndarray | None
@@ -214,11 +251,16 @@ class PairScorer:
     taken = self._head.signatures[signature].structured_input_signature[1]
     return self._runtime.score(signature, {name: inputs[name] for name in taken})
 
-  def _query(self, query: str | np.ndarray) -> np.ndarray:
-    """Vectors of a query, as the one row of the left side."""
+  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[np.ndarray, bool]:
+    """Vectors of the left side, [q, *shape], and whether several were asked for."""
     if len(self.slots) != 2 or self.outputs != 1:
       raise InputError('rank takes a model of two sides and one output')
-    return self._vectors([query] if isinstance(query, str) else query[None], self.slots[0])
+    slot = self.slots[0]
+    if isinstance(query, str):
+      return self._vectors([query], slot), False
+    if isinstance(query, np.ndarray) and query.shape == self.vector_shapes[slot]:
+      return self._vectors(query[None], slot), False
+    return self._vectors(query, slot), True
 
   def _none(self) -> np.ndarray:
     """Scores of no pairs."""
@@ -233,10 +275,13 @@ class PairScorer:
     return side.astype(np.float32, copy=False)
 
 
-def _best(scores: np.ndarray, top_k: int) -> list[tuple[int, float]]:
-  """The best (index, score); equal scores in their order."""
+def _best(
+  scores: np.ndarray, top_k: int, rows: np.ndarray | None = None
+) -> list[tuple[int, float]]:
+  """The best (index, score); equal scores in their order; of `rows`, where given."""
   numbers = np.arange(len(scores))
   if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides
     numbers = np.flatnonzero(scores >= np.partition(scores, -top_k)[-top_k])
   order = numbers[np.argsort(-scores[numbers], kind='stable')][:top_k]
-  return [(int(i), float(scores[i])) for i in order]
+  named = order if rows is None else rows[order]
+  return [(int(row), float(scores[i])) for row, i in zip(named, order, strict=True)]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from common.errors import InputError
 
 DTYPES = ('float32', 'float16', 'int8')
-_MANIFEST = 'manifest.json'
+MANIFEST = 'manifest.json'
 _VERSION = 1
 
 
@@ -130,7 +130,7 @@ class VectorWriter:
     }
     os.makedirs(folder, exist_ok=True)
     self.before: list[dict[str, Any]] = []
-    if os.path.exists(os.path.join(folder, _MANIFEST)):
+    if os.path.exists(os.path.join(folder, MANIFEST)):
       there = _read_manifest(folder)
       self.before = there.pop('shards')
       for name, value in self.manifest.items():
@@ -169,7 +169,7 @@ class VectorWriter:
         rows = pa.ipc.open_file(file).get_batch(0).num_rows
       name, size = os.path.basename(path), os.path.getsize(path)
       listed.append({'name': name, 'rows': rows, 'bytes': size, 'sha256': _sha256(path)})
-    path = os.path.join(self.folder, _MANIFEST)
+    path = os.path.join(self.folder, MANIFEST)
     with open(f'{path}.tmp', 'w', encoding='utf-8') as output:
       json.dump({**self.manifest, 'shards': listed}, output, indent=1)
     os.replace(f'{path}.tmp', path)
@@ -229,12 +229,12 @@ def _open_shard(path: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
 
 
 def _read_manifest(folder: str) -> dict[str, Any]:
-  path = os.path.join(folder, _MANIFEST)
+  path = os.path.join(folder, MANIFEST)
   try:
     with open(path, encoding='utf-8') as file:
       manifest = json.load(file)
   except OSError as error:
-    raise InputError(f'{folder}: no whole vector store there ({_MANIFEST} is missing)') from error
+    raise InputError(f'{folder}: no whole vector store there ({MANIFEST} is missing)') from error
   if manifest.get('version') != _VERSION:
     raise InputError(f'{path}: version {manifest.get("version")}; this program reads {_VERSION}')
   return manifest

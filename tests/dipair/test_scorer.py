@@ -11,7 +11,7 @@ import tensorflow as tf
 from common.data.examples import Example
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from common.serving import runtimes, student_export
+from common.serving import neighbors, runtimes, student_export
 from dipair.scorer import Scorer
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
@@ -94,7 +94,7 @@ def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, mo
   assert ranking == scorer.rank(query, products, top_k=3)
   parts = scorer.parts(products, 'right')
   assert parts.shape == (4, 4, 3 * 8)
-  assert [i for i, _ in scorer.rank(query, products, 3, parts)] == [i for i, _ in ranking]
+  assert [i for i, _ in scorer.rank(query, products, 3, parts=parts)] == [i for i, _ in ranking]
   assert scorer.rank('red', products[:0]) == []
 
 
@@ -105,7 +105,7 @@ def test_equal_scores_keep_the_candidates_order(exported):
 
 
 def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
-  monkeypatch.setattr('common.serving.scorer._STORE_BLOCK', 3)
+  monkeypatch.setattr('common.serving.scorer._READ', 3)
   scorer = Scorer.load(exported[0])
   rows = [(f'p{i}', RIGHT[i % 4]) for i in range(10)]
   store = scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
@@ -115,6 +115,21 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   expected = scorer.rank('red', products, top_k=4)
   np.testing.assert_allclose([s for _, s in ranking], [s for _, s in expected], atol=1e-6)
   assert store.ids([7]) == ['p7']
+  both = scorer.rank(['red', 'x'], store, top_k=4)
+  assert [[i for i, _ in one] for one in both] == [
+    [i for i, _ in scorer.rank(query, products, 4)] for query in ('red', 'x')
+  ]
+  some = scorer.rank('red', store, rows=[9, 0, 3])
+  scores = scorer.score(['red'] * 10, products)
+  assert sorted(i for i, _ in some) == [0, 3, 9]
+  np.testing.assert_allclose([s for _, s in some], sorted(scores[[9, 0, 3]])[::-1], atol=1e-6)
+  for _ in range(2):  # the index made, then read
+    assert scorer.rank('red', store, 4, first_stage='ann', shortlist=10) == ranking
+  short = scorer.rank(['red'], store, 10, first_stage='ann', shortlist=3)[0]
+  near = neighbors.pooled(products) @ neighbors.pooled(scorer.encode(['red'], 'left'))[0]
+  assert {scores[i] for i, _ in short} <= set(scores[np.argsort(-near)[:6]])
+  with pytest.raises(InputError, match="first_stage='ann': '' or 'ann', the latter on a store"):
+    scorer.rank('red', products, first_stage='ann')
 
   os.remove(tmp_path / 'manifest.json')
   os.remove(tmp_path / 'vectors-00001.arrow')
@@ -122,8 +137,9 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   monkeypatch.setattr(scorer, 'encode', lambda texts, side: encoded.append(texts) or products[:4])
   scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
   assert [len(texts) for texts in encoded] == [4]  # the missing shard alone
-  with pytest.raises(InputError, match='vectors of the right side; left is needed'):
-    scorer._check_store(store, 'left')
+  store.side = 'left'
+  with pytest.raises(InputError, match='vectors of the left side, not right'):
+    scorer.rank(np.zeros([3, 8]), store)
   scorer.fingerprint = 'another'
   with pytest.raises(InputError, match='vectors of another encoder'):
     scorer.rank(np.zeros([3, 8]), store)
@@ -142,7 +158,7 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(exports, head, runt
     atol = {'litert-float16': 2e-3, 'litert-int8': 3e-2}.get(runtime, 1e-5)
     np.testing.assert_allclose(scorer.score(left, right), exact, atol=atol)
     for parts in (None, plain.parts(right, 'right')):
-      ranked = dict(scorer.rank(left[0], right, rows, parts))
+      ranked = dict(scorer.rank(left[0], right, rows, parts=parts))
       expected = plain.score(np.repeat(left[:1], rows, 0), right)
       np.testing.assert_allclose([ranked[i] for i in range(rows)], expected, atol=atol)
   assert np.ptp(exact) > 0.01
