@@ -32,11 +32,13 @@ setup(
   install_requires=[
     *TENSORFLOW,
     'absl-py>=1.4',
+    'ai-edge-litert>=2',
     'faiss-cpu>=1.8',
     'jinja2>=3.1',
     'matplotlib>=3.8',
     'numpy>=1.26,<3',
     'psutil>=5.9',
+    'pyarrow>=15',
     'safetensors>=0.4',
     'scikit-learn>=1.4',
     'scipy>=1.12',
