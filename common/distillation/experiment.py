@@ -48,6 +48,9 @@ class ExperimentConfig:
   teacher_phase: PhaseConfig = flags.group(PhaseConfig, 'teacher_', steps=1500, warmup_steps=150)
   temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)')
   devices: DeviceConfig = flags.group(DeviceConfig)
+  encoder_precision: str = flags.option(
+    'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
+  )
 
   def __post_init__(self):
     if not self.temperature > 0:
@@ -200,19 +203,22 @@ def _stages(
       seed=config.seed,
     )
 
-  @strategies.full_precision()
+  @strategies.precision()
   def export(path: str) -> dict[str, Any]:
     trained, tokenizer = list(student.models(folder.folder('student')).values())[-1]
+    with strategies.precision(config.encoder_precision):
+      encoder, _ = list(student.models(folder.folder('student')).values())[-1]
     return student_export.write(
       path,
       trained,
       tokenizer,
+      encoder=encoder,
       slots=student_export.slot_names(table.text_columns),
       task=table.kind,
       samples=_samples(folder),
     )
 
-  @strategies.full_precision()
+  @strategies.precision()
   def evaluate(path: str) -> dict[str, Any]:
     scorers: dict[str, Scorer] = {}
     if not config.brings_logits:
@@ -261,7 +267,7 @@ def _stages(
     make_student,
     collective=True,
   )
-  exported = Stage('export', {}, [trained], export)
+  exported = Stage('export', {'encoder_precision': config.encoder_precision}, [trained], export)
   evaluated = Stage('evaluation', {}, [trained], evaluate)
   measured = Stage('benchmark', {}, [exported], measure)
   return [data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]

@@ -90,6 +90,7 @@ def write(
   slots: Sequence[str],
   task: str,
   samples: Sequence[Sequence[str]],
+  encoder: ExportedStudent | None = None,
 ) -> dict[str, Any]:
   """Exports a student and compares both SavedModels, reloaded, with the live model.
 
@@ -100,13 +101,16 @@ def write(
     slots: Name of each text slot.
     task: What a score means.
     samples: A few texts a slot, for the comparison.
+    encoder: The same student in another precision, whose encoder is exported; the student's own
+      where absent.
 
   Returns:
     {'max_difference', 'encoder_bytes', 'head_bytes', 'vector_bytes': {slot: bytes a text}}.
   """
+  encoder = encoder or model
   encoders, inputs = {}, {}
   for number, (slot, texts) in enumerate(zip(slots, samples, strict=True)):
-    by_text, by_ids = _encoder_functions(model, tokenizer, number)
+    by_text, by_ids = _encoder_functions(encoder, tokenizer, number)
     encoders |= {slot: by_text, f'{slot}_ids': by_ids}
     ids = tokenizer.encode(tf.constant(texts), model.max_lengths[number])
     inputs |= {
@@ -121,7 +125,7 @@ def write(
   _check(head, model, list(vectors.values()))
   functions = _head_functions(head, model, slots)
   heads = {name: _concrete(*function) for name, function in functions.items()}
-  encoder_variables = [v for layer in model.encoder_layers for v in layer.variables]
+  encoder_variables = [v for layer in encoder.encoder_layers for v in layer.variables]
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   difference = max(
     export.save(encoder_path, encoders, encoder_variables, inputs),
@@ -154,11 +158,11 @@ def _encoder_functions(model: ExportedStudent, tokenizer: Tokenizer, slot: int) 
   @tf.function
   def by_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
     ids = tokenizer.encode(text, max_length).to_tensor(tokenizer.pad_id)
-    return {'vectors': model.vectors(ids, slot)}
+    return {'vectors': tf.cast(model.vectors(ids, slot), tf.float32)}
 
   @tf.function
   def by_ids(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {'vectors': model.vectors(ids, slot)}
+    return {'vectors': tf.cast(model.vectors(ids, slot), tf.float32)}
 
   return (
     by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),

@@ -60,10 +60,10 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
 
 
 @contextlib.contextmanager
-def full_precision() -> Iterator[None]:
-  """Layers made inside compute in float32, whatever the precision of training."""
+def precision(name: str = 'float32') -> Iterator[None]:
+  """Layers made inside compute in this, whatever the precision of training."""
   policy = tf_keras.mixed_precision.global_policy()
-  tf_keras.mixed_precision.set_global_policy('float32')
+  tf_keras.mixed_precision.set_global_policy(name)
   try:
     yield
   finally:

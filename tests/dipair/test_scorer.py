@@ -12,6 +12,8 @@ from common.data.examples import Example
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.serving import neighbors, runtimes, student_export
+from common.training import strategies
+from dipair import model as models
 from dipair.scorer import Scorer
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
@@ -170,6 +172,28 @@ def test_xla_compiles_a_few_sizes_and_no_more(exported):
   for rows in [*range(1, 40), 128, 129, 500, 77]:
     scorer.score(*(v[:rows] for v in vectors))
   assert scorer._runtime.traces == 2
+
+
+def test_an_encoder_may_be_exported_in_bfloat16(exported, tmp_path):
+  folder, model, tokenizer, _ = exported
+  with strategies.precision('mixed_bfloat16'):
+    encoder, _ = models.from_pretrained(model.config, 1)
+  for variable, value in zip(encoder.variables, model.variables, strict=True):
+    variable.assign(value)
+  slots, samples = ('left', 'right'), (LEFT, RIGHT)
+  student_export.write(
+    str(tmp_path),
+    model,
+    tokenizer,
+    slots=slots,
+    task='regression',
+    samples=samples,
+    encoder=encoder,
+  )
+  exact, narrow = (Scorer.load(path).encode(RIGHT, 'right') for path in (folder, str(tmp_path)))
+  assert narrow.dtype == np.float32
+  np.testing.assert_allclose(narrow, exact, atol=0.1)
+  assert np.abs(narrow - exact).max() > 1e-5
 
 
 def test_three_texts_and_three_classes(tiny, tmp_path):
