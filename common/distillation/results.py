@@ -94,20 +94,15 @@ def compare_runtimes(
     examples = list(records.read(os.path.join(data, part)))
     labels = np.array([example.label for example in examples])
     vectors = [_vectors(first, slot, examples, i) for i, slot in enumerate(first.slots)]
-    exact = first.score(*vectors)
-
-    def judge(row: dict[str, Any], scores: np.ndarray) -> None:
-      row[part] = _primary(task, labels, scores)  # noqa: B023
-      difference = float(np.abs(scores - exact).max())  # noqa: B023
-      row['max_difference'] = max(row['max_difference'], difference)
-
-    for row, scorer in zip(runtimes, scorers.values(), strict=True):
-      judge(row, scorer.score(*vectors))
+    found = [scorer.score(*vectors) for scorer in scorers.values()]
     for row in stored:
       narrow = [narrowed(v, row['dtype']) for v in vectors]
-      judge(row, first.score(*(widened(*side) for side in narrow)))
       sizes = (sum(a[0].nbytes for a in side if a is not None) for side in narrow)
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
+      found.append(first.score(*(widened(*side) for side in narrow)))
+    for row, scores in zip([*runtimes, *stored], found, strict=True):
+      row[part] = _primary(task, labels, scores)
+      row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
   return runtimes, stored
 
 

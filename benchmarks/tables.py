@@ -1,0 +1,173 @@
+"""Writes the README's results table, docs/results.md and docs/scoring.png from benchmarks/results.
+
+python -m benchmarks.tables
+"""
+
+import json
+import os
+import re
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from common.evaluation.tables import digits, percent, times
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PAPER = ['P2T-REL, the paper (Table 2)', 'Pearson', '0.757', '0.731', '-3.4%', '362×', '']
+_DSE_PAPER = ['DSE, the paper (Tables 1 and 4)', 'GLUE score', '', '', '-4.6%', '13,594×', '']
+
+
+def main() -> None:
+  """Replaces what stands between the README's two markers; writes the others anew."""
+  path = os.path.join(ROOT, 'README.md')
+  with open(path, encoding='utf-8') as file:
+    text = file.read()
+  marked = re.compile(r'(<!-- results: .*? -->\n).*?(<!-- /results -->)', re.DOTALL)
+  with open(path, 'w', encoding='utf-8') as file:
+    file.write(marked.sub(lambda m: f'{m[1]}{_summary()}\n{m[2]}', text))
+  sections = [_glue(), _senteval(), _dse_speed(), _scoring(), _encoding()]
+  intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
+  intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
+  with open(os.path.join(ROOT, 'docs', 'results.md'), 'w', encoding='utf-8') as file:
+    file.write('\n\n'.join([intro, *filter(None, sections)]) + '\n')
+
+
+def _read(name: str) -> dict[str, Any] | None:
+  path = os.path.join(ROOT, 'benchmarks', 'results', f'{name}.json')
+  if not os.path.exists(path):
+    return None
+  with open(path, encoding='utf-8') as file:
+    return json.load(file)
+
+
+def _markdown(headers: list[str], rows: list[list[str]]) -> str:
+  lines = [headers, ['---'] * len(headers), *rows]
+  return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
+
+
+def _section(title: str, made: dict[str, Any], table: str, note: str = '') -> str:
+  by = f'`{made["command"]}`, commit {made["commit"]}.'
+  return '\n\n'.join(filter(None, [f'## {title}', table, note, by]))
+
+
+def _summary() -> str:
+  """The README's table."""
+  headers = ['task', 'test metric', 'teacher', 'student', 'change', 'head, exact', 'head, int8']
+  rows = [_PAPER]
+  for name, label in (('homedepot', 'Home Depot'), ('p2t', 'synthetic catalogue')):
+    if results := _read(name):
+      rows.append(_run_row(results, label))
+  if glue := _read('glue'):
+    rows.append(_DSE_PAPER)
+    table = glue['table']
+    teacher = next(row for row in table['rows'] if row[0] == 'Teacher')
+    student = next(row for row in table['rows'] if row[0] == 'DSE (alpha = 0.5)')
+    label = f'DSE, {", ".join(table["headers"][1:-2])}'
+    speed = (_read('dse_speed') or {'rows': []})['rows']
+    online = [times(row['speedup']) for row in speed if row['table'] == 'Table 4']
+    exact, narrow = [*online, '', ''][:2]
+    rows.append([label, 'mean', teacher[-2], student[-2], student[-1], exact, narrow])
+  return _markdown(headers, rows)
+
+
+def _run_row(results: dict[str, Any], label: str) -> list[str]:
+  metric = results['primary_metric']
+  teacher, student = results['models'][0], results['models'][-1]
+  heads = [row for row in results['speed'] if ' head' in row['name']]
+  narrow = [row for row in heads if row['name'].endswith('litert-int8')]
+  exact = [row for row in heads if row not in narrow and 'float16' not in row['name']]
+  return [
+    label,
+    metric.capitalize(),
+    f'{teacher["test"][metric]:.3f}',
+    f'{student["test"][metric]:.3f}',
+    percent(student['delta']['test']),
+    times(max(row['ratio'] for row in exact)),
+    times(narrow[0]['ratio']) if narrow else '',
+  ]
+
+
+def _glue() -> str:
+  made = _read('glue')
+  if not made:
+    return ''
+  table = made['table']
+  note = f'{table["note"]} QQP and SNLI are subsets, and the models small (MiniLM-L6 throughout).'
+  return _section('DSE on GLUE (Table 1)', made, _markdown(table['headers'], table['rows']), note)
+
+
+def _senteval() -> str:
+  made = _read('senteval')
+  if not made:
+    return ''
+  table = made['table']
+  return _section(
+    'Sentence vectors on SentEval (Table 2)',
+    made,
+    _markdown(table['headers'], table['rows']),
+    table['note'],
+  )
+
+
+def _dse_speed() -> str:
+  made = _read('dse_speed')
+  if not made:
+    return ''
+  rows = [
+    [r['table'], r['what'], r['runtime'], *(f'{r[k]:,.2f}' for k in ('teacher', 'psi', 'f'))]
+    + [times(r['speedup'])]
+    for r in made['rows']
+  ]
+  headers = ['', 'scored', 'f run by', 'teacher, s', 'encoding, s', 'f, s', 'speedup']
+  table = _markdown(headers, rows)
+  return _section('DSE in BERT-Large shapes (Tables 3 and 4)', made, table, made['note'])
+
+
+def _scoring() -> str:
+  made = _read('scoring')
+  if not made:
+    return ''
+  rows = [
+    [
+      *(r['name'], digits(r['pairs_per_second']), f'{digits(r["least"])} to {digits(r["most"])}'),
+      *(times(r['ratio']), f'{r["mflop"]:,.2f}', f'{r["gemm_share"]:.0%}'),
+      f'{r["kilobytes"]:,.1f}',
+    ]
+    for r in made['rows']
+  ]
+  headers = ['', 'pairs/s', 'range', 'ratio', 'MFLOP/pair', 'of GEMM', 'kB/pair']
+  ranks = [
+    [r['name'], f'{r["p50"]:.1f}', f'{r["p99"]:.1f}', digits(r['rate'])] for r in made['rank']
+  ]
+  rank = _markdown(['rank, 1,000 candidates', 'p50, ms', 'p99, ms', 'pairs/s'], ranks)
+  _plot(made['rows'])
+  picture = '![Pairs a second of all, on a logarithmic axis](scoring.png)'
+  note = f'{made["note"]}\n\n{picture}\n\n{rank}'
+  return _section('Scoring', made, _markdown(headers, rows), note)
+
+
+def _plot(rows: list[dict[str, Any]]) -> None:
+  figure = Figure(figsize=(9, 0.28 * len(rows) + 1), layout='constrained')
+  axes = figure.add_subplot(xscale='log', xlabel='pairs/s')
+  colors = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
+  names = [row['name'] for row in rows][::-1]
+  rates = [row['pairs_per_second'] for row in rows][::-1]
+  shades = [colors.get(re.split(r'\W', name)[0], '#c2570c') for name in names]
+  axes.barh(names, rates, color=shades)
+  for number, rate in enumerate(rates):
+    axes.annotate(digits(rate), (rate, number), (4, 0), textcoords='offset points', va='center')
+  axes.margins(x=0.12, y=0.01)
+  axes.spines[['top', 'right']].set_visible(False)
+  figure.savefig(os.path.join(ROOT, 'docs', 'scoring.png'), dpi=110)
+
+
+def _encoding() -> str:
+  made = _read('homedepot_encoding')
+  if not made:
+    return ''
+  rows = [[r['name'], digits(r['texts_per_second']), times(r['ratio'])] for r in made['rows']]
+  return _section('Encoding Home Depot titles', made, _markdown(['', 'texts/s', 'ratio'], rows))
+
+
+if __name__ == '__main__':
+  main()
