@@ -19,16 +19,16 @@ from common import flags
 from common.data import records
 from common.data.examples import Example
 from common.data.tokenization import Tokenizer
-from common.distillation import annotate, dataset, results
+from common.distillation import annotate, dataset, measure, results
 from common.distillation.dataset import DataConfig
 from common.distillation.inference import TupleScorer
 from common.distillation.results import Scorer
 from common.distillation.run_folder import RunFolder, Stage, write_json
 from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, mean_logits
 from common.errors import InputError
-from common.evaluation import benchmark, report
+from common.evaluation import report
 from common.modeling import checkpoints, saving
-from common.serving import runtimes, student_export
+from common.serving import student_export
 from common.serving.scorer import PairScorer
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -227,18 +227,9 @@ def _stages(
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).logits
     return results.evaluate(scorers, table.kind, folder.folder('data'), path)
 
-  def measure(path: str) -> dict[str, Any]:
+  def benchmark(path: str) -> dict[str, Any]:
     del path
-    base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
-    scorers = {
-      runtime: student.scorer.load(folder.folder('export'), runtime)
-      for runtime in runtimes.RUNTIMES
-    }
-    heads = [_head(f'{student.title} head, {name}', scorer) for name, scorer in scorers.items()]
-    base_rate, *rates = benchmark.rates([base, *heads])
-    worth, stored = results.compare_runtimes(scorers, table.kind, folder.folder('data'))
-    heads_rates = [{**rate, **of} for rate, of in zip(rates, worth, strict=True)]
-    return {'rates': [base_rate, *heads_rates], 'stored': stored}
+    return measure.of_export(student.scorer, student.title, folder.folder(''), table.kind)
 
   data = Stage(
     'data',
@@ -269,7 +260,7 @@ def _stages(
   )
   exported = Stage('export', {'encoder_precision': config.encoder_precision}, [trained], export)
   evaluated = Stage('evaluation', {}, [trained], evaluate)
-  measured = Stage('benchmark', {}, [exported], measure)
+  measured = Stage('benchmark', {}, [exported], benchmark)
   return [data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]
 
 
@@ -279,14 +270,6 @@ def _teacher_scorer(teachers: Sequence[Teacher], strategy: tf.distribute.Strateg
       return mean_logits(teachers, examples, strategy=strategy, advance=bar.update)
 
   return score
-
-
-def _head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
-  """An exported head on vectors in memory."""
-  shapes = list(scorer.vector_shapes.values())
-  rng = np.random.default_rng(0)
-  vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
-  return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
 
 
 def _samples(folder: RunFolder) -> list[tuple[str, ...]]:

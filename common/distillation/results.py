@@ -16,8 +16,6 @@ from common import flags
 from common.data import records
 from common.data.examples import Example
 from common.evaluation import metrics, significance
-from common.serving.scorer import PairScorer
-from common.serving.vectors import DTYPES, narrowed, widened
 
 _PARTS = ('valid', 'test', 'test_mismatched')
 Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
@@ -71,52 +69,6 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
     )
     result['significance'] = {'better': students[-1], 'than': students[-2], 'p_value': p_value}
   return result
-
-
-def compare_runtimes(
-  scorers: dict[str, PairScorer], task: str, data: str
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-  """What each runtime of one export is worth, and each way to store its vectors.
-
-  Args:
-    scorers: By runtime; the first is what the others are compared with.
-    task: Of the labels.
-    data: Folder of the record sets `valid` and `test`.
-
-  Returns:
-    A row a runtime, and a row a dtype of the store: the primary metric on 'valid' and 'test', and
-    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by side.
-  """
-  first = next(iter(scorers.values()))
-  runtimes: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
-  stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
-  for part in ('valid', 'test'):
-    examples = list(records.read(os.path.join(data, part)))
-    labels = np.array([example.label for example in examples])
-    vectors = [_vectors(first, slot, examples, i) for i, slot in enumerate(first.slots)]
-    found = [scorer.score(*vectors) for scorer in scorers.values()]
-    for row in stored:
-      narrow = [narrowed(v, row['dtype']) for v in vectors]
-      sizes = (sum(a[0].nbytes for a in side if a is not None) for side in narrow)
-      row['bytes'] = dict(zip(first.slots, sizes, strict=True))
-      found.append(first.score(*(widened(*side) for side in narrow)))
-    for row, scores in zip([*runtimes, *stored], found, strict=True):
-      row[part] = _primary(task, labels, scores)
-      row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
-  return runtimes, stored
-
-
-def _vectors(scorer: PairScorer, slot: str, examples: Sequence[Example], i: int) -> np.ndarray:
-  """Vectors of the examples' texts number i, each distinct text encoded once."""
-  texts, rows = np.unique([example.texts[i] for example in examples], return_inverse=True)
-  return scorer.encode(list(texts), slot, progress=True)[rows]
-
-
-def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:
-  """The primary metric of probabilities [n], or [n, C]."""
-  within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
-  logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
-  return metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
 
 
 def _score(logits: np.ndarray) -> np.ndarray:

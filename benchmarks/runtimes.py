@@ -1,0 +1,61 @@
+"""What each runtime of a student's head costs and gives, and each way to store its vectors.
+
+  python -m benchmarks.runtimes --run_dir=runs/homedepot \\
+    --output=benchmarks/results/homedepot_runtimes.json
+
+As the benchmark stage of a run; here of a finished run's student, exported anew.
+"""
+
+import dataclasses
+import os
+import sys
+import tempfile
+
+from absl import flags as absl_flags
+
+from benchmarks.finished_run import FinishedRun
+from common import flags
+from common.distillation import measure
+from common.evaluation import report, tables
+from common.serving import student_export
+from dipair import model as models
+from dipair.scorer import Scorer
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimesConfig:
+  """Of what."""
+
+  run_dir: str = flags.option('', 'a finished run of dipair.run')
+  output: str = flags.option('', 'JSON file of the figures')
+
+
+def main(config: RuntimesConfig) -> None:
+  """Exports, measures, prints, writes."""
+  run = FinishedRun(config.run_dir)
+  student, tokenizer = models.load(run.path('student'))
+  task = run.results['task']
+  with tempfile.TemporaryDirectory() as folder:
+    os.symlink(os.path.abspath(run.path('data')), os.path.join(folder, 'data'))
+    student_export.write(
+      os.path.join(folder, 'export'),
+      student,
+      tokenizer,
+      slots=('left', 'right'),
+      task=task,
+      samples=(['black', 'wide footwear'], ['a shoe', 'a black wide shoe']),
+    )
+    found = measure.of_export(Scorer, 'DiPair', folder, task)
+  base = found['rates'][0]['pairs_per_second']
+  speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found['rates']]
+  shown = tables.tables({**run.results, 'speed': speed, 'stored': found['stored']})
+  for title in ('Speed', 'Stored vectors'):
+    print(f'{report.grid(shown[title])}\n')
+  if config.output:
+    run.write(config.output, 'runtimes', config, [*speed, *found['stored']])
+
+
+if __name__ == '__main__':
+  flags.define(RuntimesConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, RuntimesConfig)

@@ -1,0 +1,90 @@
+"""What an export is worth: the speed and metrics of its runtimes, and of its vectors as stored."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from common.data import records
+from common.data.examples import Example
+from common.evaluation import benchmark, metrics
+from common.serving import runtimes
+from common.serving.scorer import PairScorer
+from common.serving.vectors import DTYPES, narrowed, widened
+
+
+def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> dict[str, Any]:
+  """What an export is worth with each runtime, and with each way to store its vectors.
+
+  Args:
+    scorer: Of the export.
+    title: Of the student.
+    run_dir: Holds `export` and `data`.
+    task: Of the labels.
+
+  Returns:
+    {'rates', 'stored'}: rows of `benchmark.rates` with those of `compare`, and of `compare`.
+  """
+  base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
+  export = os.path.join(run_dir, 'export')
+  scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.RUNTIMES}
+  heads = [_head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
+  base_rate, *rates = benchmark.rates([base, *heads])
+  worth, stored = compare(scorers, task, os.path.join(run_dir, 'data'))
+  rows = [{**rate, **of} for rate, of in zip(rates, worth, strict=True)]
+  return {'rates': [base_rate, *rows], 'stored': stored}
+
+
+def compare(
+  scorers: dict[str, PairScorer], task: str, data: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+  """What each runtime of one export is worth, and each way to store its vectors.
+
+  Args:
+    scorers: By runtime; the first is what the others are compared with.
+    task: Of the labels.
+    data: Folder of the record sets `valid` and `test`.
+
+  Returns:
+    A row a runtime, and a row a dtype of the store: the primary metric on 'valid' and 'test', and
+    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by side.
+  """
+  first = next(iter(scorers.values()))
+  running: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
+  stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
+  for part in ('valid', 'test'):
+    examples = list(records.read(os.path.join(data, part)))
+    labels = np.array([example.label for example in examples])
+    vectors = [_vectors(first, slot, examples, i) for i, slot in enumerate(first.slots)]
+    found = [scorer.score(*vectors) for scorer in scorers.values()]
+    for row in stored:
+      narrow = [narrowed(v, row['dtype']) for v in vectors]
+      sizes = (sum(a[0].nbytes for a in side if a is not None) for side in narrow)
+      row['bytes'] = dict(zip(first.slots, sizes, strict=True))
+      found.append(first.score(*(widened(*side) for side in narrow)))
+    for row, scores in zip([*running, *stored], found, strict=True):
+      row[part] = _primary(task, labels, scores)
+      row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
+  return running, stored
+
+
+def _vectors(scorer: PairScorer, slot: str, examples: Sequence[Example], i: int) -> np.ndarray:
+  """Vectors of the examples' texts number i, each distinct text encoded once."""
+  texts, rows = np.unique([example.texts[i] for example in examples], return_inverse=True)
+  return scorer.encode(list(texts), slot, progress=True)[rows]
+
+
+def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:
+  """The primary metric of probabilities [n], or [n, C]."""
+  within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
+  logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
+  return metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
+
+
+def _head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
+  """An exported head on vectors in memory."""
+  shapes = list(scorer.vector_shapes.values())
+  rng = np.random.default_rng(0)
+  vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
+  return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
