@@ -30,7 +30,7 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
   export = os.path.join(run_dir, 'export')
   scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.RUNTIMES}
   heads = [_head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
-  base_rate, *rates = benchmark.rates([base, *heads])
+  base_rate, *rates = benchmark.rates([base, *heads], rounds=3, seconds=0.5)
   worth, stored = compare(scorers, task, os.path.join(run_dir, 'data'))
   rows = [{**rate, **of} for rate, of in zip(rates, worth, strict=True)]
   return {'rates': [base_rate, *rows], 'stored': stored}
