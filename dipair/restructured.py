@@ -48,7 +48,7 @@ class RestructuredTransformer(tf.Module):
     self.norm = _LayerNorm(head.norm)
     self.blocks = [_Block(block) for block in head.blocks]
     self.classifier = [tf.Variable(v) for v in head.classifier.variables]
-    # Of x and what the first layer's attention takes beside it; where it is the last layer, nothing.
+    # Of x and what the first layer's attention takes beside it; nothing where it is the last layer.
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
     self.widths = [added.shape[1], *widths]
 

@@ -1,8 +1,8 @@
 """Rows of TSV, CSV and JSONL files (gzip too), with their line numbers.
 
 A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180;
-a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone: no other byte splits one. Local paths,
-and whatever `tf.io.gfile` opens (`gs://`).
+a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone: no other byte splits
+one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 """
 
 import csv

@@ -1,8 +1,8 @@
 """A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
 
 `encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
-[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds no
-tokenizer and no embedding table. Its other signatures score what was computed once per text:
+[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds
+no tokenizer and no embedding table. Its other signatures score what was computed once per text:
 
 * `left_part`, `right_part`: vectors to the text's part, what the head computes of it alone;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other side's;
