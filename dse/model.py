@@ -52,16 +52,14 @@ class DSE(tf_keras.layers.Layer):
   def encode(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
     """The vector and its part of W h, once per text: [U, L] to [U, d + r]."""
     vectors = self.features(ids, text, training)
-    weights = (self.similarity.left, self.similarity.right)[text]
-    return tf.concat([vectors, vectors @ weights], 1)
+    return tf.concat([vectors, self.similarity.part(vectors, text)], 1)
 
   def head(self, encoded: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
     """Logits of what `encode` gave: [B, C]."""
     del training
-    (u, left), (v, right) = (
-      tf.split(x, [self.dim, self.config.similarity_dim], 1) for x in encoded
-    )
-    return self.similarity.of_pairs(u, v, left, right)
+    sizes = [self.dim, self.config.similarity_dim]
+    vectors, parts = zip(*(tf.split(x, sizes, 1) for x in encoded), strict=True)
+    return self.similarity.of_parts(parts, vectors)
 
   def call(self, vectors: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
     """Logits of vectors, [B, d] a text: [B, C]."""
