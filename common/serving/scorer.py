@@ -203,28 +203,33 @@ class PairScorer:
       return found if several else found[0]
     if rows is not None:
       rows = np.asarray(rows, np.int64)
-    scores = self._many_to_many(left, right, parts, rows)
-    ranked = [_best(of_query, top_k, rows) for of_query in scores]
+    best = self._best(left, right, top_k, parts, rows)
+    ranked = [[(int(row), float(score)) for row, score in zip(*of, strict=True)] for of in best]
     return ranked if several else ranked[0]
 
-  def _many_to_many(
+  def _best(
     self,
     left: np.ndarray,
     right: np.ndarray | VectorStore,
+    top_k: int,
     parts: np.ndarray | None,
     rows: np.ndarray | None,
-  ) -> list[np.ndarray]:
-    """Scores of each left row with all right ones, or those of `rows`, which are read once."""
+  ) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Each left row's best right rows, of all or of `rows`, and scores; all are read once."""
     left_parts = self.parts(left, self.slots[0])
-    scores: list[list[np.ndarray]] = [[self._none()] for _ in left]
+    best = [(np.zeros([0], np.int64), self._none())] * len(left)
     for start in range(0, len(right if rows is None else rows), _READ):
       picked: Any = slice(start, start + _READ)
       picked = picked if rows is None else rows[picked]
       block = right.vectors(picked) if isinstance(right, VectorStore) else right[picked]
       own = None if parts is None else parts[picked]
-      for i, found in enumerate(scores):
-        found.append(self._one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own))
-    return [np.concatenate(found) for found in scores]
+      numbers = np.arange(start, start + len(block)) if rows is None else picked
+      for i, (kept, kept_scores) in enumerate(best):
+        scores = self._one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own)
+        scores, both = np.append(kept_scores, scores), np.append(kept, numbers)
+        order = _top(scores, top_k)
+        best[i] = both[order], scores[order]
+    return best
 
   def _candidates(self, candidates: Texts | VectorStore) -> np.ndarray | VectorStore:
     """Vectors of the right side, or a store of them that is this model's."""
@@ -275,13 +280,9 @@ class PairScorer:
     return side.astype(np.float32, copy=False)
 
 
-def _best(
-  scores: np.ndarray, top_k: int, rows: np.ndarray | None = None
-) -> list[tuple[int, float]]:
-  """The best (index, score); equal scores in their order; of `rows`, where given."""
+def _top(scores: np.ndarray, top_k: int) -> np.ndarray:
+  """Where the best scores are, best first; equal ones in their order."""
   numbers = np.arange(len(scores))
   if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides
     numbers = np.flatnonzero(scores >= np.partition(scores, -top_k)[-top_k])
-  order = numbers[np.argsort(-scores[numbers], kind='stable')][:top_k]
-  named = order if rows is None else rows[order]
-  return [(int(row), float(scores[i])) for row, i in zip(named, order, strict=True)]
+  return numbers[np.argsort(-scores[numbers], kind='stable')][:top_k]
