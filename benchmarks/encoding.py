@@ -1,15 +1,20 @@
 """Texts encoded a second: an export's encoder on real texts, and plain tf-models beside it.
 
-  python -m benchmarks.encoding --run_dir=runs/homedepot \\
-    --output=benchmarks/results/homedepot_encoding.json
+  python -m benchmarks.encoding --run_dir=runs/p2t --stored_texts=1000000 \\
+    --output=benchmarks/results/p2t_encoding.json
 
 Both have the student's layers and widths. The export tokenizes, sorts by length and keeps the first
-rows alone; the plain encoder is given ids, padded to the student's greatest length.
+rows alone; the plain encoder is given ids, padded to the student's greatest length. Then a vector
+store is written of as many texts as asked for: the run's own, over and over, each with a number.
 """
 
 import dataclasses
 import os
+import resource
 import sys
+import tempfile
+import time
+from typing import Any
 
 import tensorflow as tf
 from absl import flags as absl_flags
@@ -29,13 +34,15 @@ class EncodingConfig:
 
   run_dir: str = flags.option('', 'a finished run of dipair.run')
   texts: int = flags.option(2048, 'distinct texts of its test set, right side')
+  stored_texts: int = flags.option(0, 'texts of the vector store that is written')
   output: str = flags.option('', 'JSON file of the figures')
 
 
 def main(config: EncodingConfig) -> None:
   """Measures, prints, writes."""
   run = FinishedRun(config.run_dir)
-  scorer = Scorer.load(run.path('export'))
+  with tempfile.TemporaryDirectory() as folder:
+    scorer = Scorer.load(run.export(folder))
   examples = records.read(run.path('data/test'))
   texts = list(dict.fromkeys(example.texts[1] for example in examples))[: config.texts]
   student, _ = models.load(run.path('student'))
@@ -51,15 +58,44 @@ def main(config: EncodingConfig) -> None:
     benchmark.Contender(f'tf-models, {length} tokens', lambda: plain().numpy(), 128),
     benchmark.Contender('export', lambda: scorer.encode(texts, 'right'), len(texts)),
   ]
-  rows = benchmark.rates(contenders)
+  rows: list[dict[str, Any]] = benchmark.rates(contenders)
   base = rows[0]['pairs_per_second']
   for row in rows:
     row['texts_per_second'] = row.pop('pairs_per_second')
     row['ratio'] = row['texts_per_second'] / base
     print(f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {row["ratio"]:.2f}x')
+  if config.stored_texts:
+    rows.append({**stored(scorer, texts, config.stored_texts), 'ratio': None})
   if config.output:
     os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
     run.write(config.output, 'encoding', config, rows)
+
+
+def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
+  """Writes a store of `count` texts in int8; its time, its bytes and the memory it took."""
+  rows = ((str(i), f'{texts[i % len(texts)]} {i}') for i in range(count))
+  before = _peak_memory()
+  with tempfile.TemporaryDirectory() as folder:
+    started = time.monotonic()
+    store = scorer.encode_to(folder, rows, 'right', dtype='int8', total=count)
+    seconds = time.monotonic() - started
+    size = sum(entry.stat().st_size for entry in os.scandir(folder))
+  assert len(store) == count
+  row = {
+    'name': f'export into a store, {count:,} texts, int8',
+    'texts_per_second': count / seconds,
+    'bytes_per_text': size / count,
+    'memory_before': before,
+    'peak_memory': _peak_memory(),
+  }
+  print(f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {size / count:,.0f} bytes a text')
+  print(f'peak memory {before / 1e9:.2f} GB before, {row["peak_memory"] / 1e9:.2f} GB after')
+  return row
+
+
+def _peak_memory() -> int:
+  """Of this process, in bytes."""
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == '__main__':

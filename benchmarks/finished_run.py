@@ -11,7 +11,9 @@ from common.distillation import results
 from common.distillation.run_folder import read_json, write_json
 from common.distillation.trainer import Trainer
 from common.errors import InputError
+from common.serving import student_export
 from common.training import strategies
+from dipair import model as models
 from dipair import stages
 from dipair.model import DiPair
 
@@ -50,6 +52,20 @@ class FinishedRun:
       strategy=strategy,
       seed=self.flags['seed'],
     )
+
+  def export(self, folder: str) -> str:
+    """Exports the run's student anew, as this version does, into `folder`/export."""
+    student, tokenizer = models.load(self.path('student'))
+    export = os.path.join(folder, 'export')
+    student_export.write(
+      export,
+      student,
+      tokenizer,
+      slots=('left', 'right'),
+      task=self.results['task'],
+      samples=(['black', 'wide footwear'], ['a shoe', 'a black wide shoe']),
+    )
+    return export
 
   def write(self, path: str, module: str, config: Any, rows: list[dict[str, Any]]) -> None:
     """Writes a benchmark's rows, with the command and commit that made them."""

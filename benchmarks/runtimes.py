@@ -17,8 +17,6 @@ from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.distillation import measure
 from common.evaluation import report, tables
-from common.serving import student_export
-from dipair import model as models
 from dipair.scorer import Scorer
 
 
@@ -33,19 +31,10 @@ class RuntimesConfig:
 def main(config: RuntimesConfig) -> None:
   """Exports, measures, prints, writes."""
   run = FinishedRun(config.run_dir)
-  student, tokenizer = models.load(run.path('student'))
-  task = run.results['task']
   with tempfile.TemporaryDirectory() as folder:
     os.symlink(os.path.abspath(run.path('data')), os.path.join(folder, 'data'))
-    student_export.write(
-      os.path.join(folder, 'export'),
-      student,
-      tokenizer,
-      slots=('left', 'right'),
-      task=task,
-      samples=(['black', 'wide footwear'], ['a shoe', 'a black wide shoe']),
-    )
-    found = measure.of_export(Scorer, 'DiPair', folder, task)
+    run.export(folder)
+    found = measure.of_export(Scorer, 'DiPair', folder, run.results['task'])
   base = found['rates'][0]['pairs_per_second']
   speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found['rates']]
   shown = tables.tables({**run.results, 'speed': speed, 'stored': found['stored']})

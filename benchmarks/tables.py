@@ -25,7 +25,8 @@ def main() -> None:
   marked = re.compile(r'(<!-- results: .*? -->\n).*?(<!-- /results -->)', re.DOTALL)
   with open(path, 'w', encoding='utf-8') as file:
     file.write(marked.sub(lambda m: f'{m[1]}{_summary()}\n{m[2]}', text))
-  sections = [_glue(), _senteval(), _dse_speed(), _scoring(), _encoding()]
+  encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
+  sections = [_glue(), _senteval(), _dse_speed(), _scoring(), _runtimes(), *encoding]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   with open(os.path.join(ROOT, 'docs', 'results.md'), 'w', encoding='utf-8') as file:
@@ -56,7 +57,8 @@ def _summary() -> str:
   rows = [_PAPER]
   for name, label in (('homedepot', 'Home Depot'), ('p2t', 'synthetic catalogue')):
     if results := _read(name):
-      rows.append(_run_row(results, label))
+      speed = (_read(f'{name}_runtimes') or {'rows': results['speed']})['rows']
+      rows.append(_run_row(results, label, speed))
   if glue := _read('glue'):
     rows.append(_DSE_PAPER)
     table = glue['table']
@@ -70,10 +72,10 @@ def _summary() -> str:
   return _markdown(headers, rows)
 
 
-def _run_row(results: dict[str, Any], label: str) -> list[str]:
+def _run_row(results: dict[str, Any], label: str, speed: list[dict[str, Any]]) -> list[str]:
   metric = results['primary_metric']
   teacher, student = results['models'][0], results['models'][-1]
-  heads = [row for row in results['speed'] if ' head' in row['name']]
+  heads = [row for row in speed if ' head' in row.get('name', '')]
   narrow = [row for row in heads if row['name'].endswith('litert-int8')]
   exact = [row for row in heads if row not in narrow and 'float16' not in row['name']]
   return [
@@ -161,12 +163,36 @@ def _plot(rows: list[dict[str, Any]]) -> None:
   figure.savefig(os.path.join(ROOT, 'docs', 'scoring.png'), dpi=110)
 
 
-def _encoding() -> str:
-  made = _read('homedepot_encoding')
+def _encoding(name: str, title: str) -> str:
+  made = _read(f'{name}_encoding')
   if not made:
     return ''
-  rows = [[r['name'], digits(r['texts_per_second']), times(r['ratio'])] for r in made['rows']]
-  return _section('Encoding Home Depot titles', made, _markdown(['', 'texts/s', 'ratio'], rows))
+  rows, note = [], ''
+  for row in made['rows']:
+    ratio = times(row['ratio']) if row['ratio'] else ''
+    rows.append([row['name'], digits(row['texts_per_second']), ratio])
+    if 'peak_memory' in row:
+      before, peak = (f'{row[key] / 1e9:.1f} GB' for key in ('memory_before', 'peak_memory'))
+      note = f'The store: {row["bytes_per_text"]:,.0f} bytes a text; memory {peak} at the most, '
+      note += f'{before} before it.'
+  table = _markdown(['', 'texts/s', 'ratio'], rows)
+  return _section(f'Encoding: {title}', made, table, note)
+
+
+def _runtimes() -> str:
+  made = _read('homedepot_runtimes')
+  if not made:
+    return ''
+  sections = []
+  for row in made['rows']:
+    what = row.get('name') or f'vectors stored in {row["dtype"]}'
+    speed = times(row['ratio']) if 'ratio' in row else ''
+    size = ' + '.join(f'{count:,}' for count in row.get('bytes', {}).values())
+    worth = [f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}'] if 'test' in row else ['', '']
+    sections.append([what, speed, *worth, size])
+  headers = ['', 'speed', 'test metric', 'largest difference', 'bytes, left + right']
+  title = "Home Depot: the head's runtimes, and its vectors as stored"
+  return _section(title, made, _markdown(headers, sections))
 
 
 if __name__ == '__main__':
