@@ -14,6 +14,8 @@ TENSORFLOW = [
   'tf_keras~=2.20.0',
 ]
 
+BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
+
 setup(
   name='dipair',
   version='0.1.0',
@@ -46,8 +48,9 @@ setup(
     'tqdm>=4.66',
   ],
   extras_require={
+    'beam': BEAM,
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
     'scann': ['scann==1.4.2'],  # the release built for TensorFlow 2.20
-    'test': ['mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
+    'test': [*BEAM, 'mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
   },
 )

@@ -48,7 +48,8 @@ def rows(path: str, encoding: str = 'utf-8', ragged: bool = False) -> Iterator[t
     raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
   lines = _lines(path, encoding)
   if kind.endswith('.jsonl'):
-    yield from _objects(path, lines)
+    for number, line in enumerate(lines, 1):
+      yield number, object_row(line, f'{path}:{number}')
     return
   cells = _csv(path, lines) if kind.endswith('.csv') else _tsv(lines)
   _, header = next(cells, (0, None))
@@ -64,6 +65,29 @@ def rows(path: str, encoding: str = 'utf-8', ragged: bool = False) -> Iterator[t
     yield number, Row(dict(zip(header, values, strict=True)), f'{path}:1')
 
 
+def object_row(line: str, where: str) -> Row:
+  """A row of a JSONL file; raises InputError where it is no object."""
+  try:
+    row = json.loads(line)
+  except ValueError as error:
+    raise InputError(f'{where}: not JSON: {error}') from error
+  if not isinstance(row, dict):
+    raise InputError(f'{where}: a {type(row).__name__}; each line holds one object')
+  return Row({key: cell(value, where) for key, value in row.items()}, where)
+
+
+def cell(value: object, where: str) -> str:
+  """A value as the text of a cell: a text as it is, anything else as JSON."""
+  if value is None:
+    return ''
+  text = value if isinstance(value, str) else json.dumps(value)
+  try:
+    text.encode()  # JSON can escape half of a surrogate pair, which is no character
+  except UnicodeEncodeError as error:
+    raise InputError(f'{where}: not a text: {error}') from error
+  return text
+
+
 def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
   for number, line in enumerate(lines, 1):
     yield number, line.rstrip('\r\n').split('\t')
@@ -76,29 +100,6 @@ def _csv(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
       yield reader.line_num, values
   except csv.Error as error:
     raise InputError(f'{path}:{reader.line_num}: not a CSV row: {error}') from error
-
-
-def _objects(path: str, lines: Iterator[str]) -> Iterator[tuple[int, Row]]:
-  for number, line in enumerate(lines, 1):
-    where = f'{path}:{number}'
-    try:
-      row = json.loads(line)
-    except ValueError as error:
-      raise InputError(f'{where}: not JSON: {error}') from error
-    if not isinstance(row, dict):
-      raise InputError(f'{where}: a {type(row).__name__}; each line holds one object')
-    yield number, Row({key: _cell(value, where) for key, value in row.items()}, where)
-
-
-def _cell(value: object, where: str) -> str:
-  if value is None:
-    return ''
-  text = value if isinstance(value, str) else json.dumps(value)
-  try:
-    text.encode()  # JSON can escape half of a surrogate pair, which is no character
-  except UnicodeEncodeError as error:
-    raise InputError(f'{where}: not a text: {error}') from error
-  return text
 
 
 def _lines(path: str, encoding: str) -> Iterator[str]:

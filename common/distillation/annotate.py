@@ -47,7 +47,7 @@ def annotate(
       if done is None:
         examples = list(records.read_shard(os.path.join(source, shard.name)))
         logits = logits_of(examples, bar.update)
-        done = records.write_shard(folder, index, _labelled(examples, logits, temperature))
+        done = records.write_shard(folder, index, labelled(examples, logits, temperature))
       else:
         bar.update(shard.count)
       shards.append(done)
@@ -58,7 +58,8 @@ def annotate(
   return annotated
 
 
-def _labelled(examples: Sequence[Example], logits: np.ndarray, temperature: float) -> list[Example]:
+def labelled(examples: Sequence[Example], logits: np.ndarray, temperature: float) -> list[Example]:
+  """Examples with their logits [n, outputs] and the soft labels that those give."""
   soft_labels = probabilities(tf.constant(logits), temperature).numpy()
   return [
     dataclasses.replace(example, teacher_logits=tuple(z), soft_labels=tuple(p))

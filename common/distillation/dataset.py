@@ -27,7 +27,9 @@ class DataConfig:
   valid_file: str = flags.option('', 'labelled validation tuples')
   test_file: str = flags.option('', 'labelled test tuples')
   distillation_file: str = flags.option(
-    '', 'unlabelled tuples for the teacher; empty: pairs made from the training texts'
+    '',
+    'unlabelled tuples for the teacher, or the folder that common.pipelines.annotate has written; '
+    'empty: pairs made from the training texts',
   )
   data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
   tfds: str = flags.option(
@@ -68,6 +70,12 @@ class DataConfig:
     return self.table.task in glue.NAMES
 
   @property
+  def annotated(self) -> bool:
+    """Whether the distillation file is a record set with the teacher's logits."""
+    path = os.path.join(self.distillation_file, records.MANIFEST)
+    return bool(self.distillation_file) and tf.io.gfile.exists(path)
+
+  @property
   def _given_files(self) -> list[str]:
     return [self.train_file, self.valid_file, self.test_file, self.distillation_file]
 
@@ -91,7 +99,9 @@ class DataConfig:
 
   def unlabelled_sources(self) -> dict[str, Any]:
     """What the unlabelled set is made from, beside the training set."""
-    return {**self._unlabelled_flags(), **_digests([self.distillation_file])}
+    path = self.distillation_file
+    path = os.path.join(path, records.MANIFEST) if self.annotated else path
+    return {**self._unlabelled_flags(), **_digests([path])}
 
   def _unlabelled_flags(self) -> dict[str, Any]:
     return {'distillation_file': self.distillation_file, **flags.flat(self.pairing)}
@@ -138,6 +148,8 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
   labelled = os.path.join(data, 'train')
   if config.distillation_file:
     rows = examples.read(config.distillation_file, config.table, labelled=False)
+    if config.annotated:
+      rows = _annotated(config)
     return _write(rows, folder, info={'source': config.distillation_file})
   if not config.pairing.distillation_pairs:
     return _write(records.read(labelled), folder)
@@ -164,6 +176,19 @@ def _of_catalog(config: DataConfig, name: str, seed: int) -> Iterator[Example]:
   sizes = dict(zip((*LABELLED, 'distillation'), config.catalog_sizes, strict=True))
   for pair in catalog.splits(seed, **sizes)[name]:
     yield Example(pair.id, (pair.term, pair.product), pair.relevance)
+
+
+def _annotated(config: DataConfig) -> Iterator[Example]:
+  """A record set's tuples; one that does not fit the task is refused."""
+  for example in records.read(config.distillation_file):
+    found = len(example.texts), len(example.teacher_logits or ())
+    needed = len(config.table.text_columns), config.table.outputs
+    if found != needed:
+      raise InputError(
+        f'{config.distillation_file}: tuples of {found[0]} texts and {found[1]} teacher logits; '
+        f'--text_columns and --task need {needed[0]} and {needed[1]}'
+      )
+    yield example
 
 
 def _write(rows: Iterable[Example], folder: str, **options: Any) -> int:

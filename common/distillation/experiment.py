@@ -59,7 +59,7 @@ class ExperimentConfig:
   @property
   def brings_logits(self) -> bool:
     """Whether the distillation file holds the teacher's logits, so no teacher is needed."""
-    return bool(self.data.table.teacher_logits_column)
+    return bool(self.data.table.teacher_logits_column) or self.data.annotated
 
 
 TrainedStudent = tuple[Any, Tokenizer]  # a `StudentModel` that can be exported, and its tokenizer

@@ -20,7 +20,7 @@ _READ = 8192  # candidates read at a time, for all queries
 
 
 class PairScorer:
-  """An exported student; each kind has a class of its own with its `kind`.
+  """An exported student of any kind; each has a class of its own with its `kind`.
 
   Attributes:
     slots: Names of the sides: ('left', 'right') for pairs.
@@ -29,7 +29,7 @@ class PairScorer:
     fingerprint: Of the encoder; what its vectors are stored under.
   """
 
-  kind: str
+  kind = ''
 
   def __init__(self, encoder: Any, head: Any, runtime: Runtime, description: dict[str, Any]):
     self._encoder, self._head, self._runtime = encoder, head, runtime
@@ -54,14 +54,8 @@ class PairScorer:
     Raises:
       InputError: If it holds no export of this kind, or nothing for the runtime.
     """
-    try:
-      with open(os.path.join(folder, export.DESCRIPTION), encoding='utf-8') as file:
-        description = json.load(file)
-    except OSError as error:
-      raise InputError(
-        f'{folder}: no {cls.kind} export there ({export.DESCRIPTION} is missing)'
-      ) from error
-    if description['kind'] != cls.kind:
+    description = describe(folder)
+    if cls.kind and description['kind'] != cls.kind:
       raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
     encoder, head = (export.load(os.path.join(folder, name)) for name in ('encoder', 'head'))
     return cls(encoder, head, runtimes.load(folder, head, runtime, threads), description)
@@ -278,6 +272,20 @@ class PairScorer:
     if side.shape[1:] != shape:
       raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
     return side.astype(np.float32, copy=False)
+
+
+def describe(folder: str) -> dict[str, Any]:
+  """What an export says of itself: 'kind', 'slots', 'vector_shapes', 'outputs', 'fingerprint'.
+
+  Raises:
+    InputError: If it is none.
+  """
+  try:
+    with open(os.path.join(folder, export.DESCRIPTION), encoding='utf-8') as file:
+      return json.load(file)
+  except OSError as error:
+    missing = f'({export.DESCRIPTION} is missing)'
+    raise InputError(f'{folder}: no export there {missing}') from error
 
 
 def _top(scores: np.ndarray, top_k: int) -> np.ndarray:

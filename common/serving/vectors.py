@@ -1,14 +1,15 @@
 """Encoder outputs computed once: ids and vectors in memory-mapped Arrow shards.
 
-A store is a folder of `vectors-*.arrow` (Arrow IPC, one record batch each: `id`, `vectors`, and
-`scale` where they are int8) and `manifest.json`, which names the shards that belong to it. It is
-written last, so a store is whole or not there; shards added later count once it is written again.
+A store is a folder of `vectors-*.arrow` (Arrow IPC of `id`, `vectors`, and `scale` where they are
+int8) and `manifest.json`, which names the shards that belong to it. It is written last, so a store
+is whole or not there; shards added later count once it is written again.
 
 Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 k.
 """
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -48,11 +49,11 @@ class VectorStore:
       if not os.path.exists(path) or os.path.getsize(path) != shard['bytes']:
         raise InputError(f'{path}: missing or cut short; write the store anew')
       try:
-        vectors, scale, ids = _open_shard(path, self.shape)
+        for vectors, scale, ids in _open_shard(path, self.shape):
+          self._shards.append((vectors, scale))
+          self._ids.append(ids)
       except (pa.ArrowException, ValueError, KeyError) as error:
         raise InputError(f'{path}: damaged ({error}); write the store anew') from error
-      self._shards.append((vectors, scale))
-      self._ids.append(ids)
       self._sums.append((path, shard['sha256']))
     self._ends = np.cumsum([len(ids) for ids in self._ids], dtype=np.int64)
     self._row_of: dict[str, int] = {}
@@ -82,19 +83,23 @@ class VectorStore:
     starts = self._ends - [len(ids) for ids in self._ids]
     return [self._ids[n][int(r - starts[n])].as_py() for n, r in zip(numbers, rows, strict=True)]
 
+  def find(self, ids: Sequence[str]) -> np.ndarray:
+    """Rows of ids, -1 where there is none; the table of all ids is made at the first call."""
+    if not self._row_of:
+      every = (value for ids in self._ids for value in ids.to_pylist())
+      self._row_of = {value: row for row, value in enumerate(every)}
+    return np.array([self._row_of.get(value, -1) for value in ids], np.int64)
+
   def rows(self, ids: Sequence[str]) -> np.ndarray:
-    """Rows of ids; the table of all ids is made at the first call.
+    """Rows of ids.
 
     Raises:
       InputError: If one is not in the store.
     """
-    if not self._row_of:
-      every = (value for ids in self._ids for value in ids.to_pylist())
-      self._row_of = {value: row for row, value in enumerate(every)}
-    try:
-      return np.array([self._row_of[value] for value in ids], np.int64)
-    except KeyError as error:
-      raise InputError(f'{self.folder}: no vectors of id {error.args[0]!r}') from error
+    found = self.find(ids)
+    if (found < 0).any():
+      raise InputError(f'{self.folder}: no vectors of id {ids[int(np.argmin(found))]!r}')
+    return found
 
   def verify(self) -> None:
     """Reads every shard and compares checksums; raises InputError at one that differs."""
@@ -118,22 +123,13 @@ class VectorWriter:
   """
 
   def __init__(self, folder: str, shape: Sequence[int], dtype: str, fingerprint: str, side: str):
-    if dtype not in DTYPES:
-      raise InputError(f'dtype={dtype!r}: one of {", ".join(DTYPES)}')
-    self.folder = folder
-    self.manifest: dict[str, Any] = {
-      'version': _VERSION,
-      'shape': list(shape),
-      'dtype': dtype,
-      'fingerprint': fingerprint,
-      'side': side,
-    }
+    self.folder, self.kind = folder, store_kind(shape, dtype, fingerprint, side)
     os.makedirs(folder, exist_ok=True)
     self.before: list[dict[str, Any]] = []
     if os.path.exists(os.path.join(folder, MANIFEST)):
       there = _read_manifest(folder)
       self.before = there.pop('shards')
-      for name, value in self.manifest.items():
+      for name, value in self.kind.items():
         if there[name] != value:
           raise InputError(f'{folder}: a store of {name} {there[name]}, not {value}')
 
@@ -144,20 +140,14 @@ class VectorWriter:
       return False
     with pa.memory_map(path) as file:
       reader = pa.ipc.open_file(file)
-      same = reader.schema.metadata == self._metadata()
+      same = reader.schema.metadata == _metadata(self.kind)
       return same and reader.get_batch(0).column('id').to_pylist() == list(ids)
 
   def write(self, number: int, ids: Sequence[str], vectors: np.ndarray) -> None:
     """Writes shard `number`: ids, and float32 vectors [n, *shape]."""
-    columns: dict[str, pa.Array] = {'id': pa.array(ids, pa.string())}
-    stored, scale = narrowed(vectors, self.manifest['dtype'])
-    if scale is not None:
-      columns['scale'] = _lists(scale.reshape([len(ids), -1]))
-    columns['vectors'] = _lists(stored.reshape([len(ids), -1]))
-    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata(self._metadata())
     path = self._path(number)
-    with pa.OSFile(f'{path}.tmp', 'wb') as file, pa.ipc.new_file(file, batch.schema) as writer:
-      writer.write_batch(batch)
+    with ShardWriter(f'{path}.tmp', self.kind) as shard:
+      shard.write(ids, vectors)
     os.replace(f'{path}.tmp', path)
 
   def finish(self, shards: int) -> VectorStore:
@@ -171,15 +161,53 @@ class VectorWriter:
       listed.append({'name': name, 'rows': rows, 'bytes': size, 'sha256': _sha256(path)})
     path = os.path.join(self.folder, MANIFEST)
     with open(f'{path}.tmp', 'w', encoding='utf-8') as output:
-      json.dump({**self.manifest, 'shards': listed}, output, indent=1)
+      json.dump({**self.kind, 'shards': listed}, output, indent=1)
     os.replace(f'{path}.tmp', path)
     return VectorStore(self.folder)
 
   def _path(self, number: int) -> str:
     return os.path.join(self.folder, f'vectors-{len(self.before) + number:05d}.arrow')
 
-  def _metadata(self) -> dict[bytes, bytes]:
-    return {b'store': json.dumps(self.manifest).encode()}
+
+class ShardWriter:
+  """Writes one shard, in pieces; a context.
+
+  Args:
+    path: Of the file.
+    kind: From `store_kind`.
+  """
+
+  def __init__(self, path: str, kind: dict[str, Any]):
+    self.path, self.kind = path, kind
+
+  def __enter__(self) -> 'ShardWriter':
+    width = math.prod(self.kind['shape'])
+    vectors = pa.from_numpy_dtype(self.kind['dtype'])
+    fields = [('id', pa.string()), ('vectors', pa.list_(vectors, width))]
+    if self.kind['dtype'] == 'int8':
+      fields.append(('scale', pa.list_(pa.float32(), width // self.kind['shape'][-1])))
+    self._schema = pa.schema(fields, metadata=_metadata(self.kind))
+    self._writer = pa.ipc.new_file(self.path, self._schema)
+    return self
+
+  def __exit__(self, *exception: object) -> None:
+    self._writer.close()
+
+  def write(self, ids: Sequence[str], vectors: np.ndarray) -> None:
+    """Adds ids, and float32 vectors [n, *shape]."""
+    stored, scale = narrowed(vectors, self.kind['dtype'])
+    columns = [pa.array(ids, pa.string()), _lists(stored.reshape([len(ids), -1]))]
+    if scale is not None:
+      columns.append(_lists(scale.reshape([len(ids), -1])))
+    self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
+
+
+def store_kind(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
+  """What a store's manifest says of its vectors: their shape and dtype, the encoder, the side."""
+  if dtype not in DTYPES:
+    raise InputError(f'dtype={dtype!r}: one of {", ".join(DTYPES)}')
+  encoder = {'fingerprint': fingerprint, 'side': side}
+  return {'version': _VERSION, 'shape': list(shape), 'dtype': dtype, **encoder}
 
 
 def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
@@ -215,17 +243,27 @@ def _lists(values: np.ndarray) -> pa.Array:
   return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
 
-def _open_shard(path: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray | None, Any]:
-  """Memory-mapped vectors [n, *shape], scale [n, *shape without the last], ids."""
-  batch = pa.ipc.open_file(pa.memory_map(path)).get_batch(0)
+def _open_shard(
+  path: str, shape: tuple[int, ...]
+) -> Iterator[tuple[np.ndarray, np.ndarray | None, Any]]:
+  """Memory-mapped vectors [n, *shape], scale [n, *shape without the last], ids, by piece."""
+  reader = pa.ipc.open_file(pa.memory_map(path))
+  for number in range(reader.num_record_batches):
+    batch = reader.get_batch(number)
+    arrays = {
+      name: batch.column(name).flatten().to_numpy(zero_copy_only=True)
+      for name in batch.schema.names
+      if name != 'id'
+    }
+    vectors = arrays['vectors'].reshape([batch.num_rows, *shape])
+    scale = arrays.get('scale')
+    if scale is not None:
+      scale = scale.reshape([batch.num_rows, *shape[:-1]])
+    yield vectors, scale, batch.column('id')
 
-  def array(name: str) -> np.ndarray:
-    return batch.column(name).flatten().to_numpy(zero_copy_only=True)
 
-  vectors = array('vectors').reshape([batch.num_rows, *shape])
-  scaled = 'scale' in batch.schema.names
-  scale = array('scale').reshape([batch.num_rows, *shape[:-1]]) if scaled else None
-  return vectors, scale, batch.column('id')
+def _metadata(kind: dict[str, Any]) -> dict[bytes, bytes]:
+  return {b'store': json.dumps(kind).encode()}
 
 
 def _read_manifest(folder: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import tf_keras
 
 from common.data import records
 from common.data.examples import Example
+from common.serving import student_export
 from common.training import strategies
 from dipair import model as models
 from dipair.config import StudentConfig
@@ -37,6 +38,18 @@ def _tiny():
     return models.from_pretrained(tiny_config(**changes), outputs)
 
   return build
+
+
+@pytest.fixture(name='exported', scope='session')
+def _exported(tiny, tmp_path_factory):
+  """An export's folder, the model, its tokenizer, and what exporting reported."""
+  model, tokenizer = tiny()
+  folder = str(tmp_path_factory.mktemp('run') / 'export')
+  samples = (TERMS[:4], PRODUCTS)
+  result = student_export.write(
+    folder, model, tokenizer, slots=('left', 'right'), task='regression', samples=samples
+  )
+  return folder, model, tokenizer, result
 
 
 @pytest.fixture(name='distill')

@@ -20,16 +20,6 @@ LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots and more words']
 
 
-@pytest.fixture(name='exported', scope='module')
-def _exported(tiny, tmp_path_factory):
-  model, tokenizer = tiny()
-  folder = str(tmp_path_factory.mktemp('run') / 'export')
-  result = student_export.write(
-    folder, model, tokenizer, slots=('left', 'right'), task='regression', samples=(LEFT, RIGHT)
-  )
-  return folder, model, tokenizer, result
-
-
 @pytest.fixture(name='exports', scope='module')
 def _exports(exported, tiny, tmp_path_factory):
   """Exports by head."""

@@ -1,5 +1,7 @@
 """A run's record sets from GLUE's folders, and what of their flags is refused."""
 
+import dataclasses
+
 import pytest
 
 from common.data import records
@@ -37,10 +39,26 @@ def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
   ('fields', 'message'),
   [
     ({'table': RTE}, '--task=rte: --data_dir, the folder of its data, is needed'),
-    ({'data_dir': 'glue'}, '--data_dir holds GLUE tasks; --task is one of mrpc, mnli'),
-    ({'data_dir': 'glue', 'table': RTE, 'train_file': 'x'}, '--data_dir or files of your own'),
+    ({'data_dir': 'glue'}, '--data_dir and --tfds hold GLUE tasks; --task is one of mrpc, mnli'),
+    (
+      {'data_dir': 'glue', 'table': RTE, 'train_file': 'x'},
+      '--data_dir, --tfds or files of your own, not both',
+    ),
   ],
 )
 def test_glue_flags_that_do_not_fit_are_refused(fields, message):
   with pytest.raises(InputError, match=message):
     DataConfig(**fields)
+
+
+def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):
+  rows = [Example(f'{i}', ('a', f'b {i}'), teacher_logits=(float(i),)) for i in range(5)]
+  folder = str(tmp_path / 'annotated')
+  records.write(folder, rows, shard_size=2)
+  config = DataConfig(distillation_file=folder, valid_file='v.tsv', test_file='t.tsv')
+  assert config.annotated
+  dataset.write_unlabelled(config, '', str(tmp_path / 'copy'), seed=1)
+  assert list(records.read(str(tmp_path / 'copy'))) == rows
+  three = dataclasses.replace(config, table=TableConfig(text_columns=('a', 'b', 'c')))
+  with pytest.raises(InputError, match='2 texts and 1 teacher logits; .* need 3 and 1'):
+    dataset.write_unlabelled(three, '', str(tmp_path / 'other'), seed=1)

@@ -1,0 +1,84 @@
+"""Texts of any number into a vector store, on Apache Beam.
+
+  python -m common.pipelines.encode --export_dir=runs/p2t/export --side=right \\
+    --input=products.jsonl --id_column=id --text_column=title --output=products \\
+    --direct_running_mode=multi_processing --direct_num_workers=8 --threads=1
+
+The output is what `common.serving.vectors.VectorStore` opens, once all of it is there.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from common import flags
+from common.errors import InputError
+from common.pipelines import jobs, units
+from common.pipelines.jobs import FilesConfig, OutputConfig
+from common.pipelines.models import ScorerHandler
+from common.pipelines.units import Shard, Unit
+from common.serving import scorer, vectors
+from common.serving.scorer import PairScorer
+
+_CHUNK = 16_384  # texts in memory at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodeConfig:
+  """Which texts, by which encoder, stored how."""
+
+  export_dir: str = flags.option('', "a run's export")
+  side: str = flags.option('right', 'which of its encoders')
+  files: FilesConfig = flags.group(FilesConfig)
+  id_column: str = flags.option('id', 'column of the unique id')
+  text_column: str = flags.option('text', 'column of the text')
+  dtype: str = flags.option('int8', 'of the stored vectors', vectors.DTYPES)
+  threads: int = flags.option(0, 'threads of a worker; 0: one a core')
+  out: OutputConfig = flags.group(OutputConfig)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodeJob:
+  """`jobs.Job`: a unit's texts as one shard of a store, each text of a chunk encoded once."""
+
+  config: EncodeConfig
+  kind: dict[str, Any]
+
+  def load(self) -> PairScorer:
+    return ScorerHandler(self.config.export_dir, threads=self.config.threads).load_model()
+
+  def run(self, unit: Unit, model: PairScorer, shard: Shard) -> int:
+    columns, count = (self.config.id_column, self.config.text_column), 0
+    rows = units.read(unit, shard.refuse)
+    name = f'vectors-{unit.number:05d}.arrow'
+    with shard.file(name) as path, vectors.ShardWriter(path, self.kind) as writer:
+      for ids, texts in units.cells(rows, columns, _CHUNK, shard.refuse):
+        distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
+        writer.write(ids, model.encode(list(distinct), self.config.side)[numbers])
+        count += len(ids)
+    return count
+
+
+def main(config: EncodeConfig, options: Sequence[str]) -> None:
+  """Runs the job; the store's manifest comes last."""
+  description = scorer.describe(units.local(config.export_dir))
+  slots = description['slots']
+  if config.side not in slots:
+    raise InputError(f'--side={config.side}: one of {", ".join(slots)}')
+  shape = description['vector_shapes'][slots.index(config.side)]
+  kind = vectors.store_kind(shape, config.dtype, description['fingerprint'], config.side)
+  todo = config.files.units()
+  units.check_columns(todo[0], (config.id_column, config.text_column))
+  plan = {'store': kind, 'columns': [config.id_column, config.text_column]}
+  marks = jobs.run(EncodeJob(config, kind), todo, config.out, plan, options)
+  shards = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
+  path = units.FileSystems.join(config.out.output, vectors.MANIFEST)
+  units.write_json(path, {**kind, 'shards': shards})
+
+
+if __name__ == '__main__':
+  from common.pipelines import encode  # by the name that workers know it by
+
+  jobs.command(encode.EncodeConfig, encode.main)

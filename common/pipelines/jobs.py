@@ -1,0 +1,194 @@
+"""A job on Apache Beam: units in, shards out, a model once a process.
+
+Beam spreads the units over its workers and repeats those that fail; a unit is read, computed and
+written where it lands, in memory bounded by a chunk of its rows. Nothing is shuffled.
+"""
+
+import dataclasses
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import apache_beam as beam
+from absl import flags as absl_flags
+from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+from apache_beam.utils import shared
+from tqdm import tqdm
+
+from common import flags
+from common.errors import InputError
+from common.pipelines import units
+from common.pipelines.units import Shard, Unit
+
+_PLAN = 'plan.json'
+
+
+class Job(Protocol):
+  """What is done with a unit. Workers get it pickled."""
+
+  def load(self) -> Any:
+    """The model: called once a process."""
+
+  def run(self, unit: Unit, model: Any, shard: Shard) -> int:
+    """Reads a unit, writes its shard; returns the number of rows written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputConfig:
+  """Where a job's output goes, and what it puts up with."""
+
+  output: str = flags.option('', 'folder of the output; the same command goes on with it')
+  max_bad_rows: int = flags.option(
+    0, 'bad rows that are put aside, with the reason, before it fails'
+  )
+
+  def __post_init__(self):
+    if self.max_bad_rows < 0:
+      raise InputError(f'--max_bad_rows={self.max_bad_rows}: 0 or more')
+
+
+@dataclasses.dataclass(frozen=True)
+class FilesConfig:
+  """The input files."""
+
+  input: tuple[str, ...] = flags.option(
+    (),
+    'files (patterns too): .tsv, .csv, .jsonl (.gz too), .parquet, .tfrecord; local, gs://, s3://',
+  )
+  unit_bytes: int = flags.option(64 << 20, 'bytes of a TSV or JSONL file that become one shard')
+
+  def units(self) -> list[Unit]:
+    """The pieces of the files."""
+    if not self.input:
+      raise InputError('--input: the files to be read are needed')
+    if self.unit_bytes <= 0:
+      raise InputError(f'--unit_bytes={self.unit_bytes}: must be above 0')
+    return units.of_files(self.input, self.unit_bytes)
+
+
+def run(
+  job: Job,
+  todo: Sequence[Unit],
+  config: OutputConfig,
+  plan: dict[str, Any],
+  options: Sequence[str],
+) -> list[dict[str, Any]]:
+  """Runs a job over units, but those whose shards are there.
+
+  Args:
+    job: What is done with each.
+    todo: All units of the input.
+    config: Of the output.
+    plan: What the output depends on, besides the units; another plan's output is refused.
+    options: Beam's.
+
+  Returns:
+    The marks of all shards, in order.
+
+  Raises:
+    InputError: If the folder holds another plan's output, or too many rows were bad.
+  """
+  if not config.output:
+    raise InputError('--output: a folder is needed')
+  _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]})
+  done = units.marks(config.output)
+  left = [unit for unit in todo if unit.number not in done]
+  if left:
+    _run(job, left, config, options, len(todo))
+    done = units.marks(config.output)
+  found = [done[unit.number] for unit in todo]
+  bad = sum(mark['bad_rows'] for mark in found)
+  rows, seconds = (sum(mark[name] for mark in found) for name in ('rows', 'seconds'))
+  rate = f'{rows / seconds:,.0f} rows/s a worker' if seconds else ''
+  print(f'{rows:,} rows in {len(found):,} shards, {bad:,} bad rows; {rate}')
+  if bad > config.max_bad_rows:
+    where = units.FileSystems.join(config.output, 'bad')
+    raise InputError(
+      f'{bad:,} bad rows, more than --max_bad_rows={config.max_bad_rows}: see {where}'
+    )
+  return found
+
+
+def command(cls: type, main: Callable[[Any, Sequence[str]], None]) -> None:
+  """Runs `main(config, Beam's options)`; what is a flag of neither is refused."""
+  flags.define(cls)
+  for flag in absl_flags.FLAGS.get_key_flags_for_module(sys.modules['common.flags']):
+    absl_flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)  # what --help shows
+  known, rest = [sys.argv[0]], []
+  for argument in sys.argv[1:]:
+    name = argument.lstrip('-').split('=')[0]
+    mine = name in absl_flags.FLAGS or name.removeprefix('no') in absl_flags.FLAGS
+    (known if mine or not argument.startswith('--') else rest).append(argument)
+  sys.argv = known
+  parser = _BeamArgumentParser(add_help=False, allow_abbrev=False)
+  for options in PipelineOptions.__subclasses__():
+    options._add_argparse_args(parser)
+  _, unknown = parser.parse_known_args(rest)
+  if unknown:
+    rest = []
+    sys.argv.append(unknown[0])  # refused as any flag is that nobody knows
+  flags.run(lambda config: main(config, rest), cls)
+
+
+class _Do(beam.DoFn):
+  """Does a unit, unless its shard is there."""
+
+  def __init__(self, job: Job, config: OutputConfig):
+    self.job, self.config, self.shared = job, config, shared.Shared()
+
+  def setup(self) -> None:
+    self.model = self.shared.acquire(lambda: _Holder(self.job.load())).model
+
+  def process(self, unit: Unit):
+    started = time.monotonic()
+    shard = Shard(self.config.output, unit.number)
+    rows = self.job.run(unit, self.model, shard)
+    mark = shard.finish(rows=rows, seconds=time.monotonic() - started)
+    for name in ('rows', 'bad_rows'):
+      Metrics.counter('pipelines', name).inc(mark[name])
+    rate = int(rows / max(mark['seconds'], 1e-9))
+    Metrics.distribution('pipelines', 'rows_per_second').update(rate)
+
+
+class _Holder:
+  """What is shared must be weakly referable."""
+
+  def __init__(self, model: Any):
+    self.model = model
+
+
+def _run(
+  job: Job, left: Sequence[Unit], config: OutputConfig, options: Sequence[str], total: int
+) -> None:
+  stop = threading.Event()
+
+  def watch() -> None:
+    with tqdm(total=total, initial=total - len(left), unit=' shards') as bar:
+      while not stop.wait(1):
+        bar.update(units.count_marks(config.output) - bar.n)
+      bar.update(units.count_marks(config.output) - bar.n)
+
+  watcher = threading.Thread(target=watch, daemon=True)
+  watcher.start()
+  try:
+    with beam.Pipeline(options=PipelineOptions(list(options))) as pipeline:
+      work = pipeline | beam.Create(list(left)) | beam.Reshuffle()
+      work | beam.ParDo(_Do(job, config))
+  finally:
+    stop.set()
+    watcher.join()
+
+
+def _keep_plan(output: str, plan: dict[str, Any]) -> None:
+  path = units.FileSystems.join(output, _PLAN)
+  if not units.exists(path):
+    units.write_json(path, plan)
+    return
+  there = units.read_json(path)
+  if differs := [name for name in plan if there.get(name) != plan[name]]:
+    raise InputError(
+      f'{output}: begun with other {", ".join(differs)}; go on with those or choose another --output'
+    )

@@ -1,0 +1,85 @@
+"""Models as Beam's `RunInference` takes them; the jobs load theirs through these too."""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from apache_beam.ml.inference.base import ModelHandler
+
+from common.data.examples import Example
+from common.pipelines import units
+from common.serving.scorer import PairScorer
+
+
+class ScorerHandler(ModelHandler[tuple[Any, Any], float, PairScorer]):
+  """An export: pairs in, scores out.
+
+    pairs | RunInference(ScorerHandler('runs/p2t/export', 'litert-int8'))
+
+  Args:
+    export_dir: The export.
+    runtime: What runs the head: 'tensorflow', 'xla' (SavedModels) or one of 'litert', ….
+    threads: Of this process; 0: one a core.
+  """
+
+  def __init__(self, export_dir: str, runtime: str = 'tensorflow', threads: int = 0):
+    self.export_dir, self.runtime, self.threads = export_dir, runtime, threads
+
+  def load_model(self) -> PairScorer:
+    """The export, its runtime and TensorFlow held to the threads."""
+    limit_threads(self.threads)
+    own = self.threads if self.runtime.startswith('litert') else 0
+    return PairScorer.load(units.local(self.export_dir), self.runtime, own)
+
+  def run_inference(
+    self, batch: Sequence[tuple[Any, Any]], model: PairScorer, inference_args: Any = None
+  ) -> Iterable[float]:
+    """Scores of pairs: each side a text, or its vectors."""
+    del inference_args
+    sides = [
+      list(side) if isinstance(side[0], str) else np.stack(side)
+      for side in zip(*batch, strict=True)
+    ]
+    return [float(score) for score in model.score(*sides)]
+
+
+class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):
+  """Teachers: tuples of texts in, mean logits out.
+
+  Args:
+    folders: Of the teachers.
+    threads: Of this process; 0: one a core.
+  """
+
+  def __init__(self, folders: Sequence[str], threads: int = 0):
+    self.folders, self.threads = tuple(folders), threads
+
+  def load_model(self) -> Any:
+    """The teachers."""
+    from common.distillation.teacher import Teacher
+
+    limit_threads(self.threads)
+    return [Teacher.load(folder) for folder in self.folders]
+
+  def run_inference(
+    self, batch: Sequence[tuple[str, ...]], model: Any, inference_args: Any = None
+  ) -> np.ndarray:
+    """Logits [n, outputs] of tuples, batched by length."""
+    import tensorflow as tf
+
+    from common.distillation.teacher import mean_logits
+
+    del inference_args
+    examples = [Example('', tuple(texts)) for texts in batch]
+    return mean_logits(model, examples, strategy=tf.distribute.get_strategy())
+
+
+def limit_threads(threads: int) -> None:
+  """Holds TensorFlow to so many threads, where it has not started yet."""
+  import tensorflow as tf
+
+  if threads:
+    with contextlib.suppress(RuntimeError):  # started
+      tf.config.threading.set_intra_op_parallelism_threads(threads)
+      tf.config.threading.set_inter_op_parallelism_threads(threads)

@@ -1,0 +1,79 @@
+"""Tables as a job writes them: Parquet, TSV, JSONL, or TFRecords of `tf.train.Example`."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from common.errors import InputError
+
+FORMATS = ('parquet', 'tsv', 'jsonl', 'tfrecord')
+
+
+class TableWriter:
+  """Writes columns of texts, whole numbers and float32 to a file, in pieces; a context.
+
+  Args:
+    path: Local; its name ends in one of `FORMATS`.
+    columns: Their names and types: str, int or float.
+  """
+
+  def __init__(self, path: str, columns: dict[str, type]):
+    self.columns, self.kind = columns, path.rsplit('.', 1)[1]
+    if self.kind == 'parquet':
+      types = {str: pa.string(), int: pa.int64(), float: pa.float32()}
+      self._schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
+      self._file: Any = pq.ParquetWriter(path, self._schema)
+    elif self.kind == 'tfrecord':
+      import tensorflow as tf
+
+      self._file = tf.io.TFRecordWriter(path)
+    else:
+      self._file = open(path, 'w', encoding='utf-8')  # noqa: SIM115
+      if self.kind == 'tsv':
+        self._file.write('\t'.join(columns) + '\n')
+
+  def __enter__(self) -> 'TableWriter':
+    return self
+
+  def __exit__(self, *exception: object) -> None:
+    self._file.close()
+
+  def write(self, *columns: Sequence[Any]) -> None:
+    """Adds rows, given as columns."""
+    if self.kind == 'parquet':
+      arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
+      self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
+      return
+    for row in zip(*columns, strict=True):
+      self._file.write(self._row(row))
+
+  def _row(self, row: Sequence[Any]) -> Any:
+    values = [kind(value) for kind, value in zip(self.columns.values(), row, strict=True)]
+    if self.kind == 'tfrecord':
+      return _example(dict(zip(self.columns, values, strict=True)))
+    if self.kind == 'jsonl':
+      return json.dumps(dict(zip(self.columns, values, strict=True)), ensure_ascii=False) + '\n'
+    cells = [f'{value:.7g}' if isinstance(value, float) else str(value) for value in values]
+    line = '\t'.join(cells)
+    if line.count('\t') >= len(cells) or '\n' in line:
+      raise InputError(
+        f'{line!r}: a TSV holds no tab and no line break; --output_format=jsonl does'
+      )
+    return line + '\n'
+
+
+def _example(values: dict[str, Any]) -> bytes:
+  import tensorflow as tf
+
+  feature = {}
+  for name, value in values.items():
+    if isinstance(value, str):
+      feature[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+    elif isinstance(value, int):
+      feature[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+    else:
+      feature[name] = tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+  return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()

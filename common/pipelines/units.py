@@ -1,0 +1,326 @@
+"""Units of work: pieces of input files, each of which becomes one shard of the output.
+
+A unit is a range of bytes of a TSV or JSONL file, a row group of a Parquet file, or a whole file
+(CSV, whose quoted cells hold line breaks; TFRecord; gzip). A shard is there whole, with a mark that
+says what it holds, or not at all: a second run skips what is marked. Paths are those of Beam's
+filesystems: local, `gs://`, `s3://`.
+"""
+
+import contextlib
+import csv
+import dataclasses
+import functools
+import hashlib
+import io
+import json
+import os
+import posixpath
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.tfrecordio import _TFRecordUtil
+
+from common.data import tables
+from common.data.tables import Row
+from common.errors import InputError
+
+SUFFIXES = (*tables.SUFFIXES, '.parquet', '.tfrecord')
+_SPLIT = ('.tsv', '.txt', '.jsonl')  # at any line
+_MARKS = 'done'
+_BAD = 'bad'
+Refuse = Callable[[str, str, str], None]  # where, why, the row
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+  """A piece of a file.
+
+  Attributes:
+    number: Of the unit and of its shard.
+    path: Of the file.
+    start: First byte, row group or row.
+    stop: One after the last; -1: the file's end.
+  """
+
+  number: int
+  path: str
+  start: int = 0
+  stop: int = -1
+
+
+def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
+  """Units of the files that match, in the order of their names.
+
+  Raises:
+    InputError: If nothing matches a pattern, or a file is of no known kind.
+  """
+  units: list[Unit] = []
+  for pattern in patterns:
+    try:
+      found = sorted(FileSystems.match([pattern])[0].metadata_list, key=lambda file: file.path)
+    except Exception as error:  # each filesystem has its own
+      raise InputError(f'{pattern}: cannot be listed: {error}') from error
+    if not found:
+      raise InputError(f'{pattern}: no such file')
+    for file in found:
+      for start, stop in _pieces(file.path, file.size_in_bytes, unit_bytes):
+        units.append(Unit(len(units), file.path, start, stop))
+  return units
+
+
+def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
+  """Units of a vector store's rows."""
+  starts = range(0, rows, unit_rows)
+  return [Unit(i, path, start, min(start + unit_rows, rows)) for i, start in enumerate(starts)]
+
+
+def read(unit: Unit, refuse: Refuse) -> Iterator[Row]:
+  """Streams a unit's rows; what is none goes to `refuse`."""
+  kind = unit.path.removesuffix('.gz')
+  with contextlib.closing(_open(unit.path)) as file:
+    if kind.endswith('.parquet'):
+      yield from _parquet(unit, file, refuse)
+    elif kind.endswith('.tfrecord'):
+      yield from _records(unit, file, refuse)
+    elif kind.endswith('.csv'):
+      yield from _csv(unit, file, refuse)
+    else:
+      yield from _lines(unit, file, refuse)
+
+
+class Shard:
+  """The output of one unit: files that are written whole, rows that were refused, and a mark.
+
+  Args:
+    output: Folder of the job's output.
+    number: Of the unit.
+  """
+
+  def __init__(self, output: str, number: int):
+    self.output, self.number = output, number
+    self.files: list[dict[str, Any]] = []
+    self.refused: list[dict[str, str]] = []
+
+  @contextlib.contextmanager
+  def file(self, name: str) -> Iterator[str]:
+    """A local path to write to; at the end of the block it is the output's file `name`."""
+    with tempfile.TemporaryDirectory() as folder:
+      path = os.path.join(folder, posixpath.basename(name))
+      yield path
+      with open(path, 'rb') as written:
+        digest = hashlib.file_digest(written, 'sha256').hexdigest()
+      self.files.append({'name': name, 'bytes': os.path.getsize(path), 'sha256': digest})
+      copy_in(path, FileSystems.join(self.output, name))
+
+  def refuse(self, where: str, why: str, row: str) -> None:
+    """Puts a row aside."""
+    self.refused.append({'where': where, 'why': why, 'row': row})
+
+  def finish(self, **counts: float) -> dict[str, Any]:
+    """Writes the refused rows, then the mark; returns what the mark holds."""
+    if self.refused:
+      name = f'{_BAD}/{self.number:05d}.jsonl'
+      with self.file(name) as path, open(path, 'w', encoding='utf-8') as file:
+        file.writelines(json.dumps(row) + '\n' for row in self.refused)
+    mark = {'number': self.number, **counts, 'bad_rows': len(self.refused), 'files': self.files}
+    write_json(FileSystems.join(self.output, _MARKS, f'{self.number:05d}.json'), mark)
+    return mark
+
+
+def marks(output: str) -> dict[int, dict[str, Any]]:
+  """The marks of an output's finished shards, by number."""
+  pattern = FileSystems.join(output, _MARKS, '*.json')
+  found = FileSystems.match([pattern])[0].metadata_list if exists(output) else []
+  return {mark['number']: mark for mark in (read_json(file.path) for file in found)}
+
+
+def count_marks(output: str) -> int:
+  """How many shards are finished."""
+  pattern = FileSystems.join(output, _MARKS, '*.json')
+  return len(FileSystems.match([pattern])[0].metadata_list) if exists(output) else 0
+
+
+def exists(path: str) -> bool:
+  """Whether a file or a folder is there."""
+  return FileSystems.exists(path) or FileSystems.exists(path.rstrip('/') + '/')
+
+
+def read_json(path: str) -> Any:
+  """Reads a JSON file."""
+  with contextlib.closing(FileSystems.open(path)) as file:
+    return json.loads(file.read())
+
+
+def write_json(path: str, value: Any) -> None:
+  """Writes a JSON file, whole or not at all."""
+  with tempfile.TemporaryDirectory() as folder:
+    local = os.path.join(folder, 'value.json')
+    with open(local, 'w', encoding='utf-8') as file:
+      json.dump(value, file, indent=1)
+    copy_in(local, path)
+
+
+def copy_in(local: str, path: str) -> None:
+  """Copies a local file to `path`, where it appears whole."""
+  folder = posixpath.dirname(path)
+  if not exists(folder):
+    with contextlib.suppress(OSError):  # another worker makes it too
+      FileSystems.mkdirs(folder)
+  part = f'{path}.{uuid.uuid4().hex}.tmp'
+  plain = CompressionTypes.UNCOMPRESSED
+  created = contextlib.closing(FileSystems.create(part, compression_type=plain))
+  with open(local, 'rb') as source, created as target:
+    shutil.copyfileobj(source, target, 1 << 20)
+  FileSystems.rename([part], [path])
+
+
+@functools.cache
+def local(folder: str) -> str:
+  """A folder as one that this process can memory-map: itself, or a copy of a remote one."""
+  if '://' not in folder:
+    return folder
+  copy = tempfile.mkdtemp()
+  for file in FileSystems.match([folder.rstrip('/') + '/**'])[0].metadata_list:
+    path = os.path.join(copy, file.path.removeprefix(folder.rstrip('/') + '/'))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with contextlib.closing(_open(file.path)) as source, open(path, 'wb') as target:
+      shutil.copyfileobj(source, target, 1 << 20)
+  return copy
+
+
+def cells(
+  rows: Iterable[Row], columns: Sequence[str], size: int, refuse: Refuse
+) -> Iterator[tuple[list[str], ...]]:
+  """The columns' cells of up to `size` rows at a time; a row with an empty one is refused."""
+  chunk: list[tuple[str, ...]] = []
+  for row in rows:
+    values = tuple(row.get(name, '') for name in columns)
+    if not all(values):
+      name = columns[[bool(value) for value in values].index(False)]
+      refuse(row.where, f'column {name!r} is empty', json.dumps(row))
+      continue
+    chunk.append(values)
+    if len(chunk) == size:
+      yield tuple(map(list, zip(*chunk, strict=True)))
+      chunk = []
+  if chunk:
+    yield tuple(map(list, zip(*chunk, strict=True)))
+
+
+def check_columns(unit: Unit, columns: Sequence[str]) -> None:
+  """Refuses a column that the first good row does not have."""
+  for row in read(unit, lambda *_: None):
+    for name in columns:
+      row[name]
+    return
+
+
+def _open(path: str) -> Any:
+  gzipped = path.endswith('.gz')
+  kind = CompressionTypes.GZIP if gzipped else CompressionTypes.UNCOMPRESSED
+  return FileSystems.open(path, compression_type=kind)
+
+
+def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
+  if path.endswith(_SPLIT):
+    return [(start, min(start + unit_bytes, size)) for start in range(0, size, unit_bytes)]
+  if path.endswith('.parquet'):
+    with contextlib.closing(_open(path)) as file:
+      groups = pq.ParquetFile(file).num_row_groups
+    return [(group, group + 1) for group in range(groups)]
+  if path.removesuffix('.gz').endswith(SUFFIXES):
+    return [(0, -1)]
+  raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
+
+
+def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
+  """Rows of the lines whose first byte is the unit's; their place is that byte."""
+  header = None
+  if not unit.path.removesuffix('.gz').endswith('.jsonl'):
+    header = file.readline().decode('utf-8-sig').rstrip('\r\n').split('\t')
+    position = file.tell()
+  if unit.start or header is None:
+    position = unit.start
+    if position:
+      file.seek(position - 1)
+      position += len(file.readline()) - 1
+  while unit.stop < 0 or position < unit.stop:
+    line = file.readline()
+    if not line:
+      return
+    where = f'{unit.path}:byte {position}'
+    position += len(line)
+    try:
+      text = line.decode().removeprefix('\ufeff').rstrip('\r\n')
+      if header is None:
+        yield tables.object_row(text, where)
+      else:
+        yield _cells(header, text.split('\t'), where)
+    except (UnicodeDecodeError, InputError) as error:
+      refuse(where, _why(error, where), line.decode(errors='replace').rstrip('\r\n'))
+
+
+def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
+  lines = io.TextIOWrapper(file, 'utf-8-sig', errors='surrogateescape', newline='')
+  reader = csv.reader(lines, strict=True)
+  header = next(reader, [])
+  while True:
+    where = f'{unit.path}:{reader.line_num + 1}'
+    values: list[str] = []
+    try:
+      values = next(reader)
+      '\0'.join(values).encode()
+      yield _cells(header, values, where)
+    except StopIteration:
+      return
+    except (csv.Error, UnicodeEncodeError, InputError) as error:
+      refuse(where, _why(error, where), json.dumps(values))
+
+
+def _parquet(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
+  groups = range(unit.start, unit.stop)
+  for group in groups:
+    number = 0
+    for batch in pq.ParquetFile(file).iter_batches(row_groups=[group]):
+      for values in batch.to_pylist():
+        where = f'{unit.path}:row group {group}, row {number}'
+        number += 1
+        yield Row({name: tables.cell(value, where) for name, value in values.items()}, where)
+
+
+def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
+  import tensorflow as tf
+
+  number = 0
+  while (record := _TFRecordUtil.read_record(file)) is not None:
+    where = f'{unit.path}:record {number}'
+    number += 1
+    try:
+      features = tf.train.Example.FromString(record).features.feature
+      yield Row({name: _feature(value, where) for name, value in features.items()}, where)
+    except (InputError, ValueError) as error:
+      refuse(where, _why(error, where), repr(record[:1000]))
+
+
+def _feature(feature: Any, where: str) -> str:
+  kind = feature.WhichOneof('kind')
+  values = list(getattr(feature, kind).value) if kind else []
+  if kind == 'bytes_list':
+    values = [value.decode() for value in values]
+  return tables.cell(values[0] if len(values) == 1 else values, where)
+
+
+def _cells(header: Sequence[str], values: Sequence[str], where: str) -> Row:
+  if len(values) != len(header):
+    raise InputError(f'{where}: {len(values)} columns; the header names {len(header)}')
+  return Row(dict(zip(header, values, strict=True)), where)
+
+
+def _why(error: Exception, where: str) -> str:
+  return ' '.join(str(error).split()).removeprefix(f'{where}: ')

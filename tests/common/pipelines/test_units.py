@@ -1,0 +1,145 @@
+"""Units: every row of a file is in one of them; shards appear whole or not at all."""
+
+import gzip
+import json
+import os
+import pathlib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+
+from common.data import records
+from common.data.examples import Example
+from common.errors import InputError
+from common.pipelines import outputs, units
+from common.pipelines.units import Shard, Unit
+
+
+def refuse(where, why, row):
+  raise AssertionError(f'{where}: {why}: {row}')
+
+
+def rows(path, unit_bytes=1 << 20, refuse=refuse):
+  return [
+    dict(row)
+    for unit in units.of_files([str(path)], unit_bytes)
+    for row in units.read(unit, refuse)
+  ]
+
+
+TSV = 'id\ttext\n1\té, "quoted\r\n2\t日本\n3\t\n4\tlast'
+TEXTS = ('é, "quoted', '日本', '', 'last')
+EXPECTED = [{'id': str(i), 'text': text} for i, text in enumerate(TEXTS, 1)]
+
+
+@pytest.mark.parametrize('unit_bytes', [1, 2, 3, 7, 8, 11, 19, 1000])
+@pytest.mark.parametrize('mark', ['', '\ufeff'])
+def test_each_line_is_in_one_unit(tmp_path, unit_bytes, mark):
+  (tmp_path / 'a.tsv').write_bytes((mark + TSV).encode())
+  assert rows(tmp_path / 'a.tsv', unit_bytes) == EXPECTED
+  lines = '\n'.join(json.dumps(row, ensure_ascii=False) for row in EXPECTED)
+  (tmp_path / 'a.jsonl').write_bytes((mark + lines + '\n').encode())
+  assert rows(tmp_path / 'a.jsonl', unit_bytes) == EXPECTED
+
+
+def test_whole_files(tmp_path):
+  with gzip.open(tmp_path / 'a.tsv.gz', 'wb') as file:
+    file.write(TSV.encode())
+  assert rows(tmp_path / 'a.tsv.gz', 5) == EXPECTED
+  (tmp_path / 'a.csv').write_bytes('id,text\r\n1,"two\nlines, ""x"""\r\n2,é\r\n'.encode())
+  assert rows(tmp_path / 'a.csv', 5) == [
+    {'id': '1', 'text': 'two\nlines, "x"'},
+    {'id': '2', 'text': 'é'},
+  ]
+  table = pa.table({'id': [1, 2, 3], 'ids': [['a'], [], None]})
+  pq.write_table(table, tmp_path / 'a.parquet', row_group_size=2)
+  assert len(units.of_files([str(tmp_path / 'a.parquet')], 5)) == 2
+  assert [list(row.values()) for row in rows(tmp_path / 'a.parquet')] == [
+    ['1', '["a"]'],
+    ['2', '[]'],
+    ['3', ''],
+  ]
+  with tf.io.TFRecordWriter(str(tmp_path / 'a.tfrecord')) as writer:
+    writer.write(records.serialize(Example('7', ('é', 'b'), 0.5, (1.0, 2.0))))
+  found = {'id': '7', 'text_0': 'é', 'text_1': 'b', 'label': '0.5', 'teacher_logits': '[1.0, 2.0]'}
+  assert rows(tmp_path / 'a.tfrecord') == [found]
+  assert rows(tmp_path / 'a.*v') == rows(tmp_path / 'a.csv')
+
+
+def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):
+  bad = []
+  (tmp_path / 'a.tsv').write_bytes(b'id\ttext\n1\ta\tb\n2\t\xff\n3\tok\n')
+  (tmp_path / 'b.jsonl').write_text('{"id": 1}\n[1]\n{"id"\n')
+  (tmp_path / 'c.csv').write_text('id,text\n1,2,3\n4,"5\n')
+  for name in ('a.tsv', 'b.jsonl', 'c.csv'):
+    rows(tmp_path / name, 9, lambda *refused: bad.append(refused))
+  assert [(os.path.basename(where), why) for where, why, _ in bad] == [
+    ('a.tsv:byte 8', '3 columns; the header names 2'),
+    ('a.tsv:byte 14', "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"),
+    ('b.jsonl:byte 10', 'a list; each line holds one object'),
+    ('b.jsonl:byte 14', "not JSON: Expecting ':' delimiter: line 1 column 6 (char 5)"),
+    ('c.csv:2', '3 columns; the header names 2'),
+    ('c.csv:3', 'unexpected end of data'),
+  ]
+  assert bad[0][2] == '1\ta\tb'
+
+
+def test_empty_cells_are_refused_and_columns_are_known(tmp_path):
+  (tmp_path / 'a.tsv').write_text(TSV, encoding='utf-8')
+  (unit,) = units.of_files([str(tmp_path / 'a.tsv')], 1 << 20)
+  bad = []
+  found = units.cells(units.read(unit, refuse), ('text', 'id'), 2, lambda *r: bad.append(r))
+  assert list(found) == [(['é, "quoted', '日本'], ['1', '2']), (['last'], ['4'])]
+  assert bad[0][1:] == ("column 'text' is empty", '{"id": "3", "text": ""}')
+  with pytest.raises(InputError, match="no column 'txt'; did you mean 'text'"):
+    units.check_columns(unit, ['id', 'txt'])
+
+
+def test_what_cannot_be_read_is_refused(tmp_path):
+  with pytest.raises(InputError, match='none.tsv: no such file'):
+    units.of_files([f'{tmp_path}/none.tsv'], 1)
+  (tmp_path / 'a.zip').write_bytes(b'')
+  with pytest.raises(InputError, match='a.zip: unknown kind of file; names end in .tsv'):
+    units.of_files([f'{tmp_path}/a.zip'], 1)
+
+
+def test_a_shard_is_whole_or_not_there(tmp_path):
+  output = str(tmp_path / 'out')
+  shard = Shard(output, 3)
+  with pytest.raises(ZeroDivisionError), shard.file('x.txt') as path:
+    pathlib.Path(path).write_text('half')
+    1 / 0  # noqa: B018
+  assert not os.path.exists(f'{output}/x.txt')
+  assert units.marks(output) == {}
+  with shard.file('x.txt') as path:
+    pathlib.Path(path).write_text('whole')
+  shard.refuse('here', 'so', 'row')
+  shard.finish(rows=1)
+  (mark,) = units.marks(output).values()
+  assert (mark['rows'], mark['bad_rows'], mark['files'][0]['bytes']) == (1, 1, 5)
+  bad = {'where': 'here', 'why': 'so', 'row': 'row'}
+  assert json.loads(pathlib.Path(output, 'bad/00003.jsonl').read_text()) == bad
+  assert sorted(os.listdir(output)) == ['bad', 'done', 'x.txt']
+
+
+@pytest.mark.parametrize('kind', outputs.FORMATS)
+def test_tables_are_read_as_they_were_written(tmp_path, kind):
+  path = str(tmp_path / f'a.{kind}')
+  with outputs.TableWriter(path, {'id': str, 'score': float, 'rank': int}) as writer:
+    writer.write(['é', 'b'], [0.5, 1.25], [1, 2])
+    writer.write(['c'], [0.1], [3])
+  found = [(row['id'], float(row['score']), int(row['rank'])) for row in rows(path)]
+  assert [(i, r) for i, _, r in found] == [('é', 1), ('b', 2), ('c', 3)]
+  assert [s for _, s, _ in found] == pytest.approx([0.5, 1.25, 0.1])
+
+
+def test_a_tsv_of_cells_with_tabs_is_refused(tmp_path):
+  refused = pytest.raises(InputError, match='a TSV holds no tab and no line break')
+  with outputs.TableWriter(str(tmp_path / 'a.tsv'), {'id': str}) as writer, refused:
+    writer.write(['a\tb'])
+
+
+def test_rows_of_a_store():
+  assert units.of_rows('s', 5, 2) == [Unit(0, 's', 0, 2), Unit(1, 's', 2, 4), Unit(2, 's', 4, 5)]
