@@ -109,6 +109,7 @@ def test_the_walk_sees_keras_3(code, found):
     ('common', ('dipair', 'dse')),
     ('dipair', ('dse',)),
     ('dse', ('dipair',)),
+    ('common.distillation', ('common.pipelines',)),
     *((package, ('common.distillation', 'common.pipelines')) for package in GROUND),
   ],
 )
