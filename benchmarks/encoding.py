@@ -5,7 +5,7 @@
 
 Both have the student's layers and widths. The export tokenizes, sorts by length and keeps the first
 rows alone; the plain encoder is given ids, padded to the student's greatest length. Then a vector
-store is written of as many texts as asked for: the run's own, over and over, each with a number.
+store is written of as many left texts as asked for: the run's own, over and over, each with a number.
 """
 
 import dataclasses
@@ -43,8 +43,9 @@ def main(config: EncodingConfig) -> None:
   run = FinishedRun(config.run_dir)
   with tempfile.TemporaryDirectory() as folder:
     scorer = Scorer.load(run.export(folder))
-  examples = records.read(run.path('data/test'))
-  texts = list(dict.fromkeys(example.texts[1] for example in examples))[: config.texts]
+  examples = list(records.read(run.path('data/test')))
+  lefts, rights = (list(dict.fromkeys(e.texts[side] for e in examples)) for side in (0, 1))
+  texts = rights[: config.texts]
   student, _ = models.load(run.path('student'))
   encoder, length = encoders.build(student.encoder_config), student.max_lengths[1]
   ids = tf.random.uniform([128, length], 1, student.encoder_config.vocab_size, tf.int32, seed=0)
@@ -65,24 +66,24 @@ def main(config: EncodingConfig) -> None:
     row['ratio'] = row['texts_per_second'] / base
     print(f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {row["ratio"]:.2f}x')
   if config.stored_texts:
-    rows.append({**stored(scorer, texts, config.stored_texts), 'ratio': None})
+    rows.append({**stored(scorer, lefts, config.stored_texts), 'ratio': None})
   if config.output:
     os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
     run.write(config.output, 'encoding', config, rows)
 
 
 def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
-  """Writes a store of `count` texts in int8; its time, its bytes and the memory it took."""
+  """Writes a store of `count` left texts in int8; its time, its bytes and the memory it took."""
   rows = ((str(i), f'{texts[i % len(texts)]} {i}') for i in range(count))
   before = _peak_memory()
   with tempfile.TemporaryDirectory() as folder:
     started = time.monotonic()
-    store = scorer.encode_to(folder, rows, 'right', dtype='int8', total=count)
+    store = scorer.encode_to(folder, rows, 'left', dtype='int8', total=count)
     seconds = time.monotonic() - started
     size = sum(entry.stat().st_size for entry in os.scandir(folder))
   assert len(store) == count
   row = {
-    'name': f'export into a store, {count:,} texts, int8',
+    'name': f'export into a store, {count:,} left texts, int8',
     'texts_per_second': count / seconds,
     'bytes_per_text': size / count,
     'memory_before': before,
