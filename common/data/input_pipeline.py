@@ -90,16 +90,10 @@ def packed(
 
   def pack(batch: Batch) -> Batch:
     ids, segment_ids = tokenizer.pack(tf.unstack(batch['texts'], axis=1), max_length)
-    lengths = ids.row_lengths()  # ragged tensors themselves are not safe to pass between threads
-    ids, segment_ids = ids.to_tensor(), segment_ids.to_tensor()
-    return {'ids': ids, 'segment_ids': segment_ids, 'length': lengths, 'targets': batch['targets']}
+    return {'ids': ids, 'segment_ids': segment_ids, 'targets': batch['targets']}
 
-  def cut(one: Batch) -> Batch:
-    length = one.pop('length')
-    return {**one, 'ids': one['ids'][:length], 'segment_ids': one['segment_ids'][:length]}
-
-  sequences = tuples(folder, **options).map(pack, tf.data.AUTOTUNE, deterministic=True)
-  sequences = sequences.unbatch().map(cut)
+  sequences = tuples(folder, **options).map(pack, tf.data.AUTOTUNE, deterministic=True).unbatch()
+  sequences = sequences.map(lambda one: {k: _dense(v) for k, v in one.items()})
   return sequences.bucket_by_sequence_length(
     lambda one: tf.size(one['ids']),
     bucket_boundaries=[length + 1 for length in lengths],
@@ -223,3 +217,7 @@ def _distinct(texts: tf.Tensor, tokenizer: Tokenizer, max_length: int, lengths: 
     order.append(members)
   row = tf.math.invert_permutation(tf.cast(tf.concat(order, 0), tf.int32))
   return tuple(ids), tf.gather(row, index)
+
+
+def _dense(value: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+  return value if isinstance(value, tf.Tensor) else value.to_tensor()
