@@ -74,8 +74,7 @@ def fit(
     run = Run(task, phase, folder, strategies.is_chief(strategy))
   run.restore()
   if run.finished():
-    run.restore_best()
-    return run.result()
+    return _finish(run, strategy)
   dataset = _distribute(task.batches(), run.step, phase.steps, strategy)
   step = train_step(task, phase, run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
@@ -97,8 +96,13 @@ def fit(
         bar.set_postfix_str(run.text())
       elif time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
         run.save()
+  return _finish(run, strategy)
+
+
+def _finish(run: 'Run', strategy: tf.distribute.Strategy) -> dict[str, Any]:
   _wait_for_all(strategy)  # the best weights are on disk
   run.restore_best()
+  _wait_for_all(strategy)  # and read by all, before the chief moves the folder
   return run.result()
 
 
