@@ -11,16 +11,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
+from apache_beam.io.filesystems import FileSystems
 
 from common import flags
 from common.data import records
 from common.data.examples import Example
 from common.distillation import annotate as annotation
 from common.errors import InputError
-from common.pipelines import jobs, units
+from common.pipelines import jobs, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import TeacherHandler
-from common.pipelines.units import Shard, Unit
+from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
 
 _CHUNK = 4096  # tuples in memory at a time
 
@@ -81,16 +83,16 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   info = {'teachers': list(config.teachers), 'temperature': config.temperature}
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
   marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
-  shards = tuple(
+  listed = tuple(
     records.Shard(file['name'], mark['rows'], file['bytes'], file['sha256'])
     for mark in marks
     if mark['rows']
     for file in mark['files'][:1]
   )
-  count = sum(shard.count for shard in shards)
-  manifest = records.Manifest(len(config.text_columns), count, shards, 1, info)
-  path = units.FileSystems.join(config.out.output, records.MANIFEST)
-  units.write_json(path, dataclasses.asdict(manifest))
+  count = sum(shard.count for shard in listed)
+  manifest = records.Manifest(len(config.text_columns), count, listed, 1, info)
+  path = FileSystems.join(config.out.output, records.MANIFEST)
+  shards.write_json(path, dataclasses.asdict(manifest))
 
 
 if __name__ == '__main__':

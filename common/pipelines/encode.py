@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from apache_beam.io.filesystems import FileSystems
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import jobs, units
+from common.pipelines import jobs, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
-from common.pipelines.units import Shard, Unit
+from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
 from common.serving import scorer, vectors
 from common.serving.scorer import PairScorer
 
@@ -63,7 +65,7 @@ class EncodeJob:
 
 def main(config: EncodeConfig, options: Sequence[str]) -> None:
   """Runs the job; the store's manifest comes last."""
-  description = scorer.describe(units.local(config.export_dir))
+  description = scorer.describe(shards.local(config.export_dir))
   slots = description['slots']
   if config.side not in slots:
     raise InputError(f'--side={config.side}: one of {", ".join(slots)}')
@@ -73,9 +75,9 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   units.check_columns(todo[0], (config.id_column, config.text_column))
   plan = {'store': kind, 'columns': [config.id_column, config.text_column]}
   marks = jobs.run(EncodeJob(config, kind), todo, config.out, plan, options)
-  shards = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
-  path = units.FileSystems.join(config.out.output, vectors.MANIFEST)
-  units.write_json(path, {**kind, 'shards': shards})
+  listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
+  path = FileSystems.join(config.out.output, vectors.MANIFEST)
+  shards.write_json(path, {**kind, 'shards': listed})
 
 
 if __name__ == '__main__':

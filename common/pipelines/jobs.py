@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import apache_beam as beam
 from absl import flags as absl_flags
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 from apache_beam.utils import shared
@@ -20,8 +21,9 @@ from tqdm import tqdm
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import units
-from common.pipelines.units import Shard, Unit
+from common.pipelines import shards, units
+from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
 
 _PLAN = 'plan.json'
 
@@ -94,18 +96,18 @@ def run(
   if not config.output:
     raise InputError('--output: a folder is needed')
   _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]})
-  done = units.marks(config.output)
+  done = shards.marks(config.output)
   left = [unit for unit in todo if unit.number not in done]
   if left:
     _run(job, left, config, options, len(todo))
-    done = units.marks(config.output)
+    done = shards.marks(config.output)
   found = [done[unit.number] for unit in todo]
   bad = sum(mark['bad_rows'] for mark in found)
   rows, seconds = (sum(mark[name] for mark in found) for name in ('rows', 'seconds'))
   rate = f'{rows / seconds:,.0f} rows/s a worker' if seconds else ''
   print(f'{rows:,} rows in {len(found):,} shards, {bad:,} bad rows; {rate}')
   if bad > config.max_bad_rows:
-    where = units.FileSystems.join(config.output, 'bad')
+    where = FileSystems.join(config.output, 'bad')
     raise InputError(
       f'{bad:,} bad rows, more than --max_bad_rows={config.max_bad_rows}: see {where}'
     )
@@ -168,8 +170,8 @@ def _run(
   def watch() -> None:
     with tqdm(total=total, initial=total - len(left), unit=' shards') as bar:
       while not stop.wait(1):
-        bar.update(units.count_marks(config.output) - bar.n)
-      bar.update(units.count_marks(config.output) - bar.n)
+        bar.update(shards.count_marks(config.output) - bar.n)
+      bar.update(shards.count_marks(config.output) - bar.n)
 
   watcher = threading.Thread(target=watch, daemon=True)
   watcher.start()
@@ -183,11 +185,11 @@ def _run(
 
 
 def _keep_plan(output: str, plan: dict[str, Any]) -> None:
-  path = units.FileSystems.join(output, _PLAN)
-  if not units.exists(path):
-    units.write_json(path, plan)
+  path = FileSystems.join(output, _PLAN)
+  if not shards.exists(path):
+    shards.write_json(path, plan)
     return
-  there = units.read_json(path)
+  there = shards.read_json(path)
   if differs := [name for name in plan if there.get(name) != plan[name]]:
     raise InputError(
       f'{output}: begun with other {", ".join(differs)}; go on with those or choose another --output'

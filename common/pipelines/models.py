@@ -8,7 +8,7 @@ import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 
 from common.data.examples import Example
-from common.pipelines import units
+from common.pipelines import shards
 from common.serving.scorer import PairScorer
 
 
@@ -30,7 +30,7 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], float, PairScorer]):
     """The export, its runtime and TensorFlow held to the threads."""
     limit_threads(self.threads)
     own = self.threads if self.runtime.startswith('litert') else 0
-    return PairScorer.load(units.local(self.export_dir), self.runtime, own)
+    return PairScorer.load(shards.local(self.export_dir), self.runtime, own)
 
   def run_inference(
     self, batch: Sequence[tuple[Any, Any]], model: PairScorer, inference_args: Any = None

@@ -19,10 +19,11 @@ import numpy as np
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import jobs, outputs, units
+from common.pipelines import jobs, outputs, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
-from common.pipelines.units import Shard, Unit
+from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
 from common.serving import runtimes, scorer
 from common.serving.scorer import PairScorer
 from common.serving.vectors import VectorStore
@@ -150,7 +151,7 @@ class ScoreJob:
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
-  description = scorer.describe(units.local(config.export_dir))
+  description = scorer.describe(shards.local(config.export_dir))
   stores = [_store(folder) for folder in (config.left_store, config.right_store)]
   for store, side in zip(stores, description['slots'], strict=True):
     if store and (store.fingerprint, store.side) != (description['fingerprint'], side):
@@ -169,7 +170,7 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
 
 
 def _store(folder: str) -> VectorStore | None:
-  return VectorStore(units.local(folder)) if folder else None
+  return VectorStore(shards.local(folder)) if folder else None
 
 
 def _ranked(query: str, ranked: Sequence[tuple[int, float]], store: VectorStore) -> tuple:

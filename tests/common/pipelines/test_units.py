@@ -13,8 +13,9 @@ import tensorflow as tf
 from common.data import records
 from common.data.examples import Example
 from common.errors import InputError
-from common.pipelines import outputs, units
-from common.pipelines.units import Shard, Unit
+from common.pipelines import outputs, shards, units
+from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
 
 
 def refuse(where, why, row):
@@ -112,12 +113,12 @@ def test_a_shard_is_whole_or_not_there(tmp_path):
     pathlib.Path(path).write_text('half')
     1 / 0  # noqa: B018
   assert not os.path.exists(f'{output}/x.txt')
-  assert units.marks(output) == {}
+  assert shards.marks(output) == {}
   with shard.file('x.txt') as path:
     pathlib.Path(path).write_text('whole')
   shard.refuse('here', 'so', 'row')
   shard.finish(rows=1)
-  (mark,) = units.marks(output).values()
+  (mark,) = shards.marks(output).values()
   assert (mark['rows'], mark['bad_rows'], mark['files'][0]['bytes']) == (1, 1, 5)
   bad = {'where': 'here', 'why': 'so', 'row': 'row'}
   assert json.loads(pathlib.Path(output, 'bad/00003.jsonl').read_text()) == bad

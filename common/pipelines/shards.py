@@ -1,0 +1,124 @@
+"""A job's output: a shard a unit, whole, with a mark that says what it holds, or not there at all.
+
+A second run skips what is marked. Paths are those of Beam's filesystems.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import posixpath
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from common.pipelines import units
+
+_MARKS = 'done'
+_BAD = 'bad'
+
+
+class Shard:
+  """The output of one unit: files that are written whole, rows that were refused, and a mark.
+
+  Args:
+    output: Folder of the job's output.
+    number: Of the unit.
+  """
+
+  def __init__(self, output: str, number: int):
+    self.output, self.number = output, number
+    self.files: list[dict[str, Any]] = []
+    self.refused: list[dict[str, str]] = []
+
+  @contextlib.contextmanager
+  def file(self, name: str) -> Iterator[str]:
+    """A local path to write to; at the end of the block it is the output's file `name`."""
+    with tempfile.TemporaryDirectory() as folder:
+      path = os.path.join(folder, posixpath.basename(name))
+      yield path
+      with open(path, 'rb') as written:
+        digest = hashlib.file_digest(written, 'sha256').hexdigest()
+      self.files.append({'name': name, 'bytes': os.path.getsize(path), 'sha256': digest})
+      copy_in(path, FileSystems.join(self.output, name))
+
+  def refuse(self, where: str, why: str, row: str) -> None:
+    """Puts a row aside."""
+    self.refused.append({'where': where, 'why': why, 'row': row})
+
+  def finish(self, **counts: float) -> dict[str, Any]:
+    """Writes the refused rows, then the mark; returns what the mark holds."""
+    if self.refused:
+      name = f'{_BAD}/{self.number:05d}.jsonl'
+      with self.file(name) as path, open(path, 'w', encoding='utf-8') as file:
+        file.writelines(json.dumps(row) + '\n' for row in self.refused)
+    mark = {'number': self.number, **counts, 'bad_rows': len(self.refused), 'files': self.files}
+    write_json(FileSystems.join(self.output, _MARKS, f'{self.number:05d}.json'), mark)
+    return mark
+
+
+def marks(output: str) -> dict[int, dict[str, Any]]:
+  """The marks of an output's finished shards, by number."""
+  pattern = FileSystems.join(output, _MARKS, '*.json')
+  found = FileSystems.match([pattern])[0].metadata_list if exists(output) else []
+  return {mark['number']: mark for mark in (read_json(file.path) for file in found)}
+
+
+def count_marks(output: str) -> int:
+  """How many shards are finished."""
+  pattern = FileSystems.join(output, _MARKS, '*.json')
+  return len(FileSystems.match([pattern])[0].metadata_list) if exists(output) else 0
+
+
+def exists(path: str) -> bool:
+  """Whether a file or a folder is there."""
+  return FileSystems.exists(path) or FileSystems.exists(path.rstrip('/') + '/')
+
+
+def read_json(path: str) -> Any:
+  """Reads a JSON file."""
+  with contextlib.closing(FileSystems.open(path)) as file:
+    return json.loads(file.read())
+
+
+def write_json(path: str, value: Any) -> None:
+  """Writes a JSON file, whole or not at all."""
+  with tempfile.TemporaryDirectory() as folder:
+    local = os.path.join(folder, 'value.json')
+    with open(local, 'w', encoding='utf-8') as file:
+      json.dump(value, file, indent=1)
+    copy_in(local, path)
+
+
+def copy_in(local: str, path: str) -> None:
+  """Copies a local file to `path`, where it appears whole."""
+  folder = posixpath.dirname(path)
+  if not exists(folder):
+    with contextlib.suppress(OSError):  # another worker makes it too
+      FileSystems.mkdirs(folder)
+  part = f'{path}.{uuid.uuid4().hex}.tmp'
+  plain = CompressionTypes.UNCOMPRESSED
+  created = contextlib.closing(FileSystems.create(part, compression_type=plain))
+  with open(local, 'rb') as source, created as target:
+    shutil.copyfileobj(source, target, 1 << 20)
+  FileSystems.rename([part], [path])
+
+
+@functools.cache
+def local(folder: str) -> str:
+  """A folder as one that this process can memory-map: itself, or a copy of a remote one."""
+  if '://' not in folder:
+    return folder
+  copy = tempfile.mkdtemp()
+  for file in FileSystems.match([folder.rstrip('/') + '/**'])[0].metadata_list:
+    path = os.path.join(copy, file.path.removeprefix(folder.rstrip('/') + '/'))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with contextlib.closing(units.open_file(file.path)) as source, open(path, 'wb') as target:
+      shutil.copyfileobj(source, target, 1 << 20)
+  return copy
