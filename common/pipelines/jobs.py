@@ -68,7 +68,10 @@ class FilesConfig:
       raise InputError('--input: the files to be read are needed')
     if self.unit_bytes <= 0:
       raise InputError(f'--unit_bytes={self.unit_bytes}: must be above 0')
-    return units.of_files(self.input, self.unit_bytes)
+    found = units.of_files(self.input, self.unit_bytes)
+    if not found:
+      raise InputError(f'--input={",".join(self.input)}: empty')
+    return found
 
 
 def run(

@@ -14,6 +14,7 @@ from common.data import records
 from common.data.examples import Example
 from common.errors import InputError
 from common.pipelines import outputs, shards, units
+from common.pipelines.jobs import FilesConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 
@@ -104,6 +105,9 @@ def test_what_cannot_be_read_is_refused(tmp_path):
   (tmp_path / 'a.zip').write_bytes(b'')
   with pytest.raises(InputError, match='a.zip: unknown kind of file; names end in .tsv'):
     units.of_files([f'{tmp_path}/a.zip'], 1)
+  (tmp_path / 'a.tsv').write_bytes(b'')
+  with pytest.raises(InputError, match='--input=.*/a.tsv: empty'):
+    FilesConfig(input=(f'{tmp_path}/a.tsv',)).units()
 
 
 def test_a_shard_is_whole_or_not_there(tmp_path):
