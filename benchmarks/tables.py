@@ -188,16 +188,16 @@ def _runtimes() -> str:
   made = _read('homedepot_runtimes')
   if not made:
     return ''
-  sections = []
+  rows = []
   for row in made['rows']:
     what = row.get('name') or f'vectors stored in {row["dtype"]}'
     speed = times(row['ratio']) if 'ratio' in row else ''
     size = ' + '.join(f'{count:,}' for count in row.get('bytes', {}).values())
     worth = [f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}'] if 'test' in row else ['', '']
-    sections.append([what, speed, *worth, size])
+    rows.append([what, speed, *worth, size])
   headers = ['', 'speed', 'test metric', 'largest difference', 'bytes, left + right']
   title = "Home Depot: the head's runtimes, and its vectors as stored"
-  return _section(title, made, _markdown(headers, sections))
+  return _section(title, made, _markdown(headers, rows))
 
 
 if __name__ == '__main__':

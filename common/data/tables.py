@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -60,9 +60,14 @@ def rows(path: str, encoding: str = 'utf-8', ragged: bool = False) -> Iterator[t
   for number, values in cells:
     if ragged and len(values) != len(header):
       values = [''] * len(header)
-    if len(values) != len(header):
-      raise InputError(f'{path}:{number}: {len(values)} columns; the header names {len(header)}')
-    yield number, Row(dict(zip(header, values, strict=True)), f'{path}:1')
+    yield number, cells_row(header, values, f'{path}:{number}', f'{path}:1')
+
+
+def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: str) -> Row:
+  """A row of a table with a header, whose place is `named`; raises InputError where it is none."""
+  if len(values) != len(header):
+    raise InputError(f'{where}: {len(values)} columns; the header names {len(header)}')
+  return Row(dict(zip(header, values, strict=True)), named)
 
 
 def object_row(line: str, where: str) -> Row:

@@ -147,9 +147,10 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
   """
   labelled = os.path.join(data, 'train')
   if config.distillation_file:
-    rows = examples.read(config.distillation_file, config.table, labelled=False)
     if config.annotated:
       rows = _annotated(config)
+    else:
+      rows = examples.read(config.distillation_file, config.table, labelled=False)
     return _write(rows, folder, info={'source': config.distillation_file})
   if not config.pairing.distillation_pairs:
     return _write(records.read(labelled), folder)

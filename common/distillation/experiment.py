@@ -206,8 +206,10 @@ def _stages(
   @strategies.precision()
   def export(path: str) -> dict[str, Any]:
     trained, tokenizer = list(student.models(folder.folder('student')).values())[-1]
-    with strategies.precision(config.encoder_precision):
-      encoder, _ = list(student.models(folder.folder('student')).values())[-1]
+    encoder = None  # the student's own
+    if config.encoder_precision != 'float32':
+      with strategies.precision(config.encoder_precision):
+        encoder, _ = list(student.models(folder.folder('student')).values())[-1]
     return student_export.write(
       path,
       trained,

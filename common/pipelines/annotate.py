@@ -9,7 +9,6 @@ The output is a record set: what `--distillation_file` would have become, ready 
 import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
@@ -67,7 +66,7 @@ class AnnotateJob:
         numbers = range(count, count + len(tuples))
         ids = cells[-1] if config.id_column else [f'{unit.number}-{i}' for i in numbers]
         examples = [Example(key, texts) for key, texts in zip(ids, tuples, strict=True)]
-        logits = np.asarray(handler.run_inference(tuples, teachers))
+        logits = handler.run_inference(tuples, teachers)
         for example in annotation.labelled(examples, logits, config.temperature):
           writer.write(records.serialize(example))
         count += len(examples)

@@ -139,7 +139,7 @@ def command(cls: type, main: Callable[[Any, Sequence[str]], None]) -> None:
 
 
 class _Do(beam.DoFn):
-  """Does a unit, unless its shard is there."""
+  """Does a unit."""
 
   def __init__(self, job: Job, config: OutputConfig):
     self.job, self.config, self.shared = job, config, shared.Shared()

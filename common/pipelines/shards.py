@@ -65,15 +65,12 @@ class Shard:
 
 def marks(output: str) -> dict[int, dict[str, Any]]:
   """The marks of an output's finished shards, by number."""
-  pattern = FileSystems.join(output, _MARKS, '*.json')
-  found = FileSystems.match([pattern])[0].metadata_list if exists(output) else []
-  return {mark['number']: mark for mark in (read_json(file.path) for file in found)}
+  return {mark['number']: mark for mark in (read_json(file.path) for file in _mark_files(output))}
 
 
 def count_marks(output: str) -> int:
   """How many shards are finished."""
-  pattern = FileSystems.join(output, _MARKS, '*.json')
-  return len(FileSystems.match([pattern])[0].metadata_list) if exists(output) else 0
+  return len(_mark_files(output))
 
 
 def exists(path: str) -> bool:
@@ -122,3 +119,8 @@ def local(folder: str) -> str:
     with contextlib.closing(units.open_file(file.path)) as source, open(path, 'wb') as target:
       shutil.copyfileobj(source, target, 1 << 20)
   return copy
+
+
+def _mark_files(output: str) -> list[Any]:
+  pattern = FileSystems.join(output, _MARKS, '*.json')
+  return FileSystems.match([pattern])[0].metadata_list if exists(output) else []

@@ -75,7 +75,7 @@ def read(unit: Unit, refuse: Refuse) -> Iterator[Row]:
   kind = unit.path.removesuffix('.gz')
   with contextlib.closing(open_file(unit.path)) as file:
     if kind.endswith('.parquet'):
-      yield from _parquet(unit, file, refuse)
+      yield from _parquet(unit, file)
     elif kind.endswith('.tfrecord'):
       yield from _records(unit, file, refuse)
     elif kind.endswith('.csv'):
@@ -152,7 +152,7 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
       if header is None:
         yield tables.object_row(text, where)
       else:
-        yield _cells(header, text.split('\t'), where)
+        yield tables.cells_row(header, text.split('\t'), where, where)
     except (UnicodeDecodeError, InputError) as error:
       refuse(where, _why(error, where), line.decode(errors='replace').rstrip('\r\n'))
 
@@ -167,22 +167,20 @@ def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
     try:
       values = next(reader)
       '\0'.join(values).encode()
-      yield _cells(header, values, where)
+      yield tables.cells_row(header, values, where, where)
     except StopIteration:
       return
     except (csv.Error, UnicodeEncodeError, InputError) as error:
       refuse(where, _why(error, where), json.dumps(values))
 
 
-def _parquet(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
-  groups = range(unit.start, unit.stop)
-  for group in groups:
-    number = 0
-    for batch in pq.ParquetFile(file).iter_batches(row_groups=[group]):
-      for values in batch.to_pylist():
-        where = f'{unit.path}:row group {group}, row {number}'
-        number += 1
-        yield Row({name: tables.cell(value, where) for name, value in values.items()}, where)
+def _parquet(unit: Unit, file: BinaryIO) -> Iterator[Row]:
+  number = 0
+  for batch in pq.ParquetFile(file).iter_batches(row_groups=[unit.start]):
+    for values in batch.to_pylist():
+      where = f'{unit.path}:row group {unit.start}, row {number}'
+      number += 1
+      yield Row({name: tables.cell(value, where) for name, value in values.items()}, where)
 
 
 def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
@@ -205,12 +203,6 @@ def _feature(feature: Any, where: str) -> str:
   if kind == 'bytes_list':
     values = [value.decode() for value in values]
   return tables.cell(values[0] if len(values) == 1 else values, where)
-
-
-def _cells(header: Sequence[str], values: Sequence[str], where: str) -> Row:
-  if len(values) != len(header):
-    raise InputError(f'{where}: {len(values)} columns; the header names {len(header)}')
-  return Row(dict(zip(header, values, strict=True)), where)
 
 
 def _why(error: Exception, where: str) -> str:
