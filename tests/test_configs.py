@@ -23,7 +23,7 @@ for path in sys.argv[1:]:
 """
 
 
-_DIPAIR = ('p2t', 'homedepot', 'smoke')
+_DIPAIR = ('p2t', 'homedepot', 'q2p', 'smoke')
 
 
 @pytest.mark.parametrize('package', ['dipair', 'dse'])
@@ -44,7 +44,7 @@ def test_every_flagfile_parses(package):
   assert [line.split()[0] for line in done.stdout.splitlines()] == paths
 
 
-@pytest.mark.parametrize('name', ['p2t', 'homedepot', 'mrpc', 'glue'])
+@pytest.mark.parametrize('name', ['p2t', 'homedepot', 'q2p', 'mrpc', 'glue'])
 def test_a_flagfile_names_what_a_user_must_set_first(name):
   with open(os.path.join(ROOT, 'configs', f'{name}.flags'), encoding='utf-8') as file:
     head = file.read().split('\n\n')[0]

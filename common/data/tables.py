@@ -38,10 +38,21 @@ def hash64(text: str) -> int:
   return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), 'little')
 
 
-def rows(path: str, encoding: str = 'utf-8', ragged: bool = False) -> Iterator[tuple[int, Row]]:
+def rows(
+  path: str,
+  encoding: str = 'utf-8',
+  ragged: bool = False,
+  header: Sequence[str] = (),
+  delimiter: str = ',',
+) -> Iterator[tuple[int, Row]]:
   """Streams (line number, row) of a table; raises InputError at the first bad line.
 
-  Where `ragged`, a line of too few or too many cells is a row of empty cells.
+  Args:
+    path: Of the file.
+    encoding: Of its characters.
+    ragged: Whether a line of too few or too many cells is a row of empty cells.
+    header: The columns' names, where the first line is not they.
+    delimiter: Between the cells of a CSV.
   """
   kind = path.removesuffix('.gz')
   if not kind.endswith(SUFFIXES):
@@ -51,9 +62,8 @@ def rows(path: str, encoding: str = 'utf-8', ragged: bool = False) -> Iterator[t
     for number, line in enumerate(lines, 1):
       yield number, object_row(line, f'{path}:{number}')
     return
-  cells = _csv(path, lines) if kind.endswith('.csv') else _tsv(lines)
-  _, header = next(cells, (0, None))
-  if header is None:
+  cells = _csv(path, lines, delimiter) if kind.endswith('.csv') else _tsv(lines)
+  if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
   if len(set(header)) < len(header):
     raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
@@ -98,8 +108,8 @@ def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     yield number, line.rstrip('\r\n').split('\t')
 
 
-def _csv(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-  reader = csv.reader(lines, strict=True)
+def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+  reader = csv.reader(lines, delimiter=delimiter, strict=True)
   try:
     for values in reader:
       yield reader.line_num, values

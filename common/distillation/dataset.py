@@ -12,11 +12,14 @@ from tqdm import tqdm
 from common import flags
 from common.data import catalog, examples, glue, glue_tfds, records
 from common.data.examples import Example, TableConfig
-from common.distillation import pairing
+from common.distillation import mining, pairing
+from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
+from common.serving import export
 
 LABELLED = ('train', 'valid', 'test')
+_FILE_BLOCK = 64  # rows of a file that stay together, so that a sorted one costs fewer encodings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +43,16 @@ class DataConfig:
   )
   table: TableConfig = flags.group(TableConfig)
   pairing: PairingConfig = flags.group(PairingConfig)
+  mining: MiningConfig = flags.group(MiningConfig)
 
   def __post_init__(self):
     if len(self.catalog_sizes) != 4 or min(self.catalog_sizes) < 1:
       raise InputError(f'--catalog_sizes={self.catalog_sizes}: four numbers above 0 are needed')
     if self.from_glue or self.data_dir or self.tfds:
       self._check_glue()
+      return
+    if self.mining.mine_from:
+      self._check_mining()
       return
     if self.from_catalog:
       return
@@ -62,7 +69,7 @@ class DataConfig:
   @property
   def from_catalog(self) -> bool:
     """Whether the built-in catalogue is the data."""
-    return not (self.data_dir or self.tfds or any(self._given_files))
+    return not (self.data_dir or self.tfds or self.mining.mine_from or any(self._given_files))
 
   @property
   def from_glue(self) -> bool:
@@ -78,6 +85,13 @@ class DataConfig:
   @property
   def _given_files(self) -> list[str]:
     return [self.train_file, self.valid_file, self.test_file, self.distillation_file]
+
+  def _check_mining(self) -> None:
+    if any(self._given_files):
+      raise InputError('--mine_from or files of your own, not both')
+    if (self.table.task, self.table.text_columns) != ('binary', mining.COLUMNS):
+      columns = ','.join(mining.COLUMNS)
+      raise InputError(f'--mine_from takes --task=binary and --text_columns={columns}')
 
   def _check_glue(self) -> None:
     if not self.data_dir and not self.tfds:
@@ -95,7 +109,26 @@ class DataConfig:
       files = glue.sets(self.table.task, self.data_dir).values()
       paths = sorted({path for parts in files for _, path in parts})
     values = {**flags.flat(self), **_digests(paths)}
-    return {name: v for name, v in values.items() if name not in self._unlabelled_flags()}
+    others = {**self._unlabelled_flags(), **flags.flat(self.mining)}
+    return {name: v for name, v in values.items() if name not in others}
+
+  def mined_sources(self) -> dict[str, Any]:
+    """What a mined task is made from."""
+    path = self.mining.mine_from
+    if not os.path.exists(path):
+      raise InputError(f'--mine_from={path}: no such file or folder')
+    digests = (
+      {f'sha256 of {path}': export.fingerprint(path)} if os.path.isdir(path) else _digests([path])
+    )
+    return {**flags.flat(self.mining), **digests}
+
+  def of_mined(self, folder: str) -> 'DataConfig':
+    """The config with a mined task's files."""
+    files: dict[str, Any] = {
+      f'{name}_file': os.path.join(folder, f'{name}.jsonl') for name in LABELLED
+    }
+    files['distillation_file'] = os.path.join(folder, f'{mining.TRANSFER}.jsonl')
+    return dataclasses.replace(self, mining=MiningConfig(), **files)
 
   def unlabelled_sources(self) -> dict[str, Any]:
     """What the unlabelled set is made from, beside the training set."""
@@ -147,11 +180,14 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
   """
   labelled = os.path.join(data, 'train')
   if config.distillation_file:
+    info: dict[str, Any] = {'source': config.distillation_file}
     if config.annotated:
-      rows = _annotated(config)
-    else:
-      rows = examples.read(config.distillation_file, config.table, labelled=False)
-    return _write(rows, folder, info={'source': config.distillation_file})
+      return _write(_annotated(config), folder, block=_FILE_BLOCK, info=info)
+    rows = examples.read(config.distillation_file, config.table, labelled=False)
+    block = mining.block_of(config.distillation_file) or {'pairs': _FILE_BLOCK}
+    if 'texts' in block:
+      info['block_texts'] = block['texts']
+    return _write(rows, folder, block=block['pairs'], info=info)
   if not config.pairing.distillation_pairs:
     return _write(records.read(labelled), folder)
   if config.from_catalog:

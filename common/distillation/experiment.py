@@ -19,7 +19,7 @@ from common import flags
 from common.data import records
 from common.data.examples import Example
 from common.data.tokenization import Tokenizer
-from common.distillation import annotate, dataset, measure, results
+from common.distillation import annotate, dataset, datasheet, measure, mining, results
 from common.distillation.dataset import DataConfig
 from common.distillation.inference import TupleScorer
 from common.distillation.results import Scorer
@@ -143,6 +143,11 @@ def _stages(
   devices = {'precision': config.devices.precision}
   table = config.data.table
 
+  def mine(path: str) -> dict[str, Any]:
+    sheet = mining.mine(config.data.mining, path, config.seed)
+    print(datasheet.summary(sheet))
+    return {name: value for name, value in sheet.items() if name not in mining.LONG}
+
   def make_teacher(path: str) -> dict[str, Any]:
     tf_keras.utils.set_random_seed(config.seed)
     return fine_tune(
@@ -233,17 +238,22 @@ def _stages(
     del path
     return measure.of_export(student.scorer, student.title, folder.folder(''), table.kind)
 
+  mined, source = [], config.data
+  if config.data.mining.mine_from:
+    source = config.data.of_mined(folder.folder('mined'))
+    made_from = {**config.data.mined_sources(), **seed}
+    mined = [Stage('mined', made_from, [], mine)]
   data = Stage(
     'data',
     {**config.data.labelled_sources(), **seed},
-    [],
-    lambda path: dataset.write_labelled(config.data, path, config.seed),
+    mined,
+    lambda path: dataset.write_labelled(source, path, config.seed),
   )
   unlabelled = Stage(
     'unlabelled',
     {**config.data.unlabelled_sources(), **seed},
     [data],
-    lambda path: dataset.write_unlabelled(config.data, folder.folder('data'), path, config.seed),
+    lambda path: dataset.write_unlabelled(source, folder.folder('data'), path, config.seed),
   )
   stages = [data]
   if not config.brings_logits and not config.teacher.teachers:
@@ -263,7 +273,7 @@ def _stages(
   exported = Stage('export', {'encoder_precision': config.encoder_precision}, [trained], export)
   evaluated = Stage('evaluation', {}, [trained], evaluate)
   measured = Stage('benchmark', {}, [exported], benchmark)
-  return [data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]
+  return [*mined, data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]
 
 
 def _teacher_scorer(teachers: Sequence[Teacher], strategy: tf.distribute.Strategy) -> Scorer:

@@ -151,13 +151,16 @@ def _combinations(
 def _endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:
   """Groups of `size` neighbours that cover all, in random order, then other groups again."""
   while True:
-    order = _neighbour_order(vectors, size, rng)
+    order = neighbour_order(vectors, size, rng)
     starts = rng.permutation(range(0, len(order) - size + 1, size))
     yield from (order[start : start + size] for start in starts)
 
 
-def _neighbour_order(vectors: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-  """Halves the items along the line between two random ones, again and again, down to `size`."""
+def neighbour_order(vectors: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+  """An order of items that puts near ones together.
+
+  Halves the items along the line between two random ones, again and again, down to `size`.
+  """
   order, stack = [], [rng.permutation(len(vectors))]
   while stack:
     items = stack.pop()
@@ -173,9 +176,7 @@ def _neighbour_order(vectors: np.ndarray, size: int, rng: np.random.Generator) -
 
 def _neighbours(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
   """[queries, k] numbers of each query's nearest items, by inner product, nearest first."""
-  index = neighbors.index_of(items, len(items))
-  index.add(items)
-  return index.search(queries, min(_NEIGHBOURS, len(items)))[1]
+  return neighbors.index_of(items).search(queries, min(_NEIGHBOURS, len(items)))[1]
 
 
 def _partners(partners: np.ndarray, side: int, count: int) -> list[np.ndarray]:

@@ -73,9 +73,9 @@ def size(folder: str) -> int:
 
 
 def fingerprint(folder: str) -> str:
-  """sha256 of a SavedModel's weights and graph: another for another model."""
+  """sha256 of a model's files: another for another model."""
   digest = hashlib.sha256()
-  for base, _, names in sorted(os.walk(os.path.join(folder, VERSION))):
+  for base, _, names in sorted(os.walk(folder)):
     for name in sorted(names):
       if name != 'fingerprint.pb':  # differs from save to save
         with open(os.path.join(base, name), 'rb') as file:

@@ -13,7 +13,7 @@ from common.data.batching import length_sorted
 from common.errors import InputError
 from common.serving import export, runtimes
 from common.serving.runtimes import Runtime
-from common.serving.vectors import VectorStore, VectorWriter, chunks
+from common.serving.vectors import VectorStore, VectorWriter
 
 Texts = Sequence[str] | np.ndarray
 _READ = 8192  # candidates read at a time, for all queries
@@ -110,15 +110,13 @@ class PairScorer:
       total: Number of rows, for the progress bar.
     """
     writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprint, side)
-    shards = 0
-    with tqdm(total=total, desc=f'encode {side}', unit=' texts') as bar:
-      for number, ids, texts in chunks(iter(rows), shard_size):
-        if not writer.has(number, ids):
-          distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
-          writer.write(number, ids, self.encode(list(distinct), side)[numbers])
-        bar.update(len(ids))
-        shards = number + 1
-    return writer.finish(shards)
+    return writer.fill(
+      rows,
+      lambda texts: self.encode(texts, side),
+      shard_size=shard_size,
+      total=total,
+      progress=f'encode {side}',
+    )
 
   def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
     """What the head computes of each text alone, whatever it is paired with.

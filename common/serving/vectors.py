@@ -8,14 +8,16 @@ Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 
 """
 
 import hashlib
+import itertools
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tqdm import tqdm
 
 from common.errors import InputError
 
@@ -143,6 +145,35 @@ class VectorWriter:
       same = reader.schema.metadata == _metadata(self.kind)
       return same and reader.get_batch(0).column('id').to_pylist() == list(ids)
 
+  def fill(
+    self,
+    rows: Iterable[tuple[str, str]],
+    encode: Callable[[list[str]], np.ndarray],
+    *,
+    shard_size: int = 16_384,
+    total: int | None = None,
+    progress: str = '',
+  ) -> VectorStore:
+    """Writes (id, text) rows as shards, but those that are there, and finishes.
+
+    Args:
+      rows: Each id once.
+      encode: Float32 vectors [n, *shape] of n texts; those alike in a shard are encoded once.
+      shard_size: Rows a shard.
+      total: Number of rows, for the progress bar.
+      progress: Its name.
+    """
+    stream, number = iter(rows), 0
+    with tqdm(total=total, desc=progress, unit=' texts') as bar:
+      while chunk := list(itertools.islice(stream, shard_size)):
+        ids, texts = map(list, zip(*chunk, strict=True))
+        if not self.has(number, ids):
+          distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
+          self.write(number, ids, encode(list(distinct))[numbers])
+        bar.update(len(ids))
+        number += 1
+    return self.finish(number)
+
   def write(self, number: int, ids: Sequence[str], vectors: np.ndarray) -> None:
     """Writes shard `number`: ids, and float32 vectors [n, *shape]."""
     path = self._path(number)
@@ -222,21 +253,6 @@ def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
   """What `narrowed` gave, in float32."""
   wide = stored.astype(np.float32, copy=False)
   return wide if scale is None else wide * scale[..., None]
-
-
-def chunks(
-  rows: Iterator[tuple[str, str]], size: int
-) -> Iterator[tuple[int, list[str], list[str]]]:
-  """(number, ids, texts) of so many rows (id, text) each."""
-  number, ids, texts = 0, [], []
-  for key, text in rows:
-    ids.append(key)
-    texts.append(text)
-    if len(ids) == size:
-      yield number, ids, texts
-      number, ids, texts = number + 1, [], []
-  if ids:
-    yield number, ids, texts
 
 
 def _lists(values: np.ndarray) -> pa.Array:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import InputError
-from common.serving.vectors import VectorStore, VectorWriter, chunks
+from common.serving.vectors import VectorStore, VectorWriter
 
 SHAPE = (2, 3)
 
@@ -93,10 +93,19 @@ def test_what_does_not_fit_is_refused(tmp_path):
     VectorStore(str(tmp_path))
 
 
-def test_chunks_are_full_but_the_last():
-  rows = [(str(i), 'x' * i) for i in range(5)]
-  assert [(n, ids) for n, ids, _ in chunks(iter(rows), 2)] == [
-    (0, ['0', '1']),
-    (1, ['2', '3']),
-    (2, ['4']),
-  ]
+def test_texts_alike_are_encoded_once_and_never_again(tmp_path):
+  encoded = []
+
+  def encode(texts):
+    encoded.extend(texts)
+    return np.array([[len(text)] for text in texts], np.float32)
+
+  rows = [('a', 'xx'), ('b', 'x'), ('c', 'xx'), ('d', 'xxx'), ('e', 'x')]
+  for _ in range(2):
+    store = VectorWriter(str(tmp_path), [1], 'float32', 'f', 'left').fill(
+      rows, encode, shard_size=3
+    )
+    (tmp_path / 'manifest.json').unlink()
+  assert store.ids(range(5)) == ['a', 'b', 'c', 'd', 'e']
+  assert store.vectors(slice(None))[:, 0].tolist() == [2, 1, 2, 3, 1]
+  assert encoded == ['x', 'xx', 'x', 'xxx']

@@ -1,0 +1,233 @@
+"""Queries, passages and which of them belong together: MS MARCO, BEIR, WANDS, plain Q/A tables.
+
+Texts alike are one text: queries up to case, spaces and punctuation, passages to the letter. So no
+query is in two splits, and what is known of one of them is known of all.
+"""
+
+import csv
+import glob
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from tqdm import tqdm
+
+from common.data import tables
+from common.errors import InputError
+
+SPLITS = ('train', 'valid', 'test')
+_MARCO = ('collection.tsv', 'collection.tsv.gz')
+_HELD_OUT = ('dev', 'test')  # names of the splits of qrels
+
+
+class Matching:
+  """Texts and what is known of their pairs, by number.
+
+  Attributes:
+    queries: Texts; `query_ids` their ids.
+    passages: Texts; `passage_ids` their ids.
+    positives: [n, 2] (query, passage), sorted.
+    related: Pairs that are neither positive nor fit to be negative, likewise.
+  """
+
+  def __init__(self):
+    self.queries: list[str] = []
+    self.passages: list[str] = []
+    self.query_ids: list[str] = []
+    self.passage_ids: list[str] = []
+    self._query_of: dict[str, int] = {}
+    self._passage_of: dict[str, int] = {}
+    self._numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    self._pairs: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+    self._split: dict[int, str] = {}
+
+  @property
+  def positives(self) -> np.ndarray:
+    return _sorted(self._pairs[True])
+
+  @property
+  def related(self) -> np.ndarray:
+    return _sorted(self._pairs[False] - self._pairs[True])
+
+  def add_query(self, key: str, text: str, split: str = '') -> None:
+    """Adds a query; one like an earlier one is that one. Its own split is the first it is in."""
+    plain = ' '.join(re.findall(r'\w+', text.casefold())) or text
+    number = self._query_of.setdefault(plain, len(self.queries))
+    if number == len(self.queries):
+      self.queries.append(text)
+      self.query_ids.append(key)
+    self._numbers[0][key] = number
+    if split:
+      self._split.setdefault(number, split)
+
+  def add_passage(self, key: str, text: str) -> None:
+    """Adds a passage; one like an earlier one is that one."""
+    number = self._passage_of.setdefault(text, len(self.passages))
+    if number == len(self.passages):
+      self.passages.append(text)
+      self.passage_ids.append(key)
+    self._numbers[1][key] = number
+
+  def add_pair(
+    self, query: str, passage: str, where: str, *, positive: bool = True, split: str = ''
+  ) -> None:
+    """Adds what is known of a pair of ids, and the split that the query is in."""
+    for key, numbers, kind in zip(
+      (query, passage), self._numbers, ('query', 'passage'), strict=True
+    ):
+      if key not in numbers:
+        raise InputError(f'{where}: no {kind} of id {key!r}')
+    pair = self._numbers[0][query], self._numbers[1][passage]
+    self._pairs[positive].add(pair)
+    if split:
+      self._split.setdefault(pair[0], split)
+
+  def splits(self, train: float, valid: float) -> np.ndarray:
+    """The split of each query, a number into `SPLITS`.
+
+    The data's own, where they have a training split: 'dev' is valid and 'test' test, or half each
+    of the one there is. Otherwise by a hash of the query, in these shares, and the rest
+    test. Queries of no split and without a positive are training queries: of the transfer set.
+    """
+    own = 'train' in self._split.values()
+    held = {split for split in self._split.values() if split in _HELD_OUT}
+    labelled = {query for query, _ in self._pairs[True]}
+    ends, found = [train, train + valid], np.zeros(len(self.queries), np.int64)
+    for number, text in enumerate(self.queries):
+      share = tables.hash64(f'split {text.casefold()}') / 2**64
+      split = self._split.get(number, '')
+      if own and split in held:
+        halved = 1 if share < 0.5 else 2
+        found[number] = 1 + _HELD_OUT.index(split) if len(held) == 2 else halved
+      elif not own and number in labelled:
+        found[number] = int(np.searchsorted(ends, share, side='right'))
+    return found
+
+
+def read(path: str, query_column: str, passage_column: str) -> Matching:
+  """Reads a matching task.
+
+  Args:
+    path: A folder of MS MARCO passage ranking (`collection.tsv`, `queries.*.tsv`, `qrels.*.tsv`),
+      of BEIR (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`) or of WANDS (`product.csv`,
+      `query.csv`, `label.csv`); or a table of questions with their answers, or its folder.
+    query_column: Of such a table.
+    passage_column: Of such a table.
+
+  Raises:
+    InputError: If it is none of them, or not whole.
+  """
+  if os.path.isdir(path):
+    for reader, names in _READERS.items():
+      if any(os.path.exists(os.path.join(path, name)) for name in names):
+        return _checked(reader(path), path)
+    found = [name for name in sorted(os.listdir(path)) if name.endswith(tables.SUFFIXES)]
+    if len(found) != 1:
+      raise InputError(
+        f'{path}: neither MS MARCO (collection.tsv), BEIR (corpus.jsonl) nor WANDS (product.csv), '
+        f'nor a folder of one table; name the table'
+      )
+    path = os.path.join(path, found[0])
+  return _checked(_question_answers(path, query_column, passage_column), path)
+
+
+def _question_answers(path: str, query_column: str, passage_column: str) -> Matching:
+  matching = Matching()
+  for number, row in _progress(path):
+    query, passage = row[query_column], row[passage_column]
+    for column, text in ((query_column, query), (passage_column, passage)):
+      if not text.strip():
+        raise InputError(f'{path}:{number}: the text in column {column!r} is empty')
+    key = str(number)
+    matching.add_query(key, query)
+    matching.add_passage(key, passage)
+    matching.add_pair(key, key, f'{path}:{number}')
+  return matching
+
+
+def _marco(folder: str) -> Matching:
+  matching = Matching()
+  (collection,) = [p for name in _MARCO if os.path.exists(p := os.path.join(folder, name))][:1]
+  for _, row in _progress(collection, header=('id', 'text')):
+    matching.add_passage(row['id'], row['text'])
+  for path in _matches(folder, 'qrels.*.tsv*'):
+    name = os.path.basename(path)
+    split = name.split('.')[1]
+    queries = os.path.join(folder, name.replace('qrels', 'queries', 1))
+    for _, row in _progress(queries, header=('id', 'text')):
+      matching.add_query(row['id'], row['text'], split)
+    for number, row in _progress(path, header=('query', 'iteration', 'passage', 'grade')):
+      if _grade(row['grade'], f'{path}:{number}') > 0:
+        matching.add_pair(row['query'], row['passage'], f'{path}:{number}', split=split)
+  return matching
+
+
+def _beir(folder: str) -> Matching:
+  matching = Matching()
+  for _, row in _progress(os.path.join(folder, 'corpus.jsonl')):
+    title = row.get('title', '')
+    matching.add_passage(row['_id'], f'{title} {row["text"]}'.strip())
+  for _, row in _progress(os.path.join(folder, 'queries.jsonl')):
+    matching.add_query(row['_id'], row['text'])
+  for path in _matches(os.path.join(folder, 'qrels'), '*.tsv'):
+    split = os.path.basename(path).split('.')[0]
+    for number, row in _progress(path):
+      if _grade(row['score'], f'{path}:{number}') > 0:
+        matching.add_pair(row['query-id'], row['corpus-id'], f'{path}:{number}', split=split)
+  return matching
+
+
+def _wands(folder: str) -> Matching:
+  matching = Matching()
+  csv.field_size_limit(sys.maxsize)
+  for _, row in _progress(os.path.join(folder, 'product.csv'), delimiter='\t'):
+    text = f'{row["product_name"]}. {row["product_description"]}'.strip(' .')
+    matching.add_passage(row['product_id'], text)
+  for _, row in _progress(os.path.join(folder, 'query.csv'), delimiter='\t'):
+    matching.add_query(row['query_id'], row['query'])
+  path = os.path.join(folder, 'label.csv')
+  for number, row in _progress(path, delimiter='\t'):
+    if row['label'] not in ('Exact', 'Partial', 'Irrelevant'):
+      raise InputError(f'{path}:{number}: label {row["label"]!r}; Exact, Partial or Irrelevant')
+    if row['label'] != 'Irrelevant':
+      positive = row['label'] == 'Exact'
+      ids = row['query_id'], row['product_id']
+      matching.add_pair(*ids, f'{path}:{number}', positive=positive)
+  return matching
+
+
+_READERS: dict[Callable[[str], Matching], tuple[str, ...]] = {
+  _marco: _MARCO,
+  _beir: ('corpus.jsonl',),
+  _wands: ('product.csv',),
+}
+
+
+def _progress(path: str, **options) -> Iterator[tuple[int, tables.Row]]:
+  return iter(tqdm(tables.rows(path, **options), desc=os.path.basename(path), unit=' rows'))
+
+
+def _matches(folder: str, pattern: str) -> list[str]:
+  found = sorted(glob.glob(pattern, root_dir=folder), key=lambda name: 'train' not in name)
+  if not found:
+    raise InputError(f'{folder}: no {pattern}')
+  return [os.path.join(folder, name) for name in found]
+
+
+def _grade(text: str, where: str) -> float:
+  try:
+    return float(text)
+  except ValueError:
+    raise InputError(f'{where}: {text!r} is no number') from None
+
+
+def _checked(matching: Matching, path: str) -> Matching:
+  if not len(matching.positives):
+    raise InputError(f'{path}: no positive pairs')
+  return matching
+
+
+def _sorted(pairs: set[tuple[int, int]]) -> np.ndarray:
+  return np.array(sorted(pairs), np.int64).reshape([-1, 2])

@@ -1,0 +1,292 @@
+"""A binary matching task from queries, passages and the pairs known to match (Appendix B).
+
+Both sides are embedded; a query's nearest passages give its hard negatives (from the nearest 30,
+those scored below a threshold, never a known positive; about as many as the positives) and the
+transfer set (the nearest 50, whatever they are). Splits are by query. All that is random depends on
+the seed, all else on the texts alone.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from common import flags
+from common.data import matching
+from common.data.matching import SPLITS, Matching
+from common.distillation import datasheet, pairing
+from common.distillation.run_folder import read_json, write_json
+from common.errors import InputError
+from common.serving import embedders, neighbors
+from common.serving.vectors import VectorStore, VectorWriter
+
+COLUMNS = ('query', 'passage')
+LABEL = 'label'
+MANIFEST = 'manifest.json'
+TRANSFER = 'transfer'
+LONG = ('flags', 'examples', 'histograms')  # of the datasheet
+_QUERIES = 4096  # searched at a time
+_GROUP = 8  # neighbouring queries of a block of the transfer set
+
+
+@dataclasses.dataclass(frozen=True)
+class MiningConfig:
+  """From what, and by what measure."""
+
+  mine_from: str = flags.option(
+    '',
+    'known matches to mine a task from: a folder of MS MARCO, BEIR or WANDS, or a table of '
+    'questions with their answers',
+  )
+  query_column: str = flags.option('question', 'column of such a table')
+  passage_column: str = flags.option('answer', 'column of such a table')
+  embedder: str = flags.option(
+    'minilm',
+    "what says how near texts are: a run's export, a SavedModel or its hub URL, a checkpoint",
+  )
+  index: str = flags.option('faiss', 'what finds the nearest', neighbors.LIBRARIES)
+  negatives_from: int = flags.option(30, "nearest passages that a query's negatives are drawn from")
+  negative_threshold: float = flags.option(
+    0.53, "inner product that negatives are below (the paper's, of universal-sentence-encoder-qa)"
+  )
+  negative_quantile: float = flags.option(
+    0.0, "if above 0: the threshold is this quantile of the training queries' nearest passages"
+  )
+  transfer_per_query: int = flags.option(50, "a query's nearest passages in the transfer set")
+  transfer_queries: int = flags.option(0, 'queries in the transfer set, about; 0: all of train')
+  split_shares: tuple[float, ...] = flags.option(
+    (0.8, 0.1, 0.1), 'of train, valid, test, where the data bring no training split of their own'
+  )
+
+  def __post_init__(self):
+    if len(self.split_shares) != 3 or min(self.split_shares) <= 0 or sum(self.split_shares) > 1.001:
+      raise InputError(f'--split_shares={self.split_shares}: three shares that add up to 1')
+    if not 0 <= self.negative_quantile < 1:
+      raise InputError(f'--negative_quantile={self.negative_quantile}: from 0 to below 1')
+    for name in ('negatives_from', 'transfer_per_query'):
+      if getattr(self, name) < 1:
+        raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
+    if self.transfer_queries < 0:
+      raise InputError(f'--transfer_queries={self.transfer_queries}: 0 or more')
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+  """Pairs by number, with their inner products: [n] each."""
+
+  queries: np.ndarray
+  passages: np.ndarray
+  scores: np.ndarray
+
+  def __len__(self) -> int:
+    return len(self.queries)
+
+  def __getitem__(self, kept: np.ndarray) -> 'Pairs':
+    return Pairs(self.queries[kept], self.passages[kept], self.scores[kept])
+
+
+def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
+  """Writes `train`, `valid`, `test` and `transfer` as `.jsonl`, the datasheet and its picture.
+
+  Args:
+    config: Sources and measures.
+    folder: Of the output; what was embedded there before is not embedded again.
+    seed: Of the negatives drawn, and of the queries in the transfer set.
+
+  Returns:
+    The datasheet, as in `manifest.json`.
+
+  Raises:
+    InputError: If the source cannot be read, or a split is left without positives or negatives.
+  """
+  found = matching.read(config.mine_from, config.query_column, config.passage_column)
+  train, valid, _ = config.split_shares
+  splits = found.splits(train, valid)
+  embedder = embedders.load(config.embedder)
+  queries, passages = (
+    _embedded(embedder, texts, side, folder)
+    for texts, side in ((found.queries, 'left'), (found.passages, 'right'))
+  )
+  index = neighbors.open_index(passages, config.index)
+  positives = _scored(found.positives, queries, passages)
+  near = _negatives_of(config, found, queries, index)
+  threshold = config.negative_threshold
+  if config.negative_quantile:
+    of_train = near.scores[splits[near.queries] == 0]
+    threshold = float(np.quantile(of_train, config.negative_quantile)) if len(of_train) else 0.0
+  negatives, rng = near[near.scores < threshold], np.random.default_rng(seed)
+  labelled = {
+    split: _labelled(split, positives, negatives, splits == number, threshold, rng)
+    for number, split in enumerate(SPLITS)
+  }
+  for split, (of_split, labels) in labelled.items():
+    _write(folder, split, _rows(found, of_split, labels))
+  order = _transfer_queries(config, splits, queries, rng)
+  histogram = datasheet.Histogram()
+
+  def transfer() -> Iterator[dict[str, Any]]:
+    for start in tqdm(range(0, len(order), _QUERIES), desc=TRANSFER, unit=' blocks'):
+      block = order[start : start + _QUERIES]
+      near = _nearest(block, queries, index, min(config.transfer_per_query, len(passages)))
+      histogram.add(near.scores)
+      yield from _rows(found, near)
+
+  transferred = _write(folder, TRANSFER, transfer())
+  block = _GROUP * config.transfer_per_query
+  sheet = {
+    'source': config.mine_from,
+    'flags': flags.flat(config),
+    'seed': seed,
+    'embedder': embedder.fingerprint,
+    'queries': len(found.queries),
+    'passages': len(found.passages),
+    'known': {'positive': len(positives), 'related': len(found.related)},
+    'threshold': threshold,
+    'splits': {
+      split: {
+        'queries': len(np.unique(pairs.queries)),
+        'positive': int(labels.sum()),
+        'negative': int((labels == 0).sum()),
+      }
+      for split, (pairs, labels) in labelled.items()
+    },
+    TRANSFER: {'queries': len(order), 'pairs': transferred},
+    **datasheet.describe(folder, SPLITS, TRANSFER, block),
+  }
+  scores = {name: pairs.scores for name, pairs in (('positive', positives), ('nearest', near))}
+  drawn = [of_split.scores[labels == 0] for of_split, labels in labelled.values()]
+  counts = {name: datasheet.Histogram(values) for name, values in scores.items()}
+  counts |= {'negative': datasheet.Histogram(np.concatenate(drawn)), TRANSFER: histogram}
+  sheet['histograms'] = {name: one.as_json() for name, one in counts.items()}
+  datasheet.draw(counts, threshold, os.path.join(folder, 'scores.svg'))
+  write_json(os.path.join(folder, MANIFEST), sheet)
+  return sheet
+
+
+def block_of(path: str) -> dict[str, Any]:
+  """Pairs of a mined transfer file that stay together, and their most texts; of another, {}."""
+  manifest = os.path.join(os.path.dirname(path), MANIFEST)
+  if os.path.basename(path) != f'{TRANSFER}.jsonl' or not os.path.exists(manifest):
+    return {}
+  return read_json(manifest).get('block', {})
+
+
+def _embedded(
+  embedder: embedders.Embedder, texts: list[str], side: str, folder: str
+) -> VectorStore:
+  """A store of texts' vectors, by number."""
+  kind = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
+  width = embedder.encode(texts[:1], side).shape[1]
+  path = os.path.join(folder, 'vectors', side)
+  writer = VectorWriter(path, [width], 'float16', kind, side)
+  if os.path.exists(os.path.join(path, MANIFEST)):
+    return VectorStore(path)
+  rows = ((str(number), text) for number, text in enumerate(texts))
+  return writer.fill(
+    rows,
+    lambda some: embedder.encode(some, side),
+    shard_size=4096,
+    total=len(texts),
+    progress=f'embed {side}',
+  )
+
+
+def _scored(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -> Pairs:
+  scores = [
+    np.einsum('nd,nd->n', queries.vectors(block[:, 0]), passages.vectors(block[:, 1]))
+    for block in np.split(pairs, range(_QUERIES, len(pairs), _QUERIES))
+  ]
+  return Pairs(pairs[:, 0], pairs[:, 1], np.concatenate(scores))
+
+
+def _nearest(
+  numbers: np.ndarray, queries: VectorStore, index: neighbors.Index, count: int
+) -> Pairs:
+  """The nearest passages of queries, in their order."""
+  scores, rows = index.search(queries.vectors(numbers), count)
+  found = rows.ravel() >= 0
+  repeated = np.repeat(numbers, rows.shape[1])
+  return Pairs(repeated, rows.ravel(), scores.ravel())[found]
+
+
+def _negatives_of(
+  config: MiningConfig, found: Matching, queries: VectorStore, index: neighbors.Index
+) -> Pairs:
+  """Pairs that may be negative: near, and neither positive nor related."""
+  passages = len(found.passages)
+  positives = found.positives
+  known = np.concatenate([positives, found.related])
+  keys = np.sort(known[:, 0] * passages + known[:, 1])
+  labelled, blocks = np.unique(positives[:, 0]), []
+  count = min(config.negatives_from, passages)
+  for start in tqdm(range(0, len(labelled), _QUERIES), desc='nearest', unit=' blocks'):
+    near = _nearest(labelled[start : start + _QUERIES], queries, index, count)
+    blocks.append(near[~np.isin(near.queries * passages + near.passages, keys)])
+  return Pairs(*(np.concatenate(column) for column in zip(*map(_columns, blocks), strict=True)))
+
+
+def _columns(pairs: Pairs) -> tuple[np.ndarray, ...]:
+  return pairs.queries, pairs.passages, pairs.scores
+
+
+def _labelled(
+  split: str,
+  positives: Pairs,
+  negatives: Pairs,
+  inside: np.ndarray,
+  threshold: float,
+  rng: np.random.Generator,
+) -> tuple[Pairs, np.ndarray]:
+  """A split's positives, and as many negatives where there are; by query; with their labels."""
+  own, others = positives[inside[positives.queries]], negatives[inside[negatives.queries]]
+  if not len(own) or not len(others):
+    what = f'negatives below {threshold:.3g}' if len(own) else 'positives'
+    raise InputError(
+      f'{split}: no {what}; more data, another --split_shares or threshold is needed'
+    )
+  drawn = others[rng.permutation(len(others))[: len(own)]]
+  both = Pairs(*map(np.concatenate, zip(_columns(own), _columns(drawn), strict=True)))
+  labels = np.repeat([1, 0], [len(own), len(drawn)])
+  order = np.lexsort([-labels, both.queries])
+  return both[order], labels[order]
+
+
+def _transfer_queries(
+  config: MiningConfig, splits: np.ndarray, queries: VectorStore, rng: np.random.Generator
+) -> np.ndarray:
+  """Training queries, near ones together, so that their nearest passages are shared."""
+  numbers = np.flatnonzero(splits == 0)
+  numbers = numbers[pairing.neighbour_order(queries.vectors(numbers), _GROUP, rng)]
+  groups = np.split(numbers, range(_GROUP, len(numbers), _GROUP))
+  if config.transfer_queries:
+    kept = rng.permutation(len(groups))[: -(-config.transfer_queries // _GROUP)]
+    groups = [groups[number] for number in np.sort(kept)]
+  return np.concatenate(groups)
+
+
+def _rows(
+  found: Matching, pairs: Pairs, labels: np.ndarray | None = None
+) -> Iterator[dict[str, Any]]:
+  for i, (query, passage, score) in enumerate(zip(*_columns(pairs), strict=True)):
+    row = {
+      'id': f'{found.query_ids[query]}-{found.passage_ids[passage]}',
+      'query': found.queries[query],
+      'passage': found.passages[passage],
+      'similarity': round(float(score), 4),
+    }
+    yield row if labels is None else {**row, LABEL: int(labels[i])}
+
+
+def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> int:
+  count, path = 0, os.path.join(folder, f'{name}.jsonl')
+  with open(f'{path}.tmp', 'w', encoding='utf-8') as file:
+    for row in rows:
+      file.write(json.dumps(row, ensure_ascii=False) + '\n')
+      count += 1
+  os.replace(f'{path}.tmp', path)
+  return count
