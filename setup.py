@@ -14,6 +14,7 @@ TENSORFLOW = [
   'tf_keras~=2.20.0',
 ]
 
+SCANN = ['scann==1.4.2']  # the release built for TensorFlow 2.20
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
 
 setup(
@@ -50,7 +51,7 @@ setup(
   extras_require={
     'beam': BEAM,
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
-    'scann': ['scann==1.4.2'],  # the release built for TensorFlow 2.20
-    'test': [*BEAM, 'mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
+    'scann': SCANN,
+    'test': [*BEAM, *SCANN, 'mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
   },
 )

@@ -190,7 +190,7 @@ def _embedded(
   return writer.fill(
     rows,
     lambda some: embedder.encode(some, side),
-    shard_size=4096,
+    shard_size=1024,
     total=len(texts),
     progress=f'embed {side}',
   )

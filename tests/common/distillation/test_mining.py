@@ -1,0 +1,103 @@
+"""A mined task by hand: texts on a circle, whose inner products are cosines of their angles."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from common.data.matching import Matching
+from common.distillation import mining
+from common.distillation.mining import MiningConfig
+from common.errors import InputError
+
+QUERIES, PASSAGES = 60, 360  # a passage each degree; query i asks for that at 6 i
+
+
+class Circle:
+  """A text's number is its angle in degrees; `asked` counts what was embedded."""
+
+  fingerprint = 'circle'
+
+  def __init__(self):
+    self.asked = 0
+
+  def encode(self, texts, side):
+    self.asked += len(texts)
+    degrees = np.radians([float(re.findall(r'\d+', text)[0]) for text in texts])
+    return np.stack([np.cos(degrees), np.sin(degrees)], 1).astype(np.float32)
+
+
+@pytest.fixture(name='circle')
+def _circle(monkeypatch):
+  def read(*_):
+    found = Matching()
+    for i in range(PASSAGES):
+      found.add_passage(f'p{i}', f'passage at {i}')
+    for i in range(QUERIES):
+      found.add_query(f'q{i}', f'query {6 * i}', 'train' if i < 40 else 'dev')
+      found.add_pair(f'q{i}', f'p{6 * i}', '')
+      found.add_pair(f'q{i}', f'p{(6 * i + 1) % 360}', '', positive=False)
+    found.add_query('new', 'query 3')
+    return found
+
+  embedder = Circle()
+  monkeypatch.setattr(mining.matching, 'read', read)
+  monkeypatch.setattr(mining.embedders, 'load', lambda handle: embedder)
+  return embedder
+
+
+def rows(folder, name):
+  return [json.loads(line) for line in (folder / f'{name}.jsonl').read_text().splitlines()]
+
+
+def away(row):
+  """Degrees between a row's query and its passage."""
+  one, other = (int(re.findall(r'\d+', row[name])[0]) for name in ('query', 'passage'))
+  return min((one - other) % 360, (other - one) % 360)
+
+
+def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle):
+  threshold = float(np.cos(np.radians(4.5)))
+  config = MiningConfig(negatives_from=21, negative_threshold=threshold, transfer_per_query=5)
+  sheet = mining.mine(config, str(tmp_path), seed=1)
+  train = rows(tmp_path, 'train')
+  assert [sum(row['label'] == label for row in train) for label in (1, 0)] == [40, 40]
+  assert {away(row) for row in train if row['label']} == {0}
+  assert {away(row) for row in train if not row['label']} == {5, 6, 7, 8, 9, 10}
+  held = {row['query'] for name in ('valid', 'test') for row in rows(tmp_path, name)}
+  assert len(held) == 20
+  transfer = rows(tmp_path, 'transfer')
+  assert len(transfer) == 5 * 41 and max(map(away, transfer)) == 2  # with the query of no match
+  assert not held & {row['query'] for row in transfer + train}
+  assert set(sheet['shared']['queries'].values()) == {0}
+  assert sheet['similarity_auc_roc'] == 1
+  counts = sheet['histograms']['transfer']['counts']
+  assert sum(counts.values()) == 205 and sheet['transfer'] == {'queries': 41, 'pairs': 205}
+  assert sheet['block'] == {'pairs': 40, 'texts': [8, sheet['block']['texts'][1]]}
+  assert (tmp_path / 'scores.svg').read_text().count('threshold')
+  assert json.loads((tmp_path / 'manifest.json').read_text()) == json.loads(json.dumps(sheet))
+
+
+def test_a_quantile_and_what_was_embedded(tmp_path, circle):
+  config = MiningConfig(negatives_from=22, negative_quantile=0.5, transfer_queries=16)
+  first = mining.mine(config, str(tmp_path), seed=1)
+  degrees = [d for d in range(1, 11) for _ in (0, 1)]  # both sides of the query, but one related
+  del degrees[0]
+  expected = np.median(np.cos(np.radians(degrees)))
+  assert first['threshold'] == pytest.approx(expected, abs=2e-3)
+  queries = first['transfer']['queries']
+  assert queries in (16, 9) and first['transfer']['pairs'] == 50 * queries  # two groups of eight
+  before, text = circle.asked, (tmp_path / 'train.jsonl').read_text()
+  assert mining.mine(config, str(tmp_path), seed=1) == first
+  assert circle.asked == before + 2  # one text of each side, for the width
+  assert (tmp_path / 'train.jsonl').read_text() == text
+  mining.mine(config, str(tmp_path), seed=2)
+  assert (tmp_path / 'train.jsonl').read_text() != text
+
+
+def test_what_is_refused(tmp_path, circle):
+  with pytest.raises(InputError, match='train: no negatives below -1'):
+    mining.mine(MiningConfig(negative_threshold=-1), str(tmp_path), seed=1)
+  with pytest.raises(InputError, match='split_shares'):
+    MiningConfig(split_shares=(0.5, 0.5))

@@ -1,0 +1,82 @@
+"""Mining by its command, and as the first stage of a run whose flags are q2p's."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from common.distillation.dataset import DataConfig
+from common.distillation.mining import MiningConfig
+from common.errors import InputError
+from common.serving import embedders
+from dipair import mine
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOPICS = ('gout', 'asthma', 'measles', 'a stroke', 'acne', 'a cold')
+ASPECTS = ('symptoms', 'causes', 'treatments', 'history', 'genetics')
+TOY = (
+  '--embedder=random-tiny --negative_quantile=0.9 --split_shares=0.5,0.25,0.25 --negatives_from=10 '
+  '--transfer_per_query=5 --transfer_queries=0 --teacher_pretrained=random-tiny '
+  '--teacher_max_length=32 --teacher_batch_size=4 --teacher_steps=2 --teacher_warmup_steps=1 '
+  '--pretrained=random-tiny --encoder_layers=2 --max_lengths=8,16 --output_tokens=2,3 '
+  '--projection_dim=16 --stage1_steps=2 --stage1_warmup_steps=1 --stage1_batch_size=8 '
+  '--stage1_eval_every=2 --stage2_steps=2 --stage2_warmup_steps=1 --stage2_batch_size=16 '
+  '--stage2_eval_every=2'
+).split()
+
+
+def questions(folder):
+  pairs = [
+    (f'What are the {aspect} of {topic}?', f'The {aspect} of {topic} are many.')
+    for topic in TOPICS
+    for aspect in ASPECTS
+  ]
+  lines = ['question\tanswer', *map('\t'.join, pairs)]
+  (folder / 'qa.tsv').write_text('\n'.join(lines) + '\n', encoding='utf-8')
+  return str(folder)
+
+
+def command(*args):
+  return subprocess.run(
+    [sys.executable, '-m', *args], cwd=ROOT, capture_output=True, text=True, check=False
+  )
+
+
+def test_mined_with_an_exported_encoder(exported, tmp_path, capsys):
+  config = MiningConfig(
+    mine_from=questions(tmp_path), embedder=exported[0], negatives_from=20, negative_quantile=0.9
+  )
+  out = str(tmp_path / 'out')
+  mine.main(mine.MineConfig(out, 7, config))
+  said = capsys.readouterr().out
+  assert '30 queries, 30 passages, 30 matches' in said
+  assert 'shared queries: valid, test 0, train, test 0' in said
+  vectors = embedders.load(exported[0]).encode(['The causes of acne are many.'], 'right')
+  assert vectors.shape == (1, 8)
+  before = os.stat(os.path.join(out, 'train.jsonl')).st_mtime_ns
+  mine.main(mine.MineConfig(out, 7, config))  # says it again and does nothing
+  assert capsys.readouterr().out == said
+  assert os.stat(os.path.join(out, 'train.jsonl')).st_mtime_ns == before
+  done = command('dipair.mine', f'--output={out}', f'--mine_from={tmp_path}', '--seed=8')
+  assert done.returncode == 2
+  assert 'mined with other embedder, negatives_from, negative_quantile, seed' in done.stderr
+
+
+def test_a_run_from_a_folder_of_matches(tmp_path):
+  run = tmp_path / 'run'
+  flagfile = os.path.join(ROOT, 'configs', 'q2p.flags')
+  args = ['dipair.run', f'--flagfile={flagfile}', f'--run_dir={run}', *TOY]
+  done = command(*args, f'--mine_from={questions(tmp_path)}')
+  assert done.returncode == 0, done.stderr[-3000:]
+  assert 'AUC-ROC (test)' in done.stdout
+  results = json.loads((run / 'results.json').read_text())
+  assert results['mined']['known'] == {'positive': 30, 'related': 0}
+  assert results['data']['distillation'] == results['mined']['transfer']['pairs']
+  manifest = json.loads((run / 'unlabelled' / 'manifest.json').read_text())
+  assert manifest['block'] == 40
+  with pytest.raises(
+    InputError, match='--mine_from takes --task=binary and --text_columns=query,p'
+  ):
+    DataConfig(mining=MiningConfig(mine_from='x'))
