@@ -146,7 +146,7 @@ class ScoreJob:
 
   def _cells(self, unit: Unit, shard: Shard) -> Iterator[tuple[list[str], ...]]:
     columns = (self.config.left_column, self.config.right_column)
-    return units.cells(units.read(unit, shard.refuse), columns, _CHUNK, shard.refuse)
+    return units.cells(unit, columns, _CHUNK, shard.refuse)
 
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
