@@ -201,6 +201,10 @@ class ShardWriter:
       columns.append(_lists(scale.reshape([len(ids), -1])))
     self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
 
+  def copy(self, batch: pa.RecordBatch) -> None:
+    """Adds rows of another shard of this kind, from `batches`, as they are stored."""
+    self._writer.write_batch(pa.record_batch(batch.columns, schema=self._schema))
+
 
 def store_kind(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
   """What a store's manifest says of its vectors: their shape and dtype, the encoder, the side."""
@@ -222,6 +226,20 @@ def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
   """What `narrowed` gave, in float32."""
   wide = stored.astype(np.float32, copy=False)
   return wide if scale is None else wide * scale[..., None]
+
+
+def check_manifest(manifest: dict[str, Any], path: str) -> dict[str, Any]:
+  """A manifest as it is; raises InputError if another version of this program wrote it."""
+  if manifest.get('version') != _VERSION:
+    raise InputError(f'{path}: version {manifest.get("version")}; this program reads {_VERSION}')
+  return manifest
+
+
+def batches(path: str) -> Iterator[pa.RecordBatch]:
+  """The pieces of a shard, memory-mapped; `id` is their first column."""
+  reader = pa.ipc.open_file(pa.memory_map(path))
+  for number in range(reader.num_record_batches):
+    yield reader.get_batch(number)
 
 
 def chunks(
@@ -247,9 +265,7 @@ def _open_shard(
   path: str, shape: tuple[int, ...]
 ) -> Iterator[tuple[np.ndarray, np.ndarray | None, Any]]:
   """Memory-mapped vectors [n, *shape], scale [n, *shape without the last], ids, by piece."""
-  reader = pa.ipc.open_file(pa.memory_map(path))
-  for number in range(reader.num_record_batches):
-    batch = reader.get_batch(number)
+  for batch in batches(path):
     arrays = {
       name: batch.column(name).flatten().to_numpy(zero_copy_only=True)
       for name in batch.schema.names
@@ -270,12 +286,9 @@ def _read_manifest(folder: str) -> dict[str, Any]:
   path = os.path.join(folder, MANIFEST)
   try:
     with open(path, encoding='utf-8') as file:
-      manifest = json.load(file)
+      return check_manifest(json.load(file), path)
   except OSError as error:
     raise InputError(f'{folder}: no whole vector store there ({MANIFEST} is missing)') from error
-  if manifest.get('version') != _VERSION:
-    raise InputError(f'{path}: version {manifest.get("version")}; this program reads {_VERSION}')
-  return manifest
 
 
 def _sha256(path: str) -> str:
