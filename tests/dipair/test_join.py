@@ -139,6 +139,12 @@ def test_a_join_goes_on_where_it_stopped(config, stores):
   after = times(parted.out.output)
   redone = {name[7:12] for name in rows if after[name] != before[name]}
   assert redone == set(lost)
+  os.remove(
+    f'{parted.out.output}/done/00012.json'
+  )  # of a unit of the input, after 2 * 3 * 2 blocks
+  score.main(parted, [])
+  again = times(parted.out.output)
+  assert {name for name in again if again[name] != after.get(name)} == {'done/00012.json'}
   with pytest.raises(InputError, match=r'3 bad rows, more than --max_bad_rows=2: see .*/bad'):
     score.main(config(*stores[2:], max_bad_rows=2), [])
   with pytest.raises(InputError, match='begun with other join_salts'):
