@@ -23,7 +23,8 @@ from common.distillation import datasheet, pairing
 from common.distillation.run_folder import read_json, write_json
 from common.errors import InputError
 from common.serving import embedders, neighbors
-from common.serving.vectors import VectorStore, VectorWriter
+from common.serving.vector_writer import VectorWriter
+from common.serving.vectors import VectorStore
 
 COLUMNS = ('query', 'passage')
 LABEL = 'label'

@@ -58,10 +58,9 @@ class AnnotateJob:
   def run(self, unit: Unit, model: tuple[TeacherHandler, list], shard: Shard) -> int:
     config, count = self.config, 0
     handler, teachers = model
-    rows = units.read(unit, shard.refuse)
     columns = [*config.text_columns, *filter(None, [config.id_column])]
     with shard.file(f'{unit.number:05d}.tfrecord') as path, tf.io.TFRecordWriter(path) as writer:
-      for cells in units.cells(rows, columns, _CHUNK, shard.refuse):
+      for cells in units.cells(unit, columns, _CHUNK, shard.refuse):
         tuples = list(zip(*cells[: len(config.text_columns)], strict=True))
         numbers = range(count, count + len(tuples))
         ids = cells[-1] if config.id_column else [f'{unit.number}-{i}' for i in numbers]

@@ -23,6 +23,7 @@ from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.serving import scorer, vectors
 from common.serving.scorer import PairScorer
+from common.serving.vector_writer import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
 
@@ -53,10 +54,9 @@ class EncodeJob:
 
   def run(self, unit: Unit, model: PairScorer, shard: Shard) -> int:
     columns, count = (self.config.id_column, self.config.text_column), 0
-    rows = units.read(unit, shard.refuse)
     name = f'vectors-{unit.number:05d}.arrow'
-    with shard.file(name) as path, vectors.ShardWriter(path, self.kind) as writer:
-      for ids, texts in units.cells(rows, columns, _CHUNK, shard.refuse):
+    with shard.file(name) as path, ShardWriter(path, self.kind) as writer:
+      for ids, texts in units.cells(unit, columns, _CHUNK, shard.refuse):
         distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
         writer.write(ids, model.encode(list(distinct), self.config.side)[numbers])
         count += len(ids)

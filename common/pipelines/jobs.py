@@ -1,7 +1,8 @@
 """A job on Apache Beam: units in, shards out, a model once a process.
 
 Beam spreads the units over its workers and repeats those that fail; a unit is read, computed and
-written where it lands, in memory bounded by a chunk of its rows. Nothing is shuffled.
+written where it lands, in memory bounded by a chunk of its rows. Nothing is shuffled, unless the job
+has a source that does (`join.py`).
 """
 
 import dataclasses
@@ -26,6 +27,7 @@ from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 
 _PLAN = 'plan.json'
+Source = Callable[[beam.Pipeline, Sequence[Unit]], beam.PCollection]
 
 
 class Job(Protocol):
@@ -34,8 +36,8 @@ class Job(Protocol):
   def load(self) -> Any:
     """The model: called once a process."""
 
-  def run(self, unit: Unit, model: Any, shard: Shard) -> int:
-    """Reads a unit, writes its shard; returns the number of rows written."""
+  def run(self, unit: Any, model: Any, shard: Shard) -> int:
+    """Reads a unit (or what `run`'s source makes), writes its shard; returns the rows written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,12 +76,18 @@ class FilesConfig:
     return found
 
 
+def spread(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
+  """The units, each to whatever worker is free."""
+  return pipeline | beam.Create(list(left)) | beam.Reshuffle()
+
+
 def run(
   job: Job,
   todo: Sequence[Unit],
   config: OutputConfig,
   plan: dict[str, Any],
   options: Sequence[str],
+  source: Source = spread,
 ) -> list[dict[str, Any]]:
   """Runs a job over units, but those whose shards are there.
 
@@ -89,6 +97,7 @@ def run(
     config: Of the output.
     plan: What the output depends on, besides the units; another plan's output is refused.
     options: Beam's.
+    source: Makes what the job is given, each with the `number` of its shard, of the units left.
 
   Returns:
     The marks of all shards, in order.
@@ -102,7 +111,7 @@ def run(
   done = shards.marks(config.output)
   left = [unit for unit in todo if unit.number not in done]
   if left:
-    _run(job, left, config, options, len(todo))
+    _run(job, left, config, options, len(todo), source)
     done = shards.marks(config.output)
   found = [done[unit.number] for unit in todo]
   bad = sum(mark['bad_rows'] for mark in found)
@@ -115,6 +124,14 @@ def run(
       f'{bad:,} bad rows, more than --max_bad_rows={config.max_bad_rows}: see {where}'
     )
   return found
+
+
+def finish(shard: Shard, rows: int, started: float) -> dict[str, Any]:
+  """Marks a shard whose work started at that `time.monotonic()`; counts its rows for Beam."""
+  mark = shard.finish(rows=rows, seconds=time.monotonic() - started)
+  for name in ('rows', 'bad_rows'):
+    Metrics.counter('pipelines', name).inc(mark[name])
+  return mark
 
 
 def command(cls: type, main: Callable[[Any, Sequence[str]], None]) -> None:
@@ -147,13 +164,11 @@ class _Do(beam.DoFn):
   def setup(self) -> None:
     self.model = self.shared.acquire(lambda: _Holder(self.job.load())).model
 
-  def process(self, unit: Unit):
+  def process(self, unit: Any):
     started = time.monotonic()
     shard = Shard(self.config.output, unit.number)
     rows = self.job.run(unit, self.model, shard)
-    mark = shard.finish(rows=rows, seconds=time.monotonic() - started)
-    for name in ('rows', 'bad_rows'):
-      Metrics.counter('pipelines', name).inc(mark[name])
+    mark = finish(shard, rows, started)
     rate = int(rows / max(mark['seconds'], 1e-9))
     Metrics.distribution('pipelines', 'rows_per_second').update(rate)
 
@@ -166,7 +181,12 @@ class _Holder:
 
 
 def _run(
-  job: Job, left: Sequence[Unit], config: OutputConfig, options: Sequence[str], total: int
+  job: Job,
+  left: Sequence[Unit],
+  config: OutputConfig,
+  options: Sequence[str],
+  total: int,
+  source: Source,
 ) -> None:
   stop = threading.Event()
 
@@ -180,8 +200,7 @@ def _run(
   watcher.start()
   try:
     with beam.Pipeline(options=PipelineOptions(list(options))) as pipeline:
-      work = pipeline | beam.Create(list(left)) | beam.Reshuffle()
-      work | beam.ParDo(_Do(job, config))
+      source(pipeline, left) | 'do' >> beam.ParDo(_Do(job, config))
   finally:
     stop.set()
     watcher.join()

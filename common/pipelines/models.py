@@ -1,15 +1,18 @@
 """Models as Beam's `RunInference` takes them; the jobs load theirs through these too."""
 
 import contextlib
+import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 
 from common.data.examples import Example
 from common.pipelines import shards
+from common.pipelines.units import Refuse
 from common.serving.scorer import PairScorer
+from common.serving.vectors import VectorStore
 
 
 class ScorerHandler(ModelHandler[tuple[Any, Any], float, PairScorer]):
@@ -42,6 +45,30 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], float, PairScorer]):
       for side in zip(*batch, strict=True)
     ]
     return [float(score) for score in model.score(*sides)]
+
+
+class PairModel(NamedTuple):
+  """What scores pairs, of ids where there are stores."""
+
+  scorer: PairScorer
+  left: VectorStore | None
+  right: VectorStore | None
+
+  def score(
+    self, left: Sequence[str], right: Sequence[str], where: Sequence[str], refuse: Refuse
+  ) -> tuple[Sequence[str], Sequence[str], np.ndarray]:
+    """(left, right, scores) of pairs found at `where`; those of an unknown id are refused."""
+    if not (self.left and self.right):
+      return left, right, self.scorer.score(left, right)
+    rows = [self.left.find(left), self.right.find(right)]
+    known = (rows[0] >= 0) & (rows[1] >= 0)
+    for i in np.flatnonzero(~known).tolist():
+      side, ids = ('left', left) if rows[0][i] < 0 else ('right', right)
+      row = json.dumps({'left': left[i], 'right': right[i]})
+      refuse(where[i], f'no {side} vectors of id {ids[i]!r}', row)
+    left, right = ([ids[i] for i in np.flatnonzero(known).tolist()] for ids in (left, right))
+    vectors = self.left.vectors(rows[0][known]), self.right.vectors(rows[1][known])
+    return left, right, self.scorer.score(*vectors)
 
 
 class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):

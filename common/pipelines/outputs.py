@@ -1,13 +1,14 @@
 """Tables as a job writes them: Parquet, TSV, JSONL, or TFRecords of `tf.train.Example`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from common.errors import InputError
+from common.pipelines.shards import Shard
 
 FORMATS = ('parquet', 'tsv', 'jsonl', 'tfrecord')
 
@@ -63,6 +64,18 @@ class TableWriter:
         f'{line!r}: a TSV holds no tab and no line break; --output_format=jsonl does'
       )
     return line + '\n'
+
+
+def write_table(
+  shard: Shard, name: str, columns: dict[str, type], pieces: Iterable[Sequence[Any]]
+) -> int:
+  """Writes a shard's file of a table, given as pieces of its columns; returns its rows."""
+  count = 0
+  with shard.file(name) as path, TableWriter(path, columns) as writer:
+    for piece in pieces:
+      writer.write(*piece)
+      count += len(piece[0])
+  return count
 
 
 def _example(values: dict[str, Any]) -> bytes:

@@ -7,25 +7,26 @@
 Three shapes. `--shape=pairs`: a table of pairs of ids (of texts, without stores). `--shape=candidates`:
 a table of ids, each with its candidates' ids, whose best are kept. `--shape=all`: every text of the
 left store with every one of the right, whose best are kept. Stores are memory-mapped by each worker;
-what is read of them at a time is a block.
+what is read of them at a time is a block. With `--shape=pairs`, a store that is too large for that may
+be one that `common.pipelines.partition` has cut: the pairs are then joined by id (`join.py`).
 """
 
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import jobs, outputs, shards, units
+from common.pipelines import jobs, outputs, partition, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
-from common.pipelines.models import ScorerHandler
+from common.pipelines.join import Grid, JoinJob
+from common.pipelines.models import PairModel, ScorerHandler
+from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.serving import runtimes, scorer
-from common.serving.scorer import PairScorer
 from common.serving.vectors import VectorStore
 
 SHAPES = ('pairs', 'candidates', 'all')
@@ -51,6 +52,11 @@ class ScoreConfig:
   top_k: int = flags.option(10, 'best candidates kept of each left text')
   unit_rows: int = flags.option(1024, 'left texts of --shape=all that become one shard')
   output_format: str = flags.option('parquet', 'of the scores', outputs.FORMATS)
+  join_salts: int = flags.option(
+    4,
+    'with a partitioned store: shards over which the pairs of two buckets are spread; the more, '
+    'the fewer pairs in each, and the oftener a bucket is opened',
+  )
   out: OutputConfig = flags.group(OutputConfig)
 
   def __post_init__(self):
@@ -60,17 +66,9 @@ class ScoreConfig:
       raise InputError(f'--shape={self.shape} takes --left_store and --right_store')
     if self.shape == 'all' and self.files.input:
       raise InputError('--shape=all takes the stores alone, no --input')
-    for name in ('top_k', 'unit_rows'):
+    for name in ('top_k', 'unit_rows', 'join_salts'):
       if getattr(self, name) <= 0:
         raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
-
-
-class Model(NamedTuple):
-  """What a worker has open."""
-
-  scorer: PairScorer
-  left: VectorStore | None
-  right: VectorStore | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,41 +77,27 @@ class ScoreJob:
 
   config: ScoreConfig
 
-  def load(self) -> Model:
+  def load(self) -> PairModel:
     config = self.config
     handler = ScorerHandler(config.export_dir, config.runtime, config.threads)
     stores = (_store(folder) for folder in (config.left_store, config.right_store))
-    return Model(handler.load_model(), *stores)
+    return PairModel(handler.load_model(), *stores)
 
-  def run(self, unit: Unit, model: Model, shard: Shard) -> int:
+  def run(self, unit: Unit, model: PairModel, shard: Shard) -> int:
     scores = {'pairs': self.pairs, 'candidates': self.candidates, 'all': self.all}
     columns = {'left': str, 'right': str, 'score': float}
     if self.config.shape != 'pairs':
       columns['rank'] = int
-    count = 0
     name = f'scores-{unit.number:05d}.{self.config.output_format}'
-    with shard.file(name) as path, outputs.TableWriter(path, columns) as writer:
-      for block in scores[self.config.shape](unit, model, shard):
-        writer.write(*block)
-        count += len(block[0])
-    return count
+    pieces = scores[self.config.shape](unit, model, shard)
+    return outputs.write_table(shard, name, columns, pieces)
 
-  def pairs(self, unit: Unit, model: Model, shard: Shard) -> Iterator[tuple]:
+  def pairs(self, unit: Unit, model: PairModel, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores) of a table of pairs."""
     for left, right in self._cells(unit, shard):
-      sides: Any = (left, right)
-      if model.left and model.right:
-        rows = [model.left.find(left), model.right.find(right)]
-        known = (rows[0] >= 0) & (rows[1] >= 0)
-        for i in np.flatnonzero(~known):
-          side, ids = ('left', left) if rows[0][i] < 0 else ('right', right)
-          row = json.dumps({'left': left[i], 'right': right[i]})
-          shard.refuse(unit.path, f'no {side} vectors of id {ids[i]!r}', row)
-        left, right = ([ids[i] for i in np.flatnonzero(known)] for ids in (left, right))
-        sides = model.left.vectors(rows[0][known]), model.right.vectors(rows[1][known])
-      yield left, right, model.scorer.score(*sides)
+      yield model.score(left, right, [unit.path] * len(left), shard.refuse)
 
-  def candidates(self, unit: Unit, model: Model, shard: Shard) -> Iterator[tuple]:
+  def candidates(self, unit: Unit, model: PairModel, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores, ranks) of the best of each row's candidates."""
     assert model.left and model.right
     for queries, lists in self._cells(unit, shard):
@@ -133,7 +117,7 @@ class ScoreJob:
         ranked = model.scorer.rank(vectors, model.right, self.config.top_k, rows=found)
         yield _ranked(query, ranked, model.right)
 
-  def all(self, unit: Unit, model: Model, shard: Shard) -> Iterator[tuple]:
+  def all(self, unit: Unit, model: PairModel, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores, ranks) of the best of all."""
     del shard
     assert model.left and model.right
@@ -146,27 +130,40 @@ class ScoreJob:
 
   def _cells(self, unit: Unit, shard: Shard) -> Iterator[tuple[list[str], ...]]:
     columns = (self.config.left_column, self.config.right_column)
-    return units.cells(units.read(unit, shard.refuse), columns, _CHUNK, shard.refuse)
+    return units.cells(unit, columns, _CHUNK, shard.refuse)
 
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
   description = scorer.describe(shards.local(config.export_dir))
-  stores = [_store(folder) for folder in (config.left_store, config.right_store)]
-  for store, side in zip(stores, description['slots'], strict=True):
-    if store and (store.fingerprint, store.side) != (description['fingerprint'], side):
+  folders = [folder for folder in (config.left_store, config.right_store) if folder]
+  parted = [folder for folder in folders if partition.is_partition(folder)]
+  if parted and config.shape != 'pairs':
+    raise InputError(f'--shape={config.shape}: {parted[0]} is cut into buckets; give a whole store')
+  stores = [Buckets.of(folder) for folder in folders]
+  for store, side in zip(stores, description['slots'], strict=False):  # or no stores
+    if (store.fingerprint, store.side) != (description['fingerprint'], side):
       raise InputError(f'{store.folder}: not {side} vectors of {config.export_dir}; encode anew')
   if config.shape == 'all':
-    assert stores[0]
-    todo = units.of_rows(config.left_store, len(stores[0]), config.unit_rows)
+    todo = units.of_rows(config.left_store, stores[0].rows, config.unit_rows)
   else:
     todo = config.files.units()
     units.check_columns(todo[0], (config.left_column, config.right_column))
-  del stores
   neither = {'threads', 'output', 'max_bad_rows'}  # changes a score
+  if not parted:
+    neither.add('join_salts')
   plan = {name: value for name, value in flags.flat(config).items() if name not in neither}
   plan = {**plan, 'input': list(plan['input']), 'export': description['fingerprint']}
-  jobs.run(ScoreJob(config), todo, config.out, plan, options)
+  if not parted:
+    jobs.run(ScoreJob(config), todo, config.out, plan, options)
+    return
+  handler = ScorerHandler(config.export_dir, config.runtime, config.threads)
+  columns = (config.left_column, config.right_column)
+  job = JoinJob(
+    handler, Grid(stores[0], stores[1], config.join_salts), columns, config.output_format
+  )
+  todo = job.todo(todo)
+  jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
 
 
 def _store(folder: str) -> VectorStore | None:

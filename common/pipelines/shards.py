@@ -110,15 +110,23 @@ def copy_in(local: str, path: str) -> None:
 @functools.cache
 def local(folder: str) -> str:
   """A folder as one that this process can memory-map: itself, or a copy of a remote one."""
-  if '://' not in folder:
-    return folder
+  return copied(folder) if '://' in folder else folder
+
+
+def copied(folder: str) -> str:
+  """A new temporary folder with a copy of the files of `folder`."""
   copy = tempfile.mkdtemp()
   for file in FileSystems.match([folder.rstrip('/') + '/**'])[0].metadata_list:
     path = os.path.join(copy, file.path.removeprefix(folder.rstrip('/') + '/'))
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with contextlib.closing(units.open_file(file.path)) as source, open(path, 'wb') as target:
-      shutil.copyfileobj(source, target, 1 << 20)
+    copy_out(file.path, path)
   return copy
+
+
+def copy_out(path: str, local: str) -> None:
+  """Copies a file to a local path."""
+  with contextlib.closing(units.open_file(path)) as source, open(local, 'wb') as target:
+    shutil.copyfileobj(source, target, 1 << 20)
 
 
 def _mark_files(output: str) -> list[Any]:

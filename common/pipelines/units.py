@@ -10,7 +10,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow.parquet as pq
@@ -70,12 +70,18 @@ def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
   return [Unit(i, path, start, min(start + unit_rows, rows)) for i, start in enumerate(starts)]
 
 
-def read(unit: Unit, refuse: Refuse) -> Iterator[Row]:
-  """Streams a unit's rows; what is none goes to `refuse`."""
+def read(unit: Unit, refuse: Refuse, columns: Sequence[str] | None = None) -> Iterator[Row]:
+  """Streams a unit's rows; what is none goes to `refuse`.
+
+  Args:
+    unit: The piece of a file.
+    refuse: Takes the place, the reason and the row.
+    columns: The only ones that are needed; of a Parquet file no others are read.
+  """
   kind = unit.path.removesuffix('.gz')
   with contextlib.closing(open_file(unit.path)) as file:
     if kind.endswith('.parquet'):
-      yield from _parquet(unit, file)
+      yield from _parquet(unit, file, refuse, columns)
     elif kind.endswith('.tfrecord'):
       yield from _records(unit, file, refuse)
     elif kind.endswith('.csv'):
@@ -85,11 +91,11 @@ def read(unit: Unit, refuse: Refuse) -> Iterator[Row]:
 
 
 def cells(
-  rows: Iterable[Row], columns: Sequence[str], size: int, refuse: Refuse
+  unit: Unit, columns: Sequence[str], size: int, refuse: Refuse
 ) -> Iterator[tuple[list[str], ...]]:
   """The columns' cells of up to `size` rows at a time; a row with an empty one is refused."""
   chunk: list[tuple[str, ...]] = []
-  for row in rows:
+  for row in read(unit, refuse, columns):
     values = tuple(row.get(name, '') for name in columns)
     if not all(values):
       name = columns[[bool(value) for value in values].index(False)]
@@ -104,8 +110,14 @@ def cells(
 
 
 def check_columns(unit: Unit, columns: Sequence[str]) -> None:
-  """Refuses a column that the first good row does not have."""
-  for row in read(unit, lambda *_: None):
+  """Refuses a column that the first good row, or a Parquet file's schema, does not have."""
+  if unit.path.endswith('.parquet'):
+    with contextlib.closing(open_file(unit.path)) as file:
+      names = pq.ParquetFile(file).schema_arrow.names
+    rows = iter([Row(dict.fromkeys(names, ''), unit.path)])
+  else:
+    rows = read(unit, lambda *_: None)
+  for row in rows:
     for name in columns:
       row[name]
     return
@@ -174,13 +186,40 @@ def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
       refuse(where, _why(error, where), json.dumps(values))
 
 
-def _parquet(unit: Unit, file: BinaryIO) -> Iterator[Row]:
-  number = 0
-  for batch in pq.ParquetFile(file).iter_batches(row_groups=[unit.start]):
-    for values in batch.to_pylist():
+def _parquet(
+  unit: Unit, file: BinaryIO, refuse: Refuse, columns: Sequence[str] | None
+) -> Iterator[Row]:
+  table, number = pq.ParquetFile(file), 0
+  names = [name for name in table.schema_arrow.names if columns is None or name in columns]
+  for batch in table.iter_batches(row_groups=[unit.start], columns=names):
+    values = [_values(column) for column in batch.columns]
+    for i in range(batch.num_rows):
       where = f'{unit.path}:row group {unit.start}, row {number}'
       number += 1
-      yield Row({name: tables.cell(value, where) for name, value in values.items()}, where)
+      row, why = Row({}, where), ''
+      for field, of_column in zip(batch.schema, values, strict=True):
+        try:
+          row[field.name] = tables.cell(of_column[i], where)
+        except (InputError, TypeError):
+          why = f'column {field.name!r} ({field.type}) holds no text, number or list of such'
+      if why:
+        refuse(where, why, json.dumps(row))
+      else:
+        yield row
+
+
+def _values(column: Any) -> list[Any]:
+  try:
+    return column.to_pylist()
+  except (ValueError, OverflowError):  # of single cells: text that is no UTF-8, nanoseconds
+    return [_value(cell) for cell in column]
+
+
+def _value(cell: Any) -> Any:
+  try:
+    return cell.as_py()
+  except (ValueError, OverflowError):
+    return cell
 
 
 def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:

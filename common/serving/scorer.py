@@ -13,7 +13,8 @@ from common.data.batching import length_sorted
 from common.errors import InputError
 from common.serving import export, runtimes
 from common.serving.runtimes import Runtime
-from common.serving.vectors import VectorStore, VectorWriter
+from common.serving.vector_writer import VectorWriter
+from common.serving.vectors import VectorStore
 
 Texts = Sequence[str] | np.ndarray
 _READ = 8192  # candidates read at a time, for all queries

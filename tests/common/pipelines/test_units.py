@@ -1,5 +1,7 @@
 """Units: every row of a file is in one of them; shards appear whole or not at all."""
 
+import datetime
+import decimal
 import gzip
 import json
 import os
@@ -92,11 +94,50 @@ def test_empty_cells_are_refused_and_columns_are_known(tmp_path):
   (tmp_path / 'a.tsv').write_text(TSV, encoding='utf-8')
   (unit,) = units.of_files([str(tmp_path / 'a.tsv')], 1 << 20)
   bad = []
-  found = units.cells(units.read(unit, refuse), ('text', 'id'), 2, lambda *r: bad.append(r))
+  found = units.cells(unit, ('text', 'id'), 2, lambda *r: bad.append(r))
   assert list(found) == [(['é, "quoted', '日本'], ['1', '2']), (['last'], ['4'])]
   assert bad[0][1:] == ("column 'text' is empty", '{"id": "3", "text": ""}')
   with pytest.raises(InputError, match="no column 'txt'; did you mean 'text'"):
     units.check_columns(unit, ['id', 'txt'])
+
+
+def test_a_parquet_cell_of_another_kind_puts_its_row_aside(tmp_path):
+  when = [datetime.datetime(2024, 1, 1, 12), None]
+  nanoseconds = pa.array([1, None], pa.timestamp('ns'))  # as_py refuses them without pandas
+  no_text = pa.array([b'\xff', b'ok'])
+  columns = {
+    'when': (pa.array(when), 'timestamp[us]'),
+    'then': (nanoseconds, 'timestamp[ns]'),
+    'price': (pa.array([decimal.Decimal('1.5'), None]), 'decimal128(2, 1)'),
+    'some': (pa.array([{'a': b'x'}, None]), 'struct<a: binary>'),
+    'text': (pa.Array.from_buffers(pa.string(), 2, no_text.buffers()), 'string'),
+  }
+  for name, (values, kind) in columns.items():
+    path = tmp_path / f'{name}.parquet'
+    pq.write_table(pa.table({'id': [1, 2], name: values}), path)
+    bad = []
+    (row,) = rows(path, refuse=lambda *refused: bad.append(refused))  # noqa: B023
+    assert (row['id'], row[name]) == ('2', 'ok' if name == 'text' else '')
+    why = f"column '{name}' ({kind}) holds no text, number or list of such"
+    assert bad == [(f'{path}:row group 0, row 0', why, '{"id": "1"}')]
+
+
+def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
+  path = str(tmp_path / 'a.parquet')
+  when = [datetime.datetime(2024, 1, 1)] * 3  # refused if it were read
+  pq.write_table(pa.table({'id': [1, 2, 3], 'when': when, 'ids': [['a'], [], None]}), path)
+  (unit,) = units.of_files([path], 1)
+  units.check_columns(unit, ['ids', 'id'])
+  assert [dict(row) for row in units.read(unit, refuse, ['ids'])] == [
+    {'ids': '["a"]'},
+    {'ids': '[]'},
+    {'ids': ''},
+  ]
+  with pytest.raises(InputError, match="no column 'idd'; did you mean 'id'.* It has id, when, ids"):
+    units.check_columns(unit, ['idd'])
+  bad = []
+  assert list(units.cells(unit, ('id', 'idd'), 2, lambda *r: bad.append(r))) == []
+  assert bad[2][1:] == ("column 'idd' is empty", '{"id": "3"}')
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.serving import neighbors
-from common.serving.vectors import VectorWriter
+from common.serving.vector_writer import VectorWriter
 
 
 def store(folder, vectors):

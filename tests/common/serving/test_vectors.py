@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from common.errors import InputError
-from common.serving.vectors import VectorStore, VectorWriter
+from common.serving.vector_writer import VectorWriter
+from common.serving.vectors import VectorStore
 
 SHAPE = (2, 3)
 

@@ -1,0 +1,182 @@
+"""A vector store cut into buckets by a hash of the id, on Apache Beam.
+
+  python -m common.pipelines.partition --store=products --buckets=64 --output=products-64
+
+For a store that no worker can open whole: `common.pipelines.score` takes the output in its place and
+opens two buckets at a time. A bucket is itself a store; its vectors are the bytes that they were.
+"""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+from common import flags
+from common.data.tables import hash64
+from common.errors import InputError
+from common.pipelines import jobs, shards
+from common.pipelines.jobs import OutputConfig
+from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
+from common.serving import vectors
+from common.serving.vector_writer import ShardWriter
+
+PARTITION = 'partition.json'
+_MOST = 512  # buckets: a worker has a file of each open
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionConfig:
+  """Which store, in how many buckets."""
+
+  store: str = flags.option('', 'folder of the vectors')
+  buckets: int = flags.option(16, 'buckets; a worker opens one of each side at a time')
+  out: OutputConfig = flags.group(OutputConfig)
+
+  def __post_init__(self):
+    if not 0 < self.buckets <= _MOST:
+      raise InputError(f'--buckets={self.buckets}: 1 to {_MOST}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Buckets:
+  """A partitioned store; one that is not is its only bucket.
+
+  Attributes:
+    folder: Where it is.
+    buckets: Folders of stores.
+    rows: Of all of them.
+    fingerprint: Of the encoder.
+    side: Of the texts.
+  """
+
+  folder: str
+  buckets: tuple[str, ...]
+  rows: int
+  fingerprint: str
+  side: str
+
+  @classmethod
+  def of(cls, folder: str) -> 'Buckets':
+    """Those of a folder; raises InputError where there is neither a partition nor a store."""
+    if is_partition(folder):
+      path = FileSystems.join(folder, PARTITION)
+      manifest = vectors.check_manifest(shards.read_json(path), path)
+      names = map(_name, range(manifest['buckets']))
+      buckets, rows = [FileSystems.join(folder, name) for name in names], manifest['rows']
+    else:
+      manifest = _manifest(folder)
+      _shard_units(folder, manifest)
+      buckets, rows = [folder], sum(shard['rows'] for shard in manifest['shards'])
+    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], manifest['side'])
+
+  def number(self, key: str) -> int:
+    """The bucket of an id."""
+    return hash64(key) % len(self.buckets)
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionJob:
+  """`jobs.Job`: a shard of the store, as one shard of each bucket that it has rows of."""
+
+  kind: dict[str, Any]
+  buckets: int
+
+  def load(self) -> None:
+    """There is no model."""
+
+  def run(self, unit: Unit, model: None, shard: Shard) -> int:
+    del model
+    counts: dict[str, int] = {}
+    with contextlib.ExitStack() as open_files:
+      writers: dict[int, tuple[str, ShardWriter]] = {}
+      for batch in vectors.batches(open_files.enter_context(_local(unit.path))):
+        rows: dict[int, list[int]] = {}
+        for row, key in enumerate(batch.column('id').to_pylist()):
+          rows.setdefault(hash64(key) % self.buckets, []).append(row)
+        for number, of_bucket in rows.items():
+          if number not in writers:
+            name = f'{_name(number)}/vectors-{unit.number:05d}.arrow'
+            path = open_files.enter_context(shard.file(name))
+            writer = open_files.enter_context(ShardWriter(path, self.kind))
+            writers[number] = (name, writer)
+          name, writer = writers[number]
+          writer.copy(batch.take(pa.array(of_bucket)))
+          counts[name] = counts.get(name, 0) + len(of_bucket)
+    for file in shard.files:
+      file['rows'] = counts[file['name']]
+    return sum(counts.values())
+
+
+def is_partition(folder: str) -> bool:
+  """Whether a folder holds the output of this job, all of it."""
+  return shards.exists(FileSystems.join(folder, PARTITION))
+
+
+def main(config: PartitionConfig, options: Sequence[str]) -> None:
+  """Runs the job; the buckets' manifests come last, and then what says how many there are."""
+  if not config.store:
+    raise InputError('--store: a folder of vectors is needed')
+  if is_partition(config.store):
+    raise InputError(f'--store={config.store}: a partition already; give the store it was cut from')
+  manifest = _manifest(config.store)
+  kind = {name: value for name, value in manifest.items() if name != 'shards'}
+  todo = _shard_units(config.store, manifest)
+  plan = {'store': manifest, 'buckets': config.buckets}
+  marks = jobs.run(PartitionJob(kind, config.buckets), todo, config.out, plan, options)
+  of_bucket: dict[str, list[dict[str, Any]]] = {_name(n): [] for n in range(config.buckets)}
+  for mark in marks:
+    for file in mark['files']:
+      folder, name = file['name'].split('/')
+      of_bucket[folder].append({**file, 'name': name})
+  for folder, files in of_bucket.items():
+    path = FileSystems.join(config.out.output, folder, vectors.MANIFEST)
+    shards.write_json(path, {**kind, 'shards': files})
+  whole = {**kind, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
+  shards.write_json(FileSystems.join(config.out.output, PARTITION), whole)
+
+
+def _name(number: int) -> str:
+  return f'bucket-{number:05d}'
+
+
+def _manifest(folder: str) -> dict[str, Any]:
+  path = FileSystems.join(folder, vectors.MANIFEST)
+  if not shards.exists(path):
+    raise InputError(f'{folder}: no whole vector store there ({vectors.MANIFEST} is missing)')
+  return vectors.check_manifest(shards.read_json(path), path)
+
+
+def _shard_units(folder: str, manifest: dict[str, Any]) -> list[Unit]:
+  """A store's shards; raises InputError if one is missing or not as long as it was."""
+  found = FileSystems.match([FileSystems.join(folder, '*')])[0].metadata_list
+  sizes = {file.path: file.size_in_bytes for file in found}
+  shards_of = enumerate(manifest['shards'])
+  todo = [Unit(i, FileSystems.join(folder, s['name']), 0, s['bytes']) for i, s in shards_of]
+  for unit in todo:
+    if sizes.get(unit.path) != unit.stop:
+      raise InputError(f'{unit.path}: missing or cut short; write the store anew')
+  return todo
+
+
+@contextlib.contextmanager
+def _local(path: str) -> Iterator[str]:
+  """A file as one that can be memory-mapped: itself, or a copy of a remote one."""
+  if '://' not in path:
+    yield path
+    return
+  with tempfile.TemporaryDirectory() as folder:
+    copy = os.path.join(folder, 'shard.arrow')
+    shards.copy_out(path, copy)
+    yield copy
+
+
+if __name__ == '__main__':
+  from common.pipelines import partition  # by the name that workers know it by
+
+  jobs.command(partition.PartitionConfig, partition.main)
