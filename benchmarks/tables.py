@@ -10,11 +10,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from common.evaluation.tables import digits, percent, times
+from common.evaluation.tables import digits, label, percent, times
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PAPER = ['P2T-REL, the paper (Table 2)', 'Pearson', '0.757', '0.731', '-3.4%', '362×', '']
+_P2T_PAPER = ['P2T-REL, the paper (Table 2)', 'Pearson', '0.757', '0.731', '-3.4%', '362×', '']
+_Q2P_PAPER = ['Q2P-MAT, the paper (Table 3)', 'AUC-ROC', '0.957', '0.932', '-2.6%', '355×', '']
 _DSE_PAPER = ['DSE, the paper (Tables 1 and 4)', 'GLUE score', '', '', '-4.6%', '13,594×', '']
+_RUNS = {'homedepot': 'Home Depot', 'p2t': 'synthetic catalogue', 'q2p': 'MedQuAD, mined'}
 
 
 def main() -> None:
@@ -26,7 +28,7 @@ def main() -> None:
   with open(path, 'w', encoding='utf-8') as file:
     file.write(marked.sub(lambda m: f'{m[1]}{_summary()}\n{m[2]}', text))
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
-  sections = [_glue(), _senteval(), _dse_speed(), _scoring(), _runtimes(), *encoding]
+  sections = [_mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes(), *encoding]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   with open(os.path.join(ROOT, 'docs', 'results.md'), 'w', encoding='utf-8') as file:
@@ -54,17 +56,18 @@ def _section(title: str, made: dict[str, Any], table: str, note: str = '') -> st
 def _summary() -> str:
   """The README's table."""
   headers = ['task', 'test metric', 'teacher', 'student', 'change', 'head, exact', 'head, int8']
-  rows = [_PAPER]
-  for name, label in (('homedepot', 'Home Depot'), ('p2t', 'synthetic catalogue')):
+  rows = []
+  for name, title in _RUNS.items():
     if results := _read(name):
+      rows += [_P2T_PAPER] * (name == 'homedepot') + [_Q2P_PAPER] * (name == 'q2p')
       speed = (_read(f'{name}_runtimes') or {'rows': results['speed']})['rows']
-      rows.append(_run_row(results, label, speed))
+      rows.append(_run_row(results, title, speed))
   if glue := _read('glue'):
     rows.append(_DSE_PAPER)
     table = glue['table']
     teacher = next(row for row in table['rows'] if row[0] == 'Teacher')
     student = next(row for row in table['rows'] if row[0] == 'DSE (alpha = 0.5)')
-    label = f'DSE, {", ".join(table["headers"][1:-2])}'
+    title = f'DSE, {", ".join(table["headers"][1:-2])}'
     speed = (_read('dse_speed') or {'rows': []})['rows']
     online = {  # with queries as long as the paper's
       row['runtime']: times(row['speedup'])
@@ -72,25 +75,49 @@ def _summary() -> str:
       if row['table'] == 'Table 4' and row['tokens'] == 128
     }
     exact, narrow = (online.get(name, '') for name in ('tensorflow', 'litert-int8'))
-    rows.append([label, 'mean', teacher[-2], student[-2], student[-1], exact, narrow])
+    rows.append([title, 'mean', teacher[-2], student[-2], student[-1], exact, narrow])
   return _markdown(headers, rows)
 
 
-def _run_row(results: dict[str, Any], label: str, speed: list[dict[str, Any]]) -> list[str]:
+def _run_row(results: dict[str, Any], title: str, speed: list[dict[str, Any]]) -> list[str]:
   metric = results['primary_metric']
   teacher, student = results['models'][0], results['models'][-1]
   heads = [row for row in speed if ' head' in row.get('name', '')]
   narrow = [row for row in heads if row['name'].endswith('litert-int8')]
   exact = [row for row in heads if row not in narrow and 'float16' not in row['name']]
   return [
-    label,
-    metric.capitalize(),
+    title,
+    label(metric),
     f'{teacher["test"][metric]:.3f}',
     f'{student["test"][metric]:.3f}',
     percent(student['delta']['test']),
     times(max(row['ratio'] for row in exact)),
     times(narrow[0]['ratio']) if narrow else '',
   ]
+
+
+def _mined() -> str:
+  made = _read('q2p')
+  if not made:
+    return ''
+  sheet = made['mined']
+  rows = [
+    [split, *(f'{counts[name]:,}' for name in ('queries', 'positive', 'negative'))]
+    for split, counts in sheet['splits'].items()
+  ]
+  transfer = sheet['transfer']
+  rows.append(['transfer set', f'{transfer["queries"]:,}', f'{transfer["pairs"]:,} unlabelled', ''])
+  metric = made['primary_metric']
+  found = ', '.join(f'{m["name"]} {m["test"][metric]:.3f}' for m in made['models'])
+  note = f'Of {sheet["known"]["positive"]:,} matches of {sheet["queries"]:,} queries and '
+  note += f'{sheet["passages"]:,} passages; negatives have an inner product below '
+  note += f'{sheet["threshold"]:.3f}. Queries that two splits share: '
+  note += (
+    f'{sum(sheet["shared"]["queries"].values())}; pairs: {sum(sheet["shared"]["pairs"].values())}. '
+  )
+  note += f'AUC-ROC on test: {found}; of the inner product alone {sheet["similarity_auc_roc"]:.3f}.'
+  headers = ['', 'queries', 'positive', 'negative']
+  return _section('MedQuAD, mined (Q2P-MAT)', made, _markdown(headers, rows), note)
 
 
 def _glue() -> str:
