@@ -13,7 +13,7 @@ what is read of them at a time is a block.
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from common.serving.vectors import VectorStore
 
 SHAPES = ('pairs', 'candidates', 'all')
 _CHUNK = 4096  # pairs in memory at a time
+_BLOCK = 1024  # pairs whose vectors are read at a time: they stay in cache
 _QUERIES = 64  # left texts that share the reading of the right store
 
 
@@ -101,8 +102,9 @@ class ScoreJob:
   def pairs(self, unit: Unit, model: Model, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores) of a table of pairs."""
     for left, right in self._cells(unit, shard):
-      sides: Any = (left, right)
-      if model.left and model.right:
+      if not (model.left and model.right):
+        yield left, right, model.scorer.score(left, right)
+      else:
         rows = [model.left.find(left), model.right.find(right)]
         known = (rows[0] >= 0) & (rows[1] >= 0)
         for i in np.flatnonzero(~known):
@@ -110,8 +112,7 @@ class ScoreJob:
           row = json.dumps({'left': left[i], 'right': right[i]})
           shard.refuse(unit.path, f'no {side} vectors of id {ids[i]!r}', row)
         left, right = ([ids[i] for i in np.flatnonzero(known)] for ids in (left, right))
-        sides = model.left.vectors(rows[0][known]), model.right.vectors(rows[1][known])
-      yield left, right, model.scorer.score(*sides)
+        yield left, right, _scores(model, rows[0][known], rows[1][known])
 
   def candidates(self, unit: Unit, model: Model, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores, ranks) of the best of each row's candidates."""
@@ -146,7 +147,7 @@ class ScoreJob:
 
   def _cells(self, unit: Unit, shard: Shard) -> Iterator[tuple[list[str], ...]]:
     columns = (self.config.left_column, self.config.right_column)
-    return units.cells(units.read(unit, shard.refuse), columns, _CHUNK, shard.refuse)
+    return units.read_cells(unit, columns, _CHUNK, shard.refuse)
 
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
@@ -171,6 +172,17 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
 
 def _store(folder: str) -> VectorStore | None:
   return VectorStore(shards.local(folder)) if folder else None
+
+
+def _scores(model: Model, lefts: np.ndarray, rights: np.ndarray) -> np.ndarray:
+  """Scores of pairs of the stores' rows."""
+  assert model.left and model.right
+  scores = []
+  for start in range(0, max(1, len(lefts)), _BLOCK):
+    block = slice(start, start + _BLOCK)
+    vectors = model.left.vectors(lefts[block]), model.right.vectors(rights[block])
+    scores.append(model.scorer.score(*vectors))
+  return np.concatenate(scores)
 
 
 def _ranked(query: str, ranked: Sequence[tuple[int, float]], store: VectorStore) -> tuple:

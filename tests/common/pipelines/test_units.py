@@ -148,3 +148,21 @@ def test_a_tsv_of_cells_with_tabs_is_refused(tmp_path):
 
 def test_rows_of_a_store():
   assert units.of_rows('s', 5, 2) == [Unit(0, 's', 0, 2), Unit(1, 's', 2, 4), Unit(2, 's', 4, 5)]
+
+
+@pytest.mark.parametrize('kind', [pa.string(), pa.int64()])  # as they lie there, and as rows
+def test_cells_of_parquet_columns_are_those_of_its_rows(tmp_path, kind):
+  left = pa.array(['1', None, '3', '4', '5']).cast(kind)
+  table = pa.table({'more': range(5), 'left': left, 'right': ['a', 'b', 'c', '', 'é']})
+  pq.write_table(table, tmp_path / 'a.parquet', row_group_size=4)
+  found = [[], []]
+  for cells, refused in zip(
+    (units.read_cells, lambda u, *a: units.cells(units.read(u, refuse), *a)), found, strict=True
+  ):
+    for unit in units.of_files([str(tmp_path / 'a.parquet')], 1):
+      put = refused.append
+      for columns in cells(unit, ('right', 'left'), 2, lambda *why, put=put: put(why[:2])):
+        refused.extend(zip(*columns, strict=True))
+  assert sorted(found[0]) == sorted(found[1])
+  assert ('é', '5') in found[0]
+  assert (f'{tmp_path}/a.parquet:row group 0, row 3', "column 'right' is empty") in found[0]
