@@ -203,19 +203,26 @@ def _parquet_cells(
 ) -> Iterator[tuple[list[str], ...]]:
   number = 0
   for batch in table.iter_batches(size, row_groups=[unit.start], columns=list(columns)):
-    found = tuple(batch.column(name).to_pylist() for name in columns)
-    if all(map(all, found)):
+    try:
+      found = tuple(batch.column(name).to_pylist() for name in columns)
+      whole = all(map(all, found))
+    except UnicodeDecodeError:
+      whole = False
+    if whole:
       yield found
-    else:
+    else:  # row by row, to put aside those that are none
       where = f'{unit.path}:row group {unit.start}, row'
-      rows = (
-        Row(
-          {name: value or '' for name, value in zip(columns, values, strict=True)}, f'{where} {i}'
-        )
-        for i, values in enumerate(zip(*found, strict=True), number)
-      )
-      yield from cells(rows, columns, size, refuse)
+      yield from cells(_text_rows(batch, where, number, refuse), columns, size, refuse)
     number += batch.num_rows
+
+
+def _text_rows(batch: pa.RecordBatch, where: str, number: int, refuse: Refuse) -> Iterator[Row]:
+  for i in range(batch.num_rows):
+    place = f'{where} {number + i}'
+    try:
+      yield Row({n: batch.column(n)[i].as_py() or '' for n in batch.schema.names}, place)
+    except UnicodeDecodeError as error:
+      refuse(place, str(error), repr(error.object))
 
 
 def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:

@@ -166,3 +166,12 @@ def test_cells_of_parquet_columns_are_those_of_its_rows(tmp_path, kind):
   assert sorted(found[0]) == sorted(found[1])
   assert ('é', '5') in found[0]
   assert (f'{tmp_path}/a.parquet:row group 0, row 3', "column 'right' is empty") in found[0]
+
+
+def test_a_parquet_cell_that_is_no_text_is_put_aside(tmp_path):
+  left = pa.array([b'1', b'\xff', b'3'], pa.binary()).view(pa.string())
+  pq.write_table(pa.table({'left': left}), tmp_path / 'a.parquet')
+  (unit,), why = units.of_files([str(tmp_path / 'a.parquet')], 1), []
+  found = list(units.read_cells(unit, ['left'], 10, lambda *refused: why.append(refused)))
+  assert found == [(['1', '3'],)]
+  assert [(where.split(', ')[1], row) for where, _, row in why] == [('row 1', r"b'\xff'")]
