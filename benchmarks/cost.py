@@ -45,8 +45,7 @@ class CostConfig:
     0.05, "of a core with its memory: a round number; put in your provider's price"
   )
   shuffle_bytes: float = flags.option(
-    50.0,
-    'of a pair in a join by key: two ids of 13 bytes, a key of 8, lengths, the frame of a record',
+    12.0, 'of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key'
   )
   efficiency: float = flags.option(
     0.0, f"the job's pairs/s to the head's; 0: as score_job.json has it, or {_EFFICIENCY}"
