@@ -73,7 +73,7 @@ class Rates:
 
 def main(config: CostConfig) -> None:
   """Computes, prints, writes."""
-  config, rates = measured(config)
+  asked, (config, rates) = config, measured(config)
   assumed = [
     [f'--{field.name}', _plain(getattr(config, field.name)), field.metadata['help']]
     for field in dataclasses.fields(config)
@@ -90,7 +90,7 @@ def main(config: CostConfig) -> None:
   print('\n' + report.grid(costs_table(rows, config)))
   print('\n' + report.grid(stores_table(stores)))
   if config.output:
-    command = ' '.join(['python -m benchmarks.cost', *flags.changed(config)])
+    command = ' '.join(['python -m benchmarks.cost', *flags.changed(asked)])
     made = {'command': command, 'commit': results.commit(), 'assumed': dataclasses.asdict(config)}
     made |= {'rates': dataclasses.asdict(rates), 'rows': rows, 'stores': stores}
     tables = [table._asdict() for table in (costs_table(rows, config), stores_table(stores))]
@@ -159,7 +159,7 @@ def costs_table(rows: list[dict[str, Any]], config: CostConfig) -> Table:
   headers += ['scores written', 'shuffled, stores mapped', 'shuffled, join by key']
   cells = [
     [row['name'], _plain(row['pairs']), _time(row['core_hours'])]
-    + [_time(row['encoding_core_hours']), f'{row["cores"]:,}', digits(row['usd'])]
+    + [_time(row['encoding_core_hours']), digits(row['cores']), digits(row['usd'])]
     + [_size(value) for value in (row['written_bytes'], 0, row['joined_bytes'])]
     for row in rows
   ]
