@@ -1,4 +1,4 @@
-"""Writes the README's results table, docs/results.md and docs/scoring.png from benchmarks/results.
+"""Writes the tables of README, docs/results.md, docs/scaling.md, and docs/scoring.png, from results.
 
 python -m benchmarks.tables
 """
@@ -21,18 +21,25 @@ _RUNS = {'homedepot': 'Home Depot', 'p2t': 'synthetic catalogue', 'q2p': 'MedQuA
 
 def main() -> None:
   """Replaces what stands between the README's two markers; writes the others anew."""
-  path = os.path.join(ROOT, 'README.md')
-  with open(path, encoding='utf-8') as file:
-    text = file.read()
-  marked = re.compile(r'(<!-- results: .*? -->\n).*?(<!-- /results -->)', re.DOTALL)
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write(marked.sub(lambda m: f'{m[1]}{_summary()}\n{m[2]}', text))
+  _fill('README.md', 'results', _summary())
+  _fill('docs/scaling.md', 'cost', _cost())
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
-  sections = [_mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes(), *encoding]
+  sections = [_mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
+  sections += [*encoding, _score_job()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   with open(os.path.join(ROOT, 'docs', 'results.md'), 'w', encoding='utf-8') as file:
     file.write('\n\n'.join([intro, *filter(None, sections)]) + '\n')
+
+
+def _fill(name: str, marker: str, text: str) -> None:
+  """Replaces what stands between a file's two markers."""
+  path = os.path.join(ROOT, name)
+  with open(path, encoding='utf-8') as file:
+    before = file.read()
+  marked = re.compile(f'(<!-- {marker}: .*? -->\n).*?(<!-- /{marker} -->)', re.DOTALL)
+  with open(path, 'w', encoding='utf-8') as file:
+    file.write(marked.sub(lambda m: f'{m[1]}{text}\n{m[2]}', before))
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -225,6 +232,35 @@ def _runtimes() -> str:
   headers = ['', 'speed', 'test metric', 'largest difference', 'bytes, left + right']
   title = "Home Depot: the head's runtimes, and its vectors as stored"
   return _section(title, made, _markdown(headers, rows))
+
+
+def _score_job() -> str:
+  made = _read('score_job')
+  if not made:
+    return ''
+  rows = [
+    [f'{r["pairs"]:,}', f'{r["seconds"]:,.0f}', digits(r['pairs_per_second'])]
+    + [digits(r['steady_pairs_per_second']), digits(r['head_pairs_per_second'])]
+    + [f'{r["ratio"]:.1%}', *(f'{r[key] / 1e9:.2f} GB' for key in ('rss', 'uss'))]
+    for r in made['rows']
+  ]
+  headers = ['pairs', 'seconds', 'pairs/s', 'steady', 'head alone', 'ratio', 'RSS', 'USS']
+  killed, bad = made['killed'], made['bad_rows']
+  note = f'{made["note"]} Killed with {killed["done_when_killed"]} of {killed["shards"]} shards '
+  note += f'done and started again: {killed["rows"]:,} rows, {killed["rows_twice"]} of them twice, '
+  same = 'the same' if killed['same_rows_and_scores'] else 'not the same'
+  note += f'{same} as without. Of {bad["rows"]:,} rows with {sum(bad["made"].values()):,} bad ones '
+  note += f'{bad["refused"]:,} were put aside and {bad["scored"]:,} scored.'
+  return _section('The scoring job on Beam', made, _markdown(headers, rows), note)
+
+
+def _cost() -> str:
+  made = _read('cost')
+  if not made:
+    return ''
+  tables = [_markdown(table['headers'], table['rows']) for table in made['tables']]
+  notes = [table['note'] for table in made['tables'] if table['note']]
+  return '\n\n'.join([f'`{made["command"]}`', *tables, *notes])
 
 
 if __name__ == '__main__':

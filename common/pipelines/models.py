@@ -14,6 +14,8 @@ from common.pipelines.units import Refuse
 from common.serving.scorer import PairScorer
 from common.serving.vectors import VectorStore
 
+_BLOCK = 1024  # pairs whose vectors are read at a time: they stay in cache
+
 
 class ScorerHandler(ModelHandler[tuple[Any, Any], float, PairScorer]):
   """An export: pairs in, scores out.
@@ -67,8 +69,11 @@ class PairModel(NamedTuple):
       row = json.dumps({'left': left[i], 'right': right[i]})
       refuse(where[i], f'no {side} vectors of id {ids[i]!r}', row)
     left, right = ([ids[i] for i in np.flatnonzero(known).tolist()] for ids in (left, right))
-    vectors = self.left.vectors(rows[0][known]), self.right.vectors(rows[1][known])
-    return left, right, self.scorer.score(*vectors)
+    scores = [np.zeros([0], np.float32)]
+    for start in range(0, len(left), _BLOCK):
+      lefts, rights = (of_side[known][start : start + _BLOCK] for of_side in rows)
+      scores.append(self.scorer.score(self.left.vectors(lefts), self.right.vectors(rights)))
+    return left, right, np.concatenate(scores)
 
 
 class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):

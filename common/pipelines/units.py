@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -93,20 +94,19 @@ def read(unit: Unit, refuse: Refuse, columns: Sequence[str] | None = None) -> It
 def cells(
   unit: Unit, columns: Sequence[str], size: int, refuse: Refuse
 ) -> Iterator[tuple[list[str], ...]]:
-  """The columns' cells of up to `size` rows at a time; a row with an empty one is refused."""
-  chunk: list[tuple[str, ...]] = []
-  for row in read(unit, refuse, columns):
-    values = tuple(row.get(name, '') for name in columns)
-    if not all(values):
-      name = columns[[bool(value) for value in values].index(False)]
-      refuse(row.where, f'column {name!r} is empty', json.dumps(row))
-      continue
-    chunk.append(values)
-    if len(chunk) == size:
-      yield tuple(map(list, zip(*chunk, strict=True)))
-      chunk = []
-  if chunk:
-    yield tuple(map(list, zip(*chunk, strict=True)))
+  """The columns' cells of up to `size` rows at a time; a row with an empty one is refused.
+
+  A Parquet file's columns of texts are taken as they are, without making rows of them.
+  """
+  if not unit.path.endswith('.parquet'):
+    yield from _chunks(read(unit, refuse, columns), columns, size, refuse)
+    return
+  with contextlib.closing(open_file(unit.path)) as file:
+    for number, batch in _batches(unit, file, columns, size):
+      if texts := _texts(batch, columns):
+        yield texts
+      else:
+        yield from _chunks(_batch_rows(unit, number, batch, refuse), columns, size, refuse)
 
 
 def check_columns(unit: Unit, columns: Sequence[str]) -> None:
@@ -186,26 +186,68 @@ def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
       refuse(where, _why(error, where), json.dumps(values))
 
 
+def _chunks(
+  rows: Iterator[Row], columns: Sequence[str], size: int, refuse: Refuse
+) -> Iterator[tuple[list[str], ...]]:
+  chunk: list[tuple[str, ...]] = []
+  for row in rows:
+    values = tuple(row.get(name, '') for name in columns)
+    if not all(values):
+      name = columns[[bool(value) for value in values].index(False)]
+      refuse(row.where, f'column {name!r} is empty', json.dumps(row))
+      continue
+    chunk.append(values)
+    if len(chunk) == size:
+      yield tuple(map(list, zip(*chunk, strict=True)))
+      chunk = []
+  if chunk:
+    yield tuple(map(list, zip(*chunk, strict=True)))
+
+
 def _parquet(
   unit: Unit, file: BinaryIO, refuse: Refuse, columns: Sequence[str] | None
 ) -> Iterator[Row]:
+  for number, batch in _batches(unit, file, columns, 4096):
+    yield from _batch_rows(unit, number, batch, refuse)
+
+
+def _batches(
+  unit: Unit, file: BinaryIO, columns: Sequence[str] | None, size: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+  """(number of the first row, rows) of a row group."""
   table, number = pq.ParquetFile(file), 0
   names = [name for name in table.schema_arrow.names if columns is None or name in columns]
-  for batch in table.iter_batches(row_groups=[unit.start], columns=names):
-    values = [_values(column) for column in batch.columns]
-    for i in range(batch.num_rows):
-      where = f'{unit.path}:row group {unit.start}, row {number}'
-      number += 1
-      row, why = Row({}, where), ''
-      for field, of_column in zip(batch.schema, values, strict=True):
-        try:
-          row[field.name] = tables.cell(of_column[i], where)
-        except (InputError, TypeError):
-          why = f'column {field.name!r} ({field.type}) holds no text, number or list of such'
-      if why:
-        refuse(where, why, json.dumps(row))
-      else:
-        yield row
+  for batch in table.iter_batches(size, row_groups=[unit.start], columns=names):
+    yield number, batch
+    number += batch.num_rows
+
+
+def _texts(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[list[str], ...] | None:
+  """The columns, where all of their cells are texts and none is empty."""
+  types = {field.name: field.type for field in batch.schema}
+  if not all(types.get(name) in (pa.string(), pa.large_string()) for name in columns):
+    return None
+  try:
+    found = tuple(batch.column(name).to_pylist() for name in columns)
+  except UnicodeDecodeError:
+    return None
+  return found if all(map(all, found)) else None
+
+
+def _batch_rows(unit: Unit, number: int, batch: pa.RecordBatch, refuse: Refuse) -> Iterator[Row]:
+  values = [_values(column) for column in batch.columns]
+  for i in range(batch.num_rows):
+    where = f'{unit.path}:row group {unit.start}, row {number + i}'
+    row, why = Row({}, where), ''
+    for field, of_column in zip(batch.schema, values, strict=True):
+      try:
+        row[field.name] = tables.cell(of_column[i], where)
+      except (InputError, TypeError):
+        why = f'column {field.name!r} ({field.type}) holds no text, number or list of such'
+    if why:
+      refuse(where, why, json.dumps(row))
+    else:
+      yield row
 
 
 def _values(column: Any) -> list[Any]:

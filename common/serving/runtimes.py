@@ -5,6 +5,7 @@ to one of a few sizes, so nothing is compiled after the first calls.
 """
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -113,6 +114,7 @@ class LiteRTHead:
     ]
     self._interpreters = interpreters  # which the runners need alive
     self._pool = ThreadPoolExecutor(threads)
+    self._lock = threading.Lock()  # an interpreter has one place for its inputs
 
   def score(self, signature: str, inputs: Inputs) -> np.ndarray:
     rows = _rows(inputs)
@@ -128,9 +130,10 @@ class LiteRTHead:
         scores.append(runner(**fixed, **block)['score'][: stop - start])
       return scores
 
-    if threads == 1:
-      return np.concatenate(share(0))
-    shares = list(self._pool.map(share, range(threads)))
+    with self._lock:  # callers on several threads take turns
+      if threads == 1:
+        return np.concatenate(share(0))
+      shares = list(self._pool.map(share, range(threads)))
     return np.concatenate([shares[i % threads][i // threads] for i in range(len(blocks))])
 
 

@@ -65,7 +65,8 @@ class VectorStore:
     if isinstance(rows, slice):
       rows = np.arange(len(self))[rows]
     rows = np.asarray(rows, np.int64)
-    found = np.empty([len(rows), *self.shape], np.float32)
+    stored = np.empty([len(rows), *self.shape], self.dtype)
+    scales = np.empty([len(rows), *self.shape[:-1]], np.float32) if self.dtype == 'int8' else None
     numbers = np.searchsorted(self._ends, rows, side='right')
     for number in np.unique(numbers):
       places = np.flatnonzero(numbers == number)
@@ -73,8 +74,10 @@ class VectorStore:
       run = bool(len(inside)) and bool(np.all(np.diff(inside) == 1))  # no gaps: a view, no copy
       picked = slice(int(inside[0]), int(inside[-1]) + 1) if run else inside
       vectors, scale = self._shards[number]
-      found[places] = widened(vectors[picked], None if scale is None else scale[picked])
-    return found
+      stored[places] = vectors[picked]
+      if scales is not None:
+        scales[places] = scale[picked]
+    return widened(stored, scales)
 
   def ids(self, rows: Sequence[int] | np.ndarray) -> list[str]:
     """Ids of rows."""
@@ -126,7 +129,9 @@ def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | 
 def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
   """What `narrowed` gave, in float32."""
   wide = stored.astype(np.float32, copy=False)
-  return wide if scale is None else wide * scale[..., None]
+  if scale is not None:
+    wide *= scale[..., None]
+  return wide
 
 
 def check_manifest(manifest: dict[str, Any], path: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -154,6 +155,18 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(exports, head, runt
       expected = plain.score(np.repeat(left[:1], rows, 0), right)
       np.testing.assert_allclose([ranked[i] for i in range(rows)], expected, atol=atol)
   assert np.ptp(exact) > 0.01
+
+
+def test_callers_on_several_threads_get_their_own_scores(exported):
+  scorer, rng = Scorer.load(exported[0], 'litert', threads=2), np.random.default_rng(0)
+  sides = [
+    [rng.normal(size=(640, *scorer.vector_shapes[slot])).astype(np.float32) for _ in range(8)]
+    for slot in scorer.slots
+  ]
+  alone = [scorer.score(*pair) for pair in zip(*sides, strict=True)]
+  with ThreadPoolExecutor(8) as pool:
+    together = list(pool.map(scorer.score, *sides))
+  np.testing.assert_array_equal(together, alone)
 
 
 def test_xla_compiles_a_few_sizes_and_no_more(exported):

@@ -189,3 +189,18 @@ def test_a_tsv_of_cells_with_tabs_is_refused(tmp_path):
 
 def test_rows_of_a_store():
   assert units.of_rows('s', 5, 2) == [Unit(0, 's', 0, 2), Unit(1, 's', 2, 4), Unit(2, 's', 4, 5)]
+
+
+@pytest.mark.parametrize('kind', [pa.string(), pa.int64()])  # as they lie there, and as rows
+def test_cells_of_parquet_columns_are_those_of_its_rows(tmp_path, kind):
+  left = pa.array(['1', None, '3', '4', '5', '6']).cast(kind)
+  table = pa.table({'more': range(6), 'left': left, 'right': ['a', 'b', 'c', '', 'é', 'f']})
+  pq.write_table(table, tmp_path / 'a.parquet', row_group_size=4)
+  found, why = [], []
+  for unit in units.of_files([str(tmp_path / 'a.parquet')], 1):
+    for cells in units.cells(unit, ('right', 'left'), 2, lambda *refused: why.append(refused[:2])):
+      found.extend(zip(*cells, strict=True))
+  assert found == [('a', '1'), ('c', '3'), ('é', '5'), ('f', '6')]
+  where = f'{tmp_path}/a.parquet:row group 0, row'
+  empty = [(f'{where} {i}', f'column {name!r} is empty') for i, name in ((1, 'left'), (3, 'right'))]
+  assert why == empty

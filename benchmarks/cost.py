@@ -1,0 +1,216 @@
+"""What scoring so many pairs takes: time, machines, storage, money; by the head and by BERT-base.
+
+  python -m benchmarks.cost --pairs=1e9,1e12 --lefts=1e6 --rights=1e7 \\
+    --output=benchmarks/results/cost.json
+
+Arithmetic on what was measured (benchmarks/results: scoring.json, p2t_encoding.json, score_job.json)
+and on what the flags assume, all of which is printed. Rates are those of a core of that machine;
+more cores are taken to be as many times as fast, since nothing is shared but the reading of files.
+"""
+
+import dataclasses
+import math
+import os
+import sys
+from typing import Any
+
+from absl import flags as absl_flags
+
+from common import flags
+from common.distillation import results
+from common.distillation.run_folder import read_json, write_json
+from common.errors import InputError
+from common.evaluation import report
+from common.evaluation.tables import Table, digits
+from common.serving.vectors import DTYPES
+
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')
+_EFFICIENCY, _WRITTEN = 0.85, 20.0  # where the job was not measured
+_HEAD = 'DiPair, litert-int8'
+_BASELINE = 'BERT-base cross-encoder, 128 tokens'
+
+
+@dataclasses.dataclass(frozen=True)
+class CostConfig:
+  """What is assumed."""
+
+  pairs: tuple[float, ...] = flags.option((1e9, 1e12), 'pairs to be scored')
+  lefts: float = flags.option(1e6, 'distinct left texts, each encoded once')
+  rights: float = flags.option(1e7, 'distinct right texts, each encoded once')
+  left_tokens: int = flags.option(4, 'vectors kept of a left text: N of the measured head')
+  right_tokens: int = flags.option(8, 'vectors kept of a right text: M of the measured head')
+  dim: int = flags.option(256, 'width of a vector: D of the measured head')
+  hours: float = flags.option(24.0, 'in which it is to be done')
+  core_hour_usd: float = flags.option(
+    0.05, "of a core with its memory: a round number; put in your provider's price"
+  )
+  shuffle_bytes: float = flags.option(
+    12.0, 'of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key'
+  )
+  efficiency: float = flags.option(
+    0.0, f"the job's pairs/s to the head's; 0: as score_job.json has it, or {_EFFICIENCY}"
+  )
+  written_bytes: float = flags.option(
+    0.0, f'of a pair in Parquet; 0: as score_job.json has it, or {_WRITTEN:g}, ids of 13 bytes'
+  )
+  output: str = flags.option('', 'JSON file of the figures')
+
+  def __post_init__(self):
+    for name, value in dataclasses.asdict(self).items():
+      least = 0 if name in ('efficiency', 'written_bytes') else 1e-9
+      if name != 'output' and min(value if name == 'pairs' else [value]) < least:
+        raise InputError(f'--{name}={value}: must be above 0')
+
+
+@dataclasses.dataclass(frozen=True)
+class Rates:
+  """Of one core."""
+
+  pairs: float  # a second, in the job
+  baseline_pairs: float
+  texts: float  # encoded a second
+
+
+def main(config: CostConfig) -> None:
+  """Computes, prints, writes."""
+  asked, (config, rates) = config, measured(config)
+  assumed = [
+    [f'--{field.name}', _plain(getattr(config, field.name)), field.metadata['help']]
+    for field in dataclasses.fields(config)
+    if field.name != 'output'
+  ]
+  assumed += [
+    ['head, pairs/s a core', digits(rates.pairs), f'scoring.json, {_HEAD}, times --efficiency'],
+    ['BERT-base, pairs/s a core', digits(rates.baseline_pairs), f'scoring.json, {_BASELINE}'],
+    ['texts/s a core', digits(rates.texts), 'p2t_encoding.json: right texts, lefts taken as these'],
+  ]
+  print(report.grid(Table('', ['Assumed or measured', '', ''], assumed)))
+  rows = [row for pairs in config.pairs for row in costs(pairs, config, rates)]
+  stores = [stored(dtype, config) for dtype in DTYPES]
+  print('\n' + report.grid(costs_table(rows, config)))
+  print('\n' + report.grid(stores_table(stores)))
+  if config.output:
+    command = ' '.join(['python -m benchmarks.cost', *flags.changed(asked)])
+    made = {'command': command, 'commit': results.commit(), 'assumed': dataclasses.asdict(config)}
+    made |= {'rates': dataclasses.asdict(rates), 'rows': rows, 'stores': stores}
+    tables = [table._asdict() for table in (costs_table(rows, config), stores_table(stores))]
+    write_json(config.output, {**made, 'tables': tables})
+
+
+def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
+  """The config with nothing left open, and the rates."""
+  scoring, encoding = (_read(name) for name in ('scoring', 'p2t_encoding'))
+  job = {'ratio': _EFFICIENCY, 'written_bytes_per_pair': _WRITTEN}
+  if os.path.exists(os.path.join(RESULTS, 'score_job.json')):
+    job = _read('score_job')['rows'][-1]
+  config = dataclasses.replace(
+    config,
+    efficiency=config.efficiency or round(job['ratio'], 3),
+    written_bytes=config.written_bytes or round(job['written_bytes_per_pair'], 1),
+  )
+  speed = {row['name']: row['pairs_per_second'] for row in scoring['rows']}
+  texts = next(r['texts_per_second'] for r in encoding['rows'] if r['name'] == 'export')
+  cores = scoring['environment']['cores']
+  return config, Rates(
+    speed[_HEAD] / cores * config.efficiency,
+    speed[_BASELINE] / cores,
+    texts / encoding['environment']['cores'],
+  )
+
+
+def costs(pairs: float, config: CostConfig, rates: Rates) -> list[dict[str, Any]]:
+  """Of the head, its texts' encoding included, and of the cross-encoder, which has none.
+
+  core hours = pairs / (pairs/s of a core) / 3,600, + texts / (texts/s of a core) / 3,600
+  """
+  encoding = (config.lefts + config.rights) / rates.texts / 3600
+  found = []
+  for name, rate, encoded in (
+    ('DiPair, int8', rates.pairs, encoding),
+    ('BERT-base', rates.baseline_pairs, 0.0),
+  ):
+    hours = pairs / rate / 3600 + encoded
+    found.append(
+      {
+        'name': name,
+        'pairs': pairs,
+        'encoding_core_hours': encoded,
+        'core_hours': hours,
+        'cores': math.ceil(hours / config.hours),
+        'usd': hours * config.core_hour_usd,
+        'written_bytes': pairs * config.written_bytes,
+        'joined_bytes': pairs * config.shuffle_bytes if encoded else 0.0,
+      }
+    )
+  return found
+
+
+def stored(dtype: str, config: CostConfig) -> dict[str, Any]:
+  """Bytes of the stores, as `common.serving.vectors` has them."""
+  width = {'float32': 4 * config.dim, 'float16': 2 * config.dim, 'int8': config.dim + 4}[dtype]
+  left, right = config.left_tokens * width, config.right_tokens * width
+  total = config.lefts * left + config.rights * right
+  return {'dtype': dtype, 'left_bytes': left, 'right_bytes': right, 'bytes': total}
+
+
+def costs_table(rows: list[dict[str, Any]], config: CostConfig) -> Table:
+  """A row a model and number of pairs."""
+  headers = ['', 'pairs', 'one core', 'of it encoding', f'cores for {config.hours:g} h', 'USD']
+  headers += ['scores written', 'shuffled, stores mapped', 'shuffled, join by key']
+  cells = [
+    [row['name'], _plain(row['pairs']), _time(row['core_hours'])]
+    + [_time(row['encoding_core_hours']), digits(row['cores']), digits(row['usd'])]
+    + [_size(value) for value in (row['written_bytes'], 0, row['joined_bytes'])]
+    for row in rows
+  ]
+  note = f'{_plain(config.lefts)} left and {_plain(config.rights)} right texts, encoded once. '
+  return Table(f'{note}USD: at {config.core_hour_usd:g} a core and hour.', headers, cells)
+
+
+def stores_table(stores: list[dict[str, Any]]) -> Table:
+  """A row a dtype."""
+  cells = [
+    [s['dtype'], f'{s["left_bytes"]:,}', f'{s["right_bytes"]:,}', _size(s['bytes'])] for s in stores
+  ]
+  return Table('', ['vectors in', 'bytes a left text', 'bytes a right text', 'all'], cells)
+
+
+def _read(name: str) -> dict[str, Any]:
+  path = os.path.join(RESULTS, f'{name}.json')
+  try:
+    return read_json(path)
+  except OSError as error:
+    raise InputError(f'{path} is missing: run benchmarks.{name.split("_")[-1]} first') from error
+
+
+def _plain(value: Any) -> str:
+  if isinstance(value, tuple):
+    return ', '.join(map(_plain, value))
+  if isinstance(value, float) and value >= 1e6:
+    mantissa, exponent = f'{value:.3e}'.split('e')
+    front = f'{float(mantissa):g}'
+    return (f'{front} · ' if front != '1' else '') + '10' + str(int(exponent)).translate(_RAISED)
+  return f'{value:g}'
+
+
+_RAISED = str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹')
+
+
+def _time(hours: float) -> str:
+  if hours >= 24 * 365:
+    return f'{digits(hours / 24 / 365)} years'
+  return f'{digits(hours / 24)} days' if hours >= 48 else f'{digits(hours)} h' if hours else 'none'
+
+
+def _size(count: float) -> str:
+  for unit in ('bytes', 'kB', 'MB', 'GB'):
+    if count < 1000:
+      return f'{digits(count)} {unit}' if count else 'nothing'
+    count /= 1000
+  return f'{digits(count)} TB'
+
+
+if __name__ == '__main__':
+  flags.define(CostConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, CostConfig)
