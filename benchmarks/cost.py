@@ -18,10 +18,10 @@ from absl import flags as absl_flags
 
 from common import flags
 from common.distillation import results
-from common.distillation.run_folder import read_json, write_json
 from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.tables import Table, digits
+from common.json_files import read_json, write_json
 from common.serving.vectors import DTYPES
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')

@@ -22,10 +22,10 @@ from absl import flags as absl_flags
 from benchmarks import random_exports
 from common import flags
 from common.distillation import results
-from common.distillation.run_folder import write_json
 from common.evaluation import benchmark, report
 from common.evaluation.metrics import spearman
 from common.evaluation.tables import Table, times
+from common.json_files import write_json
 from dse.embedder import Embedder
 from dse.encoder import SentenceEncoder
 

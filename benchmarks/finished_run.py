@@ -8,9 +8,9 @@ import tensorflow as tf
 from common import flags
 from common.data.tokenization import Tokenizer
 from common.distillation import results
-from common.distillation.run_folder import read_json, write_json
 from common.distillation.trainer import Trainer
 from common.errors import InputError
+from common.json_files import read_json, write_json
 from common.serving import student_export
 from common.training import strategies
 from dipair import model as models

@@ -30,10 +30,10 @@ from benchmarks import watched
 from benchmarks.score_job_inputs import Inputs
 from common import flags
 from common.distillation import results
-from common.distillation.run_folder import write_json
 from common.errors import InputError
 from common.evaluation import benchmark, report
 from common.evaluation.tables import Table, digits
+from common.json_files import write_json
 from common.pipelines import shards
 from common.serving.vectors import VectorStore
 from dipair.scorer import Scorer

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from benchmarks import random_exports
-from common.distillation.run_folder import read_json, write_json
 from common.errors import InputError
+from common.json_files import read_json, write_json
 from common.serving import scorer
 from common.serving.vectors import VectorWriter
 

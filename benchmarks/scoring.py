@@ -20,10 +20,10 @@ from absl import flags as absl_flags
 from benchmarks import random_exports
 from common import flags
 from common.distillation import results
-from common.distillation.run_folder import write_json
 from common.evaluation import benchmark, report
 from common.evaluation.benchmark import Contender
 from common.evaluation.tables import Table, digits, times
+from common.json_files import write_json
 from common.modeling.encoders import EncoderConfig
 from common.serving import runtimes
 from dipair.config import StudentConfig

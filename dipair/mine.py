@@ -7,8 +7,8 @@ import os
 from common import flags
 from common.distillation import datasheet, mining
 from common.distillation.mining import MiningConfig
-from common.distillation.run_folder import read_json
 from common.errors import InputError
+from common.json_files import read_json
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,11 +25,11 @@ from tqdm import tqdm
 from common import flags
 from common.distillation import results
 from common.distillation.inference import TupleScorer
-from common.distillation.run_folder import write_json
 from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.metrics import pearson, spearman
 from common.evaluation.tables import Table
+from common.json_files import write_json
 from dse import model, senteval_data
 from dse.config import StudentConfig
 from dse.embedder import Embedder

@@ -12,10 +12,10 @@ import numpy as np
 from common import flags
 from common.data import glue
 from common.distillation import results
-from common.distillation.run_folder import write_json
 from common.errors import InputError
 from common.evaluation import metrics, report
 from common.evaluation.tables import Table, percent
+from common.json_files import write_json
 
 _TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
 _TITLES |= {'rte': 'RTE', 'snli': 'SNLI', 'allnli': 'AllNLI'}  # not in the paper's table

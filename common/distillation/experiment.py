@@ -23,10 +23,11 @@ from common.distillation import annotate, dataset, datasheet, measure, mining, r
 from common.distillation.dataset import DataConfig
 from common.distillation.inference import TupleScorer
 from common.distillation.results import Scorer
-from common.distillation.run_folder import RunFolder, Stage, write_json
+from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, mean_logits
 from common.errors import InputError
 from common.evaluation import report
+from common.json_files import write_json
 from common.modeling import checkpoints, saving
 from common.serving import student_export
 from common.serving.scorer import PairScorer

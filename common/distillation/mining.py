@@ -20,8 +20,8 @@ from common import flags
 from common.data import matching
 from common.data.matching import SPLITS, Matching
 from common.distillation import datasheet, pairing
-from common.distillation.run_folder import read_json, write_json
 from common.errors import InputError
+from common.json_files import read_json, write_json
 from common.serving import embedders, neighbors
 from common.serving.vector_writer import VectorWriter
 from common.serving.vectors import VectorStore

@@ -15,6 +15,7 @@ from typing import Any
 
 from common import flags
 from common.errors import InputError
+from common.json_files import read_json, write_json
 
 _FLAGS = 'flags.txt'
 _STAGE = 'stage.json'
@@ -153,16 +154,3 @@ class RunFolder:
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
-
-
-def read_json(path: str) -> dict[str, Any]:
-  """Reads a JSON object."""
-  with open(path, encoding='utf-8') as file:
-    return json.load(file)
-
-
-def write_json(path: str, value: Any) -> None:
-  """Writes JSON, whole or not at all."""
-  with open(path + '.tmp', 'w', encoding='utf-8') as file:
-    json.dump(value, file, indent=1)
-  os.replace(path + '.tmp', path)

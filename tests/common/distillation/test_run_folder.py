@@ -8,8 +8,9 @@ import threading
 import pytest
 
 from common import flags
-from common.distillation.run_folder import RunFolder, Stage, write_json
+from common.distillation.run_folder import RunFolder, Stage
 from common.errors import InputError
+from common.json_files import write_json
 
 PROGRAM = 'toy.run'
 

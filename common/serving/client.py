@@ -1,0 +1,214 @@
+"""A client of TF Serving, or of the local server: texts, word ids or vectors in, arrays out.
+
+  client = Client('localhost:8500', 'p2t')
+  products = client.encode(titles, 'right')
+  client.score(client.encode(['nike shoes'] * len(titles), 'left'), products)
+  scores, order = client.rank('nike shoes', products)
+
+One client may be used by many threads.
+"""
+
+import base64
+import http.client
+import json
+import random
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+Arrays = dict[str, np.ndarray]
+_BACK_OFF = 0.05  # seconds before the first repetition; doubled with each, and spread
+
+
+class ServingError(Exception):
+  """A call that failed: which model, signature and why.
+
+  Attributes:
+    code: gRPC's status; of REST, the one that means the same.
+  """
+
+  def __init__(self, message: str, code: grpc.StatusCode):
+    super().__init__(message)
+    self.code = code
+
+
+class Transport(Protocol):
+  """One call, once."""
+
+  def predict(self, model: str, signature: str, inputs: Arrays, seconds: float) -> Arrays:
+    """Outputs by name; raises ServingError."""
+
+
+class Client:
+  """Calls the models of an export, served as `NAME_encoder`, `NAME_head` and `NAME_online`.
+
+  Args:
+    target: 'host:port' of gRPC, or 'http://host:port' of REST.
+    name: Of the export's models.
+    deadline: Seconds for a call, its repetitions included.
+    retries: Repetitions of a call that found the server unavailable.
+    max_batch: Most rows of a request; longer calls become several.
+  """
+
+  def __init__(
+    self,
+    target: str,
+    name: str,
+    *,
+    deadline: float = 10.0,
+    retries: int = 4,
+    max_batch: int = 1024,
+  ):
+    rest = target.startswith(('http://', 'https://'))
+    self._transport: Transport = Rest(target) if rest else Grpc(target)
+    self.name, self.deadline, self.retries, self.max_batch = name, deadline, retries, max_batch
+
+  def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
+    """Vectors [n, *vector shape] of texts of a side, 'left' or 'right'."""
+    column = np.array([text.encode() for text in texts], object)
+    return self._batched('encoder', side, {'text': column})['vectors']
+
+  def encode_ids(self, ids: np.ndarray, side: str) -> np.ndarray:
+    """Vectors of word ids [n, L], as the export's tokenizer gives them, padded with its own id."""
+    return self._batched('encoder', f'{side}_ids', {'ids': np.asarray(ids, np.int32)})['vectors']
+
+  def score(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Scores [n] (or [n, C]) of pairs of vectors, row by row."""
+    sides = {'left': np.asarray(left, np.float32), 'right': np.asarray(right, np.float32)}
+    return self._batched('head', 'serving_default', sides)['score']
+
+  def rank(self, text: str, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [n] of candidates' vectors for a text, and their order, best first."""
+    text_input = np.array([text.encode()], object)
+    many = np.asarray(candidates, np.float32)
+    scores = [
+      self.call('online', 'serving_default', {'text': text_input, 'candidates': block})['scores']
+      for block in np.split(many, range(self.max_batch, len(many), self.max_batch))
+    ]
+    joined = np.concatenate(scores)
+    return joined, np.argsort(-joined, kind='stable')
+
+  def call(self, model: str, signature: str, inputs: Arrays) -> Arrays:
+    """One request: repeated where it may be, until the deadline.
+
+    Args:
+      model: 'encoder', 'head' or 'online'; or a whole name, of a model of another export.
+      signature: Of the model.
+      inputs: By name; texts as bytes.
+
+    Raises:
+      ServingError: With model, signature and reason.
+    """
+    name = f'{self.name}_{model}' if model in ('encoder', 'head', 'online') else model
+    until = time.monotonic() + self.deadline
+    for attempt in range(self.retries + 1):
+      left = until - time.monotonic()
+      try:
+        return self._transport.predict(name, signature, inputs, max(left, 0.001))
+      except ServingError as error:
+        wait = _BACK_OFF * 2**attempt * (0.5 + random.random())  # spread: not all at once again
+        again = error.code == grpc.StatusCode.UNAVAILABLE and attempt < self.retries
+        if not again or time.monotonic() + wait > until:
+          times = f', tried {attempt + 1} times' if attempt else ''
+          shapes = ', '.join(f'{k} {list(v.shape)}' for k, v in inputs.items())
+          raise ServingError(
+            f'model {name!r}, signature {signature!r}, inputs {shapes}{times}: {error}', error.code
+          ) from error
+        time.sleep(wait)
+    raise AssertionError  # the last attempt has returned or raised
+
+  def _batched(self, model: str, signature: str, inputs: Arrays) -> Arrays:
+    """As `call`, in requests of `max_batch` rows."""
+    rows = {len(value) for value in inputs.values()}
+    if len(rows) != 1:
+      shapes = ', '.join(f'{name} {list(value.shape)}' for name, value in inputs.items())
+      raise ServingError(f'inputs of different lengths: {shapes}', grpc.StatusCode.INVALID_ARGUMENT)
+    starts = range(0, max(1, rows.pop()), self.max_batch)
+    parts = [
+      self.call(model, signature, {n: v[i : i + self.max_batch] for n, v in inputs.items()})
+      for i in starts
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+class Grpc:
+  """`Transport` by gRPC.
+
+  Args:
+    target: 'host:port'.
+  """
+
+  def __init__(self, target: str):
+    limits = [('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1)]
+    self._channel = grpc.insecure_channel(target, limits)
+    self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+
+  def predict(self, model: str, signature: str, inputs: Arrays, seconds: float) -> Arrays:
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name, request.model_spec.signature_name = model, signature
+    for name, value in inputs.items():
+      request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+    try:
+      answer = self._stub.Predict(request, timeout=seconds)
+    except grpc.RpcError as error:
+      raise ServingError(error.details(), error.code()) from error
+    return {name: tf.make_ndarray(value) for name, value in answer.outputs.items()}
+
+
+class Rest:
+  """`Transport` by REST, column by column.
+
+  Args:
+    target: 'http://host:port'.
+  """
+
+  def __init__(self, target: str):
+    self._target = target.rstrip('/')
+
+  def predict(self, model: str, signature: str, inputs: Arrays, seconds: float) -> Arrays:
+    columns = {name: _json(value) for name, value in inputs.items()}
+    body = json.dumps({'signature_name': signature, 'inputs': columns}).encode()
+    request = urllib.request.Request(f'{self._target}/v1/models/{model}:predict', body)
+    try:
+      with urllib.request.urlopen(request, timeout=seconds) as answer:
+        outputs = json.load(answer)['outputs']
+    except urllib.error.HTTPError as error:
+      raise ServingError(_reason(error.read), _CODES.get(error.code, _UNKNOWN)) from error
+    except (OSError, http.client.HTTPException) as error:
+      if isinstance(getattr(error, 'reason', error), TimeoutError):
+        raise ServingError('too late', grpc.StatusCode.DEADLINE_EXCEEDED) from error
+      raise ServingError(str(error), grpc.StatusCode.UNAVAILABLE) from error
+    named = outputs if isinstance(outputs, dict) else {_ONLY.get(model.split('_')[-1], ''): outputs}
+    return {name: np.array(value) for name, value in named.items()}
+
+
+_UNKNOWN = grpc.StatusCode.UNKNOWN
+_ONLY = {'encoder': 'vectors', 'head': 'score'}  # REST does not name an only output
+_CODES = {
+  400: grpc.StatusCode.INVALID_ARGUMENT,
+  404: grpc.StatusCode.NOT_FOUND,
+  413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+  503: grpc.StatusCode.UNAVAILABLE,
+  504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+
+def _json(value: np.ndarray) -> Any:
+  if value.dtype != object:
+    return value.tolist()
+  return [{'b64': base64.b64encode(text).decode()} for text in value]
+
+
+def _reason(read: Callable[[], bytes]) -> str:
+  body = read()
+  try:
+    return json.loads(body)['error']
+  except (ValueError, KeyError, TypeError):
+    return body[:500].decode(errors='replace')

@@ -1,0 +1,185 @@
+"""Load on a server of TF Serving's gRPC API: requests from files, so many at a time.
+
+  python -m common.serving.load_test --target=localhost:8500 --model=p2t_head \\
+    --payload='requests/*.npz' --concurrency=32 --requests=1000
+
+A payload is one request: a `.npz` with an array an input, or lines of a `.jsonl`, each the body of
+TF Serving's REST API in columns (`{"signature_name": …, "inputs": {…}}`). Requests are serialized
+beforehand and sent in turn; each connection sends its next one when the last is answered.
+"""
+
+import collections
+import dataclasses
+import glob
+import json
+import threading
+import time
+from typing import Any
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
+from tqdm import tqdm
+
+from common import flags
+from common.errors import InputError
+from common.json_files import write_json
+
+_PREDICT = '/tensorflow.serving.PredictionService/Predict'
+_CHANNELS = 4  # connections that the requests share
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadConfig:
+  """What is sent, where, how hard."""
+
+  target: str = flags.option('localhost:8500', 'host:port of gRPC')
+  model: str = flags.option('', 'name of the model')
+  signature: str = flags.option('serving_default', 'of an .npz; a .jsonl names its own')
+  payload: str = flags.option('', 'files of requests: .npz or .jsonl (patterns too)')
+  concurrency: int = flags.option(32, 'requests at a time')
+  requests: int = flags.option(1000, 'requests in all; 0: as many as --duration takes')
+  duration: float = flags.option(0.0, 'seconds; 0: as long as --requests takes')
+  deadline: float = flags.option(60.0, 'seconds of a request')
+  rows: str = flags.option('', 'input whose rows are counted as pairs; empty: the longest')
+  output: str = flags.option('', 'JSON file of the figures')
+
+  def __post_init__(self):
+    if self.concurrency <= 0:
+      raise InputError(f'--concurrency={self.concurrency}: must be above 0')
+    if self.requests <= 0 and self.duration <= 0:
+      raise InputError('--requests or --duration: one of them above 0')
+
+
+@dataclasses.dataclass(frozen=True)
+class Payload:
+  """A request as it is sent, and the pairs in it."""
+
+  data: bytes
+  rows: int
+
+
+def main(config: LoadConfig) -> None:
+  """Sends, prints, writes; a run with errors ends in one line that says so."""
+  if not config.model or not config.payload:
+    raise InputError('--model and --payload are needed')
+  found = run(config, payloads(config))
+  print(
+    f'{found["requests"]:,} requests in {found["seconds"]:.1f} s: '
+    f'{found["requests_per_second"]:,.1f} requests/s, {found["rows_per_second"]:,.0f} rows/s; '
+    f'p50 {found["p50"] * 1e3:,.1f} ms, p95 {found["p95"] * 1e3:,.1f}, p99 {found["p99"] * 1e3:,.1f}'
+  )
+  if config.output:
+    write_json(config.output, found)
+  if found['errors']:
+    errors = ', '.join(f'{count:,} {code}' for code, count in found['errors'].items())
+    raise InputError(f'{config.target}: {errors}; the first: {found["first_error"]}')
+
+
+def payloads(config: LoadConfig) -> list[Payload]:
+  """The requests of the files, in order."""
+  paths = sorted(glob.glob(config.payload))
+  if not paths:
+    raise InputError(f'--payload={config.payload}: no such file')
+  return [_payload(config, *request) for path in paths for request in _read(path, config.signature)]
+
+
+def run(config: LoadConfig, requests: list[Payload]) -> dict[str, Any]:
+  """Sends the payloads in turn until all requests, or the time, are through.
+
+  Returns:
+    Requests answered, 'seconds', 'requests_per_second', 'rows_per_second', latencies 'p50', 'p95',
+    'p99' in seconds, 'errors' by gRPC status, 'first_error'.
+  """
+  options = [('grpc.max_send_message_length', -1), ('grpc.max_receive_message_length', -1)]
+  options.append(('grpc.use_local_subchannel_pool', 1))
+  channels = [grpc.insecure_channel(config.target, options) for _ in range(_CHANNELS)]
+  calls = [channel.unary_unary(_PREDICT) for channel in channels]
+  lock, numbers = threading.Lock(), iter(range(config.requests or 1 << 60))
+  latencies: list[float] = []
+  errors: collections.Counter[str] = collections.Counter()
+  first, rows = [''], [0]
+  started = time.monotonic()
+  until = started + config.duration if config.duration else float('inf')
+  bar = tqdm(total=config.requests or None, unit=' requests')
+
+  def send(call: Any) -> None:
+    while time.monotonic() < until:
+      with lock:
+        number = next(numbers, None)
+      if number is None:
+        return
+      payload, begun = requests[number % len(requests)], time.monotonic()
+      try:
+        call(payload.data, timeout=config.deadline)
+      except grpc.RpcError as error:
+        with lock:
+          errors[error.code().name] += 1
+          first[0] = first[0] or error.details()
+      else:
+        with lock:
+          latencies.append(time.monotonic() - begun)
+          rows[0] += payload.rows
+      with lock:
+        bar.update()
+
+  threads = [
+    threading.Thread(target=send, args=(calls[i % _CHANNELS],)) for i in range(config.concurrency)
+  ]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
+  bar.close()
+  seconds = time.monotonic() - started
+  for channel in channels:
+    channel.close()
+  p50, p95, p99 = np.percentile(latencies or [np.nan], [50, 95, 99]).tolist()
+  return {
+    'requests': len(latencies),
+    'concurrency': config.concurrency,
+    'seconds': seconds,
+    'requests_per_second': len(latencies) / seconds,
+    'rows_per_second': rows[0] / seconds,
+    'p50': p50,
+    'p95': p95,
+    'p99': p99,
+    'errors': dict(errors),
+    'first_error': first[0],
+  }
+
+
+def _read(path: str, signature: str) -> list[tuple[str, dict[str, Any]]]:
+  """(signature, inputs) of a file's requests."""
+  try:
+    if path.endswith('.npz'):
+      with np.load(path) as arrays:
+        return [(signature, dict(arrays))]
+    if path.endswith('.jsonl'):
+      with open(path, encoding='utf-8') as file:
+        bodies = [json.loads(line) for line in file]
+      return [(body.get('signature_name', signature), body['inputs']) for body in bodies]
+  except (OSError, ValueError, KeyError, AttributeError) as error:
+    raise InputError(f'{path}: no requests: {error!r}') from error
+  raise InputError(f'{path}: .npz or .jsonl')
+
+
+def _payload(config: LoadConfig, signature: str, inputs: dict[str, Any]) -> Payload:
+  request, rows = predict_pb2.PredictRequest(), {}
+  request.model_spec.name, request.model_spec.signature_name = config.model, signature
+  for name, value in inputs.items():
+    array = np.asarray(value)
+    array = array.astype(np.float32) if array.dtype == np.float64 else array
+    request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+    rows[name] = len(array) if array.ndim else 1
+  if config.rows and config.rows not in rows:
+    raise InputError(f'--rows={config.rows}: a request has {", ".join(rows)}')
+  return Payload(
+    request.SerializeToString(), rows[config.rows] if config.rows else max(rows.values())
+  )
+
+
+if __name__ == '__main__':
+  flags.define(LoadConfig)
+  flags.run(main, LoadConfig)
