@@ -1,12 +1,16 @@
-"""Several teachers as one."""
+"""Several teachers as one; a teacher as a SavedModel."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from common.data.examples import Example
 from common.data.tokenization import Tokenizer
+from common.distillation import export_teacher
 from common.distillation.teacher import Teacher, mean_logits
+from common.errors import InputError
 from common.modeling import checkpoints
+from common.serving import export
 
 
 def test_several_teachers_are_one_of_mean_logits():
@@ -20,3 +24,20 @@ def test_several_teachers_are_one_of_mean_logits():
   np.testing.assert_allclose(found, expected, atol=1e-6)
   assert np.abs(found - one.logits(examples, strategy=strategy)).max() > 1e-4
   assert sum(told) == 2
+
+
+def test_a_teacher_as_a_saved_model_of_texts(tmp_path):
+  tiny = checkpoints.read(checkpoints.RANDOM_TINY)
+  teacher = Teacher(tiny.config, Tokenizer(tiny.vocabulary, tiny.lower_case), 16, outputs=1)
+  teacher.save(str(tmp_path / 'teacher'))
+  config = export_teacher.ExportConfig(str(tmp_path / 'teacher'), str(tmp_path / 'export'))
+  export_teacher.main(config)
+  left, right = ['red', 'a longer one than sixteen tokens'], ['blue shoe', 'x']
+  examples = [Example(str(i), pair) for i, pair in enumerate(zip(left, right, strict=True))]
+  logits = teacher.logits(examples, strategy=tf.distribute.get_strategy())
+  served = export.load(str(tmp_path / 'export')).signatures['serving_default']
+  outputs = served(left=tf.constant(left), right=tf.constant(right))
+  np.testing.assert_allclose(outputs['logits'], logits, atol=1e-5)
+  np.testing.assert_allclose(outputs['score'], 1 / (1 + np.exp(-logits[:, 0])), atol=1e-5)
+  with pytest.raises(InputError, match='holds an export already'):
+    export_teacher.main(config)

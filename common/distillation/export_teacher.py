@@ -1,0 +1,76 @@
+"""A teacher as a SavedModel of texts, to be served beside its students.
+
+python -m common.distillation.export_teacher --teacher=runs/p2t/teacher --output=runs/p2t/teacher_export
+"""
+
+import dataclasses
+import os
+
+import tensorflow as tf
+
+from common import flags
+from common.distillation.teacher import Teacher
+from common.errors import InputError
+from common.modeling.losses import probabilities
+from common.serving import export
+from common.training import strategies
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportConfig:
+  """Which teacher, to where."""
+
+  teacher: str = flags.option('', "the teacher's folder")
+  output: str = flags.option('', 'folder that gets the version folder 1/')
+  texts: int = flags.option(2, 'texts of a tuple')
+
+
+@strategies.precision()
+def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
+  """Writes `folder`/1 with the signature `serving_default`: texts to 'logits' and 'score'.
+
+  Its inputs are `left` and `right` for two texts, else `text_0`, `text_1`, …: [B] strings each.
+
+  Args:
+    folder: Of the version folder.
+    teacher: Its weights are copied.
+    texts: Of a tuple.
+
+  Returns:
+    The largest difference of the reloaded model's outputs from the live one's.
+  """
+  names = ('left', 'right') if texts == 2 else tuple(f'text_{i}' for i in range(texts))
+  tokenizer = teacher.tokenizer
+
+  @tf.function
+  def score(**sides: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids, segment_ids = tokenizer.pack([sides[name] for name in names], teacher.max_length)
+    ids = ids.to_tensor(tokenizer.pad_id)
+    segments = segment_ids.to_tensor(0, shape=tf.shape(ids))
+    logits = tf.cast(teacher.model(ids, segments, training=False), tf.float32)
+    scores = probabilities(logits)
+    return {'logits': logits, 'score': scores[:, 0] if teacher.outputs == 1 else scores}
+
+  function = score.get_concrete_function(
+    **{name: tf.TensorSpec([None], tf.string, name=name) for name in names}
+  )
+  samples = {name: ['a red shoe', 'b'] for name in names}
+  signatures = {'serving_default': function}
+  return export.save(folder, signatures, teacher.model.variables, {'serving_default': samples})
+
+
+def main(config: ExportConfig) -> None:
+  """Exports, unless it is there."""
+  if not config.teacher or not config.output:
+    raise InputError("--teacher and --output: a teacher's folder, and a new one")
+  if os.path.exists(os.path.join(config.output, export.VERSION)):
+    raise InputError(f'--output={config.output}: holds an export already; name another')
+  with strategies.precision():
+    teacher = Teacher.load(config.teacher)
+  difference = write(config.output, teacher, config.texts)
+  print(f'{config.output}: the largest difference from the teacher is {difference:.1e}')
+
+
+if __name__ == '__main__':
+  flags.define(ExportConfig)
+  flags.run(main, ExportConfig)
