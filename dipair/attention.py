@@ -8,6 +8,7 @@ Dimensions: b texts or tuples, t tokens, h attention heads, k_i kept tokens of t
 H encoder width, D projected width.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,12 +31,11 @@ def rollout(attention: Sequence[np.ndarray]) -> np.ndarray:
   Returns:
     [..., rows, t]; rows add up to one, as a mean of A's rows, which do, and of I's.
   """
-  rolled = None
-  for scores in reversed(attention):
+  mixed = []
+  for scores in attention:
     rows, tokens = scores.shape[-2:]
-    mixed = 0.5 * scores.mean(-3) + 0.5 * np.eye(rows, tokens, dtype=scores.dtype)
-    rolled = mixed if rolled is None else rolled @ mixed
-  return rolled
+    mixed.append(0.5 * scores.mean(-3) + 0.5 * np.eye(rows, tokens, dtype=scores.dtype))
+  return functools.reduce(np.matmul, reversed(mixed))
 
 
 class Attended(NamedTuple):
