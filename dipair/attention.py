@@ -66,11 +66,12 @@ class AttendingEncoder:
     most = max(model.config.output_tokens) if self.encoder.selection == 'first' else None
     self.bert = encoders.build(model.encoder_config, output_range=most, attention_scores=True)
     self.bert.set_weights(self.encoder.bert.get_weights())
+    self._run = tf.function(lambda inputs: self.bert(inputs, training=False), reduce_retracing=True)
 
   def __call__(self, ids: tf.Tensor) -> Attended:
     """Encodes [b, t] word ids; t is padded to k at least."""
     inputs = self.encoder.bert_inputs(ids, self.tokens)
-    outputs, mask = self.bert(inputs, training=False), inputs['input_mask']
+    outputs, mask = self._run(inputs), inputs['input_mask']
     kept = self.encoder.keep(outputs['sequence_output'], mask, self.tokens)
     positions = self.encoder.kept_positions(mask, self.tokens).numpy()
     rolled = rollout([scores.numpy() for scores in outputs['attention_scores']])
