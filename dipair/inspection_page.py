@@ -83,7 +83,8 @@ def write(found: dict[str, Any], path: str) -> None:
 def _shares(text: dict[str, Any], figure: Figure, colors: dict[str, str]) -> None:
   axes = figure.add_subplot(xlabel='position', ylabel='share of its attention rollout', ylim=(0, 1))
   below = np.zeros(text['positions'])
-  for target, color in zip(TARGETS, _ramp(colors, len(TARGETS)), strict=True):
+  shades = [colors['teacher'], *_ramp(colors, len(TARGETS) - 1)]
+  for target, color in zip(TARGETS, shades, strict=True):
     share, name = np.array(text['shares'][target]), _TARGET_LABELS[target]
     axes.bar(range(len(share)), share, 0.8, below, color=color, label=name)
     below += share
@@ -121,6 +122,7 @@ def _ramp(colors: dict[str, str], steps: int) -> np.ndarray:
 
 def _finish(figure: Figure, axes: Any, labels: Sequence[int], legend: bool = False) -> None:
   axes.set_xticks(range(len(labels)), labels)
+  axes.tick_params(axis='x', labelsize=8)
   axes.grid(axis='x', visible=False)
   if legend:
     handles = axes.get_legend_handles_labels()
@@ -130,10 +132,10 @@ def _finish(figure: Figure, axes: Any, labels: Sequence[int], legend: bool = Fal
 def _relative(text: dict[str, Any]) -> HeatMap:
   values = np.array(text['relative'])
   shown = np.flatnonzero(values.max(0, initial=0) >= _LEAST)
-  columns = [f'{text["offsets"][i]:+d}' for i in shown]
+  columns = [f'{text["offsets"][i]:+d}'.replace('+0', '0') for i in shown]
   rows = [str(i) for i in range(text['positions'])]
   largest = values.max(initial=0) or 1
-  caption = f'To word pieces, by distance; darkest: {metric(largest)}, from {_LEAST} up'
+  caption = f'To word pieces, by distance, from {_LEAST} up; strongest: {metric(largest)}'
   return _heat(caption, rows, columns, values[:, shown], largest, numbers=False)
 
 
@@ -142,7 +144,7 @@ def _example(text: dict[str, Any], example: dict[str, Any]) -> HeatMap:
   inner = values[:, 1:-1]  # [CLS] and [SEP] get so much that nothing else would be seen
   largest = inner.max(initial=0) or values.max()
   rows = [f'{i} {example["pieces"][at]}' for i, at in enumerate(example['kept'])]
-  caption = f'{example["text"]} (darkest: {metric(largest)} and more)'
+  caption = f'{example["text"]} (strongest: {metric(largest)} and more)'
   return _heat(caption, rows, example['pieces'], values, largest, numbers=False)
 
 
@@ -172,7 +174,7 @@ def _heat(
   edges: Sequence[int] = (),
   numbers: bool = True,
 ) -> HeatMap:
-  """Values as a heat map whose darkest cells are `largest` or more; numbers are hundredths."""
+  """Values as a heat map whose strongest cells are `largest` or more; numbers are hundredths."""
 
   def cell(value: float, row: int, column: int) -> Cell:
     if np.isnan(value):
@@ -246,7 +248,8 @@ position, or with no other position of its text. The other texts keep theirs.</p
 
 <h2>What a position takes from its text</h2>
 <p>Attention rollout (Abnar and Zuidema, 2020): attention of all layers, heads averaged, half of
-each layer passing by its side, multiplied from the kept output token down to the input tokens.</p>
+each layer passing by its side, multiplied from the kept output token down to the input tokens. What
+[CLS] takes from itself is shown as such.</p>
 {% for text, pictures, relative, examples in texts %}
 <h3>{{ text.name }}</h3>
 {{ show(pictures) }}
