@@ -41,10 +41,9 @@ def main(config: InspectConfig) -> None:
   strategy = strategies.create(strategies.DeviceConfig())
   scorer = TupleScorer(*model.load(os.path.join(config.run_dir, 'student')), strategy)
   examples = list(records.read(os.path.join(config.run_dir, 'data', 'test')))
-  if len(examples) > config.texts:
-    rng = np.random.default_rng(run['flags']['seed'])
-    chosen = rng.choice(len(examples), config.texts, replace=False)
-    examples = [examples[i] for i in sorted(chosen)]
+  rng = np.random.default_rng(run['flags']['seed'])
+  chosen = rng.choice(len(examples), min(config.texts, len(examples)), replace=False)
+  examples = [examples[i] for i in chosen]  # in random order, as the first ones are shown
   found = {
     'title': run['title'],
     'command': ' '.join(['python -m dipair.inspect', *flags.changed(config)]),
