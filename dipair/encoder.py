@@ -39,20 +39,33 @@ class TokenEncoder(tf_keras.layers.Layer):
     Returns:
       [b, k, H] float32; a position past the text's end is an all-zero row.
     """
+    inputs = self.bert_inputs(ids, tokens)
+    outputs = self.bert(inputs, training=training)['sequence_output']
+    return self.keep(outputs, inputs['input_mask'], tokens)
+
+  def bert_inputs(self, ids: tf.Tensor, tokens: int) -> dict[str, tf.Tensor]:
+    """What BERT takes of [b, t] word ids, padded to k tokens at least."""
     missing = tf.maximum(0, tokens - tf.shape(ids)[1])
     ids = tf.pad(ids, [[0, 0], [0, missing]], constant_values=self.pad_id)
     mask = tf.cast(ids != self.pad_id, tf.int32)  # [b, t]
-    inputs = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': tf.zeros_like(ids)}
-    outputs = self.bert(inputs, training=training)['sequence_output']
+    return {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': tf.zeros_like(ids)}
+
+  def keep(self, outputs: tf.Tensor, mask: tf.Tensor, tokens: int) -> tf.Tensor:
+    """The kept of BERT's output rows: [b, t or fewer, H] to [b, k, H], zero past the text's end."""
     if self.selection == 'last':
-      position = tf.reduce_sum(mask, 1, keepdims=True) - tokens  # [b, 1], below 0 for short texts
-      position = tf.maximum(0, position) + tf.range(tokens)  # [b, k]
-      outputs = tf.gather(outputs, position, batch_dims=1)
-      mask = tf.gather(mask, position, batch_dims=1)
+      positions = self.kept_positions(mask, tokens)
+      outputs = tf.gather(outputs, positions, batch_dims=1)
+      mask = tf.gather(mask, positions, batch_dims=1)
     kept = tf.cast(outputs[:, :tokens], tf.float32)
     kept *= tf.cast(mask[:, :tokens, None], tf.float32)
     kept.set_shape([None, tokens, None])
     return kept
+
+  def kept_positions(self, mask: tf.Tensor, tokens: int) -> tf.Tensor:
+    """Where in the text each kept token is: [b, t] to [b, k]; past the end for a short text."""
+    length = tf.reduce_sum(mask, 1, keepdims=True)  # [b, 1]
+    start = tf.maximum(0, length - tokens) if self.selection == 'last' else tf.zeros_like(length)
+    return start + tf.range(tokens)
 
 
 class Projection(tf_keras.layers.Layer):

@@ -55,15 +55,21 @@ class TransformerHead(tf_keras.layers.Layer):
 
   def call(self, tokens: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
     """Maps tokens, [b, k_i, D] a text, to logits [b, O] float32."""
-    x = tf.concat(list(tokens), axis=1)  # [b, S, D]
-    mask = present(x)  # [b, S]
-    x = x + self.positions + tf.gather(self.segments, self.segment_ids)
-    x = self.dropout(self.norm(x), training=training)
-    attention_mask = tf.tile(mask[:, None, :], [1, x.shape[1], 1])  # [b, S, S]
+    x, attention_mask = self.embed(tokens, training)
     for block in self.blocks[:-1]:
       x = block([x, attention_mask], training=training)
     x = self.blocks[-1]([x, attention_mask], output_range=1, training=training)  # [b, 1, D]
     return tf.cast(self.classifier(x[:, 0]), tf.float32)
+
+  def embed(
+    self, tokens: Sequence[tf.Tensor], training: bool | None = None
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """What the first layer takes: rows [b, S, D], and [b, S, S], 1.0 where a row may be seen."""
+    x = tf.concat(list(tokens), axis=1)  # [b, S, D]
+    mask = present(x)  # [b, S]
+    x = x + self.positions + tf.gather(self.segments, self.segment_ids)
+    x = self.dropout(self.norm(x), training=training)
+    return x, tf.tile(mask[:, None, :], [1, x.shape[1], 1])
 
   def attention_kernels(self) -> list[tf.Variable]:
     """Every layer's query and key kernels, [D, heads, D / heads] each."""

@@ -127,12 +127,18 @@ class TupleScorer:
 
   def gather(self, examples: Sequence[Example]) -> tuple[list[np.ndarray], np.ndarray]:
     """Features of each slot's distinct texts, and [examples, n] row numbers into them."""
-    slots: list[dict[str, int]] = [{} for _ in examples[0].texts]
-    index = np.array(
-      [
-        [slot.setdefault(text, len(slot)) for slot, text in zip(slots, e.texts, strict=True)]
-        for e in examples
-      ],
-      np.int32,
-    )
-    return [self.features(list(slot), i) for i, slot in enumerate(slots)], index
+    slots, index = distinct_texts(examples)
+    return [self.features(texts, i) for i, texts in enumerate(slots)], index
+
+
+def distinct_texts(examples: Sequence[Example]) -> tuple[list[list[str]], np.ndarray]:
+  """Each slot's distinct texts, first seen first, and [examples, n] row numbers into them."""
+  slots: list[dict[str, int]] = [{} for _ in examples[0].texts]
+  index = np.array(
+    [
+      [slot.setdefault(text, len(slot)) for slot, text in zip(slots, e.texts, strict=True)]
+      for e in examples
+    ],
+    np.int32,
+  )
+  return [list(slot) for slot in slots], index

@@ -56,12 +56,12 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
     axes.legend()
 
   if len(points) > 1:
-    found.append(_picture('Quality against speed', tradeoff))
+    found.append(picture('Quality against speed', tradeoff))
   if {'teacher', 'student'} <= scores.keys():
     r = metric(metrics.pearson(scores['teacher'], scores['student']))
-    found.append(_picture(f'Student against teacher on test, r = {r}', agreement))
+    found.append(picture(f'Student against teacher on test, r = {r}', agreement))
   if scores:
-    found.append(_picture('Distribution of scores on test', distribution))
+    found.append(picture('Distribution of scores on test', distribution))
   return found
 
 
@@ -93,13 +93,21 @@ def curves(results: dict[str, Any]) -> list[tuple[str, str, str]]:
 
   caption = '{}; dotted: the best step, {:,}'
   return [
-    _picture(caption.format(stage['name'].capitalize(), stage['best_step']), partial(curves, i))
+    picture(caption.format(stage['name'].capitalize(), stage['best_step']), partial(curves, i))
     for i, stage in enumerate(stages)
   ]
 
 
-def _picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> tuple[str, str, str]:
-  """(caption, data URI for light, data URI for dark surroundings)."""
+def picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> tuple[str, str, str]:
+  """Draws a figure twice.
+
+  Args:
+    caption: Of the picture.
+    draw: Draws into a figure with colors: 'ink', 'label', 'teacher', 'student', 'few', 'many'.
+
+  Returns:
+    (caption, data URI for light, data URI for dark surroundings).
+  """
   uris = []
   for colors in (_LIGHT, _DARK):
     inks = ('text.color', 'axes.labelcolor', 'axes.edgecolor', 'xtick.color', 'ytick.color')

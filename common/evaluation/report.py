@@ -4,14 +4,11 @@ All three show the same tables, made from the run's `results`. An absent part (a
 scores were brought, speed, training, export) leaves its tables and pictures out.
 """
 
-import html
-import os
 from typing import Any
 
-import jinja2
 import numpy as np
 
-from common.evaluation import figures, tables
+from common.evaluation import figures, pages, tables
 
 
 def write_report(results: dict[str, Any], scores: dict[str, np.ndarray], path: str) -> None:
@@ -46,58 +43,16 @@ def grid(table: tables.Table) -> str:
   return '\n'.join([lines[0], '-' * len(lines[0]), *lines[1:], table.note]).rstrip()
 
 
-def _cell(value: Any) -> str:
-  """Text as inline Markdown: one line, no HTML, no column break."""
-  return html.escape(' '.join(str(value).split()), quote=False).replace('|', '\\|')
-
-
 def _write(path: str, template: str, results: dict[str, Any], **parts: Any) -> None:
-  environment = jinja2.Environment(
-    autoescape=template is _HTML,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-  )
-  environment.filters |= {'cell': _cell, 'line': lambda value: ' '.join(str(value).split())}
   known = {'commit': '', 'command': '', 'flags': {}} | results
-  text = environment.from_string(template).render(r=known, tables=tables.tables(results), **parts)
-  with open(f'{path}.tmp', 'w', encoding='utf-8') as file:
-    file.write(text + '\n')
-  os.replace(f'{path}.tmp', path)
+  parts |= {'r': known, 'tables': tables.tables(results)}
+  pages.write(path, template, **parts)
 
 
-_HTML = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
+_HTML = (
+  pages.HTML
+  + """
 <title>{{ r.title }}</title>
-<style>
-:root { color-scheme: light dark; --ink: #1f2328; --soft: #57606a; --line: #d8dee4;
-  --page: #fff; --tint: #f6f8fa; --mark: #1d4ed8 }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9aa4af; --line: #30363d;
-  --page: #0d1117; --tint: #161b22; --mark: #7cb0ff } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
-  max-width: 64rem; margin: 0 auto; padding: 2rem 1.25rem }
-h1 { line-height: 1.2; margin: 0 }
-h2 { margin: 2.5rem 0 .5rem; font-size: 1.2rem }
-p, figcaption, summary { color: var(--soft); margin: .4rem 0; font-size: .9rem }
-.tiles, .pictures { display: grid; gap: 1rem; margin: 1.25rem 0;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 17rem), 1fr)) }
-.tiles { grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)) }
-.tiles div { background: var(--tint); border-radius: .5rem; padding: .8rem 1rem }
-.tiles b { display: block; font-size: 1.9rem; line-height: 1.2; color: var(--mark) }
-.tiles span { color: var(--soft); font-size: .9rem }
-figure { margin: 0 }
-img { display: block; width: 100%; height: auto }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem }
-th, td { text-align: right; padding: .35rem .7rem; border-bottom: 1px solid var(--line) }
-th, td { white-space: nowrap }
-th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal }
-.short { display: inline-block; vertical-align: top; margin-right: 3rem; max-width: 100% }
-code, pre { font: .85rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
-pre { background: var(--tint); padding: .8rem 1rem; border-radius: .5rem; white-space: pre-wrap }
-</style>
 <h1>{{ r.title }}</h1>
 <p>{{ r.student }}, {{ r.task }}{% if r.commit %}, commit <code>{{ r.commit }}</code>{% endif %}</p>
 <div class="tiles">
@@ -115,12 +70,7 @@ pre { background: var(--tint); padding: .8rem 1rem; border-radius: .5rem; white-
 </table></div>
 {% if table.note %}<p>{{ table.note }}</p>{% endif %}
 {% if pictures.get(title) %}
-<div class="pictures">
-{% for caption, light, dark in pictures[title] %}
-<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{{ dark }}">
-<img src="{{ light }}" alt="{{ caption }}"></picture><figcaption>{{ caption }}</figcaption></figure>
-{% endfor %}
-</div>
+{{ show(pictures[title]) }}
 {% endif %}
 </section>
 {% endfor %}
@@ -134,6 +84,7 @@ pre { background: var(--tint); padding: .8rem 1rem; border-radius: .5rem; white-
 {% endfor %}</pre></details>
 {% endif %}
 </html>"""
+)
 
 _CARD = """---
 license: apache-2.0

@@ -134,7 +134,11 @@ class EncoderConfig:
 
 
 def build(
-  config: EncoderConfig, *, output_range: int | None = None, name: str = 'bert'
+  config: EncoderConfig,
+  *,
+  output_range: int | None = None,
+  attention_scores: bool = False,
+  name: str = 'bert',
 ) -> networks.BertEncoderV2:
   """Builds the encoder, all its variables created (randomly initialized).
 
@@ -146,6 +150,8 @@ def build(
     config: Its shape.
     output_range: Rows of the last layer to compute, from the first; None means all. The rows that
       are computed are exactly those of the full output.
+    attention_scores: Whether it gives `attention_scores` too: one a layer, [batch, heads, tokens,
+      tokens], of the last layer for its computed rows.
     name: Of the Keras layer.
 
   Example:
@@ -167,6 +173,7 @@ def build(
     attention_dropout=config.dropout,
     initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
     output_range=output_range,
+    return_attention_scores=attention_scores,
     name=name,
   )
   token = tf.zeros([1, 1], tf.int32)

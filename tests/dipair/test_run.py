@@ -133,6 +133,39 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, message):
   assert not (run_dir / 'data').exists()
 
 
+def inspect(*arguments):
+  command = [sys.executable, '-m', 'dipair.inspect', *arguments]
+  return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_finished_run_is_inspected_twice_alike(smoke, tmp_path):
+  pages = [tmp_path / 'a' / 'inspect.html', tmp_path / 'b' / 'inspect.html']
+  for page in pages:
+    done = inspect(f'--run_dir={smoke[0]}', f'--output={page}', '--texts=40')
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(os.listdir(page.parent)) == ['inspect.html', 'inspect.json']
+  one, other = (json.loads(page.with_suffix('.json').read_text()) for page in pages)
+  assert one.pop('command') != other.pop('command')
+  assert one == other
+  assert one['tuples'] == 40
+  assert [text['name'] for text in one['texts']] == ['term', 'product']
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'message'),
+  [
+    (['--run_dir=/nowhere'], '/nowhere: no results.json'),
+    (['--run_dir=/nowhere', '--output=page.txt'], '--output=page.txt'),
+    (['--run_dir=/nowhere', '--texts=0'], '--texts=0'),
+  ],
+)
+def test_what_cannot_be_inspected_is_refused_in_one_line(arguments, message):
+  done = inspect(*arguments)
+  (line,) = [line for line in done.stderr.splitlines() if line.startswith('error:')]
+  assert done.returncode == 2
+  assert message in line
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
   (tmp_path / 'thesis.txt').write_text('dear')
   done = run(f'--run_dir={tmp_path}')

@@ -1,0 +1,72 @@
+"""What a run's output tokens learn: `python -m dipair.inspect --run_dir=runs/p2t`."""
+
+import dataclasses
+import os
+from typing import Any
+
+import numpy as np
+
+from common import flags
+from common.data import records
+from common.distillation import results
+from common.distillation.inference import TupleScorer
+from common.distillation.run_folder import read_json, write_json
+from common.errors import InputError
+from common.training import strategies
+from dipair import inspection, inspection_page, model
+
+
+@dataclasses.dataclass(frozen=True)
+class InspectConfig:
+  """What is looked at, and where the page goes."""
+
+  run_dir: str = flags.option('', 'a finished run of dipair.run; nothing in it is changed')
+  output: str = flags.option('inspect.html', 'the page; its numbers go beside it, as .json')
+  texts: int = flags.option(4000, 'tuples of the test set looked at; all, if it has fewer')
+
+  def __post_init__(self):
+    if not self.output.endswith('.html'):
+      raise InputError(f'--output={self.output}: a name that ends in .html')
+    if self.texts < 1:
+      raise InputError(f'--texts={self.texts}: 1 or more')
+
+
+def main(config: InspectConfig) -> None:
+  """Inspects the run's student, writes the page and the numbers."""
+  run = _finished(config.run_dir)
+  try:
+    os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
+  except OSError as error:
+    raise InputError(f'--output={config.output}: {error.strerror}') from error
+  strategy = strategies.create(strategies.DeviceConfig())
+  scorer = TupleScorer(*model.load(os.path.join(config.run_dir, 'student')), strategy)
+  examples = list(records.read(os.path.join(config.run_dir, 'data', 'test')))
+  rng = np.random.default_rng(run['flags']['seed'])
+  chosen = rng.choice(len(examples), min(config.texts, len(examples)), replace=False)
+  examples = [examples[i] for i in chosen]  # in random order, as the first ones are shown
+  found = {
+    'title': run['title'],
+    'command': ' '.join(['python -m dipair.inspect', *flags.changed(config)]),
+    'commit': results.commit(),
+    **inspection.inspect(scorer, examples, run['task'], run['flags']['text_columns']),
+  }
+  found = results.finite(found)
+  write_json(os.path.splitext(config.output)[0] + '.json', found)
+  inspection_page.write(found, config.output)
+  print(f'{config.output}: {len(examples)} tuples of {config.run_dir}')
+
+
+def _finished(folder: str) -> dict[str, Any]:
+  """The results of a finished run."""
+  path = os.path.join(folder, 'results.json')
+  if not os.path.exists(path):
+    raise InputError(f'--run_dir={folder}: no results.json; name the folder of a finished run')
+  run = read_json(path)
+  if run.get('student') != 'dipair':
+    raise InputError(f'--run_dir={folder}: a run of {run.get("student")}.run, not of dipair.run')
+  return run
+
+
+if __name__ == '__main__':
+  flags.define(InspectConfig)
+  flags.run(main, InspectConfig)

@@ -1,0 +1,122 @@
+"""An inspection's numbers by hand or against slow versions, and its page."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data.examples import Example
+from common.distillation.inference import TupleScorer, distinct_texts
+from common.evaluation import metrics
+from dipair import inspection, inspection_page
+from dipair.attended_texts import attend
+from dipair.attention import AttendingEncoder, head_attention
+
+TEXTS = ['red', 'a <b>wide</b> & red shoe', 'nike shoes']
+EXAMPLES = [
+  Example(f'{i}', (left, right), label)
+  for i, (left, right, label) in enumerate(
+    [
+      ('red', 'wide red boots', 0.9),
+      ('a <b>wide</b> & red shoe', 'red throw', 0.4),
+      ('red', 'x y', 0.1),
+      ('nike shoes', 'black nike shoes for boys', 1.0),
+    ]
+  )
+]
+LABELS = np.array([example.label for example in EXAMPLES])
+
+
+@pytest.fixture(name='scorer')
+def _scorer(tiny):
+  return TupleScorer(*tiny(), tf.distribute.get_strategy())
+
+
+def test_shares_and_distances_equal_a_slow_count(tiny):
+  model, tokenizer = tiny()
+  found = attend(model, tokenizer, TEXTS, 1, 2, '')
+  shares = {name: np.zeros(4) for name in found.shares}
+  relative, reached = dict.fromkeys(found.offsets.tolist(), np.zeros(4)), np.zeros(4)
+  for text in TEXTS:
+    ids = tokenizer.encode(tf.constant([text]), model.max_lengths[1]).to_tensor()
+    rollout, size = AttendingEncoder(model, 1)(ids).rollout[0], ids.shape[1]
+    for p in range(min(4, size)):
+      reached[p] += 1
+      for t in range(size):
+        special = {0: 'cls', size - 1: 'sep'}
+        name = 'own' if t == p else special.get(t) or ('kept' if t < 4 else 'other')
+        shares[name][p] += rollout[p, t]
+        if t not in special:
+          relative[t - p] = relative[t - p] + np.eye(4)[p] * rollout[p, t]
+  np.testing.assert_array_equal(found.reached, reached)
+  for name, share in found.shares.items():
+    np.testing.assert_allclose(share, shares[name] / reached, atol=1e-6)
+  np.testing.assert_allclose(sum(found.shares.values()), 1, atol=1e-5)
+  for offset, column in zip(found.offsets.tolist(), found.relative.T, strict=True):
+    np.testing.assert_allclose(column, relative[offset] / reached, atol=1e-6)
+  assert [example['text'] for example in found.examples] == TEXTS[:2]
+  assert found.examples[0]['pieces'][0] == '[CLS]'
+
+
+def test_removing_a_position_is_scoring_with_it_zeroed(scorer):
+  tokens, index = scorer.gather(EXAMPLES)
+  found = inspection.removal(scorer, tokens, index, 'regression', LABELS)
+  assert [len(values) for values in found['without']] == [3, 4]
+
+  def score(zeroed):
+    vectors = [
+      project(x).numpy()[index[:, i]]
+      for i, (project, x) in enumerate(zip(scorer.model.projections, tokens, strict=True))
+    ]
+    vectors[1][:, zeroed] = 0
+    logits = scorer.model.score_vectors(vectors).numpy()
+    return metrics.evaluate('regression', LABELS, logits)[found['name']]
+
+  assert found['all'] == pytest.approx(score([]), abs=1e-5)
+  assert found['without'][1][2] == pytest.approx(score([2]), abs=1e-5)
+  assert found['only'][1][2] == pytest.approx(score([0, 1, 3]), abs=1e-5)
+  assert found['without'][1][2] != pytest.approx(found['all'], abs=1e-6)
+
+
+def test_similarity_by_hand():
+  """A left text's two positions at right angles; the second right text ends before its second."""
+  left = np.array([[[3.0, 0.0], [0.0, 1.0]]])
+  right = np.array([[[2.0, 0.0], [1.0, 1.0]], [[0.0, 4.0], [0.0, 0.0]]])
+  cosines, norms = inspection.similarity([left, right], np.array([[0, 0], [0, 1]]))
+  half = 0.5**0.5
+  expected = [[1, 0, 0.5, half], [0, 1, 0.5, half], [0.5, 0.5, 1, half], [half, half, half, 1]]
+  np.testing.assert_allclose(cosines, expected)
+  np.testing.assert_allclose(norms, [3, 1, 3, 2**0.5])
+
+
+def test_mean_head_attention_is_of_the_tuples_that_have_the_position(scorer):
+  tokens, index = scorer.gather(EXAMPLES)
+  vectors = [p(x).numpy() for p, x in zip(scorer.model.projections, tokens, strict=True)]
+  vectors[1][index[:3, 1], 3] = 0  # the last position is the fourth tuple's alone
+  found = inspection.mean_head_attention(scorer.model, vectors, index)
+  each = [
+    head_attention(scorer.model, vectors[0][left], vectors[1][right]) for left, right in index
+  ]
+  np.testing.assert_allclose(found[:, :, 0], np.mean(each, axis=0)[:, :, 0], atol=1e-5)
+  np.testing.assert_allclose(found[:, :, 6], each[3][:, :, 6], atol=1e-5)
+  np.testing.assert_allclose(found.sum(-1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  'changes',
+  [{}, {'head': 'ffnn'}, {'token_selection': 'last', 'shared_encoder': False}],
+  ids=['transformer', 'ffnn', 'last, separate'],
+)
+def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one(
+  tiny, tmp_path, changes
+):
+  scorer = TupleScorer(*tiny(**changes), tf.distribute.get_strategy())
+  found = inspection.inspect(scorer, EXAMPLES, 'regression', ('term', 'product'))
+  assert len(distinct_texts(EXAMPLES)[0][0]) == found['texts'][0]['distinct'] == 3
+  path = tmp_path / 'page.html'
+  inspection_page.write({'title': 'toy', 'command': 'inspect', **found}, str(path))
+  page = path.read_text(encoding='utf-8')
+  assert 'a &lt;b&gt;wide&lt;/b&gt; &amp; red shoe' in page
+  assert '<b>wide' not in page
+  assert ('Head attention' in page) == ('head' in found) == ('head' not in changes)
+  assert page.count('<img src="data:image/svg+xml') == 7  # three a text, and the norms
+  assert 'http' not in page.replace('http://www.w3.org', '')
