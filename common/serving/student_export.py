@@ -55,14 +55,15 @@ class ExportedStudent(Protocol):
     texts: Of a tuple.
     outputs: O.
     max_lengths: Most tokens of each text.
-    encoder_layers: What `vectors` computes with.
   """
 
   name: str
   texts: int
   outputs: int
   max_lengths: Sequence[int]
-  encoder_layers: Sequence[tf.Module]
+
+  def encoder_layers(self, text: int) -> Sequence[tf.Module]:
+    """What `vectors` of text number `text` computes with."""
 
   def vector_shape(self, text: int) -> tuple[int, ...]:
     """Shape of what is stored of one text."""
@@ -125,7 +126,8 @@ def write(
   _check(head, model, list(vectors.values()))
   functions = _head_functions(head, model, slots)
   heads = {name: _concrete(*function) for name, function in functions.items()}
-  encoder_variables = [v for layer in encoder.encoder_layers for v in layer.variables]
+  texts = range(len(slots))
+  encoder_variables = _variables([layer for i in texts for layer in encoder.encoder_layers(i)])
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   difference = max(
     export.save(encoder_path, encoders, encoder_variables, inputs),
@@ -168,6 +170,11 @@ def _encoder_functions(model: ExportedStudent, tokenizer: Tokenizer, slot: int) 
     by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
     by_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name='ids')),
   )
+
+
+def _variables(layers: Sequence[tf.Module]) -> list[tf.Variable]:
+  """The layers' variables, each once."""
+  return list({id(v): v for layer in layers for v in layer.variables}.values())
 
 
 def _check(head: ExportedHead, model: ExportedStudent, vectors: Sequence[np.ndarray]) -> None:
