@@ -8,6 +8,7 @@ no tokenizer and no embedding table. Its other signatures score what was compute
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other side's;
 * `one_to_many`: the part of one left text and the vectors of right ones.
 
+`online/1`, of pairs, takes a query's text and candidates' vectors (`common.serving.online`).
 `head_litert/` has the head in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
 """
 
@@ -22,7 +23,7 @@ import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.modeling.losses import probabilities
-from common.serving import export, litert
+from common.serving import export, litert, online
 from common.serving.litert import Shapes
 
 
@@ -93,10 +94,10 @@ def write(
   samples: Sequence[Sequence[str]],
   encoder: ExportedStudent | None = None,
 ) -> dict[str, Any]:
-  """Exports a student and compares both SavedModels, reloaded, with the live model.
+  """Exports a student and compares its SavedModels, reloaded, with the live model.
 
   Args:
-    folder: Gets `encoder/1`, `head/1` and `scorer.json`.
+    folder: Gets `encoder/1`, `head/1`, for two slots `online/1`, and `scorer.json`.
     model: The student.
     tokenizer: Its own.
     slots: Name of each text slot.
@@ -106,7 +107,8 @@ def write(
       where absent.
 
   Returns:
-    {'max_difference', 'encoder_bytes', 'head_bytes', 'vector_bytes': {slot: bytes a text}}.
+    {'max_difference', 'encoder_bytes', 'head_bytes', 'online_bytes' for two slots,
+    'vector_bytes': {slot: bytes a text}}.
   """
   encoder = encoder or model
   encoders, inputs = {}, {}
@@ -133,6 +135,15 @@ def write(
     export.save(encoder_path, encoders, encoder_variables, inputs),
     export.save(head_path, heads, head.variables, _head_samples(heads, vectors)),
   )
+  sizes = {'encoder_bytes': export.size(encoder_path), 'head_bytes': export.size(head_path)}
+  if len(slots) == 2:
+    left, right = slots
+    score, _ = functions['serving_default']
+    variables = [*_variables(encoder.encoder_layers(0)), *head.variables]
+    both = {left: samples[0], right: vectors[right]}
+    online_difference = online.write(folder, encoders[left], score, variables, both)
+    difference = max(difference, online_difference)
+    sizes['online_bytes'] = export.size(os.path.join(folder, online.NAME))
   scoring = {name: f for name, f in functions.items() if not name.endswith('_part')}
   litert.write(folder, scoring, head.variables)
   shapes = [model.vector_shape(number) for number in range(model.texts)]
@@ -148,8 +159,7 @@ def write(
     json.dump(description, file, indent=2)
   return {
     'max_difference': difference,
-    'encoder_bytes': export.size(encoder_path),
-    'head_bytes': export.size(head_path),
+    **sizes,
     'vector_bytes': {s: 4 * math.prod(shape) for s, shape in zip(slots, shapes, strict=True)},
   }
 
