@@ -17,7 +17,8 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import model as models
 from dipair import stages
-from dipair.config import TrainConfig
+from dipair.config import StudentConfig, TrainConfig
+from dipair.run import DiPairStudent, RunConfig
 from dipair.scorer import Scorer
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
@@ -124,6 +125,13 @@ def test_a_student_saved_before_sides_had_depths_loads(tiny, tmp_path):
 def test_depths_that_cannot_be_are_named_by_their_flag(tiny, changes, message):
   with pytest.raises(InputError, match=message):
     tiny(**changes)
+
+
+def test_depths_left_alone_leave_earlier_runs_as_they_are():
+  earlier = DiPairStudent(RunConfig()).depends_on
+  assert not {'left_encoder_layers', 'right_encoder_layers'} & set(earlier)
+  other = RunConfig(student=StudentConfig(left_encoder_layers=2))
+  assert DiPairStudent(other).depends_on == {**earlier, 'left_encoder_layers': 2}
 
 
 def test_depths_of_both_sides_leave_encoder_layers_unread(tiny):
