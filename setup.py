@@ -15,6 +15,7 @@ TENSORFLOW = [
 ]
 
 SCANN = ['scann==1.4.2']  # the release built for TensorFlow 2.20
+SERVING = ['tensorflow-serving-api~=2.20.0']  # protocol buffers of TensorFlow Serving
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
 
 setup(
@@ -52,6 +53,7 @@ setup(
     'beam': BEAM,
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
     'scann': SCANN,
-    'test': [*BEAM, *SCANN, 'mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
+    'serving': SERVING,
+    'test': [*BEAM, *SCANN, *SERVING, 'mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
   },
 )

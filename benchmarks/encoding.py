@@ -47,7 +47,8 @@ def main(config: EncodingConfig) -> None:
   lefts, rights = (list(dict.fromkeys(e.texts[side] for e in examples)) for side in (0, 1))
   texts = rights[: config.texts]
   student, _ = models.load(run.path('student'))
-  encoder, length = encoders.build(student.encoder_config), student.max_lengths[1]
+  shape = dataclasses.replace(student.encoder_config, num_layers=student.config.depths[1])
+  encoder, length = encoders.build(shape), student.max_lengths[1]
   ids = tf.random.uniform([128, length], 1, student.encoder_config.vocab_size, tf.int32, seed=0)
   inputs = {
     'input_word_ids': ids,

@@ -15,6 +15,10 @@ class StudentConfig:
     'minilm', 'checkpoint of the encoders: a folder, gs://, a hub id, minilm, random-tiny'
   )
   encoder_layers: int = flags.option(4, "K: the encoders are the checkpoint's first K layers")
+  left_encoder_layers: int = flags.option(
+    0, "K of a pair's left text, 0: --encoder_layers; two depths are two encoders, none shared"
+  )
+  right_encoder_layers: int = flags.option(0, "K of a pair's right text, likewise")
   shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
   max_lengths: tuple[int, ...] = flags.option((32, 128), 'most tokens of each text')
   output_tokens: tuple[int, ...] = flags.option((4, 8), 'N,M: output tokens kept of each text')
@@ -40,8 +44,29 @@ class StudentConfig:
       raise InputError(
         '--encoder_layers and --head_layers are 1 or more, --projection_dim 0 or more'
       )
+    sides = (self.left_encoder_layers, self.right_encoder_layers)
+    if min(sides) < 0:
+      raise InputError('--left_encoder_layers and --right_encoder_layers are 0 or more')
+    if any(sides) and len(self.output_tokens) != 2:
+      raise InputError(
+        '--left_encoder_layers and --right_encoder_layers are of pairs; '
+        f'--output_tokens names {len(self.output_tokens)} texts'
+      )
     if not 0 <= self.dropout < 1:
       raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
+
+  @property
+  def depths(self) -> tuple[int, ...]:
+    """K of each text's encoder."""
+    if len(self.output_tokens) != 2:
+      return (self.encoder_layers,) * len(self.output_tokens)
+    sides = (self.left_encoder_layers, self.right_encoder_layers)
+    return tuple(layers or self.encoder_layers for layers in sides)
+
+  @property
+  def one_encoder(self) -> bool:
+    """Whether all texts have the same encoder."""
+    return self.shared_encoder and len(set(self.depths)) == 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ Dimensions: U distinct texts, L tokens, k_i kept tokens of text i, H encoder wid
 width, B pairs, O outputs, n texts a pair.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -25,7 +26,7 @@ class DiPair(tf_keras.layers.Layer):
 
   Args:
     config: Architecture.
-    encoder: The encoders' own architecture, of K layers.
+    encoder: The encoders' own architecture but for their depths, which `config` has.
     outputs: O.
     pad_id: Word id of padding.
   """
@@ -36,8 +37,13 @@ class DiPair(tf_keras.layers.Layer):
     self.texts, self.max_lengths = len(config.output_tokens), config.max_lengths
     self.dim = config.projection_dim or encoder.hidden_size
     self.encoders = [
-      TokenEncoder(encoder, max(config.output_tokens), config.token_selection, pad_id)
-      for _ in range(1 if config.shared_encoder else self.texts)
+      TokenEncoder(
+        dataclasses.replace(encoder, num_layers=layers),
+        max(config.output_tokens),
+        config.token_selection,
+        pad_id,
+      )
+      for layers in (config.depths[:1] if config.one_encoder else config.depths)
     ]
     self.projections = [
       Projection(encoder.hidden_size, config.projection_dim, f'projection_{i}')
@@ -52,8 +58,7 @@ class DiPair(tf_keras.layers.Layer):
 
   def features(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
     """Output tokens of the encoder of text number `text`: [U, L] to [U, k, H]."""
-    encoder = self.encoders[0 if self.config.shared_encoder else text]
-    return encoder(ids, self.config.output_tokens[text], training=training)
+    return self._encoder(text)(ids, self.config.output_tokens[text], training=training)
 
   def encode(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
     """What is cached of a text: [U, L] word ids to [U, k, D]."""
@@ -80,10 +85,9 @@ class DiPair(tf_keras.layers.Layer):
     """The head as it is exported."""
     return restructured.of(self.head, self.config.output_tokens)
 
-  @property
-  def encoder_layers(self) -> list[tf.Module]:
-    """What `vectors` computes with."""
-    return [*self.encoders, *self.projections]
+  def encoder_layers(self, text: int) -> list[tf.Module]:
+    """What `vectors` of text number `text` computes with."""
+    return [self._encoder(text), self.projections[text]]
 
   @property
   def new_variables(self) -> list[tf.Variable]:
@@ -96,10 +100,19 @@ class DiPair(tf_keras.layers.Layer):
     """What stage 2 trains: all that the logits depend on (BERT's pooler is not)."""
     return encoders.without_pooler(self.trainable_variables)
 
+  def _encoder(self, text: int) -> TokenEncoder:
+    return self.encoders[0 if self.config.one_encoder else text]
+
 
 def read_pretrained(config: StudentConfig) -> Pretrained:
   """The checkpoint that the encoders start from; one that does not fit is refused."""
-  return students.read_pretrained(config, encoder_layers=config.encoder_layers)
+  sides = {
+    'left_encoder_layers': config.left_encoder_layers,
+    'right_encoder_layers': config.right_encoder_layers,
+  }
+  if not all(sides.values()):
+    sides['encoder_layers'] = config.encoder_layers
+  return students.read_pretrained(config, **sides)
 
 
 def from_pretrained(config: StudentConfig, outputs: int) -> tuple[DiPair, Tokenizer]:

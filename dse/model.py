@@ -47,7 +47,7 @@ class DSE(tf_keras.layers.Layer):
 
   def features(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
     """The vector of a text, what is cached of it: [U, L] word ids to [U, d]."""
-    return self.encoders[0 if self.config.shared_encoder else text](ids, training=training)
+    return self._encoder(text)(ids, training=training)
 
   def encode(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
     """The vector and its part of W h, once per text: [U, L] to [U, d + r]."""
@@ -82,10 +82,9 @@ class DSE(tf_keras.layers.Layer):
     """The similarity, which is split already."""
     return self.similarity
 
-  @property
-  def encoder_layers(self) -> list[tf.Module]:
-    """What `vectors` computes with."""
-    return list(self.encoders)
+  def encoder_layers(self, text: int) -> list[tf.Module]:
+    """What `vectors` of text number `text` computes with."""
+    return [self._encoder(text)]
 
   @property
   def new_variables(self) -> list[tf.Variable]:
@@ -96,6 +95,9 @@ class DSE(tf_keras.layers.Layer):
   def used_variables(self) -> list[tf.Variable]:
     """All that the logits depend on (BERT's pooler is not)."""
     return encoders.without_pooler(self.trainable_variables)
+
+  def _encoder(self, text: int) -> SentenceEncoder:
+    return self.encoders[0 if self.config.shared_encoder else text]
 
 
 def read_pretrained(config: StudentConfig) -> Pretrained:

@@ -19,6 +19,9 @@ import tensorflow as tf
 VERSION = '1'
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 TOLERANCE = 1e-5
+WARMUP = 'tf_serving_warmup_requests'  # in assets.extra/, TensorFlow Serving's own name
+BATCHING = 'batching_params.pbtxt'  # likewise
+_NOT_THE_MODEL = (WARMUP, BATCHING, 'fingerprint.pb')  # the last differs from save to save
 
 Samples = dict[str, dict[str, Any]]  # signature: {input name: value}
 
@@ -57,10 +60,16 @@ def load(folder: str) -> Any:
   """The SavedModel of the highest version in `folder`."""
   import tensorflow_text  # noqa: F401  (registers the tokenizer's ops)
 
-  versions = [name for name in tf.io.gfile.listdir(folder) if name.strip('/').isdigit()]
+  return tf.saved_model.load(latest(folder))
+
+
+def latest(folder: str) -> str:
+  """The folder of the highest version in `folder`."""
+  names = [name.strip('/') for name in tf.io.gfile.listdir(folder)]
+  versions = [name for name in names if name.isdigit()]
   if not versions:
     raise FileNotFoundError(f'{folder}: no version folder such as {VERSION}/ in it')
-  return tf.saved_model.load(os.path.join(folder, max(versions, key=lambda v: int(v.strip('/')))))
+  return os.path.join(folder, max(versions, key=int))
 
 
 def size(folder: str) -> int:
@@ -73,11 +82,11 @@ def size(folder: str) -> int:
 
 
 def fingerprint(folder: str) -> str:
-  """sha256 of a model's files: another for another model."""
+  """sha256 of a model's files, without what a server's configuration adds."""
   digest = hashlib.sha256()
   for base, _, names in sorted(os.walk(folder)):
     for name in sorted(names):
-      if name != 'fingerprint.pb':  # differs from save to save
+      if name not in _NOT_THE_MODEL:
         with open(os.path.join(base, name), 'rb') as file:
           digest.update(hashlib.file_digest(file, 'sha256').digest())
   return digest.hexdigest()
@@ -89,7 +98,8 @@ def _difference_in_fresh_process(path: str, signatures: dict[str, Any], samples:
     outputs = signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
     cases[name] = {
       'inputs': {key: np.asarray(value).tolist() for key, value in inputs.items()},
-      'outputs': {key: value.numpy().tolist() for key, value in outputs.items()},
+      # An order follows from its scores; between scores that rounding alone tells apart it is free.
+      'outputs': {k: v.numpy().tolist() for k, v in outputs.items() if v.dtype.is_floating},
     }
   with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
     json.dump(cases, file)

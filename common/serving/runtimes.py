@@ -20,7 +20,7 @@ LITERT_PRECISIONS = ('float32', 'float16', 'int8')
 LITERT_FOLDER = 'head_litert'  # of an export; a file a precision
 RUNTIMES = ('tensorflow', 'xla', 'litert', 'litert-float16', 'litert-int8')
 _TENSORFLOW_BLOCK = 1024
-_XLA_BLOCKS = (16, 128)
+XLA_BLOCKS = (16, 128)  # rows of a call, those it compiles
 
 Inputs = dict[str, np.ndarray]
 
@@ -70,7 +70,7 @@ class TensorFlowHead:
   """
 
   def __init__(self, head: Any, jit_compile: bool):
-    self.sizes = _XLA_BLOCKS if jit_compile else ()
+    self.sizes = XLA_BLOCKS if jit_compile else ()
     self.traces = 0
     self._functions = {name: self._function(f, jit_compile) for name, f in head.signatures.items()}
 

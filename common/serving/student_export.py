@@ -8,6 +8,7 @@ no tokenizer and no embedding table. Its other signatures score what was compute
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other side's;
 * `one_to_many`: the part of one left text and the vectors of right ones.
 
+`online/1`, of pairs, takes a query's text and candidates' vectors (`common.serving.online`).
 `head_litert/` has the head in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
 """
 
@@ -22,7 +23,7 @@ import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.modeling.losses import probabilities
-from common.serving import export, litert
+from common.serving import export, litert, online
 from common.serving.litert import Shapes
 
 
@@ -55,14 +56,15 @@ class ExportedStudent(Protocol):
     texts: Of a tuple.
     outputs: O.
     max_lengths: Most tokens of each text.
-    encoder_layers: What `vectors` computes with.
   """
 
   name: str
   texts: int
   outputs: int
   max_lengths: Sequence[int]
-  encoder_layers: Sequence[tf.Module]
+
+  def encoder_layers(self, text: int) -> Sequence[tf.Module]:
+    """What `vectors` of text number `text` computes with."""
 
   def vector_shape(self, text: int) -> tuple[int, ...]:
     """Shape of what is stored of one text."""
@@ -92,10 +94,10 @@ def write(
   samples: Sequence[Sequence[str]],
   encoder: ExportedStudent | None = None,
 ) -> dict[str, Any]:
-  """Exports a student and compares both SavedModels, reloaded, with the live model.
+  """Exports a student and compares its SavedModels, reloaded, with the live model.
 
   Args:
-    folder: Gets `encoder/1`, `head/1` and `scorer.json`.
+    folder: Gets `encoder/1`, `head/1`, for two slots `online/1`, and `scorer.json`.
     model: The student.
     tokenizer: Its own.
     slots: Name of each text slot.
@@ -105,7 +107,8 @@ def write(
       where absent.
 
   Returns:
-    {'max_difference', 'encoder_bytes', 'head_bytes', 'vector_bytes': {slot: bytes a text}}.
+    {'max_difference', 'encoder_bytes', 'head_bytes', 'online_bytes' for two slots,
+    'vector_bytes': {slot: bytes a text}}.
   """
   encoder = encoder or model
   encoders, inputs = {}, {}
@@ -125,12 +128,22 @@ def write(
   _check(head, model, list(vectors.values()))
   functions = _head_functions(head, model, slots)
   heads = {name: _concrete(*function) for name, function in functions.items()}
-  encoder_variables = [v for layer in encoder.encoder_layers for v in layer.variables]
+  texts = range(len(slots))
+  encoder_variables = _variables([layer for i in texts for layer in encoder.encoder_layers(i)])
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   difference = max(
     export.save(encoder_path, encoders, encoder_variables, inputs),
     export.save(head_path, heads, head.variables, _head_samples(heads, vectors)),
   )
+  sizes = {'encoder_bytes': export.size(encoder_path), 'head_bytes': export.size(head_path)}
+  if len(slots) == 2:
+    left, right = slots
+    score, _ = functions['serving_default']
+    variables = [*_variables(encoder.encoder_layers(0)), *head.variables]
+    both = {left: samples[0], right: vectors[right]}
+    online_difference = online.write(folder, encoders[left], score, variables, both)
+    difference = max(difference, online_difference)
+    sizes['online_bytes'] = export.size(os.path.join(folder, online.NAME))
   scoring = {name: f for name, f in functions.items() if not name.endswith('_part')}
   litert.write(folder, scoring, head.variables)
   shapes = [model.vector_shape(number) for number in range(model.texts)]
@@ -146,8 +159,7 @@ def write(
     json.dump(description, file, indent=2)
   return {
     'max_difference': difference,
-    'encoder_bytes': export.size(encoder_path),
-    'head_bytes': export.size(head_path),
+    **sizes,
     'vector_bytes': {s: 4 * math.prod(shape) for s, shape in zip(slots, shapes, strict=True)},
   }
 
@@ -168,6 +180,11 @@ def _encoder_functions(model: ExportedStudent, tokenizer: Tokenizer, slot: int) 
     by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
     by_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name='ids')),
   )
+
+
+def _variables(layers: Sequence[tf.Module]) -> list[tf.Variable]:
+  """The layers' variables, each once."""
+  return list({id(v): v for layer in layers for v in layer.variables}.values())
 
 
 def _check(head: ExportedHead, model: ExportedStudent, vectors: Sequence[np.ndarray]) -> None:

@@ -115,6 +115,7 @@ def test_killed_again_and_again_it_ends_with_the_same_metrics(smoke, tmp_path):
     (['--teacher_pretrained=/nowhere'], '/nowhere'),
     (['--pretrained=/nowhere'], '/nowhere'),
     (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
+    (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),
     (['--teacher_max_length=200'], 'random-tiny has 128 positions'),
     (['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'], '/nowhere.tsv'),
     (['--train_file=/nowhere.tsv'], '--valid_file is needed'),

@@ -1,12 +1,14 @@
 """An exported DSE student: the plain score, however it is asked for."""
 
 import itertools
+import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import InputError
-from common.serving import student_export
+from common.serving import export, student_export
 from dse.embedder import Embedder
 
 LEFT = ['a red dog', 'blue', 'two green cats run', 'black']
@@ -26,6 +28,7 @@ def _embedders(tiny, tmp_path_factory):
     )
     assert result['max_difference'] <= 1e-5
     found.append(Embedder.load(folder))
+    found[-1].folder = folder
   return found
 
 
@@ -68,6 +71,22 @@ def test_rank_is_the_order_of_scores_with_and_without_parts(embedders):
   np.testing.assert_allclose([s for _, s in ranked], -np.sort(-expected)[:2], atol=1e-5)
   given = embedder.rank(embedder.encode(LEFT[:1])[0], v, top_k=2, parts=embedder.parts(v, 'right'))
   np.testing.assert_allclose([s for _, s in given], [s for _, s in ranked], atol=1e-6)
+
+
+def test_online_scores_and_order_are_those_of_encode_and_rank(embedders):
+  for embedder in embedders:
+    candidates = embedder.encode([*RIGHT, RIGHT[0]], 'right')  # the last ties with the first
+    signatures = export.load(os.path.join(embedder.folder, 'online')).signatures
+    found = signatures['serving_default'](
+      text=tf.constant(LEFT[:1]), candidates=tf.constant(candidates)
+    )
+    scores = embedder.score(LEFT[:1] * 4, candidates)
+    np.testing.assert_allclose(found['scores'], scores, atol=1e-5)
+    if embedder.outputs == 1:
+      ranked = [i for i, _ in embedder.rank(LEFT[0], candidates)]
+      assert found['order'].numpy().tolist() == ranked
+    else:
+      assert set(found) == {'scores'}
 
 
 def test_what_a_model_cannot_do_is_refused(embedders):

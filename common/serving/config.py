@@ -1,0 +1,190 @@
+"""TensorFlow Serving's files of an export: `python -m common.serving.config --export_dir=DIR`.
+
+The server makes one batch of concurrent requests to a signature by joining their rows, so all inputs
+of a request need the same number of them. It batches whole models, not single signatures:
+
+* encoder: batched. Batches are not filled up, as each text more is a text more to encode. Word ids
+  of `left_ids` and `right_ids` must be padded to one length by all clients.
+* head: batched, up to the sizes that the `xla` runtime compiles. `one_to_many` and `of_parts` then
+  take as many left rows as right ones; one left row with many is what `online` is for.
+* online: one query with n candidates has no rows to join, so this model must not be batched.
+
+`--enable_per_model_batching_parameters` batches the models that have a `batching_params.pbtxt` in
+their version folder, and no others; of the common file it then reads the threads alone.
+"""
+
+import dataclasses
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+import tensorflow as tf
+from absl import flags as absl_flags
+
+from common import flags
+from common.errors import InputError
+from common.serving import export, online, scorer, warmup
+from common.serving.runtimes import XLA_BLOCKS
+
+FOLDER = 'serving'  # in an export
+_TIMEOUT_MICROS = 1000  # that a request waits for others
+_ENQUEUED_BATCHES = 100  # then requests are refused
+_MODELS_FILE, _BATCHING_FILE = 'models.config', 'batching.config'
+
+_Content = str | list[bytes]  # text, or the records of a TFRecord file
+
+_BATCHING = """\
+max_batch_size {{ value: {most} }}
+batch_timeout_micros {{ value: {timeout} }}
+max_enqueued_batches {{ value: {enqueued} }}
+"""
+
+_THREADS = """\
+# Of this file a server with --enable_per_model_batching_parameters reads the threads alone: batches
+# at a time, of all models; the cores of the server are a good number. Which models are batched, and
+# how, is in their batching_params.pbtxt. `online` has none and must not be batched: one query with n
+# candidates has no rows that could be joined with another request's.
+num_batch_threads { value: 4 }
+"""
+
+_MODEL = """\
+  config {{
+    name: {name}
+    base_path: {path}
+    model_platform: "tensorflow"
+  }}
+"""
+
+_README = """\
+# {name}: TensorFlow Serving
+
+`python -m common.serving.config` wrote this folder, and in each model's version folder the warm-up
+requests and, where it can be batched, `{batching}`. Paths are absolute: where the export
+has moved, run it again.
+
+Docker:
+
+```shell
+docker run --rm -p 8500:8500 -p 8501:8501 -v {folder}:{folder}:ro tensorflow/serving \\
+  {options}
+```
+
+The binary alone:
+
+```shell
+tensorflow_model_server --port=8500 --rest_api_port=8501 \\
+  {options}
+```
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingConfig:
+  """What is served, and how."""
+
+  export_dir: str = flags.option('', 'the export of a run')
+  name: str = flags.option('', "what the models' names start with; the run folder's where empty")
+  max_batch_size: int = flags.option(
+    XLA_BLOCKS[-1], 'most rows of a batch, and of a request to encoder or head'
+  )
+
+  def __post_init__(self):
+    if self.max_batch_size < 1:
+      raise InputError(f'--max_batch_size={self.max_batch_size}: 1 or more')
+
+
+def main(config: ServingConfig) -> None:
+  """Writes the files and prints how to start a server."""
+  with open(write(config), encoding='utf-8') as file:
+    print(file.read())
+
+
+def write(config: ServingConfig) -> str:
+  """Writes `serving/` into an export, and warm-up requests and batching into its models.
+
+  All files are written under other names first and renamed then, the one that a server starts from
+  last.
+
+  Returns:
+    Path of the README with the commands.
+
+  Raises:
+    InputError: If there is no export, or tensorflow-serving-api is not installed.
+  """
+  if not config.export_dir:
+    raise InputError('--export_dir is needed')
+  scorer.describe(config.export_dir)
+  folder = os.path.abspath(config.export_dir)
+  name = config.name or os.path.basename(os.path.dirname(folder))
+  smaller = (size for size in XLA_BLOCKS if size < config.max_batch_size)
+  contents = _contents(folder, name, (*smaller, config.max_batch_size))
+  for path, content in contents.items():
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if isinstance(content, str):
+      with open(path + '.tmp', 'w', encoding='utf-8') as file:
+        file.write(content)
+    else:
+      with tf.io.TFRecordWriter(path + '.tmp') as writer:
+        for record in content:
+          writer.write(record)
+  for path in contents:
+    os.replace(path + '.tmp', path)
+  return os.path.join(folder, FOLDER, 'README.md')
+
+
+def _contents(folder: str, name: str, sizes: Sequence[int]) -> dict[str, _Content]:
+  """{path: content} of all files, in the order in which they are to appear."""
+  rows = {'encoder': (1, sizes[0]), 'head': sizes, online.NAME: sizes}  # of warm-up requests
+  if not os.path.isdir(os.path.join(folder, online.NAME)):
+    del rows[online.NAME]  # tuples of more than two texts, or an older export
+  batching = {'encoder': _batching(sizes[-1]), 'head': _batching(sizes[-1], sizes)}
+  contents: dict[str, _Content] = {}
+  for model in rows:
+    version = export.latest(os.path.join(folder, model))
+    requests = warmup.requests(version, f'{name}_{model}', rows[model])
+    contents[os.path.join(version, 'assets.extra', export.WARMUP)] = requests
+    if model in batching:
+      contents[os.path.join(version, export.BATCHING)] = batching[model]
+  own = os.path.join(folder, FOLDER)
+  models = [
+    _MODEL.format(
+      name=json.dumps(f'{name}_{model}', ensure_ascii=False),
+      path=json.dumps(os.path.join(folder, model), ensure_ascii=False),
+    )
+    for model in rows
+  ]
+  contents[os.path.join(own, 'README.md')] = _readme(folder, name)
+  contents[os.path.join(own, _BATCHING_FILE)] = _THREADS + batching['head']
+  contents[os.path.join(own, _MODELS_FILE)] = f'model_config_list {{\n{"".join(models)}}}\n'
+  return contents
+
+
+def _batching(most: int, allowed: Sequence[int] = ()) -> str:
+  """`BatchingParameters`: batches of any size up to `most`, or filled up to an allowed one."""
+  lines = [f'allowed_batch_sizes: {size}\n' for size in allowed]
+  text = _BATCHING.format(most=most, timeout=_TIMEOUT_MICROS, enqueued=_ENQUEUED_BATCHES)
+  return text + ''.join(lines)
+
+
+def _readme(folder: str, name: str) -> str:
+  own = os.path.join(folder, FOLDER)
+  options = [
+    f'--model_config_file={shlex.quote(os.path.join(own, _MODELS_FILE))}',
+    f'--batching_parameters_file={shlex.quote(os.path.join(own, _BATCHING_FILE))}',
+    '--enable_batching=true',
+    '--enable_per_model_batching_parameters=true',
+  ]
+  return _README.format(
+    name=name,
+    batching=export.BATCHING,
+    folder=shlex.quote(folder),
+    options=' \\\n  '.join(options),
+  )
+
+
+if __name__ == '__main__':
+  flags.define(ServingConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, ServingConfig)

@@ -1,0 +1,139 @@
+"""A query's text and its candidates' vectors in one SavedModel; encoders of two depths."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data.examples import Example
+from common.distillation.inference import TupleScorer
+from common.errors import InputError
+from common.modeling import students
+from common.serving import export, student_export
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from dipair import model as models
+from dipair import stages
+from dipair.config import StudentConfig, TrainConfig
+from dipair.run import DiPairStudent, RunConfig
+from dipair.scorer import Scorer
+
+LEFT = ['red', 'wide footwear', 'nike shoes', '']
+RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
+SLOTS = {'slots': ('left', 'right'), 'task': 'regression', 'samples': (LEFT, RIGHT)}
+
+
+def online(folder, query, candidates):
+  signature = export.load(os.path.join(folder, 'online')).signatures['serving_default']
+  outputs = signature(text=tf.constant([query]), candidates=tf.constant(candidates))
+  return {name: value.numpy() for name, value in outputs.items()}
+
+
+def check_online(folder):
+  """Online scores and order are those of `encode` and `rank`."""
+  scorer = Scorer.load(folder)
+  candidates = scorer.encode([*RIGHT, RIGHT[1]], 'right')  # the last ties with the second
+  for query in LEFT:
+    ranked = scorer.rank(query, candidates)
+    found = online(folder, query, candidates)
+    assert found['order'].tolist() == [i for i, _ in ranked]
+    in_order = found['scores'][found['order']]
+    np.testing.assert_allclose(in_order, [score for _, score in ranked], atol=1e-5)
+    alone = online(folder, query, candidates[2:3])
+    np.testing.assert_allclose(alone['scores'], found['scores'][2:3], atol=1e-5)
+  assert np.ptp(found['scores']) > 1e-3
+
+
+def test_online_scores_and_order_are_those_of_encode_and_rank(exported):
+  check_online(exported[0])
+
+
+def test_online_of_classes_has_scores_and_no_order(tiny, tmp_path):
+  model, tokenizer = tiny(outputs=3)
+  result = student_export.write(str(tmp_path), model, tokenizer, **{**SLOTS, 'task': 'multiclass'})
+  assert result['online_bytes'] == export.size(str(tmp_path / 'online'))
+  scorer = Scorer.load(str(tmp_path))
+  candidates = scorer.encode(RIGHT, 'right')
+  found = online(str(tmp_path), 'red', candidates)
+  assert set(found) == {'scores'}
+  np.testing.assert_allclose(found['scores'], scorer.score(['red'] * 4, candidates), atol=1e-5)
+
+
+def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill, tmp_path):
+  config = tiny(left_encoder_layers=1, head='ffnn')[0].config
+  phase = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=2, warmup_steps=1, eval_every=1)
+  devices = strategies.DeviceConfig()
+  histories = stages.train(
+    config,
+    TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
+    str(tmp_path / 'student'),
+    distill=distill,
+    valid=distill,
+    task='regression',
+    outputs=1,
+    devices=devices,
+    strategy=strategies.create(devices),
+    seed=1,
+  )
+  assert len(histories) == 2
+  model, tokenizer = models.load(str(tmp_path / 'student'))
+  assert [len(one.bert.transformer_layers) for one in model.encoders] == [1, 2]
+  folder = str(tmp_path / 'export')
+  student_export.write(folder, model, tokenizer, **SLOTS)
+  check_online(folder)
+  examples = [Example('', pair) for pair in zip(LEFT, RIGHT, strict=True)]
+  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(examples)[:, 0]
+  scores = Scorer.load(folder).score(LEFT, RIGHT)
+  np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-5)
+
+  # Online are the weights of the left encoder and of the head alone.
+  stored = tf.train.list_variables(f'{folder}/online/1/variables/variables')
+  kept = sum(np.prod(shape, dtype=int) for name, shape in stored if 'variables_' in name)
+  layers = [*model.encoder_layers(0), model.exported_head()]
+  assert kept == sum(v.numpy().size for layer in layers for v in layer.variables)
+
+
+def test_a_student_saved_before_sides_had_depths_loads(tiny, tmp_path):
+  model, tokenizer = tiny()
+  students.save(str(tmp_path), model, tokenizer)
+  saved = json.loads((tmp_path / 'model.json').read_text())
+  for side in ('left', 'right'):
+    del saved['config'][f'{side}_encoder_layers']
+  (tmp_path / 'model.json').write_text(json.dumps(saved))
+  loaded, _ = models.load(str(tmp_path))
+  assert len(loaded.encoders) == 1
+  ids = tokenizer.encode(tf.constant(RIGHT), 32).to_tensor(tokenizer.pad_id)
+  np.testing.assert_array_equal(loaded.vectors(ids, 1), model.vectors(ids, 1))
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    ({'left_encoder_layers': 3}, '--left_encoder_layers=3: random-tiny has 2'),
+    ({'right_encoder_layers': 4}, '--right_encoder_layers=4: random-tiny has 2'),
+    ({'encoder_layers': 5, 'left_encoder_layers': 1}, '--encoder_layers=5: random-tiny has 2'),
+    ({'left_encoder_layers': -1}, '--left_encoder_layers and --right_encoder_layers are 0 or more'),
+    (
+      {'left_encoder_layers': 1, 'max_lengths': (8, 8, 8), 'output_tokens': (2, 2, 2)},
+      '--left_encoder_layers and .* are of pairs; --output_tokens names 3 texts',
+    ),
+  ],
+)
+def test_depths_that_cannot_be_are_named_by_their_flag(tiny, changes, message):
+  with pytest.raises(InputError, match=message):
+    tiny(**changes)
+
+
+def test_depths_left_alone_leave_earlier_runs_as_they_are():
+  earlier = DiPairStudent(RunConfig()).depends_on
+  assert not {'left_encoder_layers', 'right_encoder_layers'} & set(earlier)
+  other = RunConfig(student=StudentConfig(left_encoder_layers=2))
+  assert DiPairStudent(other).depends_on == {**earlier, 'left_encoder_layers': 2}
+
+
+def test_depths_of_both_sides_leave_encoder_layers_unread(tiny):
+  model, _ = tiny(encoder_layers=5, left_encoder_layers=2, right_encoder_layers=2)
+  assert [len(one.bert.transformer_layers) for one in model.encoders] == [2]
