@@ -17,7 +17,7 @@ from benchmarks import random_exports
 from common.errors import InputError
 from common.json_files import read_json, write_json
 from common.serving import scorer
-from common.serving.vectors import VectorWriter
+from common.serving.vector_writer import VectorWriter
 
 _GROUP = 250_000  # pairs of a row group, a unit of the job, at the most; four of them at the least
 _SHARD = 16_384  # vectors written at a time
