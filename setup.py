@@ -15,7 +15,11 @@ TENSORFLOW = [
 ]
 
 SCANN = ['scann==1.4.2']  # the release built for TensorFlow 2.20
-SERVING = ['tensorflow-serving-api~=2.20.0']  # protocol buffers of TensorFlow Serving
+SERVING = [
+  'grpcio-health-checking<1.80',  # later ones ask for protobuf 7
+  'prometheus_client>=0.20',
+  'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
+]
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
 
 setup(
@@ -32,6 +36,7 @@ setup(
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
   ],
   packages=find_packages(include=['common', 'common.*', 'dipair', 'dipair.*', 'dse', 'dse.*']),
+  package_data={'common.serving.local_server.demo': ['page.*']},
   python_requires='>=3.11,<3.13',
   install_requires=[
     *TENSORFLOW,

@@ -16,7 +16,6 @@ from tqdm import tqdm
 from benchmarks import random_exports
 from common.errors import InputError
 from common.json_files import read_json, write_json
-from common.serving import scorer
 from common.serving.vector_writer import VectorWriter
 
 _GROUP = 250_000  # pairs of a row group, a unit of the job, at the most; four of them at the least
@@ -48,7 +47,7 @@ class Inputs:
       return
     shutil.rmtree(self.folder, ignore_errors=True)
     export = random_exports.dipair(self.path('export'))
-    description = scorer.describe(export)
+    description = export.describe(export)
     for side, rows, shape in zip(
       ('left', 'right'), sizes.values(), description['vector_shapes'], strict=True
     ):

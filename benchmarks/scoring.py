@@ -169,7 +169,7 @@ def _dse_rows(path: str, rng: np.random.Generator) -> list[Row]:
     one = u[:1], embedder.parts(u[:1], 'left')
 
     def call(embedder: Embedder = embedder, one: Any = one, parts: np.ndarray = parts) -> Any:
-      return embedder._one_to_many(*one, v, parts)
+      return embedder.one_to_many(*one, v, parts)
 
     kilobytes = (v[0].nbytes + parts[0].nbytes) / 1e3
     rows.append(Row(Contender(f'DSE, split, {name}', call, _BATCH), 2 * mflop, kilobytes))

@@ -25,7 +25,7 @@ def main() -> None:
   _fill('docs/scaling.md', 'cost', _cost())
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
-  sections += [*encoding, _score_job()]
+  sections += [*encoding, _score_job(), _serving()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   with open(os.path.join(ROOT, 'docs', 'results.md'), 'w', encoding='utf-8') as file:
@@ -101,6 +101,29 @@ def _run_row(results: dict[str, Any], title: str, speed: list[dict[str, Any]]) -
     times(max(row['ratio'] for row in exact)),
     times(narrow[0]['ratio']) if narrow else '',
   ]
+
+
+def _serving() -> str:
+  made = _read('serving')
+  if not made:
+    return ''
+  load, swaps, query = made['load'], made['swaps'], made['query']
+  rows = [
+    [f'{load["requests"]:,} requests, {load["concurrency"]} at a time']
+    + [f'{digits(load["rows_per_second"])} pairs/s, {load["ratio"]:.0%} of the head alone; p50 ']
+    + [f'{load["p50"]:.2f} s, p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost'],
+    [f'{swaps["swaps"]} versions swapped under load']
+    + [f'{swaps["requests"]:,} requests, {swaps["lost"]} lost; p99 ', f'{swaps["p99"]:.2f} s'],
+    [f'a query and its best ten of {query["texts"]:,} stored texts']
+    + [f'{1e3 * query["p50"]:.0f} ms: encode ', f'{1e3 * query["encode"]:.1f}, rank ']
+    + [f'{1e3 * query["rank"]:.0f}'],
+  ]
+  answers = [f'{name} ({count})' for name, count in made['malformed'].items()]
+  rows.append(['malformed requests while good ones go on', '; '.join(answers)])
+  table = _markdown(
+    ['', 'local server, head in LiteRT int8'], [[r[0], ''.join(r[1:])] for r in rows]
+  )
+  return _section('Serving, 1,000 candidates a request', made, table)
 
 
 def _mined() -> str:

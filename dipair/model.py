@@ -77,6 +77,13 @@ class DiPair(tf_keras.layers.Layer):
     """What is cached of texts: [U, L] word ids to [U, k, D]."""
     return self.encode(ids, text, training=False)
 
+  def kept_ids(self, ids: tf.Tensor, text: int) -> tf.Tensor:
+    """The word ids that the kept tokens stand on: [U, L] to [U, k]."""
+    encoder, tokens = self._encoder(text), self.config.output_tokens[text]
+    inputs = encoder.bert_inputs(ids, tokens)
+    positions = encoder.kept_positions(inputs['input_mask'], tokens)
+    return tf.gather(inputs['input_word_ids'], positions, batch_dims=1)
+
   def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits [B, O] of what is cached."""
     return self.head(vectors, training=False)

@@ -38,7 +38,7 @@ class RestructuredTransformer(tf.Module):
     tokens: k_i, a text.
   """
 
-  pairs_take_vectors = False
+  pairs_take_vectors, attends = False, True
 
   def __init__(self, head: TransformerHead, tokens: Sequence[int]):
     super().__init__(name='transformer')
@@ -71,11 +71,22 @@ class RestructuredTransformer(tf.Module):
     kernel, bias = self.classifier
     return x @ kernel + bias
 
+  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    tokens = tf.concat(list(vectors), axis=1)  # [B, S, D]
+    mask = (1.0 - present(tokens))[:, None, :] * _MASKED
+    x = self.norm(tokens + tf.concat(self.added, axis=0))
+    found = []
+    for block in self.blocks:
+      inputs = block.attention_inputs(x)
+      found.append(tf.reduce_mean(block.weights(x, inputs, mask), axis=1))
+      x = block(x, inputs, mask)
+    return tf.stack(found, axis=1)
+
 
 class RestructuredFeedForward(tf.Module):
   """A `FeedForwardHead` likewise; arguments as of `RestructuredTransformer`."""
 
-  pairs_take_vectors = False
+  pairs_take_vectors, attends = False, False
 
   def __init__(self, head: FeedForwardHead, tokens: Sequence[int]):
     super().__init__(name='feed_forward')
@@ -147,15 +158,20 @@ class _Block(tf.Module):
 
   def __call__(self, x: tf.Tensor, inputs: Sequence[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
     """Maps [B, S, D] to [B, S, D]; mask is [B, 1, S], added to the attention logits."""
+    weights = self.weights(x, inputs, mask)
     if self.heads == 1:
-      query, value = inputs
-      attended = tf.nn.softmax(tf.matmul(query, x, transpose_b=True) + mask) @ value
+      attended = weights[:, 0] @ inputs[1]
     else:
-      query, key, value = (self._split(i) for i in inputs)  # [B, h, S, e]
-      logits = tf.matmul(query, key, transpose_b=True) + mask[:, None]
-      attended = tf.transpose(tf.nn.softmax(logits) @ value, [0, 2, 1, 3])
+      attended = tf.transpose(weights @ self._split(inputs[2]), [0, 2, 1, 3])
       attended = _times(tf.reshape(attended, tf.shape(inputs[0])), self.output)
     return self._feed_forward(x + attended + self.output_bias)
+
+  def weights(self, x: tf.Tensor, inputs: Sequence[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
+    """What each row takes of each: [B, h, S, S]; arguments as of `__call__`."""
+    if self.heads == 1:
+      return tf.nn.softmax(tf.matmul(inputs[0], x, transpose_b=True) + mask)[:, None]
+    query, key = (self._split(i) for i in inputs[:2])  # [B, h, S, e]
+    return tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + mask[:, None])
 
   def first_row(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """The first row of what the layer gives: [B, S, D] to [B, D]."""

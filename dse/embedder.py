@@ -89,7 +89,7 @@ class Embedder(PairScorer):
     """Scores of every left with every right: [lefts, rights], or [lefts, rights, C]."""
     parts = self.parts(left, 'left')
     rows = [
-      self._one_to_many(u[None], part[None], right, right_parts)
+      self.one_to_many(u[None], part[None], right, right_parts)
       for u, part in zip(left, parts, strict=True)
     ]
     return np.stack(rows)

@@ -21,7 +21,7 @@ from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.serving import scorer, vectors
+from common.serving import export, vectors
 from common.serving.scorer import PairScorer
 from common.serving.vector_writer import ShardWriter
 
@@ -65,7 +65,7 @@ class EncodeJob:
 
 def main(config: EncodeConfig, options: Sequence[str]) -> None:
   """Runs the job; the store's manifest comes last."""
-  description = scorer.describe(shards.local(config.export_dir))
+  description = export.describe(shards.local(config.export_dir))
   slots = description['slots']
   if config.side not in slots:
     raise InputError(f'--side={config.side}: one of {", ".join(slots)}')

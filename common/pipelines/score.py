@@ -26,7 +26,7 @@ from common.pipelines.models import PairModel, ScorerHandler
 from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.serving import runtimes, scorer
+from common.serving import export, runtimes
 from common.serving.vectors import VectorStore
 
 SHAPES = ('pairs', 'candidates', 'all')
@@ -135,7 +135,7 @@ class ScoreJob:
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
-  description = scorer.describe(shards.local(config.export_dir))
+  description = export.describe(shards.local(config.export_dir))
   folders = [folder for folder in (config.left_store, config.right_store) if folder]
   parted = [folder for folder in folders if partition.is_partition(folder)]
   if parted and config.shape != 'pairs':

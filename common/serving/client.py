@@ -24,6 +24,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 Arrays = dict[str, np.ndarray]
+_CANDIDATES = 1024  # of a request to `online`
 _BACK_OFF = 0.05  # seconds before the first repetition; doubled with each, and spread
 
 
@@ -54,7 +55,8 @@ class Client:
     name: Of the export's models.
     deadline: Seconds for a call, its repetitions included.
     retries: Repetitions of a call that found the server unavailable.
-    max_batch: Most rows of a request; longer calls become several.
+    max_batch: Most rows of a request to encoder or head, which the server batches; longer calls
+      become several.
   """
 
   def __init__(
@@ -64,7 +66,7 @@ class Client:
     *,
     deadline: float = 10.0,
     retries: int = 4,
-    max_batch: int = 1024,
+    max_batch: int = 128,
   ):
     rest = target.startswith(('http://', 'https://'))
     self._transport: Transport = Rest(target) if rest else Grpc(target)
@@ -90,7 +92,7 @@ class Client:
     many = np.asarray(candidates, np.float32)
     scores = [
       self.call('online', 'serving_default', {'text': text_input, 'candidates': block})['scores']
-      for block in np.split(many, range(self.max_batch, len(many), self.max_batch))
+      for block in np.split(many, range(_CANDIDATES, len(many), _CANDIDATES))
     ]
     joined = np.concatenate(scores)
     return joined, np.argsort(-joined, kind='stable')

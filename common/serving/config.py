@@ -25,7 +25,7 @@ from absl import flags as absl_flags
 
 from common import flags
 from common.errors import InputError
-from common.serving import export, online, scorer, warmup
+from common.serving import export, online, warmup
 from common.serving.runtimes import XLA_BLOCKS
 
 FOLDER = 'serving'  # in an export
@@ -115,7 +115,7 @@ def write(config: ServingConfig) -> str:
   """
   if not config.export_dir:
     raise InputError('--export_dir is needed')
-  scorer.describe(config.export_dir)
+  export.describe(config.export_dir)
   folder = os.path.abspath(config.export_dir)
   name = config.name or os.path.basename(os.path.dirname(folder))
   smaller = (size for size in XLA_BLOCKS if size < config.max_batch_size)

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common.errors import InputError
+
 VERSION = '1'
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 TOLERANCE = 1e-5
@@ -70,6 +72,20 @@ def latest(folder: str) -> str:
   if not versions:
     raise FileNotFoundError(f'{folder}: no version folder such as {VERSION}/ in it')
   return os.path.join(folder, max(versions, key=int))
+
+
+def describe(folder: str) -> dict[str, Any]:
+  """What an export says of itself: 'kind', 'slots', 'vector_shapes', 'outputs', 'fingerprint'.
+
+  Raises:
+    InputError: If it is none.
+  """
+  try:
+    with open(os.path.join(folder, DESCRIPTION), encoding='utf-8') as file:
+      return json.load(file)
+  except OSError as error:
+    missing = f'({DESCRIPTION} is missing)'
+    raise InputError(f'{folder}: no export there {missing}') from error
 
 
 def size(folder: str) -> int:

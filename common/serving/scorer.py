@@ -1,6 +1,5 @@
 """Scoring with an export: texts encoded once, pairs scored by the head. No training code."""
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
@@ -55,7 +54,7 @@ class PairScorer:
     Raises:
       InputError: If it holds no export of this kind, or nothing for the runtime.
     """
-    description = describe(folder)
+    description = export.describe(folder)
     if cls.kind and description['kind'] != cls.kind:
       raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
     encoder, head = (export.load(os.path.join(folder, name)) for name in ('encoder', 'head'))
@@ -218,11 +217,30 @@ class PairScorer:
       own = None if parts is None else parts[picked]
       numbers = np.arange(start, start + len(block)) if rows is None else picked
       for i, (kept, kept_scores) in enumerate(best):
-        scores = self._one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own)
+        scores = self.one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own)
         scores, both = np.append(kept_scores, scores), np.append(kept, numbers)
         order = _top(scores, top_k)
         best[i] = both[order], scores[order]
     return best
+
+  @property
+  def attends(self) -> bool:
+    """Whether `attention` can be asked for: of a transformer head."""
+    return 'attention' in self._head.signatures
+
+  def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
+    """What the kept tokens of a pair (a tuple) of texts attend to in the head.
+
+    Returns:
+      The kept word pieces of each text, and [layers, S, S], the mean over attention heads, S the
+      kept tokens of all texts; rows add up to one. Of the last layer the first row alone counts.
+    """
+    tokens, vectors = [], {}
+    for slot, text in zip(self.slots, texts, strict=True):
+      kept = self._encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens'][0]
+      tokens.append([piece.decode() for piece in kept.numpy()])
+      vectors[slot] = tf.constant(self.encode([text], slot))
+    return tokens, self._head.signatures['attention'](**vectors)['attention'][0].numpy()
 
   def _candidates(self, candidates: Texts | VectorStore) -> np.ndarray | VectorStore:
     """Vectors of the right side, or a store of them that is this model's."""
@@ -235,10 +253,10 @@ class PairScorer:
       raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
     return candidates
 
-  def _one_to_many(
+  def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: np.ndarray, parts: np.ndarray | None
   ) -> np.ndarray:
-    """Scores of one left row with every right one: [rights], or [rights, C]."""
+    """Scores of one left row with every right one, given their parts: [rights], or [rights, C]."""
     if not len(right):
       return self._none()
     signature = 'one_to_many' if parts is None else 'of_parts'
@@ -271,20 +289,6 @@ class PairScorer:
     if side.shape[1:] != shape:
       raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
     return side.astype(np.float32, copy=False)
-
-
-def describe(folder: str) -> dict[str, Any]:
-  """What an export says of itself: 'kind', 'slots', 'vector_shapes', 'outputs', 'fingerprint'.
-
-  Raises:
-    InputError: If it is none.
-  """
-  try:
-    with open(os.path.join(folder, export.DESCRIPTION), encoding='utf-8') as file:
-      return json.load(file)
-  except OSError as error:
-    missing = f'({export.DESCRIPTION} is missing)'
-    raise InputError(f'{folder}: no export there {missing}') from error
 
 
 def _top(scores: np.ndarray, top_k: int) -> np.ndarray:

@@ -6,7 +6,9 @@ no tokenizer and no embedding table. Its other signatures score what was compute
 
 * `left_part`, `right_part`: vectors to the text's part, what the head computes of it alone;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other side's;
-* `one_to_many`: the part of one left text and the vectors of right ones.
+* `one_to_many`: the part of one left text and the vectors of right ones;
+* `attention`: of a transformer head, what its tokens attend to. The encoder's `left_tokens` and
+  `right_tokens` then give the word pieces that they stand on.
 
 `online/1`, of pairs, takes a query's text and candidates' vectors (`common.serving.online`).
 `head_litert/` has the head in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
@@ -33,10 +35,12 @@ class ExportedHead(Protocol):
   Attributes:
     variables: All its weights.
     pairs_take_vectors: Whether `of_parts` takes vectors beside parts.
+    attends: Whether it has `attention`, and its student `kept_ids`.
   """
 
   variables: Sequence[tf.Variable]
   pairs_take_vectors: bool
+  attends: bool
 
   def part_shape(self, text: int) -> tuple[int, ...]:
     """Shape of the part of text number `text`."""
@@ -46,6 +50,9 @@ class ExportedHead(Protocol):
 
   def of_parts(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
     """Logits [B, O] float32 of a part a text; one of a single row goes with all of the others."""
+
+  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """What each stored token attends to, of vectors a text: [B, layers, S, S], a mean over heads."""
 
 
 class ExportedStudent(Protocol):
@@ -71,6 +78,9 @@ class ExportedStudent(Protocol):
 
   def vectors(self, ids: tf.Tensor, text: int) -> tf.Tensor:
     """What is stored of texts: [U, L] word ids to [U, *vector_shape] float32."""
+
+  def kept_ids(self, ids: tf.Tensor, text: int) -> tf.Tensor:
+    """The word ids whose tokens are stored: [U, L] to [U, k]."""
 
   def score_vectors(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits [B, O] of vectors, [B, *vector_shape] a text."""
@@ -125,6 +135,10 @@ def write(
     for slot, texts in zip(slots, samples, strict=True)
   }
   head = model.exported_head()
+  if head.attends:
+    for number, (slot, texts) in enumerate(zip(slots, samples, strict=True)):
+      encoders[f'{slot}_tokens'] = _tokens_function(model, tokenizer, number)
+      inputs[f'{slot}_tokens'] = {'text': texts}
   _check(head, model, list(vectors.values()))
   functions = _head_functions(head, model, slots)
   heads = {name: _concrete(*function) for name, function in functions.items()}
@@ -144,7 +158,8 @@ def write(
     online_difference = online.write(folder, encoders[left], score, variables, both)
     difference = max(difference, online_difference)
     sizes['online_bytes'] = export.size(os.path.join(folder, online.NAME))
-  scoring = {name: f for name, f in functions.items() if not name.endswith('_part')}
+  others = ('attention', *(f'{slot}_part' for slot in slots))
+  scoring = {name: f for name, f in functions.items() if name not in others}
   litert.write(folder, scoring, head.variables)
   shapes = [model.vector_shape(number) for number in range(model.texts)]
   description = {
@@ -180,6 +195,17 @@ def _encoder_functions(model: ExportedStudent, tokenizer: Tokenizer, slot: int) 
     by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
     by_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name='ids')),
   )
+
+
+def _tokens_function(model: ExportedStudent, tokenizer: Tokenizer, slot: int) -> Any:
+  pieces, pad = tf.constant(tokenizer.vocabulary), tokenizer.pad_id
+
+  @tf.function
+  def tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids = model.kept_ids(tokenizer.encode(text, model.max_lengths[slot]).to_tensor(pad), slot)
+    return {'tokens': tf.where(ids == pad, '', tf.gather(pieces, ids))}
+
+  return tokens.get_concrete_function(tf.TensorSpec([None], tf.string, name='text'))
 
 
 def _variables(layers: Sequence[tf.Module]) -> list[tf.Variable]:
@@ -218,6 +244,9 @@ def _head_functions(
     function = lambda **inputs: {'part': head.part(inputs[slot], numbers[slot])}  # noqa: E731
     return function, {slot: whole[slot]}
 
+  def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {'attention': head.attention([inputs[slot] for slot in slots])}
+
   beside: Shapes = whole if head.pairs_take_vectors else {}
   one = {
     name: shape for name, shape in {**beside, **parts}.items() if name in (left, f'{left}_part')
@@ -227,6 +256,7 @@ def _head_functions(
     'of_parts': (score, {**beside, **parts}),
     'one_to_many': (score, {**one, **{slot: whole[slot] for slot in others}}),
     **{f'{slot}_part': part_of(slot) for slot in slots},
+    **({'attention': (attend, whole)} if head.attends else {}),
   }
 
 

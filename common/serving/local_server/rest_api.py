@@ -30,6 +30,7 @@ _STATUS = {
   grpc.StatusCode.DEADLINE_EXCEEDED: HTTPStatus.GATEWAY_TIMEOUT,
 }
 _IDLE = 60  # seconds that a connection may be silent
+_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
 Page = Callable[[bytes], tuple[str, bytes]]  # a request's body to (content type, answer)
 
 
@@ -186,6 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
       self.send_header('Content-Type', kind)
       self.send_header('Content-Length', str(len(answer)))
       self.send_header('X-Content-Type-Options', 'nosniff')
+      self.send_header('Content-Security-Policy', _POLICY)
       if self.close_connection or self.server.closing:
         self.send_header('Connection', 'close')
         self.close_connection = True

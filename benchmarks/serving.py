@@ -1,0 +1,240 @@
+"""The local server under load: throughput, refusals and version swaps, in real processes.
+
+  python -m benchmarks.serving --output=benchmarks/results/serving.json
+
+The head in LiteRT int8 with random weights (they do not change the time), 1,000 candidates a request:
+the query's part and vectors of candidates (`one_to_many`). Before and after, the head alone is
+measured on the same cores. Then malformed requests are sent while good ones go on, and versions are
+swapped. Last, a query's way to its best of 10,000 stored texts, by stage.
+"""
+
+import dataclasses
+import http.client
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+import grpc
+import numpy as np
+from absl import flags as absl_flags
+
+from benchmarks import random_exports
+from common import flags
+from common.distillation import results
+from common.evaluation import benchmark
+from common.evaluation.benchmark import Contender
+from common.json_files import write_json
+from common.serving import load_test
+from common.serving.client import Grpc, ServingError
+from common.serving.load_test import LoadConfig
+from dipair.scorer import Scorer
+
+_RUNTIME = 'litert-int8'
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PREDICT = '/tensorflow.serving.PredictionService/Predict'
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingConfig:
+  """How much."""
+
+  candidates: int = flags.option(1000, 'of a request')
+  requests: int = flags.option(1000, 'of the load')
+  concurrency: int = flags.option(32, 'requests at a time')
+  malformed: int = flags.option(200, 'requests that are none')
+  swaps: int = flags.option(10, 'versions that take the place of the one before')
+  catalogue: int = flags.option(10_000, 'stored texts that a query is ranked against')
+  output: str = flags.option('', 'JSON file of the figures')
+
+
+def main(config: ServingConfig) -> None:
+  """Measures, prints, writes."""
+  with tempfile.TemporaryDirectory() as folder:
+    bench = Bench(config, folder)
+    try:
+      found = {
+        'load': bench.load(),
+        'malformed': bench.malformed(),
+        'swaps': bench.swaps(),
+        'query': bench.query(),
+      }
+    finally:
+      bench.server.terminate()
+      bench.server.wait()
+  for name, values in found.items():
+    print(f'{name}: ' + ', '.join(f'{key} {_shown(value)}' for key, value in values.items()))
+  if config.output:
+    command = ' '.join(['python -m benchmarks.serving', *flags.changed(config)])
+    made = {'command': command, 'commit': results.commit(), 'runtime': _RUNTIME}
+    write_json(config.output, {**made, 'environment': results.environment(), **found})
+
+
+class Bench:
+  """An export, a server of its head, and what is sent to it."""
+
+  def __init__(self, config: ServingConfig, folder: str):
+    self.config, self.folder = config, folder
+    self.export = random_exports.dipair(os.path.join(folder, 'export'))
+    self.scorer = Scorer.load(self.export, _RUNTIME)
+    rng = np.random.default_rng(0)
+    left, right = (self.scorer.vector_shapes[slot] for slot in self.scorer.slots)
+    query = rng.normal(size=(1, *left)).astype(np.float32)
+    self.request = {
+      'left_part': self.scorer.parts(query, 'left'),
+      'right': rng.normal(size=(config.candidates, *right)).astype(np.float32),
+    }
+    np.savez(os.path.join(folder, 'request.npz'), **self.request)
+    self.server, self.target, self.rest = self._serve()
+
+  def load(self) -> dict[str, Any]:
+    """The load, and the head alone before and after it."""
+    before = self._head()
+    found = self._send(self.config.requests)
+    head = (before + self._head()) / 2
+    ratio = found['rows_per_second'] / head
+    return {**found, 'head_pairs_per_second': head, 'ratio': ratio}
+
+  def malformed(self) -> dict[str, Any]:
+    """Requests that are none, while good ones go on: the answers by status."""
+    answers: dict[str, int] = {}
+    kinds = [self._wrong_shape, self._wrong_type, self._wrong_signature, self._truncated]
+    kinds.append(self._too_large)
+    good: dict[str, Any] = {}
+    thread = threading.Thread(target=lambda: good.update(self._send(self.config.malformed)))
+    thread.start()
+    for number in range(self.config.malformed):
+      kind = kinds[number % len(kinds)]
+      answer = f'{kind.__name__.strip("_").replace("_", " ")}: {kind()}'
+      answers[answer] = answers.get(answer, 0) + 1
+    thread.join()
+    return {**answers, 'good requests': good['requests'], 'good lost': sum(good['errors'].values())}
+
+  def swaps(self) -> dict[str, Any]:
+    """New versions under load."""
+    base, found = os.path.join(self.export, 'head'), {}
+    load = dataclasses.replace(self._config(0), duration=4.0 * self.config.swaps + 2)
+    thread = threading.Thread(
+      target=lambda: found.update(load_test.run(load, load_test.payloads(load)))
+    )
+    thread.start()
+    served = []
+    for version in range(2, self.config.swaps + 2):
+      part = os.path.join(base, f'.{version}')
+      shutil.copytree(os.path.join(base, '1'), part)
+      os.rename(part, os.path.join(base, str(version)))
+      for _ in range(100):
+        if self._version() == version:
+          served.append(version)
+          break
+        time.sleep(0.1)
+    thread.join()
+    lost = sum(found['errors'].values())
+    return {'swaps': len(served), 'requests': found['requests'], 'lost': lost, 'p99': found['p99']}
+
+  def query(self) -> dict[str, Any]:
+    """A query's best ten of the stored texts: median milliseconds by stage, and in all."""
+    rng = np.random.default_rng(1)
+    shape = self.scorer.vector_shapes[self.scorer.slots[1]]
+    stored = rng.normal(size=(self.config.catalogue, *shape)).astype(np.float32)
+    parts = self.scorer.parts(stored, 'right')
+    encode, whole = [], []
+    for number in range(30):
+      started = time.perf_counter()
+      vectors = self.scorer.encode([f'query number {number}'], 'left')
+      encoded = time.perf_counter()
+      self.scorer.rank(vectors, stored, 10, parts=parts)
+      encode.append(encoded - started)
+      whole.append(time.perf_counter() - started)
+    p50, encoding = float(np.median(whole)), float(np.median(encode))
+    return {'texts': self.config.catalogue, 'p50': p50, 'encode': encoding, 'rank': p50 - encoding}
+
+  def _head(self) -> float:
+    head = Contender('head', self._one_to_many, self.config.candidates)
+    return benchmark.rates([head])[0]['pairs_per_second']
+
+  def _one_to_many(self) -> np.ndarray:
+    return self.scorer._runtime.score('one_to_many', self.request)
+
+  def _config(self, requests: int) -> LoadConfig:
+    payload = os.path.join(self.folder, 'request.npz')
+    return LoadConfig(
+      self.target,
+      'head',
+      'one_to_many',
+      payload,
+      concurrency=self.config.concurrency,
+      requests=requests,
+      duration=0.0 if requests else 1.0,
+      rows='right',
+    )
+
+  def _send(self, requests: int) -> dict[str, Any]:
+    load = self._config(requests)
+    return load_test.run(load, load_test.payloads(load))
+
+  def _serve(self) -> tuple[subprocess.Popen, str, str]:
+    models = f'--models=head={os.path.join(self.export, "head")}'
+    command = [sys.executable, '-m', 'common.serving.local_server', models, '--port=0']
+    command += ['--rest_api_port=0', f'--runtime={_RUNTIME}']
+    environment = {**os.environ, 'PYTHONPATH': _ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+    assert server.stdout
+    line = server.stdout.readline()
+    found = re.search(r'gRPC on (\S+), REST on http://(\S+)', line)
+    if not found:
+      raise RuntimeError(f'the server has not started: {line}')
+    return server, found[1], found[2]
+
+  def _version(self) -> int:
+    connection = http.client.HTTPConnection(self.rest, timeout=10)
+    connection.request('GET', '/v1/models/head')
+    return int(re.findall(rb'"version": "(\d+)"', connection.getresponse().read())[-1])
+
+  def _refused(self, signature: str, inputs: dict[str, np.ndarray]) -> str:
+    try:
+      Grpc(self.target).predict('head', signature, inputs, 60)
+    except ServingError as error:
+      return error.code.name
+    return 'OK'
+
+  def _wrong_shape(self) -> str:
+    return self._refused('one_to_many', {**self.request, 'right': self.request['right'][:, :1]})
+
+  def _wrong_type(self) -> str:
+    return self._refused('one_to_many', {**self.request, 'right': np.zeros([2, 2], np.int32)})
+
+  def _wrong_signature(self) -> str:
+    return self._refused('none', {'x': np.zeros([1], np.float32)})
+
+  def _truncated(self) -> str:
+    data = load_test.payloads(self._config(1))[0].data[:-100]
+    options = [('grpc.max_send_message_length', -1)]
+    with grpc.insecure_channel(self.target, options) as channel:
+      try:
+        channel.unary_unary(_PREDICT)(data, timeout=60)
+      except grpc.RpcError as error:
+        return error.code().name
+    return 'OK'
+
+  def _too_large(self) -> str:
+    connection = http.client.HTTPConnection(self.rest, timeout=60)
+    connection.putrequest('POST', '/v1/models/head:predict')
+    connection.putheader('Content-Length', str(100 << 20))
+    connection.endheaders()
+    return str(connection.getresponse().status)
+
+
+def _shown(value: Any) -> str:
+  return f'{value:,.4g}' if isinstance(value, float) else str(value)
+
+
+if __name__ == '__main__':
+  flags.define(ServingConfig)
+  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
+  flags.run(main, ServingConfig)

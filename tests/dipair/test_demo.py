@@ -1,0 +1,160 @@
+"""The page in a real browser: a query typed, a ranking shown, markup harmless; and its API."""
+
+import contextlib
+import json
+import shutil
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+from common.data.tokenization import Tokenizer
+from common.distillation import export_teacher
+from common.distillation.teacher import Teacher
+from common.errors import InputError
+from common.modeling import checkpoints
+from common.serving.local_server.__main__ import ServerConfig, serving
+from common.serving.local_server.demo import Demo, DemoConfig
+from dipair.attention import head_attention
+from dipair.scorer import Scorer
+
+CHROMIUM = shutil.which('chromium') or shutil.which('google-chrome')
+TEXTS = {'a': 'red shoe', 'b': 'blue queen blanket', 'c': '<img src=x onerror="window.hurt=1">'}
+
+
+@pytest.fixture(name='config', scope='module')
+def _config(exported, tmp_path_factory):
+  folder = tmp_path_factory.mktemp('demo')
+  rows = (json.dumps({'id': key, 'text': text}) for key, text in TEXTS.items())
+  (folder / 'texts.jsonl').write_text('\n'.join(rows) + '\n')
+  tiny = checkpoints.read(checkpoints.RANDOM_TINY)
+  teacher = Teacher(tiny.config, Tokenizer(tiny.vocabulary, tiny.lower_case), 32, outputs=1)
+  export_teacher.write(str(folder / 'teacher'), teacher)
+  return DemoConfig(
+    demo=True,
+    demo_exports=(exported[0], exported[0]),
+    demo_texts=str(folder / 'texts.jsonl'),
+    demo_stores=(str(folder / 'one'), str(folder / 'one')),
+    demo_teacher=str(folder / 'teacher'),
+    demo_runtime='litert',
+  )
+
+
+@pytest.fixture(name='url', scope='module')
+def _url(config):
+  with serving(ServerConfig(port=0, rest_api_port=0, demo=config)) as (_, rest):
+    yield f'http://127.0.0.1:{rest.port}'
+
+
+def ask(url, path, body):
+  request = urllib.request.Request(url + path, json.dumps(body).encode())
+  try:
+    with urllib.request.urlopen(request, timeout=20) as answer:
+      return answer.status, json.load(answer)
+  except urllib.error.HTTPError as error:
+    return error.code, json.load(error)
+
+
+def test_ranking_is_the_scorers(url, exported):
+  code, found = ask(url, '/demo/rank', {'query': 'shoe', 'model': 1, 'top_k': 2})
+  scorer = Scorer.load(exported[0])
+  expected = scorer.rank('shoe', list(TEXTS.values()), 2)
+  assert code == 200 and [one['id'] for one in found['results']] == [
+    list(TEXTS)[row] for row, _ in expected
+  ]
+  scores = [one['score'] for one in found['results']]
+  np.testing.assert_allclose(scores, [score for _, score in expected], atol=2e-2)  # int8 vectors
+  assert all(found['ms'][name] >= 0 for name in ('encode', 'head', 'sort'))
+
+
+def test_the_teacher_and_attention(url, exported, config):
+  code, found = ask(url, '/demo/teacher', {'query': 'shoe', 'ids': ['b', 'a']})
+  assert code == 200 and len(found['scores']) == 2
+  code, found = ask(url, '/demo/pair', {'query': 'red', 'id': 'a', 'model': 0})
+  model, tokenizer = exported[1:3]
+  vectors = [
+    model.vectors(tokenizer.encode([text], length).to_tensor(tokenizer.pad_id), slot)[0].numpy()
+    for slot, (text, length) in enumerate(zip(('red', TEXTS['a']), (16, 32), strict=True))
+  ]
+  expected = head_attention(model, *vectors).mean(1)  # [layers, S, S]
+  there = [bool(v.any()) for side in vectors for v in side]
+  np.testing.assert_allclose(np.array(found['attention'])[:, there], expected[:, there], atol=1e-3)
+  assert found['left'][0] == '[CLS]' and len(found['left'] + found['right']) == len(there)
+
+
+@pytest.mark.parametrize(
+  ('path', 'body', 'message'),
+  [
+    ('rank', [], 'the body is an object'),
+    ('rank', {'query': ' '}, '"query" is a text of 1 to 500'),
+    ('rank', {'query': 'x', 'model': 2}, '"model": 2; 0 to 1'),
+    ('rank', {'query': 'x', 'top_k': 0}, '"top_k" is a number'),
+    ('teacher', {'query': 'x', 'ids': 'a'}, '"ids" is a list'),
+    ('pair', {'query': 'x', 'id': 'z'}, "no text of id 'z'"),
+  ],
+)
+def test_what_the_api_refuses(url, path, body, message):
+  code, found = ask(url, f'/demo/{path}', body)
+  assert code == 400 and message in found['error']
+
+
+def test_what_the_command_refuses(config, tmp_path):
+  with pytest.raises(InputError, match='--demo takes --demo_texts'):
+    Demo(DemoConfig(demo=True))
+  with pytest.raises(InputError, match='--demo_stores: a folder for each'):
+    Demo(DemoConfig(demo_exports=config.demo_exports, demo_texts=config.demo_texts))
+
+
+@pytest.fixture(name='page')
+def _page(url):
+  if not CHROMIUM:
+    pytest.skip('no chromium on this machine')
+  from playwright.sync_api import sync_playwright
+
+  quiet = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-sync']
+  with contextlib.ExitStack() as stack:
+    browser = stack.enter_context(sync_playwright()).chromium.launch(
+      executable_path=CHROMIUM, args=[*quiet, '--disable-component-update', '--no-first-run']
+    )
+    page = browser.new_page()
+    errors = []
+    page.on('pageerror', lambda error: errors.append(str(error)))
+    page.on('console', lambda said: said.type == 'error' and errors.append(said.text))
+    page.goto(url)
+    yield page
+    browser.close()
+  assert not errors
+
+
+def test_a_query_is_typed_and_ranked(page):
+  page.get_by_label('Query').press_sequentially('red shoe')
+  rows = page.locator('#model-0 li')
+  rows.nth(2).wait_for()
+  assert sorted(rows.locator('button > span:nth-child(2)').all_inner_texts()) == sorted(
+    TEXTS.values()
+  )
+  assert page.locator('#model-1 li').count() == 3
+  assert 'encode' in page.locator('#model-0 .times').inner_text()
+  page.get_by_label("teacher's scores").check()
+  page.wait_for_function("document.querySelector('.of-teacher').textContent !== ''")
+  page.keyboard.press('/')
+  page.keyboard.press('ArrowDown')
+  page.keyboard.press('Enter')
+  maps = page.locator('dialog table')
+  maps.nth(1).wait_for()
+  assert maps.locator('tbody tr').count() == 2 * 7
+  page.keyboard.press('Escape')
+  assert not page.locator('dialog').is_visible()
+
+
+def test_markup_is_text(page):
+  page.get_by_label('Query').fill(
+    '<script>window.hurt=1</script><img src=x onerror="window.hurt=1">'
+  )
+  page.locator('#model-0 li').nth(2).wait_for()
+  page.locator('#model-0 li button').first.click()
+  page.locator('dialog table').first.wait_for()
+  assert page.locator('img, main script').count() == 0
+  assert page.evaluate('window.hurt') is None
+  assert '<script>' in page.locator('#pair-text').inner_text()
