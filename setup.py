@@ -59,6 +59,6 @@ setup(
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
     'scann': SCANN,
     'serving': SERVING,
-    'test': [*BEAM, *SCANN, *SERVING, 'mypy>=1.18', 'pytest>=8', 'ruff>=0.15'],
+    'test': [*BEAM, *SCANN, *SERVING, 'mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'ruff>=0.15'],
   },
 )
