@@ -21,7 +21,7 @@ class Similarity(tf_keras.layers.Layer):
     outputs: C.
   """
 
-  pairs_take_vectors = True
+  pairs_take_vectors, attends = True, False
 
   def __init__(self, dim: int, rows: int, outputs: int):
     super().__init__(name='similarity')

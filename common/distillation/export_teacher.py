@@ -56,7 +56,8 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   )
   samples = {name: ['a red shoe', 'b'] for name in names}
   signatures = {'serving_default': function}
-  return export.save(folder, signatures, teacher.model.variables, {'serving_default': samples})
+  saved = export.save(folder, signatures, teacher.model.variables, {'serving_default': samples})
+  return export.verify(saved)
 
 
 def main(config: ExportConfig) -> None:

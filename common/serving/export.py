@@ -1,7 +1,7 @@
 """SavedModels in TF Serving's version folders, each reloaded in a fresh process before it counts.
 
-`python -m common.serving.export FOLDER SAMPLES` is that process: it loads the SavedModel, calls its
-signatures on the samples and prints the largest difference from the outputs given.
+`python -m common.serving.export CASES` is that process: it loads each SavedModel, calls its
+signatures on samples and prints the largest difference from the outputs given.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -28,34 +28,57 @@ _NOT_THE_MODEL = (WARMUP, BATCHING, 'fingerprint.pb')  # the last differs from s
 Samples = dict[str, dict[str, Any]]  # signature: {input name: value}
 
 
+class Saved(NamedTuple):
+  """A SavedModel that was written and is to be checked.
+
+  Attributes:
+    path: Of its version folder.
+    signatures: Concrete functions of the live model.
+    samples: Inputs of each signature.
+  """
+
+  path: str
+  signatures: dict[str, Any]
+  samples: Samples
+
+
 def save(
-  folder: str,
-  signatures: dict[str, Any],
-  variables: Sequence[tf.Variable],
-  samples: Samples,
-) -> float:
-  """Saves functions as the signatures of `folder`/1, and checks them in a fresh process.
+  folder: str, signatures: dict[str, Any], variables: Sequence[tf.Variable], samples: Samples
+) -> Saved:
+  """Saves functions as the signatures of `folder`/1, for `verify`.
 
   Args:
     folder: The model's; its name is what a server calls it.
     signatures: Concrete functions of named tensors; each returns a dict.
     variables: All that the functions read.
     samples: Inputs of each signature to be checked.
-
-  Returns:
-    The largest absolute difference between live and reloaded outputs.
-
-  Raises:
-    RuntimeError: If it is above 1e-5: the export is not the model.
   """
   module = tf.Module()
   module.variables_ = list(variables)
   path = os.path.join(folder, VERSION)
   tf.saved_model.save(module, path, signatures=signatures)
-  difference = _difference_in_fresh_process(path, signatures, samples)
-  if not difference <= TOLERANCE:
-    raise RuntimeError(f'{path}: reloaded outputs differ from the live model by {difference:g}')
-  return difference
+  return Saved(path, signatures, samples)
+
+
+def verify(*models: Saved) -> float:
+  """The largest absolute difference of what a fresh process reloads from the live models.
+
+  Raises:
+    RuntimeError: If it is above 1e-5, or cannot be loaded: an export is not the model.
+  """
+  cases = {model.path: _cases(model) for model in models}
+  with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
+    json.dump(cases, file)
+    file.flush()
+    command = [sys.executable, '-m', 'common.serving.export', file.name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+  if done.returncode:
+    raise RuntimeError(f'{", ".join(cases)}: not loaded in a fresh process:\n{done.stderr[-2000:]}')
+  differences = json.loads(done.stdout.splitlines()[-1])
+  for path, difference in differences.items():
+    if not difference <= TOLERANCE:
+      raise RuntimeError(f'{path}: reloaded outputs differ from the live model by {difference:g}')
+  return max(differences.values())
 
 
 def load(folder: str) -> Any:
@@ -108,32 +131,20 @@ def fingerprint(folder: str) -> str:
   return digest.hexdigest()
 
 
-def _difference_in_fresh_process(path: str, signatures: dict[str, Any], samples: Samples) -> float:
+def _cases(model: Saved) -> dict[str, Any]:
   cases = {}
-  for name, inputs in samples.items():
-    outputs = signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+  for name, inputs in model.samples.items():
+    outputs = model.signatures[name](**{k: tf.constant(value) for k, value in inputs.items()})
     cases[name] = {
       'inputs': {key: np.asarray(value).tolist() for key, value in inputs.items()},
       # An order follows from its scores; between scores that rounding alone tells apart it is free.
       'outputs': {k: v.numpy().tolist() for k, v in outputs.items() if v.dtype.is_floating},
     }
-  with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
-    json.dump(cases, file)
-    file.flush()
-    command = [sys.executable, '-m', 'common.serving.export', path, file.name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-  if done.returncode:
-    raise RuntimeError(f'{path}: cannot be loaded in a fresh process:\n{done.stderr[-2000:]}')
-  return float(done.stdout.split()[-1])
+  return cases
 
 
-def _largest_difference(path: str, samples: str) -> float:
-  import tensorflow_text  # noqa: F401
-
-  model = tf.saved_model.load(path)
-  with open(samples, encoding='utf-8') as file:
-    cases = json.load(file)
-  largest = 0.0
+def _largest_difference(path: str, cases: dict[str, Any]) -> float:
+  model, largest = tf.saved_model.load(path), 0.0
   for name, case in cases.items():
     signature = model.signatures[name]
     kinds = signature.structured_input_signature[1]
@@ -144,5 +155,15 @@ def _largest_difference(path: str, samples: str) -> float:
   return largest
 
 
+def _main(path: str) -> None:
+  import tensorflow_text  # noqa: F401
+
+  with open(path, encoding='utf-8') as file:
+    found = {
+      folder: _largest_difference(folder, cases) for folder, cases in json.load(file).items()
+    }
+  print(json.dumps(found))
+
+
 if __name__ == '__main__':
-  print(_largest_difference(*sys.argv[1:]))
+  _main(sys.argv[1])

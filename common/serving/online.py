@@ -23,8 +23,8 @@ def write(
   score: Callable[..., dict[str, tf.Tensor]],
   variables: Sequence[tf.Variable],
   samples: dict[str, Any],
-) -> float:
-  """Writes `online/1` of a model of two texts, and checks it in a fresh process.
+) -> export.Saved:
+  """Writes `online/1` of a model of two texts.
 
   Args:
     folder: The export.
@@ -32,9 +32,6 @@ def write(
     score: Of both sides' vectors, by slot; gives 'score'. One left row goes with all right ones.
     variables: All that both read.
     samples: {slot: values}: texts of the left, vectors of the right.
-
-  Returns:
-    The largest absolute difference between live and reloaded scores.
   """
   (left, texts), (right, vectors) = samples.items()
 

@@ -145,18 +145,17 @@ def write(
   texts = range(len(slots))
   encoder_variables = _variables([layer for i in texts for layer in encoder.encoder_layers(i)])
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
-  difference = max(
+  saved = [
     export.save(encoder_path, encoders, encoder_variables, inputs),
     export.save(head_path, heads, head.variables, _head_samples(heads, vectors)),
-  )
+  ]
   sizes = {'encoder_bytes': export.size(encoder_path), 'head_bytes': export.size(head_path)}
   if len(slots) == 2:
     left, right = slots
     score, _ = functions['serving_default']
     variables = [*_variables(encoder.encoder_layers(0)), *head.variables]
     both = {left: samples[0], right: vectors[right]}
-    online_difference = online.write(folder, encoders[left], score, variables, both)
-    difference = max(difference, online_difference)
+    saved.append(online.write(folder, encoders[left], score, variables, both))
     sizes['online_bytes'] = export.size(os.path.join(folder, online.NAME))
   others = ('attention', *(f'{slot}_part' for slot in slots))
   scoring = {name: f for name, f in functions.items() if name not in others}
@@ -173,7 +172,7 @@ def write(
   with open(os.path.join(folder, export.DESCRIPTION), 'w', encoding='utf-8') as file:
     json.dump(description, file, indent=2)
   return {
-    'max_difference': difference,
+    'max_difference': export.verify(*saved),
     **sizes,
     'vector_bytes': {s: 4 * math.prod(shape) for s, shape in zip(slots, shapes, strict=True)},
   }

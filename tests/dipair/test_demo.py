@@ -137,7 +137,7 @@ def test_a_query_is_typed_and_ranked(page):
   assert page.locator('#model-1 li').count() == 3
   assert 'encode' in page.locator('#model-0 .times').inner_text()
   page.get_by_label("teacher's scores").check()
-  page.wait_for_function("document.querySelector('.of-teacher').textContent !== ''")
+  page.locator('.of-teacher', has_text='0.').first.wait_for()
   page.keyboard.press('/')
   page.keyboard.press('ArrowDown')
   page.keyboard.press('Enter')

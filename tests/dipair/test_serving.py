@@ -86,7 +86,8 @@ def test_warm_up_requests_call_every_signature_at_every_size(served, model):
     if model != 'online':  # a batched model takes as many rows of each input
       assert len(set(rows)) == 1
     outputs = signatures[request.model_spec.signature_name](**inputs)
-    assert all(np.isfinite(value).all() for value in outputs.values())
+    floats = [value for value in outputs.values() if value.dtype.is_floating]
+    assert all(np.isfinite(value).all() for value in floats)
     assert all(len(value) == max(rows) for value in outputs.values())
     called.append((request.model_spec.signature_name, max(rows)))
   sizes = [1, 16] if model == 'encoder' else [16, 32]
