@@ -63,7 +63,11 @@ def test_signatures_and_their_names(exported):
   folder, model, tokenizer, _ = exported
   encoder = tf.saved_model.load(os.path.join(folder, 'encoder', '1'))
   head = tf.saved_model.load(os.path.join(folder, 'head', '1'))
-  assert set(encoder.signatures) == {'left', 'right', 'left_ids', 'right_ids'}
+  assert set(encoder.signatures) == {
+    f'{side}{kind}' for side in ('left', 'right') for kind in ('', '_ids', '_tokens')
+  }
+  tokens = encoder.signatures['left_tokens'](text=tf.constant(['a', 'Red']))['tokens'].numpy()
+  assert [b''.join(row) for row in tokens] == [b'[CLS]a[SEP]', b'[CLS]r##e']
   ids = tokenizer.encode(tf.constant(RIGHT), 32).to_tensor(tokenizer.pad_id)
   by_ids = encoder.signatures['right_ids'](ids=ids)['vectors']
   by_text = encoder.signatures['right'](text=tf.constant(RIGHT))['vectors']
