@@ -5,7 +5,7 @@ import json
 import os
 
 from common import flags
-from common.distillation import datasheet, mining
+from common.distillation import datasheet, mining, transfer
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
 from common.json_files import read_json
@@ -26,7 +26,7 @@ def main(config: MineConfig) -> None:
     raise InputError(
       '--mine_from and --output are needed: known matches, and a folder for the task'
     )
-  path = os.path.join(config.output, mining.MANIFEST)
+  path = os.path.join(config.output, transfer.MANIFEST)
   if os.path.exists(path):
     sheet = read_json(path)
     asked = {**flags.flat(config.mining), 'seed': config.seed}
@@ -39,7 +39,8 @@ def main(config: MineConfig) -> None:
       )
   else:
     os.makedirs(config.output, exist_ok=True)
-    sheet = mining.mine(config.mining, config.output, config.seed)
+    mining.mine(config.mining, config.output, config.seed)
+    sheet = transfer.write(config.mining, config.output, config.output, config.seed)
   print(datasheet.summary(sheet))
 
 

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from common import flags
 from common.data import catalog, examples, glue, glue_tfds, records
 from common.data.examples import Example, TableConfig
-from common.distillation import mining, pairing
+from common.distillation import mining, pairing, transfer
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
@@ -113,21 +113,20 @@ class DataConfig:
     return {name: v for name, v in values.items() if name not in others}
 
   def mined_sources(self) -> dict[str, Any]:
-    """What a mined task is made from."""
+    """What a mined task's labelled sets are made from."""
     path = self.mining.mine_from
     if not os.path.exists(path):
       raise InputError(f'--mine_from={path}: no such file or folder')
-    digests = (
-      {f'sha256 of {path}': export.fingerprint(path)} if os.path.isdir(path) else _digests([path])
-    )
-    return {**flags.flat(self.mining), **digests}
+    folder = os.path.isdir(path)
+    digests = {f'sha256 of {path}': export.fingerprint(path)} if folder else _digests([path])
+    return {**self.mining.labelled_flags(), **digests}
 
-  def of_mined(self, folder: str) -> 'DataConfig':
+  def of_mined(self, mined: str, transferred: str) -> 'DataConfig':
     """The config with a mined task's files."""
     files: dict[str, Any] = {
-      f'{name}_file': os.path.join(folder, f'{name}.jsonl') for name in LABELLED
+      f'{name}_file': os.path.join(mined, f'{name}.jsonl') for name in LABELLED
     }
-    files['distillation_file'] = os.path.join(folder, f'{mining.TRANSFER}.jsonl')
+    files['distillation_file'] = os.path.join(transferred, f'{transfer.TRANSFER}.jsonl')
     return dataclasses.replace(self, mining=MiningConfig(), **files)
 
   def unlabelled_sources(self) -> dict[str, Any]:
@@ -184,7 +183,7 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
     if config.annotated:
       return _write(_annotated(config), folder, block=_FILE_BLOCK, info=info)
     rows = examples.read(config.distillation_file, config.table, labelled=False)
-    block = mining.block_of(config.distillation_file) or {'pairs': _FILE_BLOCK}
+    block = transfer.block_of(config.distillation_file) or {'pairs': _FILE_BLOCK}
     if 'texts' in block:
       info['block_texts'] = block['texts']
     return _write(rows, folder, block=block['pairs'], info=info)

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -14,7 +13,8 @@ from tqdm import tqdm
 from common.data import tables
 from common.evaluation import metrics
 
-_BINS = np.linspace(-1, 1, 101)
+BINS = 100  # of 0.02, from -1 to 1
+_EDGES = np.linspace(-1, 1, BINS + 1)
 _COLORS = {
   'positive': '#1d4ed8',
   'negative': '#c2570c',
@@ -24,38 +24,29 @@ _COLORS = {
 _EXAMPLES = 3
 
 
-class Histogram:
-  """Counts of inner products in bins of 0.02 from -1 to 1."""
-
-  def __init__(self, values: Sequence[float] | np.ndarray = ()):
-    self.counts = np.zeros(len(_BINS) - 1, np.int64)
-    self.add(values)
-
-  def add(self, values: Sequence[float] | np.ndarray) -> None:
-    """Counts more values."""
-    self.counts += np.histogram(np.clip(values, -1, 1), _BINS)[0]
-
-  def as_json(self) -> dict[str, Any]:
-    """Counts by the bins' left ends, empty bins left out."""
-    filled = {f'{left:.2f}': int(n) for left, n in zip(_BINS, self.counts, strict=False) if n}
-    return {'width': 0.02, 'counts': filled}
+def counts(values: np.ndarray) -> np.ndarray:
+  """How many inner products are in each of the bins."""
+  return np.histogram(np.clip(values, -1, 1), _EDGES)[0]
 
 
-def describe(folder: str, splits: Sequence[str], transfer: str, block: int) -> dict[str, Any]:
+def histogram(values: np.ndarray) -> list[int]:
+  """`counts`, as JSON has them."""
+  return counts(values).tolist()
+
+
+def describe(paths: dict[str, str], block: int) -> dict[str, Any]:
   """Reads the files back: what they share, how well similarity alone tells labels, examples.
 
   Args:
-    folder: Of the `.jsonl` files.
-    splits: Names of the labelled ones: training set, validation set, test set.
-    transfer: Name of the unlabelled one.
-    block: Its rows that stay together in training.
+    paths: By name: training set, validation set, test set, transfer set.
+    block: Rows of the last that stay together in training.
 
   Returns:
     {'shared': {'queries', 'pairs', 'passages': {'a, b': count}}, 'similarity_auc_roc': on test,
     'block': {'pairs', 'texts': most distinct queries and passages of one}, 'examples': by file}.
     A held-out query in another file is a leak; passages are the corpus and may be shared.
   """
-  train, valid, test = splits
+  train, valid, test, transfer = paths
   held: dict[str, dict[str, set[int]]] = {}
   shared: dict[str, dict[str, int]] = {kind: {} for kind in ('queries', 'pairs', 'passages')}
   examples, most = {}, [0, 0]
@@ -63,7 +54,7 @@ def describe(folder: str, splits: Sequence[str], transfer: str, block: int) -> d
   for name in (test, valid, train, transfer):
     own: dict[str, set[int]] = {kind: set() for kind in shared}
     common = {other: {kind: set() for kind in shared} for other in held}
-    rows, path = 0, os.path.join(folder, f'{name}.jsonl')
+    rows, path = 0, paths[name]
     seen: tuple[set[str], set[str]] = (set(), set())
     for row in tqdm(_rows(path), desc=f'check {name}', unit=' rows'):
       query, passage = tables.hash64(row['query'].casefold()), tables.hash64(row['passage'])
@@ -119,18 +110,18 @@ def summary(sheet: dict[str, Any]) -> str:
   return '\n'.join(lines)
 
 
-def draw(histograms: dict[str, Histogram], threshold: float, path: str) -> None:
+def draw(histograms: dict[str, list[int]], threshold: float, path: str) -> None:
   """Draws the histograms as shares, and the threshold of the negatives."""
   with matplotlib.rc_context({'svg.hashsalt': 'datasheet', 'legend.frameon': False}):
     figure = Figure(figsize=(7, 3.6), layout='constrained')
     axes = figure.add_subplot(xlabel='inner product of query and passage', ylabel='share of pairs')
-    for name, one in histograms.items():
-      share = one.counts / max(1, one.counts.sum())
-      label = f'{name} ({one.counts.sum():,})'
-      axes.stairs(share, _BINS, color=_COLORS[name], label=label, linewidth=1.6)
+    for name, values in histograms.items():
+      share = np.array(values) / max(1, sum(values))
+      label = f'{name} ({sum(values):,})'
+      axes.stairs(share, _EDGES, color=_COLORS[name], label=label, linewidth=1.6)
     axes.axvline(threshold, color='#57606a', linestyle=':', label=f'threshold {threshold:.3g}')
-    filled = np.flatnonzero(sum(one.counts for one in histograms.values()))
-    axes.set_xlim(_BINS[filled[0]] - 0.04, _BINS[filled[-1] + 1] + 0.04)
+    filled = np.flatnonzero(np.sum(list(histograms.values()), axis=0))
+    axes.set_xlim(_EDGES[filled[0]] - 0.04, _EDGES[filled[-1] + 1] + 0.04)
     axes.spines[['top', 'right']].set_visible(False)
     axes.legend()
     figure.savefig(f'{path}.tmp', format='svg', metadata={'Date': None})

@@ -13,18 +13,17 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 import tf_keras
-from tqdm import tqdm
 
 from common import flags
 from common.data import records
 from common.data.examples import Example
 from common.data.tokenization import Tokenizer
-from common.distillation import annotate, dataset, datasheet, measure, mining, results
+from common.distillation import annotate, dataset, datasheet, measure, mining, results, transfer
 from common.distillation.dataset import DataConfig
 from common.distillation.inference import TupleScorer
 from common.distillation.results import Scorer
 from common.distillation.run_folder import RunFolder, Stage
-from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, mean_logits
+from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, mean_logits, scorer_of
 from common.errors import InputError
 from common.evaluation import report
 from common.json_files import write_json
@@ -144,10 +143,13 @@ def _stages(
   devices = {'precision': config.devices.precision}
   table = config.data.table
 
-  def mine(path: str) -> dict[str, Any]:
-    sheet = mining.mine(config.data.mining, path, config.seed)
+  def mine(path: str) -> None:
+    mining.mine(config.data.mining, path, config.seed)
+
+  def make_transfer(path: str) -> dict[str, Any]:
+    sheet = transfer.write(config.data.mining, folder.folder('mined'), path, config.seed)
     print(datasheet.summary(sheet))
-    return {name: value for name, value in sheet.items() if name not in mining.LONG}
+    return {name: value for name, value in sheet.items() if name not in transfer.LONG}
 
   def make_teacher(path: str) -> dict[str, Any]:
     tf_keras.utils.set_random_seed(config.seed)
@@ -230,7 +232,7 @@ def _stages(
   def evaluate(path: str) -> dict[str, Any]:
     scorers: dict[str, Scorer] = {}
     if not config.brings_logits:
-      scorers['teacher'] = _teacher_scorer(load_teachers(), strategy)
+      scorers['teacher'] = scorer_of(load_teachers(), strategy)
     for name, trained in student.models(folder.folder('student')).items():
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).logits
     return results.evaluate(scorers, table.kind, folder.folder('data'), path)
@@ -239,11 +241,12 @@ def _stages(
     del path
     return measure.of_export(student.scorer, student.title, folder.folder(''), table.kind)
 
-  mined, source = [], config.data
+  mined, transferred, source = [], [], config.data
   if config.data.mining.mine_from:
-    source = config.data.of_mined(folder.folder('mined'))
-    made_from = {**config.data.mined_sources(), **seed}
-    mined = [Stage('mined', made_from, [], mine)]
+    mined_folder, transfer_folder = folder.folder('mined'), folder.folder('transfer')
+    source = config.data.of_mined(mined_folder, transfer_folder)
+    mined = [Stage('mined', {**config.data.mined_sources(), **seed}, [], mine)]
+    transferred = [Stage('transfer', config.data.mining.transfer_flags(), mined, make_transfer)]
   data = Stage(
     'data',
     {**config.data.labelled_sources(), **seed},
@@ -253,7 +256,7 @@ def _stages(
   unlabelled = Stage(
     'unlabelled',
     {**config.data.unlabelled_sources(), **seed},
-    [data],
+    [data, *transferred],
     lambda path: dataset.write_unlabelled(source, folder.folder('data'), path, config.seed),
   )
   stages = [data]
@@ -274,15 +277,18 @@ def _stages(
   exported = Stage('export', {'encoder_precision': config.encoder_precision}, [trained], export)
   evaluated = Stage('evaluation', {}, [trained], evaluate)
   measured = Stage('benchmark', {}, [exported], benchmark)
-  return [*mined, data, unlabelled, *stages[1:], distill, trained, exported, evaluated, measured]
-
-
-def _teacher_scorer(teachers: Sequence[Teacher], strategy: tf.distribute.Strategy) -> Scorer:
-  def score(examples: Sequence[Example]) -> np.ndarray:
-    with tqdm(total=len(examples), desc='teacher', unit=' tuples') as bar:
-      return mean_logits(teachers, examples, strategy=strategy, advance=bar.update)
-
-  return score
+  return [
+    *mined,
+    *transferred,
+    data,
+    unlabelled,
+    *stages[1:],
+    distill,
+    trained,
+    exported,
+    evaluated,
+    measured,
+  ]
 
 
 def _samples(folder: RunFolder) -> list[tuple[str, ...]]:

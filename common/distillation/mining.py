@@ -19,20 +19,17 @@ from tqdm import tqdm
 from common import flags
 from common.data import matching
 from common.data.matching import SPLITS, Matching
-from common.distillation import datasheet, pairing
+from common.distillation import datasheet
 from common.errors import InputError
-from common.json_files import read_json, write_json
+from common.json_files import write_json
 from common.serving import embedders, neighbors
 from common.serving.vector_writer import VectorWriter
-from common.serving.vectors import VectorStore
+from common.serving.vectors import MANIFEST, VectorStore
 
 COLUMNS = ('query', 'passage')
 LABEL = 'label'
-MANIFEST = 'manifest.json'
-TRANSFER = 'transfer'
-LONG = ('flags', 'examples', 'histograms')  # of the datasheet
-_QUERIES = 4096  # searched at a time
-_GROUP = 8  # neighbouring queries of a block of the transfer set
+QUERIES = 4096  # searched at a time
+LABELLED, VECTORS = 'labelled.json', 'vectors'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +56,9 @@ class MiningConfig:
     0.0, "if above 0: the threshold is this quantile of the training queries' nearest passages"
   )
   transfer_per_query: int = flags.option(50, "a query's nearest passages in the transfer set")
-  transfer_queries: int = flags.option(0, 'queries in the transfer set, about; 0: all of train')
+  transfer_pairs: int = flags.option(
+    0, "pairs of the transfer set, about: as many of each training query's nearest; 0: all"
+  )
   split_shares: tuple[float, ...] = flags.option(
     (0.8, 0.1, 0.1), 'of train, valid, test, where the data bring no training split of their own'
   )
@@ -72,8 +71,16 @@ class MiningConfig:
     for name in ('negatives_from', 'transfer_per_query'):
       if getattr(self, name) < 1:
         raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
-    if self.transfer_queries < 0:
-      raise InputError(f'--transfer_queries={self.transfer_queries}: 0 or more')
+    if self.transfer_pairs < 0:
+      raise InputError(f'--transfer_pairs={self.transfer_pairs}: 0 or more')
+
+  def labelled_flags(self) -> dict[str, Any]:
+    """Flags that the labelled sets depend on."""
+    return {n: v for n, v in flags.flat(self).items() if not n.startswith('transfer_')}
+
+  def transfer_flags(self) -> dict[str, Any]:
+    """Flags that the transfer set depends on, beside them."""
+    return {n: v for n, v in flags.flat(self).items() if n.startswith('transfer_')}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,30 +99,27 @@ class Pairs:
 
 
 def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
-  """Writes `train`, `valid`, `test` and `transfer` as `.jsonl`, the datasheet and its picture.
+  """Writes the labelled `train`, `valid` and `test` as `.jsonl`, and the vectors of all texts.
 
   Args:
     config: Sources and measures.
     folder: Of the output; what was embedded there before is not embedded again.
-    seed: Of the negatives drawn, and of the queries in the transfer set.
+    seed: Of the negatives drawn.
 
   Returns:
-    The datasheet, as in `manifest.json`.
+    The labelled part of the datasheet, as in `labelled.json`.
 
   Raises:
     InputError: If the source cannot be read, or a split is left without positives or negatives.
   """
-  found = matching.read(config.mine_from, config.query_column, config.passage_column)
-  train, valid, _ = config.split_shares
-  splits = found.splits(train, valid)
+  found, splits = read(config)
   embedder = embedders.load(config.embedder)
   queries, passages = (
-    _embedded(embedder, texts, side, folder)
+    _embedded(embedder, texts, side, os.path.join(folder, VECTORS, side))
     for texts, side in ((found.queries, 'left'), (found.passages, 'right'))
   )
-  index = neighbors.open_index(passages, config.index)
   positives = _scored(found.positives, queries, passages)
-  near = _negatives_of(config, found, queries, index)
+  near = _negatives_of(config, found, queries, neighbors.open_index(passages, config.index))
   threshold = config.negative_threshold
   if config.negative_quantile:
     of_train = near.scores[splits[near.queries] == 0]
@@ -126,23 +130,12 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
     for number, split in enumerate(SPLITS)
   }
   for split, (of_split, labels) in labelled.items():
-    _write(folder, split, _rows(found, of_split, labels))
-  order = _transfer_queries(config, splits, queries, rng)
-  histogram = datasheet.Histogram()
-
-  def transfer() -> Iterator[dict[str, Any]]:
-    for start in tqdm(range(0, len(order), _QUERIES), desc=TRANSFER, unit=' blocks'):
-      block = order[start : start + _QUERIES]
-      near = _nearest(block, queries, index, min(config.transfer_per_query, len(passages)))
-      histogram.add(near.scores)
-      yield from _rows(found, near)
-
-  transferred = _write(folder, TRANSFER, transfer())
-  block = _GROUP * config.transfer_per_query
+    write(folder, split, rows(found, of_split, labels))
+  drawn = [of_split.scores[labels == 0] for of_split, labels in labelled.values()]
+  scores = {'positive': positives.scores, 'nearest': near.scores}
+  scores['negative'] = np.concatenate(drawn)
   sheet = {
     'source': config.mine_from,
-    'flags': flags.flat(config),
-    'seed': seed,
     'embedder': embedder.fingerprint,
     'queries': len(found.queries),
     'passages': len(found.passages),
@@ -156,25 +149,17 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
       }
       for split, (pairs, labels) in labelled.items()
     },
-    TRANSFER: {'queries': len(order), 'pairs': transferred},
-    **datasheet.describe(folder, SPLITS, TRANSFER, block),
+    'histograms': {name: datasheet.histogram(values) for name, values in scores.items()},
   }
-  scores = {name: pairs.scores for name, pairs in (('positive', positives), ('nearest', near))}
-  drawn = [of_split.scores[labels == 0] for of_split, labels in labelled.values()]
-  counts = {name: datasheet.Histogram(values) for name, values in scores.items()}
-  counts |= {'negative': datasheet.Histogram(np.concatenate(drawn)), TRANSFER: histogram}
-  sheet['histograms'] = {name: one.as_json() for name, one in counts.items()}
-  datasheet.draw(counts, threshold, os.path.join(folder, 'scores.svg'))
-  write_json(os.path.join(folder, MANIFEST), sheet)
+  write_json(os.path.join(folder, LABELLED), sheet)
   return sheet
 
 
-def block_of(path: str) -> dict[str, Any]:
-  """Pairs of a mined transfer file that stay together, and their most texts; of another, {}."""
-  manifest = os.path.join(os.path.dirname(path), MANIFEST)
-  if os.path.basename(path) != f'{TRANSFER}.jsonl' or not os.path.exists(manifest):
-    return {}
-  return read_json(manifest).get('block', {})
+def read(config: MiningConfig) -> tuple[Matching, np.ndarray]:
+  """The source, and the split of each query."""
+  found = matching.read(config.mine_from, config.query_column, config.passage_column)
+  train, valid, _ = config.split_shares
+  return found, found.splits(train, valid)
 
 
 def _embedded(
@@ -183,10 +168,9 @@ def _embedded(
   """A store of texts' vectors, by number."""
   kind = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
-  path = os.path.join(folder, 'vectors', side)
-  writer = VectorWriter(path, [width], 'float16', kind, side)
-  if os.path.exists(os.path.join(path, MANIFEST)):
-    return VectorStore(path)
+  writer = VectorWriter(folder, [width], 'float16', kind, side)
+  if os.path.exists(os.path.join(folder, MANIFEST)):
+    return VectorStore(folder)
   rows = ((str(number), text) for number, text in enumerate(texts))
   return writer.fill(
     rows,
@@ -200,14 +184,12 @@ def _embedded(
 def _scored(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -> Pairs:
   scores = [
     np.einsum('nd,nd->n', queries.vectors(block[:, 0]), passages.vectors(block[:, 1]))
-    for block in np.split(pairs, range(_QUERIES, len(pairs), _QUERIES))
+    for block in np.split(pairs, range(QUERIES, len(pairs), QUERIES))
   ]
   return Pairs(pairs[:, 0], pairs[:, 1], np.concatenate(scores))
 
 
-def _nearest(
-  numbers: np.ndarray, queries: VectorStore, index: neighbors.Index, count: int
-) -> Pairs:
+def nearest(numbers: np.ndarray, queries: VectorStore, index: neighbors.Index, count: int) -> Pairs:
   """The nearest passages of queries, in their order."""
   scores, rows = index.search(queries.vectors(numbers), count)
   found = rows.ravel() >= 0
@@ -225,8 +207,8 @@ def _negatives_of(
   keys = np.sort(known[:, 0] * passages + known[:, 1])
   labelled, blocks = np.unique(positives[:, 0]), []
   count = min(config.negatives_from, passages)
-  for start in tqdm(range(0, len(labelled), _QUERIES), desc='nearest', unit=' blocks'):
-    near = _nearest(labelled[start : start + _QUERIES], queries, index, count)
+  for start in tqdm(range(0, len(labelled), QUERIES), desc='nearest', unit=' blocks'):
+    near = nearest(labelled[start : start + QUERIES], queries, index, count)
     blocks.append(near[~np.isin(near.queries * passages + near.passages, keys)])
   return Pairs(*(np.concatenate(column) for column in zip(*map(_columns, blocks), strict=True)))
 
@@ -257,20 +239,7 @@ def _labelled(
   return both[order], labels[order]
 
 
-def _transfer_queries(
-  config: MiningConfig, splits: np.ndarray, queries: VectorStore, rng: np.random.Generator
-) -> np.ndarray:
-  """Training queries, near ones together, so that their nearest passages are shared."""
-  numbers = np.flatnonzero(splits == 0)
-  numbers = numbers[pairing.neighbour_order(queries.vectors(numbers), _GROUP, rng)]
-  groups = np.split(numbers, range(_GROUP, len(numbers), _GROUP))
-  if config.transfer_queries:
-    kept = rng.permutation(len(groups))[: -(-config.transfer_queries // _GROUP)]
-    groups = [groups[number] for number in np.sort(kept)]
-  return np.concatenate(groups)
-
-
-def _rows(
+def rows(
   found: Matching, pairs: Pairs, labels: np.ndarray | None = None
 ) -> Iterator[dict[str, Any]]:
   for i, (query, passage, score) in enumerate(zip(*_columns(pairs), strict=True)):
@@ -283,7 +252,8 @@ def _rows(
     yield row if labels is None else {**row, LABEL: int(labels[i])}
 
 
-def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> int:
+def write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> int:
+  """Writes rows as `name`.jsonl, whole or not at all; returns their number."""
   count, path = 0, os.path.join(folder, f'{name}.jsonl')
   with open(f'{path}.tmp', 'w', encoding='utf-8') as file:
     for row in rows:

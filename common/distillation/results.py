@@ -106,7 +106,7 @@ def collect(
     'environment': environment(),
     'flags': flags.flat(config),
     'data': {**done['data'], 'distillation': done['distill']['count']},
-    'mined': done.get('mined'),
+    'mined': done.get('transfer'),
     'models': done['evaluation']['models'],
     'significance': done['evaluation'].get('significance'),
     'annotation': done['distill'],

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from common import flags
 from common.data import batching, input_pipeline, records
@@ -131,6 +132,18 @@ def mean_logits(
   for teacher in others:
     logits += teacher.logits(examples, strategy=strategy)
   return logits / len(teachers)
+
+
+def scorer_of(
+  teachers: Sequence[Teacher], strategy: tf.distribute.Strategy
+) -> Callable[[Sequence[Example]], np.ndarray]:
+  """A function of tuples to mean logits, with a progress bar."""
+
+  def score(examples: Sequence[Example]) -> np.ndarray:
+    with tqdm(total=len(examples), desc='teacher', unit=' tuples') as bar:
+      return mean_logits(teachers, examples, strategy=strategy, advance=bar.update)
+
+  return score
 
 
 def fine_tune(

@@ -18,7 +18,7 @@ TOPICS = ('gout', 'asthma', 'measles', 'a stroke', 'acne', 'a cold')
 ASPECTS = ('symptoms', 'causes', 'treatments', 'history', 'genetics')
 TOY = (
   '--embedder=random-tiny --negative_quantile=0.9 --split_shares=0.5,0.25,0.25 --negatives_from=10 '
-  '--transfer_per_query=5 --transfer_queries=0 --teacher_pretrained=random-tiny '
+  '--transfer_per_query=5 --transfer_pairs=0 --teacher_pretrained=random-tiny '
   '--teacher_max_length=32 --teacher_batch_size=4 --teacher_steps=2 --teacher_warmup_steps=1 '
   '--pretrained=random-tiny --encoder_layers=2 --max_lengths=8,16 --output_tokens=2,3 '
   '--projection_dim=16 --stage1_steps=2 --stage1_warmup_steps=1 --stage1_batch_size=8 '
@@ -75,7 +75,7 @@ def test_a_run_from_a_folder_of_matches(tmp_path):
   assert results['mined']['known'] == {'positive': 30, 'related': 0}
   assert results['data']['distillation'] == results['mined']['transfer']['pairs']
   manifest = json.loads((run / 'unlabelled' / 'manifest.json').read_text())
-  assert manifest['block'] == 40
+  assert manifest['block'] == 400
   with pytest.raises(
     InputError, match='--mine_from takes --task=binary and --text_columns=query,p'
   ):

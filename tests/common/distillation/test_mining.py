@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.data.matching import Matching
-from common.distillation import mining
+from common.distillation import mining, transfer
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
 
@@ -47,6 +47,11 @@ def _circle(monkeypatch):
   return embedder
 
 
+def mined(config, folder, seed):
+  mining.mine(config, str(folder), seed)
+  return transfer.write(config, str(folder), str(folder), seed)
+
+
 def rows(folder, name):
   return [json.loads(line) for line in (folder / f'{name}.jsonl').read_text().splitlines()]
 
@@ -60,7 +65,7 @@ def away(row):
 def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle):
   threshold = float(np.cos(np.radians(4.5)))
   config = MiningConfig(negatives_from=21, negative_threshold=threshold, transfer_per_query=5)
-  sheet = mining.mine(config, str(tmp_path), seed=1)
+  sheet = mined(config, tmp_path, 1)
   train = rows(tmp_path, 'train')
   assert [sum(row['label'] == label for row in train) for label in (1, 0)] == [40, 40]
   assert {away(row) for row in train if row['label']} == {0}
@@ -72,27 +77,29 @@ def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle
   assert not held & {row['query'] for row in transfer + train}
   assert set(sheet['shared']['queries'].values()) == {0}
   assert sheet['similarity_auc_roc'] == 1
-  counts = sheet['histograms']['transfer']['counts']
-  assert sum(counts.values()) == 205 and sheet['transfer'] == {'queries': 41, 'pairs': 205}
-  assert sheet['block'] == {'pairs': 40, 'texts': [8, sheet['block']['texts'][1]]}
+  assert sum(sheet['histograms']['transfer']) == 205 and sheet['transfer'] == {
+    'queries': 41,
+    'pairs': 205,
+  }
+  assert sheet['block'] == {'pairs': 400, 'texts': [41, 201]}
   assert (tmp_path / 'scores.svg').read_text().count('threshold')
   assert json.loads((tmp_path / 'manifest.json').read_text()) == json.loads(json.dumps(sheet))
 
 
 def test_a_quantile_and_what_was_embedded(tmp_path, circle):
-  config = MiningConfig(negatives_from=22, negative_quantile=0.5, transfer_queries=16)
-  first = mining.mine(config, str(tmp_path), seed=1)
+  config = MiningConfig(negatives_from=22, negative_quantile=0.5, transfer_pairs=100)
+  first = mined(config, tmp_path, 1)
   degrees = [d for d in range(1, 11) for _ in (0, 1)]  # both sides of the query, but one related
   del degrees[0]
   expected = np.median(np.cos(np.radians(degrees)))
   assert first['threshold'] == pytest.approx(expected, abs=2e-3)
-  queries = first['transfer']['queries']
-  assert queries in (16, 9) and first['transfer']['pairs'] == 50 * queries  # two groups of eight
+  assert first['transfer'] == {'queries': 41, 'pairs': 41 * 3}  # three of each one's nearest fifty
+  assert 10 < max(map(away, rows(tmp_path, 'transfer'))) <= 25
   before, text = circle.asked, (tmp_path / 'train.jsonl').read_text()
-  assert mining.mine(config, str(tmp_path), seed=1) == first
+  assert mined(config, tmp_path, 1) == first
   assert circle.asked == before + 2  # one text of each side, for the width
   assert (tmp_path / 'train.jsonl').read_text() == text
-  mining.mine(config, str(tmp_path), seed=2)
+  mined(config, tmp_path, 2)
   assert (tmp_path / 'train.jsonl').read_text() != text
 
 
