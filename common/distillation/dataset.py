@@ -12,13 +12,13 @@ from tqdm import tqdm
 from common import flags
 from common.data import catalog, examples, glue, glue_tfds, records
 from common.data.examples import Example, TableConfig
+from common.data.matching import SPLITS
 from common.distillation import mining, pairing, transfer
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
 from common.serving import export
 
-LABELLED = ('train', 'valid', 'test')
 _FILE_BLOCK = 64  # rows of a file that stay together, so that a sorted one costs fewer encodings
 
 
@@ -124,7 +124,7 @@ class DataConfig:
   def of_mined(self, mined: str, transferred: str) -> 'DataConfig':
     """The config with a mined task's files."""
     files: dict[str, Any] = {
-      f'{name}_file': os.path.join(mined, f'{name}.jsonl') for name in LABELLED
+      f'{name}_file': os.path.join(mined, f'{name}.jsonl') for name in SPLITS
     }
     files['distillation_file'] = os.path.join(transferred, f'{transfer.TRANSFER}.jsonl')
     return dataclasses.replace(self, mining=MiningConfig(), **files)
@@ -155,7 +155,7 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]
     for name, rows in _glue_sets(config).items():
       counts[name] = _write((Example(*row) for row in rows), os.path.join(folder, name))
     return counts
-  for name in LABELLED:
+  for name in SPLITS:
     path = getattr(config, f'{name}_file')
     if config.from_catalog:
       counts[name] = _write(_of_catalog(config, name, seed), os.path.join(folder, name))
@@ -209,7 +209,7 @@ def _glue_sets(config: DataConfig) -> dict[str, Iterator[tuple[str, tuple[str, s
 
 
 def _of_catalog(config: DataConfig, name: str, seed: int) -> Iterator[Example]:
-  sizes = dict(zip((*LABELLED, 'distillation'), config.catalog_sizes, strict=True))
+  sizes = dict(zip((*SPLITS, 'distillation'), config.catalog_sizes, strict=True))
   for pair in catalog.splits(seed, **sizes)[name]:
     yield Example(pair.id, (pair.term, pair.product), pair.relevance)
 

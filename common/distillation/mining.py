@@ -57,7 +57,7 @@ class MiningConfig:
   )
   transfer_per_query: int = flags.option(50, "a query's nearest passages in the transfer set")
   transfer_pairs: int = flags.option(
-    0, "pairs of the transfer set, about: as many of each training query's nearest; 0: all"
+    0, 'pairs of the transfer set: in blocks that share texts, matches among them; 0: all nearest'
   )
   split_shares: tuple[float, ...] = flags.option(
     (0.8, 0.1, 0.1), 'of train, valid, test, where the data bring no training split of their own'
@@ -119,7 +119,8 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
     for texts, side in ((found.queries, 'left'), (found.passages, 'right'))
   )
   positives = _scored(found.positives, queries, passages)
-  near = _negatives_of(config, found, queries, neighbors.open_index(passages, config.index))
+  index = neighbors.open_index(passages, config.index)
+  near = _negatives_of(config, found, positives, queries, index)
   threshold = config.negative_threshold
   if config.negative_quantile:
     of_train = near.scores[splits[near.queries] == 0]
@@ -198,14 +199,17 @@ def nearest(numbers: np.ndarray, queries: VectorStore, index: neighbors.Index, c
 
 
 def _negatives_of(
-  config: MiningConfig, found: Matching, queries: VectorStore, index: neighbors.Index
+  config: MiningConfig,
+  found: Matching,
+  positives: Pairs,
+  queries: VectorStore,
+  index: neighbors.Index,
 ) -> Pairs:
   """Pairs that may be negative: near, and neither positive nor related."""
   passages = len(found.passages)
-  positives = found.positives
-  known = np.concatenate([positives, found.related])
-  keys = np.sort(known[:, 0] * passages + known[:, 1])
-  labelled, blocks = np.unique(positives[:, 0]), []
+  related = found.related[:, 0] * passages + found.related[:, 1]
+  keys = np.concatenate([positives.queries * passages + positives.passages, related])
+  labelled, blocks = np.unique(positives.queries), []
   count = min(config.negatives_from, passages)
   for start in tqdm(range(0, len(labelled), QUERIES), desc='nearest', unit=' blocks'):
     near = nearest(labelled[start : start + QUERIES], queries, index, count)
@@ -242,6 +246,7 @@ def _labelled(
 def rows(
   found: Matching, pairs: Pairs, labels: np.ndarray | None = None
 ) -> Iterator[dict[str, Any]]:
+  """Pairs as rows of a file, with their labels where they have any."""
   for i, (query, passage, score) in enumerate(zip(*_columns(pairs), strict=True)):
     row = {
       'id': f'{found.query_ids[query]}-{found.passage_ids[passage]}',

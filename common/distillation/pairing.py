@@ -116,39 +116,48 @@ def pair_blocks(
   rng = np.random.default_rng(seed)
   vectors = (left, right)
   neighbours = [_neighbours(left, right), _neighbours(right, left)]
-  known = [_partners(partners, 0, len(left)), _partners(partners, 1, len(right))]
-  groups = [_endless_groups(vectors[side], shape[side], rng) for side in (0, 1)]
+  known = [partners_of(partners, 0, len(left)), partners_of(partners, 1, len(right))]
+  groups = [endless_groups(vectors[side], shape[side], rng) for side in (0, 1)]
   while True:
     for side in (0, 1):
       group, other = next(groups[side]), 1 - side
       candidates = [
         np.concatenate([rng.permutation(known[side][i]), neighbours[side][i]]) for i in group
       ]
-      chosen = _in_turn(candidates, shape[other])
+      chosen = in_turn(candidates, shape[other])
       rest = rng.permutation(len(vectors[other]))
       chosen = [*chosen, *rest[~np.isin(rest, chosen)][: shape[other] - len(chosen)]]
       lefts, rights = (group, np.array(chosen)) if side == 0 else (np.array(chosen), group)
-      similarity = left[lefts] @ right[rights].T  # [lefts, rights]
-      row_of = {item: row for row, item in enumerate(rights)}
-      for row, item in enumerate(lefts):
-        similarity[row, [row_of[p] for p in known[0][item] if p in row_of]] = np.inf
-      kept = _combinations(similarity, pairs, near, rng)
-      yield np.stack([lefts[kept // len(rights)], rights[kept % len(rights)]], axis=1)
+      matches = np.array([np.isin(rights, known[0][item]) for item in lefts])
+      i, j = combinations(left[lefts] @ right[rights].T, matches, pairs, near, rng)
+      yield np.stack([lefts[i], rights[j]], axis=1)
 
 
-def _combinations(
-  similarity: np.ndarray, pairs: int, near: float, rng: np.random.Generator
-) -> np.ndarray:
-  """Numbers of the combinations kept: the best of each row and column in turn, then random ones."""
+def combinations(
+  similarity: np.ndarray, known: np.ndarray, pairs: int, near: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+  """A block's pairs: those known, the best of each row and column in turn, then random ones.
+
+  Args:
+    similarity: [lefts, rights] inner products.
+    known: [lefts, rights] whether a pair is known.
+    pairs: Kept, at the most.
+    near: Share of them that is known or near.
+    rng: Of the random ones.
+
+  Returns:
+    Rows [pairs] and columns [pairs], in order.
+  """
+  similarity = np.where(known, np.inf, similarity)
   ranks = [np.argsort(np.argsort(-similarity, axis), axis) for axis in (0, 1)]
-  rank = np.minimum(*ranks).astype(float)
-  rank[np.isinf(similarity)] = -1
+  rank = np.where(known, -1, np.minimum(*ranks))
   order = np.lexsort([-similarity.ravel(), rank.ravel()])
   best = round(near * pairs)
-  return np.sort(np.concatenate([order[:best], rng.permutation(order[best:])[: pairs - best]]))
+  kept = np.concatenate([order[:best], rng.permutation(order[best:])[: pairs - best]])
+  return np.divmod(np.sort(kept), similarity.shape[1])
 
 
-def _endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:
+def endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:
   """Groups of `size` neighbours that cover all, in random order, then other groups again."""
   while True:
     order = neighbour_order(vectors, size, rng)
@@ -179,13 +188,14 @@ def _neighbours(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
   return neighbors.index_of(items).search(queries, min(_NEIGHBOURS, len(items)))[1]
 
 
-def _partners(partners: np.ndarray, side: int, count: int) -> list[np.ndarray]:
+def partners_of(partners: np.ndarray, side: int, count: int) -> list[np.ndarray]:
+  """What each of `count` items of a side stands with in the pairs [n, 2]."""
   order = np.argsort(partners[:, side], kind='stable')
   ends = np.searchsorted(partners[order, side], np.arange(count), side='right')
   return np.split(partners[order, 1 - side], ends[:-1])
 
 
-def _in_turn(candidates: Sequence[np.ndarray], count: int) -> list[int]:
+def in_turn(candidates: Sequence[np.ndarray], count: int) -> list[int]:
   """The first `count` distinct candidates, one from each list in turn."""
   chosen: dict[int, None] = {}
   for rank in range(max(map(len, candidates))):

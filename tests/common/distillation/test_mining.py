@@ -87,14 +87,18 @@ def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle
 
 
 def test_a_quantile_and_what_was_embedded(tmp_path, circle):
-  config = MiningConfig(negatives_from=22, negative_quantile=0.5, transfer_pairs=100)
+  config = MiningConfig(negatives_from=22, negative_quantile=0.5, transfer_pairs=600)
   first = mined(config, tmp_path, 1)
   degrees = [d for d in range(1, 11) for _ in (0, 1)]  # both sides of the query, but one related
   del degrees[0]
   expected = np.median(np.cos(np.radians(degrees)))
   assert first['threshold'] == pytest.approx(expected, abs=2e-3)
-  assert first['transfer'] == {'queries': 41, 'pairs': 41 * 3}  # three of each one's nearest fifty
-  assert 10 < max(map(away, rows(tmp_path, 'transfer'))) <= 25
+  assert first['transfer'] == {'queries': 41, 'pairs': 3 * 256}  # whole blocks
+  assert first['block'] == {'pairs': 256, 'texts': [41, 64]}
+  blocks = [rows(tmp_path, 'transfer')[start : start + 256] for start in (0, 256, 512)]
+  for block in blocks:
+    assert len({row['id'] for row in block}) == 256
+    assert sum(away(row) == 0 and row['query'] != 'query 3' for row in block) == 40  # all matches
   before, text = circle.asked, (tmp_path / 'train.jsonl').read_text()
   assert mined(config, tmp_path, 1) == first
   assert circle.asked == before + 2  # one text of each side, for the width
