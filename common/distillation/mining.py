@@ -57,7 +57,7 @@ class MiningConfig:
   )
   transfer_per_query: int = flags.option(50, "a query's nearest passages in the transfer set")
   transfer_pairs: int = flags.option(
-    0, 'pairs of the transfer set: in blocks that share texts, matches among them; 0: all nearest'
+    0, 'pairs of the transfer set, about: in blocks that share texts, with matches; 0: all nearest'
   )
   split_shares: tuple[float, ...] = flags.option(
     (0.8, 0.1, 0.1), 'of train, valid, test, where the data bring no training split of their own'

@@ -117,7 +117,7 @@ def pair_blocks(
   vectors = (left, right)
   neighbours = [_neighbours(left, right), _neighbours(right, left)]
   known = [partners_of(partners, 0, len(left)), partners_of(partners, 1, len(right))]
-  groups = [endless_groups(vectors[side], shape[side], rng) for side in (0, 1)]
+  groups = [_endless_groups(vectors[side], shape[side], rng) for side in (0, 1)]
   while True:
     for side in (0, 1):
       group, other = next(groups[side]), 1 - side
@@ -157,7 +157,7 @@ def combinations(
   return np.divmod(np.sort(kept), similarity.shape[1])
 
 
-def endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:
+def _endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:
   """Groups of `size` neighbours that cover all, in random order, then other groups again."""
   while True:
     order = neighbour_order(vectors, size, rng)

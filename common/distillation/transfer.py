@@ -20,15 +20,15 @@ TRANSFER = 'transfer'
 MANIFEST = 'manifest.json'
 LONG = ('flags', 'examples', 'histograms')  # of the datasheet
 _BLOCK = 400  # pairs of the whole transfer set that stay together, of neighbouring queries
-_TEXTS, _PAIRS, _NEAR = 64, 256, 0.75  # of a block: texts a side, pairs, share that is near
+_TEXTS, _NEAR = 64, 0.75  # of a block of a smaller one: texts a side, share that is near
 
 
 def write(config: MiningConfig, mined: str, folder: str, seed: int) -> dict[str, Any]:
   """Writes the unlabelled `transfer.jsonl`, then the datasheet and its picture.
 
   It holds the nearest passages of each training query; or, where there are more of these than the
-  teacher has time for, `transfer_pairs` pairs in blocks of neighbouring queries and of passages that
-  match them or are near: many pairs of few texts, a match for most queries.
+  teacher has time for, `transfer_pairs` pairs in blocks, each of neighbouring queries and of passages
+  that match them or are near: many pairs of few texts, and matches among them.
 
   Args:
     config: As for `mine`.
@@ -44,22 +44,25 @@ def write(config: MiningConfig, mined: str, folder: str, seed: int) -> dict[str,
     VectorStore(os.path.join(mined, mining.VECTORS, s)) for s in ('left', 'right')
   )
   task = _Task(
-    known=pairing.partners_of(found.positives, 0, len(queries)),
     queries=queries,
     passages=passages,
-    index=neighbors.open_index(passages, config.index),
     numbers=np.flatnonzero(splits == 0),
+    known=pairing.partners_of(found.positives, 0, len(queries)),
+    index=neighbors.open_index(passages, config.index),
     count=min(config.transfer_per_query, len(passages)),
     rng=np.random.default_rng(seed),
   )
-  group = -(-_BLOCK // task.count)  # neighbouring queries, whose passages are shared, in a block
-  blocks = _all_near(task, group)
   if config.transfer_pairs:
-    blocks = _in_blocks(task, -(-config.transfer_pairs // _PAIRS))
+    group = min(_TEXTS, len(task.numbers))
+    size = group * max(1, min(_TEXTS, round(config.transfer_pairs / len(task.numbers))))
+    made = _blocks(task, group, size)
+  else:
+    group = -(-_BLOCK // task.count)
+    size, made = group * task.count, _all_near(task, group)
   histogram, seen = np.zeros(datasheet.BINS, np.int64), np.zeros(len(queries), bool)
 
   def rows() -> Iterator[dict[str, Any]]:
-    for pairs in blocks:
+    for pairs in made:
       np.add(histogram, datasheet.counts(pairs.scores), out=histogram)
       seen[pairs.queries] = True
       yield from mining.rows(found, pairs)
@@ -74,7 +77,7 @@ def write(config: MiningConfig, mined: str, folder: str, seed: int) -> dict[str,
     'flags': flags.flat(config),
     'seed': seed,
     TRANSFER: {'queries': int(seen.sum()), 'pairs': transferred},
-    **datasheet.describe(paths, _PAIRS if config.transfer_pairs else group * task.count),
+    **datasheet.describe(paths, size),
     'histograms': histograms,
   }
   datasheet.draw(histograms, sheet['threshold'], os.path.join(folder, 'scores.svg'))
@@ -86,38 +89,41 @@ def write(config: MiningConfig, mined: str, folder: str, seed: int) -> dict[str,
 class _Task:
   """What the transfer set is taken from."""
 
-  known: list[np.ndarray]  # matches of each query
   queries: VectorStore
   passages: VectorStore
-  index: neighbors.Index
   numbers: np.ndarray  # of the training queries
+  known: list[np.ndarray]  # matches of each query
+  index: neighbors.Index
   count: int  # nearest passages of a query
   rng: np.random.Generator
 
+  def order(self, group: int) -> np.ndarray:
+    """The training queries, each group of them neighbours, which share passages."""
+    vectors = self.queries.vectors(self.numbers)
+    return self.numbers[pairing.neighbour_order(vectors, group, self.rng)]
+
 
 def _all_near(task: _Task, group: int) -> Iterator[Pairs]:
-  """Every training query with its nearest passages, neighbouring queries together."""
-  vectors = task.queries.vectors(task.numbers)
-  order = task.numbers[pairing.neighbour_order(vectors, group, task.rng)]
+  """Every training query with its nearest passages."""
+  order = task.order(group)
   for start in tqdm(range(0, len(order), mining.QUERIES), desc=TRANSFER, unit=' blocks'):
     some = order[start : start + mining.QUERIES]
     yield mining.nearest(some, task.queries, task.index, task.count)
 
 
-def _in_blocks(task: _Task, blocks: int) -> Iterator[Pairs]:
-  """Blocks of neighbouring queries, each with `_PAIRS` pairs where there are as many."""
-  vectors = task.queries.vectors(task.numbers)
-  groups = pairing.endless_groups(vectors, min(_TEXTS, len(vectors)), task.rng)
-  for _ in tqdm(range(blocks), desc=TRANSFER, unit=' blocks'):
-    group = next(groups)
-    rows = task.index.search(vectors[group], task.count)[1]
-    known = [task.known[query] for query in task.numbers[group]]
-    candidates = [np.concatenate(both) for both in zip(known, rows, strict=True)]
+def _blocks(task: _Task, group: int, size: int) -> Iterator[Pairs]:
+  """Blocks of `size` pairs of `group` queries; each query is in one."""
+  order = task.order(group)
+  for start in tqdm(range(0, len(order), group), desc=TRANSFER, unit=' blocks'):
+    some = order[start : start + group]
+    vectors, known = task.queries.vectors(some), [task.known[query] for query in some]
+    near = task.index.search(vectors, task.count)[1]
+    candidates = [np.concatenate(both) for both in zip(known, near, strict=True)]
     chosen = np.array(pairing.in_turn(candidates, _TEXTS))
-    similarity = vectors[group] @ task.passages.vectors(chosen).T
-    matches = np.array([np.isin(chosen, some) for some in known])
-    i, j = pairing.combinations(similarity, matches, _PAIRS, _NEAR, task.rng)
-    yield Pairs(task.numbers[group][i], chosen[j], similarity[i, j])
+    similarity = vectors @ task.passages.vectors(chosen).T
+    matches = np.array([np.isin(chosen, of_query) for of_query in known])
+    i, j = pairing.combinations(similarity, matches, size, _NEAR, task.rng)
+    yield Pairs(some[i], chosen[j], similarity[i, j])
 
 
 def block_of(path: str) -> dict[str, Any]:

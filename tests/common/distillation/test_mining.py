@@ -93,12 +93,11 @@ def test_a_quantile_and_what_was_embedded(tmp_path, circle):
   del degrees[0]
   expected = np.median(np.cos(np.radians(degrees)))
   assert first['threshold'] == pytest.approx(expected, abs=2e-3)
-  assert first['transfer'] == {'queries': 41, 'pairs': 3 * 256}  # whole blocks
-  assert first['block'] == {'pairs': 256, 'texts': [41, 64]}
-  blocks = [rows(tmp_path, 'transfer')[start : start + 256] for start in (0, 256, 512)]
-  for block in blocks:
-    assert len({row['id'] for row in block}) == 256
-    assert sum(away(row) == 0 and row['query'] != 'query 3' for row in block) == 40  # all matches
+  assert first['transfer'] == {'queries': 41, 'pairs': 615}
+  assert first['block'] == {'pairs': 615, 'texts': [41, 64]}
+  taken = rows(tmp_path, 'transfer')
+  assert len({row['id'] for row in taken}) == 615
+  assert sum(away(row) == 0 for row in taken) == 41  # all matches, and the nearest of query 3
   before, text = circle.asked, (tmp_path / 'train.jsonl').read_text()
   assert mined(config, tmp_path, 1) == first
   assert circle.asked == before + 2  # one text of each side, for the width
