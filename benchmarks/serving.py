@@ -1,15 +1,17 @@
 """The local server under load: throughput, refusals and version swaps, in real processes.
 
-  python -m benchmarks.serving --output=benchmarks/results/serving.json
+  python -m benchmarks.serving --export=runs/p2t/export --output=benchmarks/results/serving.json
 
 The head in LiteRT int8 with random weights (they do not change the time), 1,000 candidates a request:
 the query's part and vectors of candidates (`one_to_many`). Before and after, the head alone is
 measured on the same cores. Then malformed requests are sent while good ones go on, and versions are
-swapped. Last, a query's way to its best of 10,000 stored texts, by stage.
+swapped. Last, a real run's export behind the page's API: a query's way to its best ten of 10,000 stored
+products, from the request to the answer, and by stage.
 """
 
 import dataclasses
 import http.client
+import json
 import os
 import re
 import shutil
@@ -23,9 +25,11 @@ from typing import Any
 import grpc
 import numpy as np
 from absl import flags as absl_flags
+from tqdm import tqdm
 
 from benchmarks import random_exports
 from common import flags
+from common.data import catalog
 from common.distillation import results
 from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
@@ -49,7 +53,9 @@ class ServingConfig:
   concurrency: int = flags.option(32, 'requests at a time')
   malformed: int = flags.option(200, 'requests that are none')
   swaps: int = flags.option(10, 'versions that take the place of the one before')
-  catalogue: int = flags.option(10_000, 'stored texts that a query is ranked against')
+  export: str = flags.option('', "a run's export, for queries; empty: random weights, tiny encoder")
+  products: int = flags.option(10_000, 'of the synthetic catalogue, stored, for queries')
+  queries: int = flags.option(200, 'ranked one by one')
   output: str = flags.option('', 'JSON file of the figures')
 
 
@@ -90,7 +96,9 @@ class Bench:
       'right': rng.normal(size=(config.candidates, *right)).astype(np.float32),
     }
     np.savez(os.path.join(folder, 'request.npz'), **self.request)
-    self.server, self.target, self.rest = self._serve()
+    self.server, self.target, self.rest = self._serve(
+      f'--models=head={os.path.join(self.export, "head")}'
+    )
 
   def load(self) -> dict[str, Any]:
     """The load, and the head alone before and after it."""
@@ -138,21 +146,32 @@ class Bench:
     return {'swaps': len(served), 'requests': found['requests'], 'lost': lost, 'p99': found['p99']}
 
   def query(self) -> dict[str, Any]:
-    """A query's best ten of the stored texts: median milliseconds by stage, and in all."""
-    rng = np.random.default_rng(1)
-    shape = self.scorer.vector_shapes[self.scorer.slots[1]]
-    stored = rng.normal(size=(self.config.catalogue, *shape)).astype(np.float32)
-    parts = self.scorer.parts(stored, 'right')
-    encode, whole = [], []
-    for number in range(30):
-      started = time.perf_counter()
-      vectors = self.scorer.encode([f'query number {number}'], 'left')
-      encoded = time.perf_counter()
-      self.scorer.rank(vectors, stored, 10, parts=parts)
-      encode.append(encoded - started)
-      whole.append(time.perf_counter() - started)
-    p50, encoding = float(np.median(whole)), float(np.median(encode))
-    return {'texts': self.config.catalogue, 'p50': p50, 'encode': encoding, 'rank': p50 - encoding}
+    """A query's best ten of the stored products: median seconds by stage, and in all."""
+    config = self.config
+    pairs = catalog.splits(7, train=4 * config.products)['train']
+    products = list(dict.fromkeys(pair.product for pair in pairs))[: config.products]
+    terms = list(dict.fromkeys(pair.term for pair in pairs))[: config.queries]
+    path = os.path.join(self.folder, 'products.jsonl')
+    with open(path, 'w', encoding='utf-8') as file:
+      file.writelines(json.dumps({'id': str(i), 'text': t}) + '\n' for i, t in enumerate(products))
+    args = ['--demo', f'--demo_texts={path}', f'--demo_exports={config.export or self.export}']
+    server, _, rest = self._serve(*args, f'--demo_stores={os.path.join(self.folder, "vectors")}')
+    times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'head', 'sort')}
+    try:
+      connection = http.client.HTTPConnection(rest, timeout=60)
+      for term in tqdm(terms, unit=' queries'):
+        started = time.perf_counter()
+        connection.request('POST', '/demo/rank', json.dumps({'query': term}))
+        answer = json.loads(connection.getresponse().read())
+        times['whole'].append(time.perf_counter() - started)
+        for name, milliseconds in answer['ms'].items():
+          times[name].append(milliseconds / 1e3)
+    finally:
+      server.terminate()
+      server.wait()
+    p99 = float(np.percentile(times['whole'], 99))
+    medians = {name: float(np.median(seconds)) for name, seconds in times.items()}
+    return {'products': len(products), 'queries': len(terms), 'p99': p99, **medians}
 
   def _head(self) -> float:
     head = Contender('head', self._one_to_many, self.config.candidates)
@@ -178,9 +197,9 @@ class Bench:
     load = self._config(requests)
     return load_test.run(load, load_test.payloads(load))
 
-  def _serve(self) -> tuple[subprocess.Popen, str, str]:
-    models = f'--models=head={os.path.join(self.export, "head")}'
-    command = [sys.executable, '-m', 'common.serving.local_server', models, '--port=0']
+  def _serve(self, *args: str) -> tuple[subprocess.Popen, str, str]:
+    """A server's process, and its addresses of gRPC and REST."""
+    command = [sys.executable, '-m', 'common.serving.local_server', '--port=0', *args]
     command += ['--rest_api_port=0', f'--runtime={_RUNTIME}']
     environment = {**os.environ, 'PYTHONPATH': _ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
     server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)

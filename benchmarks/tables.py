@@ -114,9 +114,10 @@ def _serving() -> str:
     + [f'{load["p50"]:.2f} s, p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost'],
     [f'{swaps["swaps"]} versions swapped under load']
     + [f'{swaps["requests"]:,} requests, {swaps["lost"]} lost; p99 ', f'{swaps["p99"]:.2f} s'],
-    [f'a query and its best ten of {query["texts"]:,} stored texts']
-    + [f'{1e3 * query["p50"]:.0f} ms: encode ', f'{1e3 * query["encode"]:.1f}, rank ']
-    + [f'{1e3 * query["rank"]:.0f}'],
+    [f'a query of the page, its best ten of {query["products"]:,} stored products']
+    + [f'p50 {1e3 * query["whole"]:.0f} ms, p99 {1e3 * query["p99"]:.0f}; of it encode ']
+    + [f'{1e3 * query["encode"]:.0f}, head {1e3 * query["head"]:.0f}, ']
+    + [f'sort {1e3 * query["sort"]:.1f}'],
   ]
   answers = [f'{name} ({count})' for name, count in made['malformed'].items()]
   rows.append(['malformed requests while good ones go on', '; '.join(answers)])

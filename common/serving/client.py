@@ -24,14 +24,16 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 Arrays = dict[str, np.ndarray]
+UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
 _CANDIDATES = 1024  # of a request to `online`
 _BACK_OFF = 0.05  # seconds before the first repetition; doubled with each, and spread
 
 
 class ServingError(Exception):
-  """A call that failed: which model, signature and why.
+  """A call that failed.
 
-  Attributes:
+  Args:
+    message: What was wrong, where, and what would be right.
     code: gRPC's status; of REST, the one that means the same.
   """
 
@@ -140,6 +142,15 @@ class Client:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
+def request_of(model: str, signature: str, inputs: Arrays) -> predict_pb2.PredictRequest:
+  """A request as gRPC has it."""
+  request = predict_pb2.PredictRequest()
+  request.model_spec.name, request.model_spec.signature_name = model, signature
+  for name, value in inputs.items():
+    request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+  return request
+
+
 class Grpc:
   """`Transport` by gRPC.
 
@@ -148,17 +159,12 @@ class Grpc:
   """
 
   def __init__(self, target: str):
-    limits = [('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1)]
-    self._channel = grpc.insecure_channel(target, limits)
+    self._channel = grpc.insecure_channel(target, UNLIMITED)
     self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
 
   def predict(self, model: str, signature: str, inputs: Arrays, seconds: float) -> Arrays:
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name, request.model_spec.signature_name = model, signature
-    for name, value in inputs.items():
-      request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
     try:
-      answer = self._stub.Predict(request, timeout=seconds)
+      answer = self._stub.Predict(request_of(model, signature, inputs), timeout=seconds)
     except grpc.RpcError as error:
       raise ServingError(error.details(), error.code()) from error
     return {name: tf.make_ndarray(value) for name, value in answer.outputs.items()}

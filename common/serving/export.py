@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from common.errors import InputError
 
 VERSION = '1'
+SAVED_MODEL = 'saved_model.pb'
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 TOLERANCE = 1e-5
 WARMUP = 'tf_serving_warmup_requests'  # in assets.extra/, TensorFlow Serving's own name
@@ -95,6 +97,15 @@ def latest(folder: str) -> str:
   if not versions:
     raise FileNotFoundError(f'{folder}: no version folder such as {VERSION}/ in it')
   return os.path.join(folder, max(versions, key=int))
+
+
+def signature_definitions(path: str) -> dict[str, Any]:
+  """`SignatureDef`s of a SavedModel's version folder, by name, as they stand in it."""
+  model = saved_model_pb2.SavedModel()
+  with open(os.path.join(path, SAVED_MODEL), 'rb') as file:
+    model.ParseFromString(file.read())
+  definitions = model.meta_graphs[0].signature_def
+  return {name: definitions[name] for name in sorted(definitions) if not name.startswith('__')}
 
 
 def describe(folder: str) -> dict[str, Any]:

@@ -18,13 +18,12 @@ from typing import Any
 
 import grpc
 import numpy as np
-import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2
 from tqdm import tqdm
 
 from common import flags
 from common.errors import InputError
 from common.json_files import write_json
+from common.serving.client import UNLIMITED, request_of
 
 _PREDICT = '/tensorflow.serving.PredictionService/Predict'
 _CHANNELS = 4  # connections that the requests share
@@ -92,8 +91,7 @@ def run(config: LoadConfig, requests: list[Payload]) -> dict[str, Any]:
     Requests answered, 'seconds', 'requests_per_second', 'rows_per_second', latencies 'p50', 'p95',
     'p99' in seconds, 'errors' by gRPC status, 'first_error'.
   """
-  options = [('grpc.max_send_message_length', -1), ('grpc.max_receive_message_length', -1)]
-  options.append(('grpc.use_local_subchannel_pool', 1))
+  options = (*UNLIMITED, ('grpc.use_local_subchannel_pool', 1))
   channels = [grpc.insecure_channel(config.target, options) for _ in range(_CHANNELS)]
   calls = [channel.unary_unary(_PREDICT) for channel in channels]
   lock, numbers = threading.Lock(), iter(range(config.requests or 1 << 60))
@@ -166,18 +164,14 @@ def _read(path: str, signature: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _payload(config: LoadConfig, signature: str, inputs: dict[str, Any]) -> Payload:
-  request, rows = predict_pb2.PredictRequest(), {}
-  request.model_spec.name, request.model_spec.signature_name = config.model, signature
-  for name, value in inputs.items():
-    array = np.asarray(value)
-    array = array.astype(np.float32) if array.dtype == np.float64 else array
-    request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
-    rows[name] = len(array) if array.ndim else 1
+  arrays = {name: np.asarray(value) for name, value in inputs.items()}
+  for name, array in arrays.items():
+    arrays[name] = array.astype(np.float32) if array.dtype == np.float64 else array
+  rows = {name: len(array) if array.ndim else 1 for name, array in arrays.items()}
   if config.rows and config.rows not in rows:
     raise InputError(f'--rows={config.rows}: a request has {", ".join(rows)}')
-  return Payload(
-    request.SerializeToString(), rows[config.rows] if config.rows else max(rows.values())
-  )
+  data = request_of(config.model, signature, arrays).SerializeToString()
+  return Payload(data, rows[config.rows] if config.rows else max(rows.values()))
 
 
 if __name__ == '__main__':

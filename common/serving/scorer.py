@@ -219,7 +219,7 @@ class PairScorer:
       for i, (kept, kept_scores) in enumerate(best):
         scores = self.one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own)
         scores, both = np.append(kept_scores, scores), np.append(kept, numbers)
-        order = _top(scores, top_k)
+        order = top(scores, top_k)
         best[i] = both[order], scores[order]
     return best
 
@@ -291,7 +291,7 @@ class PairScorer:
     return side.astype(np.float32, copy=False)
 
 
-def _top(scores: np.ndarray, top_k: int) -> np.ndarray:
+def top(scores: np.ndarray, top_k: int) -> np.ndarray:
   """Where the best scores are, best first; equal ones in their order."""
   numbers = np.arange(len(scores))
   if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides

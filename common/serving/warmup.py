@@ -4,14 +4,13 @@ They are made from the signatures of a SavedModel, and are of its shapes, not of
 of one value is stored as that value alone.
 """
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from common.errors import InputError
+from common.serving import export
 
 _TOKENS = 8  # where word ids are asked for
 _TEXT = b'warm up'
@@ -35,27 +34,17 @@ def requests(path: str, name: str, rows: Sequence[int]) -> list[bytes]:
       "tensorflow-serving-api is not installed; pip install -e '.[serving]'"
     ) from error
   logs = []
-  for signature, inputs in _signatures(path):
+  for signature, definition in export.signature_definitions(path).items():
     for count in rows:
       request = predict_pb2.PredictRequest(
         model_spec=model_pb2.ModelSpec(name=name, signature_name=signature),
-        inputs={key: _tensor(info, count) for key, info in inputs.items()},
+        inputs={key: _tensor(info, count) for key, info in definition.inputs.items()},
       )
       log = prediction_log_pb2.PredictionLog(
         predict_log=prediction_log_pb2.PredictLog(request=request)
       )
       logs.append(log.SerializeToString(deterministic=True))
   return logs
-
-
-def _signatures(path: str) -> Iterator[tuple[str, Any]]:
-  """(name, {input: TensorInfo}) of each signature."""
-  saved = saved_model_pb2.SavedModel()
-  with open(os.path.join(path, 'saved_model.pb'), 'rb') as file:
-    saved.ParseFromString(file.read())
-  for name, signature in sorted(saved.meta_graphs[0].signature_def.items()):
-    if signature.inputs:  # not the initialization
-      yield name, signature.inputs
 
 
 def _tensor(info: Any, rows: int) -> Any:

@@ -74,22 +74,22 @@ class GrpcFront:
 
   def _handler(self, kind: type[Message], method: Callable[..., Message]) -> Callable:
     def handle(data: bytes, context: grpc.ServicerContext) -> Message:
-      started, code, request = time.monotonic(), grpc.StatusCode.OK, kind()
+      started, code, request = time.monotonic(), grpc.StatusCode.UNKNOWN, kind()
       try:
         try:
           request.ParseFromString(data)
         except DecodeError as error:
           raise invalid(f'the bytes are no {kind.DESCRIPTOR.name}: {error}') from error
-        return method(request, context)
+        answer = method(request, context)
+        code = grpc.StatusCode.OK
+        return answer
       except ServingError as error:
         code = error.code
-        context.abort(error.code, error.message)
+        context.abort(error.code, str(error))
         raise AssertionError from error  # abort has raised
       finally:
         name = getattr(request, 'model_spec', model_pb2.ModelSpec()).name
-        known = name if name in self._predictor.models.names() else ''
-        self._predictor.metrics.requests.labels(known, 'grpc', code.name).inc()
-        self._predictor.metrics.seconds.labels(known).observe(time.monotonic() - started)
+        self._predictor.answered(name, 'grpc', code.name, started)
 
     return handle
 

@@ -2,12 +2,24 @@
 
 import base64
 import binascii
+import json
 from typing import Any
 
 import numpy as np
 
 from common.serving.local_server.errors import invalid
 from common.serving.local_server.models import Arrays, Signature, Spec
+
+
+def parsed(body: bytes, fields: str) -> dict[str, Any]:
+  """A request's body, an object with `fields`."""
+  try:
+    found = json.loads(body)
+  except (ValueError, RecursionError) as error:
+    raise invalid(f'the body is not JSON: {error}') from error
+  if not isinstance(found, dict):
+    raise invalid(f'the body is an object with {fields}')
+  return found
 
 
 def columns(instances: Any, signature: Signature, where: str) -> dict[str, list]:

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from common.errors import InputError
-from common.serving import runtimes
+from common.serving import export, runtimes
 from common.serving.local_server.errors import not_found, unavailable
 
 Arrays = dict[str, np.ndarray]
-_SAVED_MODEL = 'saved_model.pb'
 _DEFAULT = 'serving_default'
 
 
@@ -66,12 +64,12 @@ class Version:
 
     self.model, self.number = model, number
     path = os.path.join(folder, str(number))
-    self.definitions = _definitions(path)
+    self.definitions = export.signature_definitions(path)
     self._loaded = tf.saved_model.load(path)  # kept alive: the signatures hold it weakly
     head: runtimes.Runtime | None = None
     if runtime != 'tensorflow' and self._loaded.signatures and 'of_parts' in self.definitions:
-      export = os.path.dirname(os.path.abspath(folder))
-      head = runtimes.load(export, self._loaded, runtime)
+      of_export = os.path.dirname(os.path.abspath(folder))
+      head = runtimes.load(of_export, self._loaded, runtime)
     self.signatures: dict[str, Signature] = {}
     for name, definition in self.definitions.items():
       if head and 'score' in definition.outputs:
@@ -192,22 +190,13 @@ def _versions(folder: str) -> list[int]:
   if not os.path.isdir(folder):
     return []
   names = [name for name in os.listdir(folder) if name.isdecimal()]
-  return [int(n) for n in names if os.path.exists(os.path.join(folder, n, _SAVED_MODEL))]
+  return [int(n) for n in names if os.path.exists(os.path.join(folder, n, export.SAVED_MODEL))]
 
 
 def _files(folder: str) -> tuple[tuple[str, int], ...]:
   """Names and sizes: a version that is still being copied is tried again when they change."""
   paths = (os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
   return tuple(sorted((path, os.path.getsize(path)) for path in paths))
-
-
-def _definitions(path: str) -> dict[str, Any]:
-  """`SignatureDef`s, as metadata give them."""
-  model = saved_model_pb2.SavedModel()
-  with open(os.path.join(path, _SAVED_MODEL), 'rb') as file:
-    model.ParseFromString(file.read())
-  definitions = model.meta_graphs[0].signature_def
-  return {name: definitions[name] for name in sorted(definitions) if not name.startswith('__')}
 
 
 def _specs(tensors: Mapping[str, Any]) -> dict[str, Spec]:

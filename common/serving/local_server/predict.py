@@ -1,6 +1,7 @@
 """A request, from either front: found, checked, run, counted."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 
@@ -77,13 +78,19 @@ class Predictor:
     try:
       outputs = future.result(min(seconds or _LONGEST, _LONGEST))
     except FutureTimeout:
-      raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f'{where}: too late') from None
+      raise ServingError(f'{where}: too late', grpc.StatusCode.DEADLINE_EXCEEDED) from None
     except ServingError:
       raise
     except Exception as error:
       message = ' '.join(str(error).split())[:500]
       raise invalid(f'{where}: the model refuses it: {message}') from error
     return found, called, {name: outputs[name] for name in output_filter or called.outputs}
+
+  def answered(self, model: str, api: str, code: str, started: float) -> None:
+    """Counts a request, of a name that is served or of none, and its time since `started`."""
+    known = model if model in self.models.names() else ''
+    self.metrics.requests.labels(known, api, code).inc()
+    self.metrics.seconds.labels(known).observe(time.monotonic() - started)
 
   def close(self) -> None:
     """Finishes what was accepted."""

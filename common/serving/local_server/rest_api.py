@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         found = _MODEL.fullmatch(path)
         if not found:
           raise not_found(f'{method} {path}: no such path; models are at /v1/models/NAME')
-        model = found[1] if found[1] in self.server.predictor.models.names() else ''
+        model = found[1]
         version = int(found[2]) if found[2] else None
         answer = self._of_model(method, found[1], version, found[3], body)
     except _HttpError as error:
@@ -139,13 +139,11 @@ class _Handler(BaseHTTPRequestHandler):
       self.close_connection = True  # the body was not read
     except ServingError as error:
       code = _STATUS.get(error.code, HTTPStatus.INTERNAL_SERVER_ERROR)
-      answer = _error(error.message)
+      answer = _error(str(error))
     except Exception:
       traceback.print_exc()
       code, answer = HTTPStatus.INTERNAL_SERVER_ERROR, _error('a fault of the server; see its log')
-    metrics = self.server.predictor.metrics
-    metrics.requests.labels(model, 'rest', str(code.value)).inc()
-    metrics.seconds.labels(model).observe(time.monotonic() - started)
+    self.server.predictor.answered(model, 'rest', str(code.value), started)
     self._send(code, kind if code == HTTPStatus.OK else 'application/json', answer)
 
   def _of_model(
@@ -206,12 +204,10 @@ class _HttpError(Exception):
 
 def _predict(predictor: Predictor, name: str, version: int | None, body: bytes) -> bytes:
   found = predictor.models.find(name, version)
-  try:
-    request = json.loads(body)
-  except (ValueError, RecursionError) as error:
-    raise invalid(f'the body is not JSON: {error}') from error
-  if not isinstance(request, dict) or len({'instances', 'inputs'} & request.keys()) != 1:
-    raise invalid('the body is an object with either "instances" (rows) or "inputs" (columns)')
+  fields = 'either "instances" (rows) or "inputs" (columns)'
+  request = json_tensors.parsed(body, fields)
+  if len({'instances', 'inputs'} & request.keys()) != 1:
+    raise invalid(f'the body is an object with {fields}')
   key = request.get('signature_name', '')
   if not isinstance(key, str):
     raise invalid('signature_name is a text')

@@ -20,9 +20,10 @@ from common import flags
 from common.data import tables
 from common.errors import InputError
 from common.serving import export
+from common.serving.local_server import json_tensors
 from common.serving.local_server.errors import invalid
 from common.serving.local_server.rest_api import Page
-from common.serving.scorer import PairScorer
+from common.serving.scorer import PairScorer, top
 from common.serving.vectors import MANIFEST, VectorStore
 
 _PARTS = 20_000  # texts up to which the head's parts of them are kept: faster, three times as large
@@ -176,9 +177,7 @@ class _Model:
       part = self._scorer.parts(vectors, left)
       scores = self._scorer.one_to_many(vectors, part, self._vectors, self._parts)
       scored = time.perf_counter()
-    count = min(count, len(scores))
-    order = np.argpartition(-scores, count - 1)[:count]
-    order = order[np.argsort(-scores[order], kind='stable')]
+    order = top(scores, count)
     ids = [self._keys[row] for row in order]
     ends = (encoded - started, scored - encoded, time.perf_counter() - scored)
     ms = {name: 1e3 * t for name, t in zip(('encode', 'head', 'sort'), ends, strict=True)}
@@ -202,21 +201,11 @@ def _file(kind: str, content: bytes, body: bytes) -> tuple[str, bytes]:
 
 
 def _answer(answer: Callable[[dict[str, Any]], Any], body: bytes) -> tuple[str, bytes]:
-  return _json(answer(_parsed(body)))
+  return _json(answer(json_tensors.parsed(body, '"query"')))
 
 
 def _json(value: Any) -> tuple[str, bytes]:
   return 'application/json', json.dumps(value).encode()
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-  try:
-    asked = json.loads(body)
-  except (ValueError, RecursionError) as error:
-    raise invalid(f'the body is not JSON: {error}') from error
-  if not isinstance(asked, dict):
-    raise invalid('the body is an object')
-  return asked
 
 
 def _query(asked: dict[str, Any]) -> str:
