@@ -21,6 +21,7 @@ SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
 ]
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
+TEST = ['mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'ruff>=0.15']
 
 setup(
   name='dipair',
@@ -59,6 +60,6 @@ setup(
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
     'scann': SCANN,
     'serving': SERVING,
-    'test': [*BEAM, *SCANN, *SERVING, 'mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'ruff>=0.15'],
+    'test': [*BEAM, *SCANN, *SERVING, *TEST],
   },
 )
