@@ -122,12 +122,14 @@ def test_parameters_of_the_papers_head():
 
 def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
   config = dataclasses.replace(CONFIG, pretrained='random-tiny', encoder_layers=1, head_layers=1)
-  model = models.from_pretrained(dataclasses.replace(config, head_attention_heads=1), 1)[0]
+  config = dataclasses.replace(config, head_attention_heads=1, projection_dim=32)
+  model = models.from_pretrained(config, 1)[0]
   rng = np.random.default_rng(0)
   width = model.encoder_config.hidden_size
-  # Words of a text resemble one another, as an encoder's outputs do.
-  left, right = rng.normal(3.0, size=[50, 2, width]), rng.normal(3.0, size=[50, 3, width])
+  # Words at a position resemble one another, as an encoder's outputs do.
+  left, right = rng.normal(size=[50, 2, width]), rng.normal(size=[50, 3, width])
   left[:, 1] = right[:, 2]
+  left, right = left + rng.normal(size=[2, width]), right + rng.normal(size=[3, width])
   right[9, 2] = left[9, 1] = 0.0  # padding
   initialization.start(model, [left, right], seed=1)
   tokens = [
@@ -138,8 +140,9 @@ def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
   np.testing.assert_allclose(rows.mean(0), 0.0, atol=1e-5)
   np.testing.assert_allclose(rows.var(), 1.0, rtol=0.05)
   query, key = (v.numpy()[:, 0] for v in model.head.attention_kernels())
-  scores = np.einsum('bid,bjd->bij', tokens[0] @ query, tokens[1] @ key)
-  assert np.mean(scores[:, 1].argmax(-1) == 2) > 0.9
+  x = model.head.embed(tokens)[0].numpy()  # rows 0 and 1 are the left text's, 2 to 4 the right's
+  scores = np.einsum('bid,bjd->bij', x @ query, x @ key)
+  assert np.mean(scores[:, 1].argmax(-1) == 4) > 0.9
   assert model.head.segments.numpy().std() > 0.5
 
 
