@@ -44,7 +44,7 @@ def main(config: BenchmarkConfig) -> None:
     patience=0,
   )
   rows = []
-  for name in ('random', 'equal words attend to each other'):
+  for name in ('random', 'tokens attend to those like them'):
     tf_keras.utils.set_random_seed(chosen['seed'])
     model, tokenizer = models.from_pretrained(student.config, student.outputs)
     trainer = run.trainer(model, tokenizer, strategy)
