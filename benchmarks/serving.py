@@ -35,7 +35,7 @@ from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
 from common.json_files import write_json
 from common.serving import load_test
-from common.serving.client import Grpc, ServingError
+from common.serving.client import UNLIMITED, Grpc, ServingError
 from common.serving.load_test import LoadConfig
 from dipair.scorer import Scorer
 
@@ -233,8 +233,7 @@ class Bench:
 
   def _truncated(self) -> str:
     data = load_test.payloads(self._config(1))[0].data[:-100]
-    options = [('grpc.max_send_message_length', -1)]
-    with grpc.insecure_channel(self.target, options) as channel:
+    with grpc.insecure_channel(self.target, UNLIMITED) as channel:
       try:
         channel.unary_unary(_PREDICT)(data, timeout=60)
       except grpc.RpcError as error:

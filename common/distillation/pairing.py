@@ -128,19 +128,25 @@ def pair_blocks(
       rest = rng.permutation(len(vectors[other]))
       chosen = [*chosen, *rest[~np.isin(rest, chosen)][: shape[other] - len(chosen)]]
       lefts, rights = (group, np.array(chosen)) if side == 0 else (np.array(chosen), group)
-      matches = np.array([np.isin(rights, known[0][item]) for item in lefts])
-      i, j = combinations(left[lefts] @ right[rights].T, matches, pairs, near, rng)
+      matches = [known[0][item] for item in lefts]
+      i, j = combinations(left[lefts] @ right[rights].T, rights, matches, pairs, near, rng)
       yield np.stack([lefts[i], rights[j]], axis=1)
 
 
 def combinations(
-  similarity: np.ndarray, known: np.ndarray, pairs: int, near: float, rng: np.random.Generator
+  similarity: np.ndarray,
+  rights: np.ndarray,
+  matches: Sequence[np.ndarray],
+  pairs: int,
+  near: float,
+  rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
   """A block's pairs: those known, the best of each row and column in turn, then random ones.
 
   Args:
     similarity: [lefts, rights] inner products.
-    known: [lefts, rights] whether a pair is known.
+    rights: Their numbers.
+    matches: Numbers that each left is known to match.
     pairs: Kept, at the most.
     near: Share of them that is known or near.
     rng: Of the random ones.
@@ -148,6 +154,7 @@ def combinations(
   Returns:
     Rows [pairs] and columns [pairs], in order.
   """
+  known = np.array([np.isin(rights, of_left) for of_left in matches])  # [lefts, rights]
   similarity = np.where(known, np.inf, similarity)
   ranks = [np.argsort(np.argsort(-similarity, axis), axis) for axis in (0, 1)]
   rank = np.where(known, -1, np.minimum(*ranks))

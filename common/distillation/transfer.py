@@ -121,8 +121,7 @@ def _blocks(task: _Task, group: int, size: int) -> Iterator[Pairs]:
     candidates = [np.concatenate(both) for both in zip(known, near, strict=True)]
     chosen = np.array(pairing.in_turn(candidates, _TEXTS))
     similarity = vectors @ task.passages.vectors(chosen).T
-    matches = np.array([np.isin(chosen, of_query) for of_query in known])
-    i, j = pairing.combinations(similarity, matches, size, _NEAR, task.rng)
+    i, j = pairing.combinations(similarity, chosen, known, size, _NEAR, task.rng)
     yield Pairs(some[i], chosen[j], similarity[i, j])
 
 
