@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from common.evaluation import metrics
-from common.evaluation.tables import digits, label, metric, speeds
+from common.evaluation import metrics, speeds
+from common.evaluation.tables import digits, label, metric, times
 
 _LIGHT = {'ink': '#57606a', 'label': '#c3cad2', 'teacher': '#c2570c', 'student': '#1d4ed8'}
 _LIGHT |= {'few': '#c7dafe', 'many': '#14296e'}  # the ends of the agreement picture's ramp
@@ -23,18 +23,31 @@ _DARK |= {'few': '#24447f', 'many': '#dbe9ff'}
 
 def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tuple[str, str, str]]:
   """Quality against speed, student against teacher, distribution of the scores: what there is."""
-  primary, matched, found = results['primary_metric'], speeds(results), []
-  both = [m for m in results['models'] if m['name'] in matched and primary in m.get('test', {})]
-  points = [(m['name'], matched[m['name']]['pairs_per_second'], m['test'][primary]) for m in both]
+  primary, found = results['primary_metric'], []
+  tests = {m['name']: m['test'][primary] for m in results['models'] if primary in m.get('test', {})}
+  teacher, heads = speeds.by_model(results).get('teacher'), speeds.default_and_fastest(results)
+  points = []  # (label, pairs/s, quality): the teacher, the head by default, the fastest head
+  if teacher and heads and {'teacher', results['models'][-1]['name']} <= tests.keys():
+    points.append(('teacher', teacher['pairs_per_second'], tests['teacher']))
+    for row in heads:
+      quality = row.get('test', tests[results['models'][-1]['name']])
+      points.append((row['name'], row['pairs_per_second'], quality))
 
   def tradeoff(figure: Figure, colors: dict[str, str]) -> None:
-    axes = figure.add_subplot(xscale='log', xlabel='pairs/s', ylabel=f'{label(primary)} (test)')
-    for name, x, y in points:
-      color = colors['teacher' if name == 'teacher' else 'student']
+    base = points[0][1]
+    axes = figure.add_subplot(xscale='log', ylabel=f'{label(primary)} (test)')
+    axes.set_xlabel('pairs/s; of the head on stored vectors')
+    for i, (name, x, y) in enumerate(points):
+      color = colors['student' if i else 'teacher']
       axes.plot(x, y, 'o', color=color, markersize=8)
-      text = f'{name}\n{digits(x)} pairs/s, {metric(y)}'
-      axes.annotate(text, (x, y), (0, 9), textcoords='offset points', ha='center', color=color)
-    axes.margins(0.5, 0.5)
+      text = f'{name}\n{digits(x)} pairs/s, {times(x / base)}\n{metric(y)}'
+      below = i == 2  # the two heads are close together
+      place = {'ha': 'center', 'va': 'top' if below else 'bottom', 'color': color}
+      axes.annotate(text, (x, y), (0, -9 if below else 9), textcoords='offset points', **place)
+    axes.margins(0.5, 0.8)
+    above = axes.secondary_xaxis('top', functions=(lambda x: x / base, lambda x: x * base))
+    above.xaxis.set_major_formatter(lambda value, _: times(value))
+    above.set_xlabel("× its own teacher's pairs/s")
 
   def agreement(figure: Figure, colors: dict[str, str]) -> None:
     x, y = scores['teacher'], scores['student']
@@ -55,7 +68,7 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
       axes.hist(values, bins, weights=share, color=colors[name], label=name, **kind)
     axes.legend()
 
-  if len(points) > 1:
+  if points:
     found.append(picture('Quality against speed', tradeoff))
   if {'teacher', 'student'} <= scores.keys():
     r = metric(metrics.pearson(scores['teacher'], scores['student']))

@@ -1,8 +1,9 @@
 """A run's results as tables of formatted cells, the same for the report, the card, the summary."""
 
 import math
-import re
 from typing import Any, NamedTuple
+
+from common.evaluation import speeds
 
 _LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'log_loss': 'Log loss'}  # the others: capitalized
 
@@ -18,8 +19,7 @@ class Table(NamedTuple):
 def tables(results: dict[str, Any]) -> dict[str, Table]:
   """The run in tables by title; 'Results' is laid out as the paper's Tables 2 and 3."""
   models, speed, primary = results['models'], results.get('speed', []), results['primary_metric']
-  matched, splits, found = speeds(results), ('valid', 'test'), {}
-  reference = next((row['name'] for row in speed if row['ratio'] == 1), 'the first')
+  matched, splits, found = speeds.by_model(results), ('valid', 'test'), {}
 
   def add(title: str, headers: list[str], rows: list[list[str]], note: str = '') -> None:
     kept = [i for i in range(len(headers)) if any(row[i] for row in rows)]  # no empty column
@@ -27,15 +27,21 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
       found[title] = Table(note, [headers[i] for i in kept], [[r[i] for i in kept] for r in rows])
 
   shown = label(primary)
-  headers = [f'{shown} (valid)', 'Delta (valid)', f'{shown} (test)', 'Delta (test)', 'Speedup']
+  headers = [
+    f'{shown} (valid)',
+    'Delta (valid)',
+    f'{shown} (test)',
+    'Delta (test)',
+    *speeds.AGAINST,
+  ]
   rows = []
   for model in models:
     row = [model['name']]
     for split in splits:
       row += [metric(model.get(split, {}).get(primary)), percent(delta(model, split))]
-    rows.append([*row, times(matched.get(model['name'], {}).get('ratio'))])
+    rows.append([*row, *against(results, matched.get(model['name']))])
   note = 'Delta: against the teacher.' if any('delta' in model for model in models) else ''
-  note += f' Speedup: against {reference}.' if matched else ''
+  note += _speed_note(results)
   add('Results', ['Model', *headers], rows, note.strip())
 
   names = dict.fromkeys(name for model in models for s in splits for name in model.get(s, {}))
@@ -44,9 +50,12 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   add('All metrics', ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows)
   worth = [f'{shown} (valid)', f'{shown} (test)', 'Difference']
   largest = 'Difference: the largest, of scores from the exact ones.'
-  rows = [[r['name'], digits(r['pairs_per_second']), times(r['ratio']), *_worth(r)] for r in speed]
-  note = f"Ratio: to {reference}. A head's pairs are of texts encoded beforehand. {largest}"
-  add('Speed', ['Model', 'Pairs/s', 'Ratio', *worth], rows, note)
+  rows = [
+    [r['name'], digits(r['pairs_per_second']), *against(results, r), *_worth(r)] for r in speed
+  ]
+  note = speeds.COMPARED if 'teacher' in matched else speeds.BASELINE
+  note += f' {largest}' * any('max_difference' in row for row in speed)
+  add('Speed', ['Model', 'Pairs/s', *speeds.AGAINST, *worth], rows, note)
   rows = [
     [r['dtype'], ', '.join(f'{side} {size:,}' for side, size in r['bytes'].items()), *_worth(r)]
     for r in results.get('stored', [])
@@ -65,24 +74,20 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
 
 
 def tiles(results: dict[str, Any]) -> list[tuple[str, str]]:
-  """The run in three numbers, each with what it is."""
+  """The run in a few numbers, each with what it is; two speeds where another runtime is faster."""
   model, primary = results['models'][-1], results['primary_metric']
   tiles = [(metric(model.get('test', {}).get(primary)), f'{label(primary)} on test')]
   tiles.append((percent(delta(model, 'test')), 'against the teacher'))
-  if row := speeds(results).get(model['name']):
-    tiles.append((times(row['ratio']), f'as fast: {digits(row["pairs_per_second"])} pairs/s'))
+  for row in speeds.default_and_fastest(results):
+    own, base = against(results, row)
+    whom = 'its teacher' if own else 'BERT-base at 128 tokens'
+    tiles.append((own or base, f'as fast as {whom}: {row["name"]}'))
   return [tile for tile in tiles if tile[0]]
 
 
-def speeds(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
-  """{model name: the first speed row that is its own}."""
-  last, found = results['models'][-1]['name'], {}
-  for row in results.get('speed', []):
-    word = re.split(r'\W', row['name'].lower())[0]
-    name = last if word in ('student', results['student']) else word
-    if any(model['name'] == name for model in results['models']):
-      found.setdefault(name, row)
-  return found
+def against(results: dict[str, Any], row: dict[str, Any] | None) -> list[str]:
+  """A speed row's multiples of what `speeds.AGAINST` names, as cells."""
+  return [times(value) for value in speeds.multiples(results, row)]
 
 
 def label(metric: str) -> str:
@@ -115,6 +120,16 @@ def digits(value: float) -> str:
 def times(value: float | None) -> str:
   """968×; an absent value is empty."""
   return '' if value is None else f'{digits(value)}×'
+
+
+def _speed_note(results: dict[str, Any]) -> str:
+  """What the student's speed in 'Results' is of, and the fastest runtime's beside it."""
+  rows = speeds.default_and_fastest(results)
+  if not rows:
+    return ''
+  others = [f'{row["name"]}: {", ".join(filter(None, against(results, row)))}' for row in rows[1:]]
+  fastest = f' ({others[0]})' if others else ''
+  return f' ×: pairs/s of {rows[0]["name"]}{fastest}; encoding, once per text, is not in it.'
 
 
 def _duration(seconds: float) -> str:

@@ -121,6 +121,8 @@ def test_the_report_shows_its_numbers(page):
   text = page.text
   for shown in ('0.547', '-3.4%', '1,030×', '15,600', '8.82×', '90.4 MB', '40,448', '1 h 10 min'):
     assert shown in text
+  assert 'as fast as its teacher: DiPair head, int8' in text  # the fastest, beside the default
+  assert 'test tuples at their real lengths' in text and 'once per text, is not in' in text
   assert 'n/a' in text  # the log loss that is nan
   assert '--projection=256' in text
 
@@ -178,7 +180,7 @@ def test_the_card_front_matter_and_tables(results, tmp_path):
   assert front['license'] == 'apache-2.0' and front['library_name'] == 'dipair'
   assert {'dipair', 'regression', 'knowledge-distillation'} <= set(front['tags'])
   assert 'dipair.Scorer.load("export")' in body
-  assert '| student | 0.555 | -3.3% | 0.547 | -3.4% | 1,030× |' in body
+  assert '| student | 0.555 | -3.3% | 0.547 | -3.4% | 117× | 1,030× |' in body
   for heading in ('Training data', 'Intended use', 'Limits', 'How it was made'):
     assert f'\n## {heading}\n' in body
   assert 'Commit `abc1234`' in body and results['command'] in body and '--data=p2t\n' in body
@@ -196,9 +198,13 @@ def test_the_card_of_dse_loads_an_embedder(results, tmp_path):
 def test_the_summary(results):
   lines = report.summary_table(results).split('\n')
   assert lines[0] == 'DiPair on p2t'
-  assert lines[2].split('  ')[0] == 'Model' and lines[2].endswith('Speedup')
-  assert lines[-2].split() == ['student', '0.555', '-3.3%', '0.547', '-3.4%', '1,030×']
+  assert lines[2].split('  ')[0] == 'Model' and lines[2].endswith(
+    '× its teacher  × BERT-base at 128'
+  )
+  assert lines[-2].split() == ['student', '0.555', '-3.3%', '0.547', '-3.4%', '117×', '1,030×']
   assert len({len(line) for line in lines[2:6]}) == 1  # aligned
+  # 15,604.3 / 133.2 = 117.1 and 40,612 / 133.2 = 304.9 times the teacher's pairs a second
+  assert '×: pairs/s of DiPair head (DiPair head, int8: 305×, 2,690×)' in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -219,6 +225,8 @@ def test_without_a_teacher(results, scores, tmp_path):
   assert 'Distribution' in captions and 'Stage 2' in captions
   assert 'Delta' not in report.summary_table(results)  # no empty column
   assert '1,030×' in report.summary_table(results)
+  assert 'as fast as BERT-base at 128 tokens: DiPair head' in page.text
+  assert 'its teacher' not in page.text  # nothing is a multiple of what was not measured
 
 
 def test_the_least_a_run_may_give(results, tmp_path):

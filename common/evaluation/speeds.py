@@ -1,0 +1,61 @@
+"""A run's speeds, as multiples of its own teacher's and of BERT-base's at 128 tokens.
+
+A speed row is {'name', 'pairs_per_second', 'ratio'} of a run's `results['speed']`; `ratio` is to
+BERT-base at 128 tokens.
+"""
+
+import re
+from typing import Any
+
+AGAINST = ['× its teacher', '× BERT-base at 128']  # headers of `multiples`
+BASELINE = (
+  'BERT-base at 128: a cross-encoder of its shapes with random weights, on 128 tokens. '
+  "A head's pairs/s are of stored vectors: encoding, once per text, is not in them."
+)
+COMPARED = (
+  "Its teacher: the run's own, on the test tuples at their real lengths, tokenization included. "
+  + BASELINE
+)
+
+
+def multiples(
+  results: dict[str, Any], row: dict[str, Any] | None
+) -> tuple[float | None, float | None]:
+  """A speed row's pairs/s over the run's own teacher's, and over those of BERT-base at 128.
+
+  None stands for what the run did not measure; BERT-base itself is no multiple of the teacher.
+  """
+  if row is None:
+    return None, None
+  own, teacher = None, by_model(results).get('teacher')
+  if teacher and (row is teacher or row in heads(results)):
+    own = row['pairs_per_second'] / teacher['pairs_per_second']
+  return own, row['ratio']
+
+
+def by_model(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
+  """{model name: the first speed row that is its own}."""
+  names, found = {model['name'] for model in results['models']}, {}
+  for row in results.get('speed', []):
+    if (name := _owner(results, row)) in names:
+      found.setdefault(name, row)
+  return found
+
+
+def heads(results: dict[str, Any]) -> list[dict[str, Any]]:
+  """Speed rows of the exported student's head: one a runtime, the default's first."""
+  last = results['models'][-1]['name']
+  return [row for row in results.get('speed', []) if _owner(results, row) == last]
+
+
+def default_and_fastest(results: dict[str, Any]) -> list[dict[str, Any]]:
+  """The head's row by the default runtime and, where another is faster, the fastest one's."""
+  rows = heads(results)
+  fastest = sorted(rows[1:], key=lambda row: -row['pairs_per_second'])[:1]
+  return rows[:1] + [r for r in fastest if r['pairs_per_second'] > rows[0]['pairs_per_second']]
+
+
+def _owner(results: dict[str, Any], row: dict[str, Any]) -> str:
+  """The model that a speed row belongs to, by its first word; the student is the last model."""
+  word = re.split(r'\W', row['name'].lower())[0]
+  return results['models'][-1]['name'] if word in ('student', results['student']) else word
