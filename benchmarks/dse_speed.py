@@ -19,12 +19,11 @@ import numpy as np
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from benchmarks import random_exports
+from benchmarks import random_exports, speed_tables
 from common import flags
 from common.distillation import results
 from common.evaluation import benchmark, report
 from common.evaluation.metrics import spearman
-from common.evaluation.tables import Table, times
 from common.json_files import write_json
 from dse.embedder import Embedder
 from dse.encoder import SentenceEncoder
@@ -67,33 +66,14 @@ def main(config: SpeedConfig) -> None:
           | _row('Table 3', f'{pairs:,} pairs', per_pair * pairs, of_batch * len(some), offline),
           texts | _row('Table 4', size, per_pair * len(vectors), of_one, online),
         ]
-  cells = [
-    [r['table'], r['what'], str(r['tokens']), r['runtime']]
-    + [f'{r[k]:,.2f}' for k in ('teacher', 'psi', 'f')]
-    + [times(r['speedup'])]
-    for r in rows
-  ]
-  cells += [
-    ['Table 3, the paper', '1,000,000 pairs', '', '', '34,776.00', '34.73', '2.48', '934×'],
-    ['Table 4, the paper', '100,000 candidates', '', '', '3,480.00', '0.05', '0.20', '13,594×'],
-  ]
   note = f'Seconds. Teacher: {benchmark.BASELINE_TOKENS} tokens; it and psi sampled, extrapolated. '
   note += f'Spearman of int8 scores with the exact ones: {rows[-1]["spearman"]:.5f}.'
-  headers = [
-    '',
-    'Scored',
-    'Tokens of a sentence',
-    'f by',
-    'Teacher',
-    'DSE: psi',
-    'DSE: f',
-    'Speedup',
-  ]
-  print(report.grid(Table(note, headers, cells)))
+  made = {'note': note, 'rows': rows}
+  print(report.grid(speed_tables.dse(made)))
   if config.output:
     command = ' '.join(['python -m benchmarks.dse_speed', *flags.changed(config)])
-    made = {'command': command, 'commit': results.commit(), 'note': note}
-    write_json(config.output, {**made, 'environment': results.environment(), 'rows': rows})
+    made |= {'command': command, 'commit': results.commit()}
+    write_json(config.output, {**made, 'environment': results.environment()})
 
 
 def _similarity(

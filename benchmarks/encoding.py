@@ -65,7 +65,9 @@ def main(config: EncodingConfig) -> None:
   for row in rows:
     row['texts_per_second'] = row.pop('pairs_per_second')
     row['ratio'] = row['texts_per_second'] / base
-    print(f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {row["ratio"]:.2f}x')
+    print(
+      f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {row["ratio"]:.2f}x {rows[0]["name"]}'
+    )
   if config.stored_texts:
     rows.append({**stored(scorer, lefts, config.stored_texts), 'ratio': None})
   if config.output:

@@ -17,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from benchmarks import random_exports
+from benchmarks import random_exports, speed_tables
 from common import flags
 from common.distillation import results
 from common.evaluation import benchmark, report
 from common.evaluation.benchmark import Contender
-from common.evaluation.tables import Table, digits, times
+from common.evaluation.tables import Table, digits
 from common.json_files import write_json
 from common.modeling.encoders import EncoderConfig
 from common.serving import runtimes
@@ -74,26 +74,14 @@ def main(config: ScoringConfig) -> None:
     cost = {'mflop': round(row.mflop, 3), 'kilobytes': round(row.kilobytes, 2), 'gemm_share': share}
     found.append({**rate, 'ratio': rate['pairs_per_second'] / base, **cost})
   latencies = [_latency(*rank) for rank in ranks]
-  headers = ['', 'Pairs/s', 'Range', 'Ratio', 'MFLOP/pair', 'Of GEMM', 'kB/pair']
-  cells = [
-    [
-      *(r['name'], digits(r['pairs_per_second']), f'{digits(r["least"])}-{digits(r["most"])}'),
-      *(times(r['ratio']), f'{r["mflop"]:,.2f}', f'{r["gemm_share"]:.0%}'),
-      f'{r["kilobytes"]:,.1f}',
-    ]
-    for r in found
-  ]
-  note = f'Ratio: to BERT-base. GEMM: {peak / 1e3:,.0f} GFLOP/s in float32.'
-  print(report.grid(Table(note, headers, cells)))
+  made = {'rows': found, 'gemm_mflops': peak}
+  print(report.grid(speed_tables.scoring(made)))
   cells = [[r['name'], f'{r["p50"]:.1f}', f'{r["p99"]:.1f}', digits(r['rate'])] for r in latencies]
   print(report.grid(Table('', ['rank, 1,000 candidates', 'p50 ms', 'p99 ms', 'Pairs/s'], cells)))
   if config.output:
     command = ' '.join(['python -m benchmarks.scoring', *flags.changed(config)])
-    made = {'command': command, 'commit': results.commit(), 'note': note, 'gemm_mflops': peak}
-    environment = results.environment()
-    write_json(
-      config.output, {**made, 'environment': environment, 'rows': found, 'rank': latencies}
-    )
+    made |= {'command': command, 'commit': results.commit(), 'rank': latencies}
+    write_json(config.output, {**made, 'environment': results.environment()})
 
 
 def _gemm() -> Contender:

@@ -7,9 +7,11 @@ from benchmarks.cost import CostConfig, Rates, costs, stored
 
 def test_costs_by_hand():
   config = CostConfig(lefts=1.8e5, rights=1.8e5, hours=10, written_bytes=20)
-  head, baseline = costs(3.6e9, config, Rates(pairs=1000, baseline_pairs=10, texts=100))
+  rates = Rates(pairs=1000, teacher_pairs=50, baseline_pairs=10, texts=100)
+  head, teacher, baseline = costs(3.6e9, config, rates)
   assert head['encoding_core_hours'] == pytest.approx(1)  # 360,000 texts at 100/s
   assert head['core_hours'] == pytest.approx(1001)  # + 3.6e9 pairs at 1,000/s
+  assert teacher['core_hours'] == pytest.approx(20_000)
   assert baseline['core_hours'] == pytest.approx(100_000)
   assert [row['cores'] for row in (head, baseline)] == [101, 10_000]
   assert [row['usd'] for row in (head, baseline)] == pytest.approx([50.05, 5000])

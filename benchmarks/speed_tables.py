@@ -1,0 +1,78 @@
+"""Tables of measured speeds; each says what its × is against."""
+
+from typing import Any
+
+from common.evaluation import speeds
+from common.evaluation.tables import Table, against, digits, times
+
+# Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
+_TEACHERS = {'DiPair': 'MiniLM-L6', 'DSE': 'BERT-large'}
+_DSE_PAPER = [
+  ['Table 3, the paper', '1,000,000 pairs', '', '', '34,776.00', '34.73', '2.48', '934×'],
+  ['Table 4, the paper', '100,000 candidates', '', '', '3,480.00', '0.05', '0.20', '13,594×'],
+]
+
+
+def scoring(made: dict[str, Any]) -> Table:
+  """A row a contender of `benchmarks.scoring`."""
+  rates = {row['name']: row['pairs_per_second'] for row in made['rows']}
+  rows = []
+  for r in made['rows']:
+    teacher = _TEACHERS.get(r['name'].replace(',', '').split()[0])
+    own = r['pairs_per_second'] / rates[f'{teacher} cross-encoder, 128 tokens'] if teacher else None
+    rows.append(
+      [
+        *(r['name'], digits(r['pairs_per_second']), f'{digits(r["least"])} to {digits(r["most"])}'),
+        *(times(own), times(r['ratio']), f'{r["mflop"]:,.2f}', f'{r["gemm_share"]:.0%}'),
+        f'{r["kilobytes"]:,.1f}',
+      ]
+    )
+  note = (
+    "×: to cross-encoders on 128 tokens. A teacher's shape: for DiPair MiniLM-L6, the default; "
+  )
+  note += 'for DSE BERT-large, whose width its vectors have. Heads score stored vectors: encoding, '
+  note += ' once per text, is not in their pairs/s. '
+  note += f'GEMM: {made["gemm_mflops"] / 1e3:,.0f} GFLOP/s in float32.'
+  headers = [
+    '',
+    'pairs/s',
+    'range',
+    "× a teacher's shape",
+    speeds.AGAINST[1],
+    'MFLOP/pair',
+    'of GEMM',
+  ]
+  return Table(note, [*headers, 'kB/pair'], rows)
+
+
+def dse(made: dict[str, Any]) -> Table:
+  """A row a table of the DSE paper, length and runtime, of `benchmarks.dse_speed`; the paper's last."""
+  rows = [
+    [r['table'], r['what'], str(r['tokens']), r['runtime']]
+    + [*(f'{r[k]:,.2f}' for k in ('teacher', 'psi', 'f')), times(r['speedup'])]
+    for r in made['rows']
+  ]
+  note = f"{made['note']} ×: the teacher's seconds to those of encoding and f together. "
+  note += 'The teacher is a BERT-Large cross-encoder; here all weights are random.'
+  headers = [
+    '',
+    'scored',
+    'tokens of a sentence',
+    'f run by',
+    'teacher, s',
+    'encoding, s',
+    'f, s',
+    '× its teacher',
+  ]
+  return Table(note, headers, [*rows, *_DSE_PAPER])
+
+
+def of_runs(runs: dict[str, dict[str, Any]]) -> Table:
+  """A row a teacher and head of each run, by the run's title."""
+  rows = [
+    [title, row['name'], digits(row['pairs_per_second']), *against(results, row)]
+    for title, results in runs.items()
+    for row in results['speed']
+  ]
+  note = f'{speeds.COMPARED} A head of no named runtime is from before there were others: '
+  return Table(f'{note}it is `tensorflow`.', ['run', '', 'pairs/s', *speeds.AGAINST], rows)

@@ -1,0 +1,83 @@
+"""The README's table: each task's quality and the head's speed, the papers' rows beside them."""
+
+from typing import Any
+
+from benchmarks.committed import markdown, read
+from common.evaluation import speeds
+from common.evaluation.tables import label, metric, percent, times
+
+RUNS = {'homedepot': 'Home Depot', 'p2t': 'synthetic catalogue', 'q2p': 'MedQuAD, mined'}
+_PAPERS = {  # before the runs of
+  'homedepot': ['P2T-REL, the paper (Table 2)', 'Pearson', '0.757', '0.731', '-3.4%', '362×', ''],
+  'q2p': ['Q2P-MAT, the paper (Table 3)', 'AUC-ROC', '0.957', '0.932', '-2.6%', '355×', ''],
+  'glue': ['DSE, the paper (Tables 1 and 4)', 'GLUE score', '', '', '-4.6%', '13,594×', ''],
+}
+
+
+def summary() -> str:
+  """The table and what its columns are."""
+  headers = ['task', 'test metric', 'teacher', 'student', 'change', *speeds.AGAINST]
+  rows, teachers = [], []
+  for name, title in RUNS.items():
+    if results := read(name):
+      rows += [*filter(None, [_PAPERS.get(name)]), _run(results, title)]
+      teachers.append(results['flags']['teacher_pretrained'])
+  if glue := read('glue'):
+    rows += [_PAPERS['glue'], _glue(glue)]
+    teachers += [results['flags']['teacher_pretrained'] for results in glue['results'].values()]
+  if made := read('dse_speed'):
+    rows.append(_large_shapes(made))
+  note = "Speed is the head's pairs/s on stored vectors by the default runtime, `tensorflow`, and "
+  note += (
+    'after "int8" by the fastest, `litert-int8`; an empty place was not measured. **Encoding, '
+  )
+  note += (
+    "once per text, is not in it** (of BERT-Large's shapes, the query's is). *Its teacher* is "
+  )
+  note += f"the run's own, of {', '.join(f'`{name}`' for name in dict.fromkeys(teachers))}, on the "
+  note += 'test pairs at their real lengths, tokenization included; the papers have their own, '
+  note += "BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a "
+  note += "cross-encoder of BERT-base's shapes with random weights, on 128 tokens."
+  return f'{markdown(headers, rows)}\n\n{note}'
+
+
+def _run(results: dict[str, Any], title: str) -> list[str]:
+  primary = results['primary_metric']
+  teacher, student = results['models'][0], results['models'][-1]
+  default, *_ = heads = speeds.heads(results)
+  int8 = next((row for row in heads if row['name'].endswith('litert-int8')), None)
+  both = zip(*(speeds.multiples(results, row) for row in (default, int8)), strict=True)
+  return [
+    *(title, label(primary), metric(teacher['test'][primary]), metric(student['test'][primary])),
+    *(percent(student['delta']['test']), *(_both(times(a), times(b)) for a, b in both)),
+  ]
+
+
+def _glue(made: dict[str, Any]) -> list[str]:
+  """DSE's mean over the tasks, and the least and most of their speeds."""
+  table = made['table']
+  teacher = next(row for row in table['rows'] if row[0] == 'Teacher')
+  student = next(row for row in table['rows'] if row[0] == 'DSE (alpha = 0.5)')
+  title = f'DSE from MiniLM-L6: {", ".join(table["headers"][1:-2])}'
+  found = [
+    speeds.multiples(results, speeds.heads(results)[0]) for results in made['results'].values()
+  ]
+  ranges = [f'{times(min(values))} to {times(max(values))}' for values in zip(*found, strict=True)]
+  return [title, 'mean', teacher[-2], student[-2], student[-1], *ranges]
+
+
+def _large_shapes(made: dict[str, Any]) -> list[str]:
+  """Table 4's speed, with queries as long as the paper's; random weights have no quality."""
+  online = {
+    row['runtime']: row
+    for row in made['rows']
+    if row['table'] == 'Table 4' and row['tokens'] == 128
+  }
+  default, int8 = (times(online[name]['speedup']) for name in ('tensorflow', 'litert-int8'))
+  title = "DSE in BERT-Large's shapes, random weights: a query, "
+  title += online['tensorflow']['what']
+  return [title, '', '', '', '', _both(default, int8), '']
+
+
+def _both(default: str, int8: str) -> str:
+  return f'{default}, int8 {int8}' if int8 else default
