@@ -27,26 +27,23 @@ def summary() -> str:
     teachers += [results['flags']['teacher_pretrained'] for results in glue['results'].values()]
   if made := read('dse_speed'):
     rows.append(_large_shapes(made))
-  note = "Speed is the head's pairs/s on stored vectors by the default runtime, `tensorflow`, and "
-  note += (
-    'after "int8" by the fastest, `litert-int8`; an empty place was not measured. **Encoding, '
-  )
-  note += (
-    "once per text, is not in it** (of BERT-Large's shapes, the query's is). *Its teacher* is "
-  )
-  note += f"the run's own, of {', '.join(f'`{name}`' for name in dict.fromkeys(teachers))}, on the "
-  note += 'test pairs at their real lengths, tokenization included; the papers have their own, '
-  note += "BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a "
-  note += "cross-encoder of BERT-base's shapes with random weights, on 128 tokens."
+  names = ', '.join(f'`{name}`' for name in dict.fromkeys(teachers))
+  note = f"""\
+Speed is the head's pairs/s on stored vectors by the default runtime, `tensorflow`, and after "int8"
+by the fastest, `litert-int8`; an empty place was not measured. **Encoding, once per text, is not in
+it** (in DSE's paper and in BERT-Large's shapes, the query's is). *Its teacher* is the run's own
+({names}), on the test pairs at their real lengths, tokenization included; the papers have their own,
+BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a cross-encoder of
+BERT-base's shapes with random weights, on 128 tokens."""
   return f'{markdown(headers, rows)}\n\n{note}'
 
 
 def _run(results: dict[str, Any], title: str) -> list[str]:
   primary = results['primary_metric']
   teacher, student = results['models'][0], results['models'][-1]
-  default, *_ = heads = speeds.heads(results)
+  heads = speeds.heads(results)
   int8 = next((row for row in heads if row['name'].endswith('litert-int8')), None)
-  both = zip(*(speeds.multiples(results, row) for row in (default, int8)), strict=True)
+  both = zip(*(speeds.multiples(results, row) for row in (heads[0], int8)), strict=True)
   return [
     *(title, label(primary), metric(teacher['test'][primary]), metric(student['test'][primary])),
     *(percent(student['delta']['test']), *(_both(times(a), times(b)) for a, b in both)),
