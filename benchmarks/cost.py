@@ -11,10 +11,7 @@ more cores are taken to be as many times as fast, since nothing is shared but th
 import dataclasses
 import math
 import os
-import sys
 from typing import Any
-
-from absl import flags as absl_flags
 
 from common import flags
 from common.distillation import results
@@ -211,6 +208,4 @@ def _size(count: float) -> str:
 
 
 if __name__ == '__main__':
-  flags.define(CostConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, CostConfig)
+  flags.command(main, CostConfig)

@@ -175,5 +175,4 @@ def _payload(config: LoadConfig, signature: str, inputs: dict[str, Any]) -> Payl
 
 
 if __name__ == '__main__':
-  flags.define(LoadConfig)
-  flags.run(main, LoadConfig)
+  flags.command(main, LoadConfig)

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from absl import flags as absl_flags
 
 import common
 from common import flags
@@ -169,6 +168,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(Config)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, Config)
+  flags.command(main, Config)
