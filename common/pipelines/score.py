@@ -105,7 +105,7 @@ class ScoreJob:
         row = json.dumps({'left': query, 'right': text})
         try:
           ids = [str(value) for value in json.loads(text)]
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
           shard.refuse(unit.path, 'no JSON list of ids', row)
           continue
         found, (one,) = model.right.find(ids), model.left.find([query])
