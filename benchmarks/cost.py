@@ -12,10 +12,7 @@ Cross-encoders take 128 tokens a pair: MiniLM-L6, which teachers are by default,
 import dataclasses
 import math
 import os
-import sys
 from typing import Any
-
-from absl import flags as absl_flags
 
 from common import flags
 from common.distillation import results
@@ -217,6 +214,4 @@ def _size(count: float) -> str:
 
 
 if __name__ == '__main__':
-  flags.define(CostConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, CostConfig)
+  flags.command(main, CostConfig)

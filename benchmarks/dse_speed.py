@@ -10,14 +10,12 @@ what two sentences of such a pair have.
 """
 
 import dataclasses
-import sys
 import tempfile
 import time
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import flags as absl_flags
 
 from benchmarks import random_exports, speed_tables
 from common import flags
@@ -109,6 +107,4 @@ def _seconds(call) -> float:
 
 
 if __name__ == '__main__':
-  flags.define(SpeedConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, SpeedConfig)
+  flags.command(main, SpeedConfig)

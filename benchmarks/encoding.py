@@ -11,13 +11,11 @@ store is written of as many left texts as asked for: the run's own, over and ove
 import dataclasses
 import os
 import resource
-import sys
 import tempfile
 import time
 from typing import Any
 
 import tensorflow as tf
-from absl import flags as absl_flags
 
 from benchmarks.finished_run import FinishedRun
 from common import flags
@@ -103,6 +101,4 @@ def _peak_memory() -> int:
 
 
 if __name__ == '__main__':
-  flags.define(EncodingConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, EncodingConfig)
+  flags.command(main, EncodingConfig)

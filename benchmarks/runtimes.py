@@ -8,10 +8,7 @@ As the benchmark stage of a run; here of a finished run's student, exported anew
 
 import dataclasses
 import os
-import sys
 import tempfile
-
-from absl import flags as absl_flags
 
 from benchmarks.finished_run import FinishedRun
 from common import flags
@@ -45,6 +42,4 @@ def main(config: RuntimesConfig) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(RuntimesConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, RuntimesConfig)
+  flags.command(main, RuntimesConfig)

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from absl import flags as absl_flags
 from tqdm import tqdm
 
 from benchmarks import watched
@@ -207,6 +206,4 @@ def _reason(why: str) -> str:
 
 
 if __name__ == '__main__':
-  flags.define(JobConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, JobConfig)
+  flags.command(main, JobConfig)

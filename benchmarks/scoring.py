@@ -7,7 +7,6 @@ baselines are cross-encoders on 128 tokens. Operations are those of the products
 """
 
 import dataclasses
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import flags as absl_flags
 
 from benchmarks import random_exports, speed_tables
 from common import flags
@@ -220,6 +218,4 @@ def _encoder_mflop(config: EncoderConfig, tokens: int) -> float:
 
 
 if __name__ == '__main__':
-  flags.define(ScoringConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, ScoringConfig)
+  flags.command(main, ScoringConfig)

@@ -24,7 +24,6 @@ from typing import Any
 
 import grpc
 import numpy as np
-from absl import flags as absl_flags
 from tqdm import tqdm
 
 from benchmarks import random_exports
@@ -253,6 +252,4 @@ def _shown(value: Any) -> str:
 
 
 if __name__ == '__main__':
-  flags.define(ServingConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, ServingConfig)
+  flags.command(main, ServingConfig)

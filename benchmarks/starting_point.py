@@ -8,10 +8,8 @@ Same distillation set, seed, batches and learning rate.
 
 import dataclasses
 import shutil
-import sys
 
 import tf_keras
-from absl import flags as absl_flags
 
 from benchmarks.finished_run import FinishedRun
 from common import flags
@@ -62,6 +60,4 @@ def main(config: BenchmarkConfig) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(BenchmarkConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, BenchmarkConfig)
+  flags.command(main, BenchmarkConfig)

@@ -10,12 +10,10 @@ both texts of every pair, padded to the maximum. Forms of a pair run in turn, in
 
 import dataclasses
 import itertools
-import sys
 import time
 from collections.abc import Iterator
 
 import tensorflow as tf
-from absl import flags as absl_flags
 from tqdm import tqdm
 
 from benchmarks.finished_run import FinishedRun
@@ -139,6 +137,4 @@ def _tokenized(batch: dict, tokenizer, max_lengths) -> dict:
 
 
 if __name__ == '__main__':
-  flags.define(BenchmarkConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, BenchmarkConfig)
+  flags.command(main, BenchmarkConfig)

@@ -4,20 +4,21 @@ A config is a frozen dataclass whose fields are declared with `option`, or with 
 nested dataclass (whose flags may carry a prefix). Flags stop at the command: inside, code sees the
 dataclasses alone.
 
-  flags.define(RunConfig)              # in the command's module
-  flags.run(main, RunConfig)           # parses, validates, calls main(config)
+  if __name__ == '__main__':
+    flags.command(main, RunConfig)     # parses, validates, calls main(config)
 """
 
 import dataclasses
+import functools
 import logging as python_logging
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from absl import app, flags, logging
 
-from common.errors import InputError
+from common.errors import InputError, refuse
 
 _DEFINE = {
   int: flags.DEFINE_integer,
@@ -25,6 +26,10 @@ _DEFINE = {
   str: flags.DEFINE_string,
   bool: flags.DEFINE_bool,
 }
+_MORE = (
+  '--flagfile=FILE reads flags from a file, one a line; --helpfull lists those of libraries too.'
+)
+Others = Callable[[list[str]], list[str]]
 
 
 def option(default: Any, text: str, choices: tuple = (), alias: str = '') -> Any:
@@ -33,29 +38,45 @@ def option(default: Any, text: str, choices: tuple = (), alias: str = '') -> Any
   return dataclasses.field(default=default, metadata=metadata)
 
 
-def group(cls: type, prefix: str = '', **defaults: Any) -> Any:
-  """A nested config: its fields are flags whose names start with `prefix`; `defaults` override."""
-  metadata = {'group': cls, 'prefix': prefix}
+def group(cls: type, prefix: str = '', heading: str = '', **defaults: Any) -> Any:
+  """A nested config: its fields are flags whose names start with `prefix`; `defaults` override.
+
+  `--help` lists them below `heading`; where that is empty, below the field's own name.
+  """
+  metadata = {'group': cls, 'prefix': prefix, 'heading': heading}
   return dataclasses.field(default_factory=lambda: cls(**defaults), metadata=metadata)
 
 
-def define(cls: type) -> None:
+def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
   """Defines an absl flag for each field of the config class `cls`."""
-  for name, hint, field, default in _walk(cls, cls(), ''):
+  for name, hint, field, default, heading in _walk(cls, cls()):
     text, choices = field.metadata['help'], field.metadata['choices']
     if choices:
-      flags.DEFINE_enum(name, default, choices, text)
+      flags.DEFINE_enum(name, default, choices, text, values)
     elif get_origin(hint) is tuple:
-      flags.DEFINE_list(name, [str(value) for value in default], text)
+      flags.DEFINE_list(name, [str(value) for value in default], text, values)
     else:
-      _DEFINE[hint](name, default, text)
+      _DEFINE[hint](name, default, text, flag_values=values)
+    names = [name]
     if alias := field.metadata['alias']:
-      flags.DEFINE_alias(alias, name)
+      flags.DEFINE_alias(alias, name, values)
+      names.append(alias)
+    for key in names:
+      values.register_key_flag_for_module(heading, values[key])
+
+
+def help_text(cls: type, about: str) -> str:
+  """What `--help` prints: what the command is about, and its flags below their groups' headings."""
+  values = flags.FlagValues()
+  define(cls, values)
+  headings = dict.fromkeys(option.heading for option in _walk(cls, cls()))
+  shown = [values.module_help(heading) for heading in headings]
+  return '\n'.join([about.strip(), *shown, '', _MORE])
 
 
 def flat(config: Any, prefix: str = '') -> dict[str, Any]:
   """The config as {flag name: value}, in the order of its declaration."""
-  return {name: value for name, _, _, value in _walk(type(config), config, prefix)}
+  return {option.name: option.value for option in _walk(type(config), config, prefix)}
 
 
 def save(config: Any, path: str, header: str = '') -> None:
@@ -72,12 +93,34 @@ def changed(config: Any) -> list[str]:
   return [f'--{k}={_text(v)}' for k, v in flat(config).items() if v != defaults[k]]
 
 
-def run(main: Callable[[Any], None], cls: type) -> None:
-  """Parses the command line into `cls`, calls `main`; bad input becomes one line and status 2."""
+def command(main: Callable[[Any], None], cls: type, others: Others | None = None) -> None:
+  """Runs a command: parses its line into `cls`, calls `main`; bad input: one line and status 2.
+
+  Args:
+    main: Takes the config.
+    cls: The config class.
+    others: Takes the arguments that are no flags here, for another library; returns those that it
+      does not know either, which are refused.
+  """
+  define(cls)
+  parse = functools.partial(_parse, cls=cls, others=others)
   try:
-    app.run(lambda argv: _main(main, cls, argv), flags_parser=_parse)
+    app.run(lambda argv: _main(main, cls, argv), flags_parser=parse)
   except InputError as error:
-    _refuse(error)
+    refuse(error)
+
+
+class _Help(flags.BooleanFlag):
+  """`--help` by a text of our own, in place of absl's list of one module's flags."""
+
+  def __init__(self, name: str, short_name: str | None, text: str):
+    super().__init__(name, False, 'show this help', short_name, allow_override=True)
+    self._text = text
+
+  def parse(self, argument: Any) -> None:
+    if self._parse(argument):
+      print(self._text)
+      sys.exit()
 
 
 def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
@@ -88,29 +131,50 @@ def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
   main(_build(cls, ''))
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str], cls: type, others: Others | None) -> list[str]:
+  app.define_help_flags()
+  text = help_text(cls, sys.modules['__main__'].__doc__ or '')
+  for name, short_name in (('help', '?'), ('helpshort', None)):
+    flags.DEFINE_flag(_Help(name, short_name, text), module_name='absl.app')
   try:
-    app.define_help_flags()
+    if others:
+      name, *rest = flags.FLAGS(argv, known_only=True)
+      argv = [name, *others(rest)]
     return flags.FLAGS(argv)
-  except (flags.Error, OSError) as error:
-    _refuse(error)
-    raise AssertionError from error  # _refuse has left
+  except SystemExit:  # absl's --helpfull leaves with status 1
+    sys.exit()
+  except flags.CantOpenFlagFileError as error:
+    cause = error.__context__
+    assert isinstance(cause, OSError)
+    raise InputError(f'--flagfile={cause.filename}: {cause.strerror}') from error
+  except UnicodeDecodeError as error:  # nothing but a flagfile is decoded
+    given = ' '.join(argument for argument in argv if 'flagfile' in argument)
+    byte = error.object[error.start]
+    raise InputError(f'{given}: byte 0x{byte:02x} is not {error.encoding}') from error
+  except (flags.Error, ValueError) as error:
+    raise InputError(str(error)) from error
 
 
-def _refuse(error: Exception) -> None:
-  print('error:', ' '.join(str(error).split()), file=sys.stderr)
-  sys.exit(2)
+class _Option(NamedTuple):
+  """An option of a config: its flag's name, type, field, value, and heading in `--help`."""
+
+  name: str
+  hint: Any
+  field: dataclasses.Field
+  value: Any
+  heading: str
 
 
-def _walk(cls: type, config: Any, prefix: str):
-  """Yields (flag name, type, field, value) for each option of a config, groups included."""
+def _walk(cls: type, config: Any, prefix: str = '', heading: str = 'flags') -> Iterator[_Option]:
+  """Yields each option of a config, groups included."""
   hints = get_type_hints(cls)
   for field in dataclasses.fields(cls):
     value = getattr(config, field.name)
     if 'group' in field.metadata:
-      yield from _walk(hints[field.name], value, prefix + field.metadata['prefix'])
+      below = field.metadata['heading'] or field.name.replace('_', ' ')
+      yield from _walk(hints[field.name], value, prefix + field.metadata['prefix'], below)
     else:
-      yield prefix + field.name, hints[field.name], field, value
+      yield _Option(prefix + field.name, hints[field.name], field, value, heading)
 
 
 def _build(cls: type, prefix: str) -> Any:

@@ -74,10 +74,22 @@ class TrainConfig:
   """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
 
   stage1: PhaseConfig = flags.group(
-    PhaseConfig, 'stage1_', batch_size=256, steps=4000, warmup_steps=200, learning_rate=1e-3
+    PhaseConfig,
+    'stage1_',
+    'training, stage 1',
+    batch_size=256,
+    steps=4000,
+    warmup_steps=200,
+    learning_rate=1e-3,
   )
   stage2: PhaseConfig = flags.group(
-    PhaseConfig, 'stage2_', batch_size=512, steps=1000, warmup_steps=100, patience=3
+    PhaseConfig,
+    'stage2_',
+    'training, stage 2',
+    batch_size=512,
+    steps=1000,
+    warmup_steps=100,
+    patience=3,
   )
   stage1_cache_gb: float = flags.option(
     8.0, "most disk for stage 1's cached encoder outputs; beyond, texts are encoded batch by batch"

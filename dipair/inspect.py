@@ -68,5 +68,4 @@ def _finished(folder: str) -> dict[str, Any]:
 
 
 if __name__ == '__main__':
-  flags.define(InspectConfig)
-  flags.run(main, InspectConfig)
+  flags.command(main, InspectConfig)

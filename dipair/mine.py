@@ -45,5 +45,4 @@ def main(config: MineConfig) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(MineConfig)
-  flags.run(main, MineConfig)
+  flags.command(main, MineConfig)

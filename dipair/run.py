@@ -2,10 +2,7 @@
 
 import dataclasses
 import os
-import sys
 from typing import Any
-
-from absl import flags as absl_flags
 
 from common import flags
 from common.distillation import experiment
@@ -20,9 +17,9 @@ from dipair.scorer import Scorer
 class RunConfig:
   """All flags of a run."""
 
-  experiment: ExperimentConfig = flags.group(ExperimentConfig)
+  experiment: ExperimentConfig = flags.group(ExperimentConfig, heading='run')
   student: StudentConfig = flags.group(StudentConfig)
-  train: TrainConfig = flags.group(TrainConfig)
+  train: TrainConfig = flags.group(TrainConfig, heading='training')
 
   def __post_init__(self):
     columns, texts = self.experiment.data.table.text_columns, len(self.student.output_tokens)
@@ -69,6 +66,4 @@ def main(config: RunConfig) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(RunConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, RunConfig)
+  flags.command(main, RunConfig)

@@ -51,9 +51,17 @@ class TrainConfig:
   cache_gb: float = flags.option(
     8.0, "most disk for a frozen encoder's cached vectors; beyond, texts are encoded batch by batch"
   )
-  phase: PhaseConfig = flags.group(PhaseConfig, batch_size=32, steps=2000, warmup_steps=200)
+  phase: PhaseConfig = flags.group(
+    PhaseConfig, heading='training', batch_size=32, steps=2000, warmup_steps=200
+  )
   frozen_phase: PhaseConfig = flags.group(
-    PhaseConfig, 'frozen_', batch_size=32, steps=2000, warmup_steps=200, learning_rate=1e-3
+    PhaseConfig,
+    'frozen_',
+    'training, frozen variant',
+    batch_size=32,
+    steps=2000,
+    warmup_steps=200,
+    learning_rate=1e-3,
   )
 
   def __post_init__(self):

@@ -6,10 +6,7 @@ with this command's other flags), and Table 1 is made from what they come to.
 
 import dataclasses
 import os
-import sys
 from typing import Any
-
-from absl import flags as absl_flags
 
 from common import flags
 from common.distillation import experiment
@@ -31,10 +28,10 @@ class RunConfig:
   )
   suite_data_dir: str = flags.option('', "--data_dir of --suite's runs: GLUE's folders")
   experiment: ExperimentConfig = flags.group(
-    ExperimentConfig, data=DataConfig(pairing=PairingConfig(distillation_pairs=0))
+    ExperimentConfig, heading='run', data=DataConfig(pairing=PairingConfig(distillation_pairs=0))
   )
   student: StudentConfig = flags.group(StudentConfig)
-  train: TrainConfig = flags.group(TrainConfig)
+  train: TrainConfig = flags.group(TrainConfig, heading='training')
 
   def __post_init__(self):
     data, teachers = self.experiment.data, self.experiment.teacher.teachers
@@ -88,6 +85,4 @@ def main(config: RunConfig) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(RunConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, RunConfig)
+  flags.command(main, RunConfig)

@@ -11,12 +11,10 @@ Relatedness is a distribution over the whole scores beside it, and its expectati
 import dataclasses
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
-from absl import flags as absl_flags
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
@@ -228,6 +226,4 @@ def _digest(export: str) -> str:
 
 
 if __name__ == '__main__':
-  flags.define(SentEvalConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, SentEvalConfig)
+  flags.command(main, SentEvalConfig)

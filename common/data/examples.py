@@ -3,6 +3,7 @@
 Rows are streamed, never held.
 """
 
+import codecs
 import dataclasses
 import math
 from array import array
@@ -63,10 +64,11 @@ class TableConfig:
     if (self.task == 'multiclass') != bool(self.classes) or len(self.classes) == 1:
       raise InputError('--classes names two or more labels for --task=multiclass, and only for it')
     try:
-      ascii_compatible = 'a\n'.encode(self.encoding) in (b'a\n', b'\xef\xbb\xbfa\n')
-    except LookupError as error:
+      # Half of a surrogate pair is no character: a codec that has bytes for it could read one.
+      written = 'a\ud800\n'.encode(self.encoding, 'ignore').removeprefix(codecs.BOM_UTF8)
+    except (LookupError, ValueError) as error:
       raise InputError(f'--encoding={self.encoding}: {error}') from error
-    if not ascii_compatible:
+    if written != b'a\n':
       raise InputError(f'--encoding={self.encoding}: bytes must extend ASCII; convert to UTF-8')
 
   @property

@@ -83,12 +83,16 @@ def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: s
 def object_row(line: str, where: str) -> Row:
   """A row of a JSONL file; raises InputError where it is no object."""
   try:
-    row = json.loads(line)
+    row = json.loads(line, object_pairs_hook=lambda pairs: _object(pairs, where))
+    if not isinstance(row, dict):
+      raise InputError(f'{where}: a {type(row).__name__}; each line holds one object')
+    return Row({key: cell(value, where) for key, value in row.items()}, where)
+  except InputError:
+    raise
   except ValueError as error:
     raise InputError(f'{where}: not JSON: {error}') from error
-  if not isinstance(row, dict):
-    raise InputError(f'{where}: a {type(row).__name__}; each line holds one object')
-  return Row({key: cell(value, where) for key, value in row.items()}, where)
+  except RecursionError as error:
+    raise InputError(f'{where}: lists or objects nested too deep') from error
 
 
 def cell(value: object, where: str) -> str:
@@ -101,6 +105,15 @@ def cell(value: object, where: str) -> str:
   except UnicodeEncodeError as error:
     raise InputError(f'{where}: not a text: {error}') from error
   return text
+
+
+def _object(pairs: list[tuple[str, object]], where: str) -> dict[str, object]:
+  found = dict(pairs)
+  if len(found) < len(pairs):
+    names = [name for name, _ in pairs]
+    twice = next(name for name in names if names.count(name) > 1)
+    raise InputError(f'{where}: the key {twice!r} stands twice in an object')
+  return found
 
 
 def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:

@@ -41,9 +41,9 @@ class DataConfig:
   catalog_sizes: tuple[int, ...] = flags.option(
     (8000, 1000, 2000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"
   )
-  table: TableConfig = flags.group(TableConfig)
-  pairing: PairingConfig = flags.group(PairingConfig)
-  mining: MiningConfig = flags.group(MiningConfig)
+  table: TableConfig = flags.group(TableConfig, heading='data, columns')
+  pairing: PairingConfig = flags.group(PairingConfig, heading='data, pairs made')
+  mining: MiningConfig = flags.group(MiningConfig, heading='data, mining')
 
   def __post_init__(self):
     if len(self.catalog_sizes) != 4 or min(self.catalog_sizes) < 1:

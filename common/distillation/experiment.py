@@ -45,7 +45,9 @@ class ExperimentConfig:
   seed: int = flags.option(7, 'of data, initial weights, dropout and shuffling')
   data: DataConfig = flags.group(DataConfig)
   teacher: TeacherConfig = flags.group(TeacherConfig)
-  teacher_phase: PhaseConfig = flags.group(PhaseConfig, 'teacher_', steps=1500, warmup_steps=150)
+  teacher_phase: PhaseConfig = flags.group(
+    PhaseConfig, 'teacher_', 'teacher', steps=1500, warmup_steps=150
+  )
   temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)')
   devices: DeviceConfig = flags.group(DeviceConfig)
   encoder_precision: str = flags.option(

@@ -73,5 +73,4 @@ def main(config: ExportConfig) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(ExportConfig)
-  flags.run(main, ExportConfig)
+  flags.command(main, ExportConfig)

@@ -17,6 +17,7 @@ import safetensors.numpy
 import tensorflow as tf
 from official.nlp.modeling import networks
 
+from common import extras
 from common.errors import InputError
 from common.modeling import encoders
 from common.modeling.encoders import EncoderConfig
@@ -139,11 +140,8 @@ def _folder(path: str) -> str:
     return path
   if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', path):
     raise InputError(f'{path}: no such folder, nor {MINILM}, {RANDOM_TINY} or a hub id org/name')
-  try:
+  with extras.needed('hub', f'{path}: no such folder; for a hub id, '):
     hub = importlib.import_module('huggingface_hub')
-  except ImportError as error:
-    remedy = "pip install 'dipair[hub]'"
-    raise InputError(f'{path}: no such folder; for a hub id, {remedy}') from error
   try:
     wanted = ['config.json', 'tokenizer_config.json', 'vocab.txt', _SAFETENSORS]
     return hub.snapshot_download(path, allow_patterns=wanted)

@@ -2,7 +2,11 @@
 
 import logging
 
-logging.disable(logging.WARNING)  # of clouds that are not installed
-import apache_beam  # noqa: E402, F401
+from common import extras
 
-logging.disable(logging.NOTSET)
+logging.disable(logging.WARNING)  # of clouds that are not installed
+try:
+  with extras.needed('beam'):
+    import apache_beam  # noqa: F401
+finally:
+  logging.disable(logging.NOTSET)

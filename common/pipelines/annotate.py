@@ -33,12 +33,12 @@ class AnnotateConfig:
   teachers: tuple[str, ...] = flags.option(
     (), "teachers' folders, whose mean logits are kept", alias='teacher'
   )
-  files: FilesConfig = flags.group(FilesConfig)
+  files: FilesConfig = flags.group(FilesConfig, heading='input')
   text_columns: tuple[str, ...] = flags.option(('left', 'right'), 'columns of the texts')
   id_column: str = flags.option('', 'column of a unique id; empty: rows are named by their place')
   temperature: float = flags.option(1.0, 'T of the soft labels sigmoid(z / T)')
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
-  out: OutputConfig = flags.group(OutputConfig)
+  out: OutputConfig = flags.group(OutputConfig, heading='output')
 
   def __post_init__(self):
     if self.temperature <= 0:
@@ -96,4 +96,4 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
 if __name__ == '__main__':
   from common.pipelines import annotate  # by the name that workers know it by
 
-  jobs.command(annotate.AnnotateConfig, annotate.main)
+  jobs.command(annotate.main, annotate.AnnotateConfig)

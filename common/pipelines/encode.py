@@ -34,12 +34,12 @@ class EncodeConfig:
 
   export_dir: str = flags.option('', "a run's export")
   side: str = flags.option('right', 'which of its encoders')
-  files: FilesConfig = flags.group(FilesConfig)
+  files: FilesConfig = flags.group(FilesConfig, heading='input')
   id_column: str = flags.option('id', 'column of the unique id')
   text_column: str = flags.option('text', 'column of the text')
   dtype: str = flags.option('int8', 'of the stored vectors', vectors.DTYPES)
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
-  out: OutputConfig = flags.group(OutputConfig)
+  out: OutputConfig = flags.group(OutputConfig, heading='output')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,4 +83,4 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
 if __name__ == '__main__':
   from common.pipelines import encode  # by the name that workers know it by
 
-  jobs.command(encode.EncodeConfig, encode.main)
+  jobs.command(encode.main, encode.EncodeConfig)

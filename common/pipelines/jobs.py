@@ -6,14 +6,12 @@ has a source that does (`join.py`).
 """
 
 import dataclasses
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import apache_beam as beam
-from absl import flags as absl_flags
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
@@ -134,25 +132,26 @@ def finish(shard: Shard, rows: int, started: float) -> dict[str, Any]:
   return mark
 
 
-def command(cls: type, main: Callable[[Any, Sequence[str]], None]) -> None:
+def command(main: Callable[[Any, Sequence[str]], None], cls: type) -> None:
   """Runs `main(config, Beam's options)`; what is a flag of neither is refused."""
-  flags.define(cls)
-  for flag in absl_flags.FLAGS.get_key_flags_for_module(sys.modules['common.flags']):
-    absl_flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)  # what --help shows
-  known, rest = [sys.argv[0]], []
-  for argument in sys.argv[1:]:
-    name = argument.lstrip('-').split('=')[0]
-    mine = name in absl_flags.FLAGS or name.removeprefix('no') in absl_flags.FLAGS
-    (known if mine or not argument.startswith('--') else rest).append(argument)
-  sys.argv = known
-  parser = _BeamArgumentParser(add_help=False, allow_abbrev=False)
-  for options in PipelineOptions.__subclasses__():
-    options._add_argparse_args(parser)
-  _, unknown = parser.parse_known_args(rest)
-  if unknown:
-    rest = []
-    sys.argv.append(unknown[0])  # refused as any flag is that nobody knows
-  flags.run(lambda config: main(config, rest), cls)
+  options: list[str] = []
+
+  def take(arguments: list[str]) -> list[str]:
+    parser = _OptionsParser(add_help=False, allow_abbrev=False)
+    for kind in PipelineOptions.__subclasses__():
+      kind._add_argparse_args(parser)
+    _, unknown = parser.parse_known_args(arguments)
+    options.extend(argument for argument in arguments if argument not in unknown)
+    return unknown
+
+  flags.command(lambda config: main(config, options), cls, take)
+
+
+class _OptionsParser(_BeamArgumentParser):
+  """Beam's parser; a wrong value is bad input as any flag's."""
+
+  def error(self, message: str) -> NoReturn:
+    raise InputError(message)
 
 
 class _Do(beam.DoFn):

@@ -36,7 +36,7 @@ class PartitionConfig:
 
   store: str = flags.option('', 'folder of the vectors')
   buckets: int = flags.option(16, 'buckets; a worker opens one of each side at a time')
-  out: OutputConfig = flags.group(OutputConfig)
+  out: OutputConfig = flags.group(OutputConfig, heading='output')
 
   def __post_init__(self):
     if not 0 < self.buckets <= _MOST:
@@ -179,4 +179,4 @@ def _local(path: str) -> Iterator[str]:
 if __name__ == '__main__':
   from common.pipelines import partition  # by the name that workers know it by
 
-  jobs.command(partition.PartitionConfig, partition.main)
+  jobs.command(partition.main, partition.PartitionConfig)

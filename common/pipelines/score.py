@@ -42,7 +42,7 @@ class ScoreConfig:
   runtime: str = flags.option('litert-int8', 'what runs the head', runtimes.RUNTIMES)
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   shape: str = flags.option('pairs', 'pairs, candidates of each left text, or all with all', SHAPES)
-  files: FilesConfig = flags.group(FilesConfig)
+  files: FilesConfig = flags.group(FilesConfig, heading='input')
   left_store: str = flags.option('', 'folder of the left vectors; no stores: columns hold texts')
   right_store: str = flags.option('', 'folder of the right vectors')
   left_column: str = flags.option('left', 'column of the left ids, or texts')
@@ -57,7 +57,7 @@ class ScoreConfig:
     'with a partitioned store: shards over which the pairs of two buckets are spread; the more, '
     'the fewer pairs in each, and the oftener a bucket is opened',
   )
-  out: OutputConfig = flags.group(OutputConfig)
+  out: OutputConfig = flags.group(OutputConfig, heading='output')
 
   def __post_init__(self):
     if bool(self.left_store) != bool(self.right_store):
@@ -105,7 +105,7 @@ class ScoreJob:
         row = json.dumps({'left': query, 'right': text})
         try:
           ids = [str(value) for value in json.loads(text)]
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
           shard.refuse(unit.path, 'no JSON list of ids', row)
           continue
         found, (one,) = model.right.find(ids), model.left.find([query])
@@ -178,4 +178,4 @@ def _ranked(query: str, ranked: Sequence[tuple[int, float]], store: VectorStore)
 if __name__ == '__main__':
   from common.pipelines import score  # by the name that workers know it by
 
-  jobs.command(score.ScoreConfig, score.main)
+  jobs.command(score.main, score.ScoreConfig)

@@ -21,7 +21,11 @@ from typing import Any, Protocol
 import grpc
 import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+from common import extras
+
+with extras.needed('serving'):
+  from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 Arrays = dict[str, np.ndarray]
 UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))

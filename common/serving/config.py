@@ -17,11 +17,9 @@ import dataclasses
 import json
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 
 import tensorflow as tf
-from absl import flags as absl_flags
 
 from common import flags
 from common.errors import InputError
@@ -185,6 +183,4 @@ def _readme(folder: str, name: str) -> str:
 
 
 if __name__ == '__main__':
-  flags.define(ServingConfig)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, ServingConfig)
+  flags.command(main, ServingConfig)

@@ -158,7 +158,7 @@ def _read(path: str, signature: str) -> list[tuple[str, dict[str, Any]]]:
       with open(path, encoding='utf-8') as file:
         bodies = [json.loads(line) for line in file]
       return [(body.get('signature_name', signature), body['inputs']) for body in bodies]
-  except (OSError, ValueError, KeyError, AttributeError) as error:
+  except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
     raise InputError(f'{path}: no requests: {error!r}') from error
   raise InputError(f'{path}: .npz or .jsonl')
 
@@ -175,5 +175,4 @@ def _payload(config: LoadConfig, signature: str, inputs: dict[str, Any]) -> Payl
 
 
 if __name__ == '__main__':
-  flags.define(LoadConfig)
-  flags.run(main, LoadConfig)
+  flags.command(main, LoadConfig)

@@ -13,7 +13,7 @@ import faiss
 import numpy as np
 from tqdm import tqdm
 
-from common.errors import InputError
+from common import extras
 from common.serving.vectors import MANIFEST, VectorStore
 
 LIBRARIES = ('faiss', 'scann')
@@ -77,10 +77,8 @@ class _SCANN:
   """ScaNN's searcher: quantized scores, the best ones again with whole vectors."""
 
   def __init__(self, store: VectorStore):
-    try:
+    with extras.needed('scann', '--index=scann: '):
       scann: Any = importlib.import_module('scann')
-    except ImportError as error:
-      raise InputError("--index=scann: not installed; pip install -e '.[scann]'") from error
     vectors = np.concatenate([*_blocks(store)])
     builder = scann.scann_ops_pybind.builder(vectors, 10, 'dot_product')
     if len(store) > _EXACT:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from common.errors import InputError
+from common import extras
 from common.serving import export
 
 _TOKENS = 8  # where word ids are asked for
@@ -27,12 +27,8 @@ def requests(path: str, name: str, rows: Sequence[int]) -> list[bytes]:
   Raises:
     InputError: If tensorflow-serving-api is not installed.
   """
-  try:
+  with extras.needed('serving'):
     from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
-  except ImportError as error:
-    raise InputError(
-      "tensorflow-serving-api is not installed; pip install -e '.[serving]'"
-    ) from error
   logs = []
   for signature, definition in export.signature_definitions(path).items():
     for count in rows:

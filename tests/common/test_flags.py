@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from absl import flags as absl_flags
 
 import common
 from common import flags
@@ -33,7 +32,7 @@ class Phase:
 @dataclasses.dataclass(frozen=True)
 class Phases:
   first: Phase = flags.group(Phase, 'first_', steps=5)
-  second: Phase = flags.group(Phase, 'second_')
+  second: Phase = flags.group(Phase, 'second_', 'the last phase')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +136,10 @@ def test_changed_names_what_differs_and_parses():
   [
     (['--stepz=3'], "Unknown command line flag 'stepz'. Did you mean: steps ?"),
     (['--flagfile=misspelt.flags'], "Unknown command line flag 'sizs'"),
-    (['--flagfile=/no/such.flags'], '/no/such.flags'),
+    (['--flagfile=/no/such.flags'], 'error: --flagfile=/no/such.flags: No such file or directory'),
+    (['--flagfile=nested.flags'], 'error: --flagfile=/no/such.flags: No such file or directory'),
+    (['--flagfile=.'], 'error: --flagfile=.: Is a directory'),
+    (['--flagfile=latin.flags'], 'error: --flagfile=latin.flags: byte 0xe9 is not utf-8'),
     (['--mode=medium'], '--mode=medium: value should be one of <fast|slow>'),
     (['--rate=high'], '--rate=high'),
     (['--keep=maybe'], '--keep=maybe'),
@@ -150,6 +152,8 @@ def test_changed_names_what_differs_and_parses():
 )
 def test_refused_in_one_line_with_status_2(arguments, message, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
+  Path('nested.flags').write_text('--flagfile=/no/such.flags\n')
+  Path('latin.flags').write_bytes('--title=café\n'.encode('latin-1'))
   Path('misspelt.flags').write_text('--steps=3\n--sizs=1\n')
   done = command(*arguments)
   assert (done.returncode, done.stdout) == (2, '')
@@ -157,9 +161,56 @@ def test_refused_in_one_line_with_status_2(arguments, message, tmp_path, monkeyp
   assert message in done.stderr
 
 
-def test_help_names_each_flag():
-  done = command('--help')
-  assert all(f'--{name}:' in done.stdout.replace('--[no]', '--') for name in DEFAULTS)
+HELP = """\
+Configs as flags: round trips, refusals; each in its own process (absl's flags are global).
+
+Run as a script, this file is the command under test: it prints the config that it was given.
+
+flags:
+  --[no]keep: keep
+    (default: 'true')
+  --mode: <fast|slow>: mode
+    (default: 'fast')
+  --sizes: sizes
+    (default: '1,2')
+    (a comma separated list)
+  --span: span
+    (default: '0.0,1.0')
+    (a comma separated list)
+  --title: title
+    (default: '')
+  --word: Alias for --words.
+    (default: '')
+    (a comma separated list)
+  --words: words
+    (default: '')
+    (a comma separated list)
+
+first:
+  --train_first_rate: learning rate
+    (default: '0.1')
+    (a number)
+  --train_first_steps: steps
+    (default: '5')
+    (an integer)
+
+the last phase:
+"""
+
+
+@pytest.mark.parametrize('flag', ['--help', '--helpshort', '-?'])
+def test_help_lists_the_flags_of_each_group_below_its_heading(flag):
+  done = command(flag)
+  assert (done.returncode, done.stderr) == (0, '')
+  assert done.stdout.startswith(HELP)
+  assert all(f'\n  --{name}:' in done.stdout.replace('--[no]', '--') for name in DEFAULTS)
+
+
+def test_helpfull_lists_those_of_libraries_too():
+  done = command('--helpfull')
+  assert (done.returncode, done.stderr) == (0, '')
+  assert all(f'\n  --{name}:' in done.stdout.replace('--[no]', '--') for name in DEFAULTS)
+  assert '\nabsl.logging:\n' in done.stdout
 
 
 def main(config: Config) -> None:
@@ -169,6 +220,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(Config)
-  absl_flags.adopt_module_key_flags(sys.modules['common.flags'])
-  flags.run(main, Config)
+  flags.command(main, Config)

@@ -133,6 +133,8 @@ def test_without_the_protocol_buffers_nothing_is_written(exported, tmp_path, mon
   shutil.copytree(exported[0], folder)
   before = sorted(folder.rglob('*'))
   monkeypatch.setitem(sys.modules, 'tensorflow_serving.apis', None)
-  with pytest.raises(InputError, match=r"pip install -e '.\[serving\]'"):
+  with pytest.raises(
+    InputError, match=r"tensorflow_serving is not installed: pip install 'dipair\[serving\]'"
+  ):
     config.write(ServingConfig(export_dir=str(folder)))
   assert sorted(folder.rglob('*')) == before

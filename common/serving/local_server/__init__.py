@@ -3,3 +3,11 @@
 `models` (versions, signatures, watched folders) → `batching` (requests run together) → `predict` (a
 request's checks) → `grpc_api`, `rest_api` (the two fronts) → `metrics`; `__main__` is the command.
 """
+
+import importlib
+
+from common import extras
+
+with extras.needed('serving'):
+  for _name in ('grpc_health', 'prometheus_client', 'tensorflow_serving'):
+    importlib.import_module(_name)

@@ -127,5 +127,4 @@ def _from_config(path: str) -> dict[str, str]:
 
 
 if __name__ == '__main__':
-  flags.define(ServerConfig)
-  flags.run(main, ServerConfig)
+  flags.command(main, ServerConfig)

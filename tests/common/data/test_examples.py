@@ -175,6 +175,8 @@ def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
     ({'classes': ('x',)}, '--classes .* only for it'),
     ({'encoding': 'utf-16'}, '--encoding=utf-16: bytes must extend ASCII; convert to UTF-8'),
     ({'encoding': 'utf-32-le'}, '--encoding=utf-32-le: bytes must extend ASCII'),
+    ({'encoding': 'undefined'}, '--encoding=undefined: .*undefined encoding'),
+    ({'encoding': 'utf-7'}, '--encoding=utf-7: bytes must extend ASCII'),
     ({'encoding': 'utf-9'}, '--encoding=utf-9: unknown encoding: utf-9'),
   ],
 )

@@ -103,6 +103,12 @@ ERRORS = {
   'after a quote': ('t.csv', b'a,b\n"x"y,z\n', r":2: not a CSV row: ',' expected after '\"'"),
   'bad JSON': ('t.jsonl', b'{"a": 1}\n{"a": \n', r':2: not JSON: Expecting value'),
   'JSON list': ('t.jsonl', b'{"a": 1}\n[1]\n', r':2: a list; each line holds one object'),
+  'deep JSON': ('t.jsonl', b'{"a": ' + b'[' * 200_000, r':1: lists or objects nested too deep'),
+  'key twice': (
+    't.jsonl',
+    b'{"a": 1}\n{"a": "x", "b": 1, "b": 1}\n',
+    r":2: the key 'b' stands twice in an object",
+  ),
   'half a surrogate pair': ('t.jsonl', b'{"a": "\\ud83d"}\n', r':1: .*surrogates not allowed'),
   'bad byte, first line': ('t.tsv', b'a\xff\tb\n', r':1: byte 0xff is not utf-8; see --encoding'),
   'bad byte': ('t.tsv', b'a\tb\nx\ty\nz\t\xe9\n', r':3: byte 0xe9 is not utf-8; see --encoding'),

@@ -75,7 +75,8 @@ def test_whole_files(tmp_path):
 def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):
   bad = []
   (tmp_path / 'a.tsv').write_bytes(b'id\ttext\n1\ta\tb\n2\t\xff\n3\tok\n')
-  (tmp_path / 'b.jsonl').write_text('{"id": 1}\n[1]\n{"id"\n')
+  deep = '{"id": ' + '[' * 200_000
+  (tmp_path / 'b.jsonl').write_text(f'{{"id": 1}}\n[1]\n{{"id"\n{{"id": 1, "id": 2}}\n{deep}\n')
   (tmp_path / 'c.csv').write_text('id,text\n1,2,3\n4,"5\n')
   for name in ('a.tsv', 'b.jsonl', 'c.csv'):
     rows(tmp_path / name, 9, lambda *refused: bad.append(refused))
@@ -84,6 +85,8 @@ def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):
     ('a.tsv:byte 14', "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"),
     ('b.jsonl:byte 10', 'a list; each line holds one object'),
     ('b.jsonl:byte 14', "not JSON: Expecting ':' delimiter: line 1 column 6 (char 5)"),
+    ('b.jsonl:byte 20', "the key 'id' stands twice in an object"),
+    ('b.jsonl:byte 39', 'lists or objects nested too deep'),
     ('c.csv:2', '3 columns; the header names 2'),
     ('c.csv:3', 'unexpected end of data'),
   ]

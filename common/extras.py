@@ -1,0 +1,46 @@
+"""Optional dependencies: what is missing is named in one line, with the extra that brings it.
+
+with extras.needed('beam'):
+  import apache_beam as beam
+"""
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Iterator
+
+from common.errors import InputError, refuse
+
+_OWN = ('benchmarks', 'common', 'dipair', 'dse')
+
+
+@contextlib.contextmanager
+def needed(extra: str, why: str = '') -> Iterator[None]:
+  """Wraps imports of packages that an extra of `setup.py` brings.
+
+  A command of this project ends here with the line and status 2, as these imports come before its
+  `main`; elsewhere the line is raised.
+
+  Args:
+    extra: Its name.
+    why: What the line starts with.
+
+  Raises:
+    InputError: If a package is not installed.
+  """
+  try:
+    yield
+  except ModuleNotFoundError as error:
+    missing = (error.name or str(error)).split('.')[0]
+    if missing in _OWN:
+      raise
+    wrong = InputError(f"{why}{missing} is not installed: pip install 'dipair[{extra}]'")
+    if _is_command():
+      refuse(wrong)
+    raise wrong from error
+
+
+def _is_command() -> bool:
+  """Whether this process is `python -m` a module of this project."""
+  pairs = itertools.pairwise(sys.orig_argv)
+  return any(flag == '-m' and name.split('.')[0] in _OWN for flag, name in pairs)

@@ -1,0 +1,43 @@
+"""Every codec that Python has: refused as `--encoding`, or what it cannot read is."""
+
+import encodings
+import pkgutil
+
+import pytest
+
+from common.data import examples
+from common.data.examples import TableConfig
+from common.errors import InputError
+
+CODECS = sorted(module.name for module in pkgutil.iter_modules(encodings.__path__))
+LINES = [bytes([byte]) + tail for byte in range(256) for tail in (b'', b'a', b'\xff', b'!!~{')]
+WRITTEN = [b'xn--a', b'\\ud800', b'+2AA-', b'\x1b$B\x7f\x7f', b'a' * 100]
+
+
+def outcome(codec: str, folder) -> str:
+  """'refused' if no `--encoding`; else 'read', each line by itself: rows of characters or errors."""
+  try:
+    config = TableConfig(encoding=codec)
+  except InputError as error:
+    assert str(error).startswith(f'--encoding={codec}: ')
+    return 'refused'
+  path = folder / 't.tsv'
+  for line in (*LINES, *WRITTEN):
+    path.write_bytes(b'left\tright\n' + line + b'\tb\n')
+    try:
+      rows = list(examples.read(str(path), config, labelled=False))
+    except InputError as error:
+      assert str(error).startswith(f'{path}:')
+    else:
+      assert all(text.encode() for row in rows for text in row.texts)
+  return 'read'
+
+
+@pytest.mark.filterwarnings('ignore::DeprecationWarning')
+def test_no_codec_of_python_is_a_traceback(tmp_path):
+  found = {codec: outcome(codec, tmp_path) for codec in CODECS}
+  read = {'ascii', 'cp1252', 'euc_jp', 'gb18030', 'latin_1', 'shift_jis', 'utf_8', 'utf_8_sig'}
+  refused = {'base64_codec', 'idna', 'mbcs', 'punycode', 'raw_unicode_escape', 'rot_13'}
+  refused |= {'undefined', 'unicode_escape', 'utf_16', 'utf_32_be', 'utf_7', 'zlib_codec'}
+  assert {codec for codec in read if found[codec] != 'read'} == set()
+  assert {codec for codec in refused if found[codec] != 'refused'} == set()

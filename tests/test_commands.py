@@ -1,0 +1,107 @@
+"""Every command of the project: `--help`, and an extra that is not installed."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common import extras, flags
+from common.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+NO_FLAGS = {'benchmarks.tables', 'common.serving.export'}  # nothing to set; a process of its own
+
+
+def guarded(tree: ast.Module) -> list[ast.stmt]:
+  """What stands below `if __name__ == '__main__':`."""
+  ifs = [node for node in tree.body if isinstance(node, ast.If)]
+  return [
+    line for node in ifs if ast.unparse(node.test) == "__name__ == '__main__'" for line in node.body
+  ]
+
+
+def commands() -> dict[str, str]:
+  """{module: name of its config class}; '' where the module does not end in a `command(…)`."""
+  found = {}
+  for folder in ('benchmarks', 'common', 'dipair', 'dse'):
+    for path in sorted((ROOT / folder).rglob('*.py')):
+      module = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
+      if (lines := guarded(ast.parse(path.read_text('utf-8')))) and module not in NO_FLAGS:
+        called, _, arguments = ast.unparse(lines[-1]).partition('(')
+        is_command = called in ('flags.command', 'jobs.command')
+        found[module] = arguments.rstrip(')').split('.')[-1].split(', ')[-1] * is_command
+  return found
+
+
+COMMANDS = commands()
+
+
+def run(module: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+  return subprocess.run(
+    [sys.executable, '-m', module, *arguments],
+    cwd=ROOT,
+    env={**os.environ, **environment},
+    capture_output=True,
+    text=True,
+    timeout=300,
+  )
+
+
+def test_the_commands_are_found():
+  known = {'dipair.run', 'dse.senteval', 'common.pipelines.encode', 'benchmarks.cost'}
+  assert known | {'common.serving.local_server.__main__'} < COMMANDS.keys()
+
+
+@pytest.mark.parametrize('module', COMMANDS)
+def test_help_names_each_flag_of_every_command(module):
+  assert COMMANDS[module], f'{module} does not end in flags.command(main, Config)'
+  imported = importlib.import_module(module)
+  cls = getattr(imported, COMMANDS[module])
+  text = flags.help_text(cls, imported.__doc__)
+  assert imported.__doc__ and text.startswith(imported.__doc__.strip())
+  shown = text.replace('--[no]', '--')
+  assert [name for name in flags.flat(cls()) if f'\n  --{name}:' not in shown] == []
+
+
+@pytest.mark.parametrize(
+  ('module', 'headings'),
+  [
+    ('dipair.mine', ('flags', 'mining')),
+    ('common.serving.local_server', ('flags', 'demo')),
+    ('common.pipelines.encode', ('flags', 'input', 'output')),
+  ],
+)
+def test_help_of_a_real_process(module, headings):
+  done = run(module, '--help')
+  assert (done.returncode, done.stderr) == (0, '')
+  lines = done.stdout.splitlines()
+  assert tuple(line[:-1] for line in lines if line.endswith(':') and line[0] != ' ') == headings
+
+
+@pytest.mark.parametrize(
+  ('module', 'package', 'extra'),
+  [
+    ('common.pipelines.encode', 'apache_beam', 'beam'),
+    ('common.serving.local_server', 'prometheus_client', 'serving'),
+    ('common.serving.load_test', 'tensorflow_serving', 'serving'),
+  ],
+)
+def test_a_command_without_its_extra_names_it_in_one_line(module, package, extra, tmp_path):
+  (tmp_path / 'sitecustomize.py').write_text(f'import sys\nsys.modules[{package!r}] = None\n')
+  done = run(module, '--help', PYTHONPATH=f'{tmp_path}{os.pathsep}{ROOT}')
+  line = f"error: {package} is not installed: pip install 'dipair[{extra}]'\n"
+  assert (done.returncode, done.stdout, done.stderr) == (2, '', line)
+
+
+def test_outside_of_a_command_a_missing_extra_is_raised():
+  with (
+    pytest.raises(InputError, match=r"^why: nowhere is not installed: pip install 'dipair\[hub\]'"),
+    extras.needed('hub', 'why: '),
+  ):
+    importlib.import_module('nowhere.at.all')
+  with pytest.raises(ModuleNotFoundError), extras.needed('hub'):
+    importlib.import_module('common.nowhere')  # a mistake of ours is no missing extra
