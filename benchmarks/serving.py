@@ -95,9 +95,11 @@ class Bench:
       'right': rng.normal(size=(config.candidates, *right)).astype(np.float32),
     }
     np.savez(os.path.join(folder, 'request.npz'), **self.request)
-    self.server, self.target, self.rest = self._serve(
-      f'--models=head={os.path.join(self.export, "head")}'
-    )
+    args = ['--port=0', '--rest_api_port=0', f'--runtime={_RUNTIME}']
+    args.append(f'--models=head={os.path.join(self.export, "head")}')
+    self.server, line = _started('common.serving.local_server', *args)
+    self.target = _address(r'gRPC on (\S+),', line)
+    self.rest = _address(r'REST on http://(\S+)', line)
 
   def load(self) -> dict[str, Any]:
     """The load, and the head alone before and after it."""
@@ -153,11 +155,13 @@ class Bench:
     path = os.path.join(self.folder, 'products.jsonl')
     with open(path, 'w', encoding='utf-8') as file:
       file.writelines(json.dumps({'id': str(i), 'text': t}) + '\n' for i, t in enumerate(products))
-    args = ['--demo', f'--demo_texts={path}', f'--demo_exports={config.export or self.export}']
-    server, _, rest = self._serve(*args, f'--demo_stores={os.path.join(self.folder, "vectors")}')
+    args = ['--port=0', f'--export_dir={config.export or self.export}', f'--input={path}']
+    args += [f'--store={os.path.join(self.folder, "vectors")}', f'--runtime={_RUNTIME}']
+    server, line = _started('common.serving.page', *args)
+    page = _address(r'http://(\S+)', line)
     times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'head', 'sort')}
     try:
-      connection = http.client.HTTPConnection(rest, timeout=60)
+      connection = http.client.HTTPConnection(page, timeout=60)
       for term in tqdm(terms, unit=' queries'):
         started = time.perf_counter()
         connection.request('POST', '/demo/rank', json.dumps({'query': term}))
@@ -196,19 +200,6 @@ class Bench:
     load = self._config(requests)
     return load_test.run(load, load_test.payloads(load))
 
-  def _serve(self, *args: str) -> tuple[subprocess.Popen, str, str]:
-    """A server's process, and its addresses of gRPC and REST."""
-    command = [sys.executable, '-m', 'common.serving.local_server', '--port=0', *args]
-    command += ['--rest_api_port=0', f'--runtime={_RUNTIME}']
-    environment = {**os.environ, 'PYTHONPATH': _ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
-    assert server.stdout
-    line = server.stdout.readline()
-    found = re.search(r'gRPC on (\S+), REST on http://(\S+)', line)
-    if not found:
-      raise RuntimeError(f'the server has not started: {line}')
-    return server, found[1], found[2]
-
   def _version(self) -> int:
     connection = http.client.HTTPConnection(self.rest, timeout=10)
     connection.request('GET', '/v1/models/head')
@@ -245,6 +236,22 @@ class Bench:
     connection.putheader('Content-Length', str(100 << 20))
     connection.endheaders()
     return str(connection.getresponse().status)
+
+
+def _started(module: str, *args: str) -> tuple[subprocess.Popen, str]:
+  """A server's process, and the first line that it prints: where it is."""
+  command = [sys.executable, '-m', module, *args]
+  environment = {**os.environ, 'PYTHONPATH': _ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
+  server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+  assert server.stdout
+  return server, server.stdout.readline()
+
+
+def _address(pattern: str, line: str) -> str:
+  found = re.search(pattern, line)
+  if not found:
+    raise RuntimeError(f'the server has not started: {line}')
+  return found[1]
 
 
 def _shown(value: Any) -> str:

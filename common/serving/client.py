@@ -92,16 +92,23 @@ class Client:
     sides = {'left': np.asarray(left, np.float32), 'right': np.asarray(right, np.float32)}
     return self._batched('head', 'serving_default', sides)['score']
 
-  def rank(self, text: str, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [n] of candidates' vectors for a text, and their order, best first."""
+  def rank(self, text: str, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Scores candidates' vectors [n, *vector shape] for a text.
+
+    Returns:
+      (scores [n], order [n]: rows of candidates, best first, ties as they came). A model of C
+      classes gives (scores [n, C], None): classes have no order of their own.
+    """
     text_input = np.array([text.encode()], object)
     many = np.asarray(candidates, np.float32)
-    scores = [
-      self.call('online', 'serving_default', {'text': text_input, 'candidates': block})['scores']
+    answers = [
+      self.call('online', 'serving_default', {'text': text_input, 'candidates': block})
       for block in np.split(many, range(_CANDIDATES, len(many), _CANDIDATES))
     ]
-    joined = np.concatenate(scores)
-    return joined, np.argsort(-joined, kind='stable')
+    scores = np.concatenate([answer['scores'] for answer in answers])
+    if len(answers) == 1 or scores.ndim > 1:
+      return scores, answers[0].get('order')
+    return scores, np.argsort(-scores, kind='stable')
 
   def call(self, model: str, signature: str, inputs: Arrays) -> Arrays:
     """One request: repeated where it may be, until the deadline.
@@ -202,7 +209,11 @@ class Rest:
 
 
 _UNKNOWN = grpc.StatusCode.UNKNOWN
-_ONLY = {'encoder': 'vectors', 'head': 'score'}  # REST does not name an only output
+_ONLY = {
+  'encoder': 'vectors',
+  'head': 'score',
+  'online': 'scores',
+}  # REST has no name for one output
 _CODES = {
   400: grpc.StatusCode.INVALID_ARGUMENT,
   404: grpc.StatusCode.NOT_FOUND,

@@ -3,16 +3,11 @@
   python -m common.serving.local_server --model_config_file=runs/p2t/export/serving/models.config
   python -m common.serving.local_server --models=head=runs/p2t/export/head --runtime=litert-int8
 
-  python -m common.serving.local_server --demo --demo_exports=runs/p2t/export \\
-    --demo_texts=products.tsv --demo_stores=vectors/products
-
 The flags that both have are named as `tensorflow_model_server` names them.
 """
 
 import contextlib
 import dataclasses
-import signal
-import threading
 from collections.abc import Iterator
 
 from google.protobuf import text_format
@@ -22,11 +17,11 @@ from common import flags
 from common.errors import InputError
 from common.serving import runtimes
 from common.serving.local_server.batching import BatchingConfig
-from common.serving.local_server.demo import Demo, DemoConfig
 from common.serving.local_server.grpc_api import GrpcFront
+from common.serving.local_server.http_front import HttpFront, stop_signal
 from common.serving.local_server.metrics import Metrics
 from common.serving.local_server.predict import Predictor
-from common.serving.local_server.rest_api import RestFront
+from common.serving.local_server.rest_api import RestApi
 
 _RUNTIMES = ('tensorflow', *(name for name in runtimes.RUNTIMES if name.startswith('litert')))
 
@@ -48,7 +43,6 @@ class ServerConfig:
   batch_timeout_micros: int = flags.option(0, 'what the first request of a batch waits for others')
   max_enqueued: int = flags.option(1000, 'most requests that wait; more are refused')
   max_request_mb: int = flags.option(64, 'most megabytes of a request')
-  demo: DemoConfig = flags.group(DemoConfig)
   grace_seconds: float = flags.option(30.0, 'most time for what was accepted before a stop')
 
   def __post_init__(self):
@@ -58,8 +52,6 @@ class ServerConfig:
 
   def folders(self) -> dict[str, str]:
     """Of the models, by name."""
-    if self.demo.demo and not self.models and not self.model_config_file:
-      return {}
     if bool(self.models) == bool(self.model_config_file):
       raise InputError('--models or --model_config_file: one of them')
     if self.model_config_file:
@@ -71,7 +63,7 @@ class ServerConfig:
 
 
 @contextlib.contextmanager
-def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, RestFront]]:
+def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, HttpFront]]:
   """Serves while the block runs; at its end, what was accepted is finished.
 
   Raises:
@@ -80,34 +72,30 @@ def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, RestFront]]:
   batching = BatchingConfig(
     config.max_batch_size, config.batch_timeout_micros / 1e6, config.max_enqueued
   )
-  pages = Demo(config.demo).pages() if config.demo.demo else {}
   predictor = Predictor(config.folders(), config.runtime, batching, Metrics())
   limit = config.max_request_mb << 20
   try:
     grpc_front = GrpcFront(predictor, f'{config.host}:{config.port}', limit)
-    rest_front = RestFront(predictor, (config.host, config.rest_api_port), limit, pages)
-  except (RuntimeError, OSError) as error:
+    address = config.host, config.rest_api_port
+    api = RestApi(predictor)
+    rest_front = HttpFront(address, limit, api.answer, api.answered)
+  except (RuntimeError, OSError, OverflowError) as error:
     raise InputError(f'--host={config.host}: cannot be listened to: {error}') from error
   predictor.models.watch(config.file_system_poll_wait_seconds)
-  thread = threading.Thread(target=rest_front.serve, name='rest')
-  thread.start()
   try:
     yield grpc_front, rest_front
   finally:
     rest_front.close()
-    thread.join()
     grpc_front.close(config.grace_seconds)
     predictor.close()
 
 
 def main(config: ServerConfig) -> None:
   """Serves until SIGTERM or SIGINT."""
-  stop = threading.Event()
-  for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, lambda *_: stop.set())
+  stop = stop_signal()
   with serving(config) as (grpc_front, rest_front):
     at = f'gRPC on {config.host}:{grpc_front.port}, REST on http://{config.host}:{rest_front.port}'
-    print(f'{", ".join(config.folders()) or "the page"}: {at}', flush=True)
+    print(f'{", ".join(config.folders())}: {at}', flush=True)
     print('a local server for development and tests; in production, TF Serving', flush=True)
     stop.wait()
     print('stopping: what was accepted is finished', flush=True)

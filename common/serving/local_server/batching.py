@@ -130,8 +130,11 @@ class Batcher:
         names = batch[0].inputs
         outputs = self._call({n: np.concatenate([r.inputs[n] for r in batch]) for n in names})
     except Exception as error:
-      for request in batch:
-        request.future.set_exception(error)
+      if len(batch) > 1:  # one of them is at fault; the others have their answers all the same
+        for request in batch:
+          self._answer([request])
+      else:
+        batch[0].future.set_exception(error)
       return
     self._ran(sum(request.rows for request in batch))
     start = 0

@@ -4,8 +4,9 @@ Messages are parsed here, not by gRPC: bytes that are no message are the sender'
 (INVALID_ARGUMENT), not the server's.
 """
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from typing import Any
 
@@ -39,7 +40,7 @@ class GrpcFront:
   """
 
   def __init__(self, predictor: Predictor, address: str, max_bytes: int):
-    self._predictor = predictor
+    self._predictor, self._max_bytes = predictor, max_bytes
     options = [('grpc.max_receive_message_length', max_bytes), ('grpc.so_reuseport', 0)]
     options.append(('grpc.max_send_message_length', -1))
     self._server = grpc.server(futures.ThreadPoolExecutor(_THREADS), options=options)
@@ -99,7 +100,7 @@ class GrpcFront:
       spec.name,
       _version(spec),
       spec.signature_name,
-      {name: _array(value, name) for name, value in request.inputs.items()},
+      _arrays(request.inputs, self._max_bytes),
       output_filter=list(request.output_filter),
       seconds=context.time_remaining(),
       wanted=context.is_active,
@@ -154,6 +155,34 @@ def _version(spec: Any) -> int | None:
   if spec.version_label:
     raise invalid(f'version_label {spec.version_label!r}: labels are not served; give the number')
   return spec.version.value if spec.HasField('version') else None
+
+
+def _arrays(protos: Mapping[str, Any], max_bytes: int) -> dict[str, np.ndarray]:
+  """The inputs as arrays, of no more bytes than a request may have.
+
+  A tensor's shape may be larger than what it carries, as its last value is then repeated: what is
+  declared is looked at before anything is made.
+  """
+  arrays, declared = {}, 0
+  for name, proto in protos.items():
+    declared += _declared_bytes(proto, name)
+    if declared > max_bytes:
+      raise invalid(
+        f'input {name!r}: the shapes of the inputs up to it are of {declared:,} bytes; '
+        f'a request has {max_bytes:,} at the most'
+      )
+    arrays[name] = _array(proto, name)
+  return arrays
+
+
+def _declared_bytes(proto: Any, name: str) -> int:
+  sizes = [dim.size for dim in proto.tensor_shape.dim]
+  if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
+    raise invalid(f'input {name!r} is no tensor: its shape {sizes} leaves sizes open')
+  try:
+    return np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype).itemsize * math.prod(sizes)
+  except (TypeError, KeyError) as error:
+    raise invalid(f'input {name!r} is no tensor: its type is number {proto.dtype}') from error
 
 
 def _array(proto: Any, name: str) -> np.ndarray:

@@ -3,7 +3,8 @@
 import base64
 import binascii
 import json
-from typing import Any
+import reprlib
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from common.serving.local_server.models import Arrays, Signature, Spec
 def parsed(body: bytes, fields: str) -> dict[str, Any]:
   """A request's body, an object with `fields`."""
   try:
-    found = json.loads(body)
+    found = json.loads(body, parse_constant=_no_number)
   except (ValueError, RecursionError) as error:
     raise invalid(f'the body is not JSON: {error}') from error
   if not isinstance(found, dict):
@@ -44,28 +45,41 @@ def only(signature: Signature, where: str) -> str:
 def array(value: Any, spec: Spec | None, where: str) -> np.ndarray:
   """An input as an array; what is no such tensor is refused."""
   if spec is None:
-    return np.array(value, object)  # refused with the names that there are
+    return np.array([], object)  # refused with the names that there are
   try:
     if spec.dtype.name == 'string':
-      return np.array(_texts(value), object)
-    array = np.array(value)
-    if array.dtype.kind not in 'iuf' or (array.dtype.kind == 'f' and spec.dtype.is_integer):
-      raise ValueError(f'{array.dtype.name} is not {spec.dtype.name}')
-    return array.astype(spec.dtype.as_numpy_dtype)
+      return np.array(_texts(value, len(spec.shape)), object)
+    return _numbers(value, spec)
   except (ValueError, TypeError, OverflowError) as error:
     raise invalid(f'{where} is not {spec}: {error}') from error
 
 
-def _texts(value: Any) -> Any:
-  if isinstance(value, list):
-    return [_texts(one) for one in value]
+def _no_number(name: str) -> NoReturn:
+  raise ValueError(f'{name} is no number there')
+
+
+def _numbers(value: Any, spec: Spec) -> np.ndarray:
+  array, dtype = np.array(value), spec.dtype
+  if array.dtype.kind not in 'iuf' or (array.dtype.kind == 'f' and dtype.is_integer):
+    raise ValueError(f'{array.dtype.name} is not {dtype.name}')
+  if beyond := array[(array < dtype.min) | (array > dtype.max)].ravel()[:1].tolist():
+    raise ValueError(f'{beyond[0]} is beyond {dtype.name}')
+  return array.astype(dtype.as_numpy_dtype)
+
+
+def _texts(value: Any, depth: int) -> Any:
+  """Bytes in lists within lists, as many as the input has dimensions."""
+  if depth:
+    if not isinstance(value, list):
+      raise ValueError(f'{reprlib.repr(value)} is no list')
+    return [_texts(one, depth - 1) for one in value]
   if isinstance(value, dict) and value.keys() == {'b64'}:
     try:
       return base64.b64decode(value['b64'], validate=True)
     except binascii.Error as error:
       raise ValueError(f'b64: {error}') from error
   if not isinstance(value, str):
-    raise ValueError(f'{value!r} is no text')
+    raise ValueError(f'{reprlib.repr(value)} is no text')
   return value.encode()
 
 

@@ -82,8 +82,7 @@ class Predictor:
     except ServingError:
       raise
     except Exception as error:
-      message = ' '.join(str(error).split())[:500]
-      raise invalid(f'{where}: the model refuses it: {message}') from error
+      raise invalid(f'{where}: the model refuses it: {_reason(error)}') from error
     return found, called, {name: outputs[name] for name in output_filter or called.outputs}
 
   def answered(self, model: str, api: str, code: str, started: float) -> None:
@@ -118,6 +117,12 @@ class Predictor:
       closing = [self._batchers.pop(key) for key in old]
     for batcher in closing:
       batcher.close()
+
+
+def _reason(error: Exception) -> str:
+  """What an operation says, in one line, without TensorFlow's account of where the graph was made."""
+  said = str(error).split('<stack traces unavailable>')[-1].split('[[{{node')[0]
+  return ' '.join(said.split())[:500]
 
 
 def _checked(inputs: Arrays, signature: Signature, where: str) -> Arrays:

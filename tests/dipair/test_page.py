@@ -1,8 +1,12 @@
 """The page in a real browser: a query typed, a ranking shown, markup harmless; and its API."""
 
 import contextlib
+import dataclasses
 import json
 import shutil
+import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 
@@ -14,8 +18,8 @@ from common.distillation import export_teacher
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.serving.local_server.__main__ import ServerConfig, serving
-from common.serving.local_server.demo import Demo, DemoConfig
+from common.serving.page.__main__ import serving
+from common.serving.page.ranking_page import PageConfig, RankingPage
 from dipair.attention import head_attention
 from dipair.scorer import Scorer
 
@@ -25,26 +29,26 @@ TEXTS = {'a': 'red shoe', 'b': 'blue queen blanket', 'c': '<img src=x onerror="w
 
 @pytest.fixture(name='config', scope='module')
 def _config(exported, tmp_path_factory):
-  folder = tmp_path_factory.mktemp('demo')
+  folder = tmp_path_factory.mktemp('page')
   rows = (json.dumps({'id': key, 'text': text}) for key, text in TEXTS.items())
   (folder / 'texts.jsonl').write_text('\n'.join(rows) + '\n')
   tiny = checkpoints.read(checkpoints.RANDOM_TINY)
   teacher = Teacher(tiny.config, Tokenizer(tiny.vocabulary, tiny.lower_case), 32, outputs=1)
   export_teacher.write(str(folder / 'teacher'), teacher)
-  return DemoConfig(
-    demo=True,
-    demo_exports=(exported[0], exported[0]),
-    demo_texts=str(folder / 'texts.jsonl'),
-    demo_stores=(str(folder / 'one'), str(folder / 'one')),
-    demo_teacher=str(folder / 'teacher'),
-    demo_runtime='litert',
+  return PageConfig(
+    export_dir=(exported[0], exported[0]),
+    input=str(folder / 'texts.jsonl'),
+    store=(str(folder / 'one'), str(folder / 'one')),
+    teacher=str(folder / 'teacher'),
+    runtime='litert',
+    port=0,
   )
 
 
 @pytest.fixture(name='url', scope='module')
 def _url(config):
-  with serving(ServerConfig(port=0, rest_api_port=0, demo=config)) as (_, rest):
-    yield f'http://127.0.0.1:{rest.port}'
+  with serving(config) as front:
+    yield f'http://127.0.0.1:{front.port}'
 
 
 def ask(url, path, body):
@@ -88,9 +92,12 @@ def test_the_teacher_and_attention(url, exported, config):
   [
     ('rank', [], 'the body is an object'),
     ('rank', {'query': ' '}, '"query" is a text of 1 to 500'),
+    ('rank', {'query': '\ud800'}, 'half of a surrogate pair'),
     ('rank', {'query': 'x', 'model': 2}, '"model": 2; 0 to 1'),
+    ('rank', {'query': 'x', 'model': 1.0}, '"model": 1.0; 0 to 1'),
     ('rank', {'query': 'x', 'top_k': 0}, '"top_k" is a number'),
-    ('teacher', {'query': 'x', 'ids': 'a'}, '"ids" is a list'),
+    ('teacher', {'query': 'x', 'ids': 'a'}, '"ids" is a list of 1 to 100'),
+    ('teacher', {'query': 'x', 'ids': []}, '"ids" is a list of 1 to 100'),
     ('pair', {'query': 'x', 'id': 'z'}, "no text of id 'z'"),
   ],
 )
@@ -99,11 +106,33 @@ def test_what_the_api_refuses(url, path, body, message):
   assert code == 400 and message in found['error']
 
 
-def test_what_the_command_refuses(config, tmp_path):
-  with pytest.raises(InputError, match='--demo takes --demo_texts'):
-    Demo(DemoConfig(demo=True))
-  with pytest.raises(InputError, match='--demo_stores: a folder for each'):
-    Demo(DemoConfig(demo_exports=config.demo_exports, demo_texts=config.demo_texts))
+def test_what_is_no_path_is_refused(url):
+  assert ask(url, '/v1/models/x:predict', {}) == (
+    404,
+    {'error': 'POST /v1/models/x:predict: no such path; the page is at /'},
+  )
+
+
+def test_what_the_command_refuses(config, url):
+  with pytest.raises(InputError, match='--export_dir, --store and --input are needed'):
+    RankingPage(PageConfig())
+  with pytest.raises(InputError, match='--store: a folder for each'):
+    PageConfig(export_dir=config.export_dir, input=config.input)
+  taken = dataclasses.replace(config, port=int(url.split(':')[-1]), teacher='')
+  with pytest.raises(InputError, match='cannot be listened to'), serving(taken):
+    pass
+
+
+def test_the_command_serves_until_it_is_told_to_stop(config):
+  command = [sys.executable, '-m', 'common.serving.page', f'--export_dir={config.export_dir[0]}']
+  command += [f'--input={config.input}', f'--store={config.store[0]}', '--port=0']
+  with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    address = process.stdout.readline().strip().removeprefix('the page: ')
+    assert ask(address, '/demo/rank', {'query': 'shoe'})[0] == 200
+    with urllib.request.urlopen(address) as page:
+      assert b'<label for="query"' in page.read()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
 
 
 @pytest.fixture(name='page')
