@@ -43,5 +43,4 @@ def main(config: PageConfig) -> None:
 
 
 if __name__ == '__main__':
-  flags.define(PageConfig)
-  flags.run(main, PageConfig)
+  flags.command(main, PageConfig)
