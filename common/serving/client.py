@@ -23,6 +23,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from common.data.texts import listed
+
 Arrays = dict[str, np.ndarray]
 UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
 _CANDIDATES = 1024  # of a request to `online`
@@ -75,8 +77,13 @@ class Client:
     self.name, self.deadline, self.retries, self.max_batch = name, deadline, retries, max_batch
 
   def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
-    """Vectors [n, *vector shape] of texts of a side, 'left' or 'right'."""
-    column = np.array([text.encode() for text in texts], object)
+    """Vectors [n, *vector shape] of texts of a side, 'left' or 'right'.
+
+    Raises:
+      InputError: If it is one text, or a row holds none.
+      ServingError: As `call`.
+    """
+    column = np.array([tf.compat.as_bytes(text) for text in listed(texts, side)], object)
     return self._batched('encoder', side, {'text': column})['vectors']
 
   def encode_ids(self, ids: np.ndarray, side: str) -> np.ndarray:
@@ -90,7 +97,7 @@ class Client:
 
   def rank(self, text: str, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Scores [n] of candidates' vectors for a text, and their order, best first."""
-    text_input = np.array([text.encode()], object)
+    text_input = np.array([tf.compat.as_bytes(text) for text in listed([text], 'query')], object)
     many = np.asarray(candidates, np.float32)
     scores = [
       self.call('online', 'serving_default', {'text': text_input, 'candidates': block})['scores']

@@ -359,6 +359,16 @@ def test_the_client_repeats_what_may_be_repeated(monkeypatch):
   assert len(calls) == 4
 
 
+def test_the_client_names_what_is_no_text():
+  client = Client('localhost:1', 'x')
+  for texts, message in (
+    ('shoes', '^right texts: a list of texts is needed, not one text$'),
+    (['shoes', None], '^right texts, row 1: None is not a text$'),
+  ):
+    with pytest.raises(InputError, match=message):
+      client.encode(texts, 'right')
+
+
 def test_what_the_command_refuses(tmp_path):
   command = [sys.executable, '-m', 'common.serving.local_server']
   for args, message in (
