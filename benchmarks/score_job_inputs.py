@@ -91,7 +91,8 @@ class Inputs:
     for number, start in enumerate(tqdm(starts, desc=f'{side} store', unit=' shards')):
       count = min(_SHARD, rows - start)
       vectors = rng.standard_normal((count, *shape), np.float32)
-      writer.write(number, _ids(side, np.arange(start, start + count)), vectors)
+      ids = _ids(side, np.arange(start, start + count))
+      writer.write(number, ids, ids, vectors)
     writer.finish(len(starts))
 
   def _codes(self, count: int) -> tuple[np.ndarray, np.ndarray]:

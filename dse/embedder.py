@@ -4,7 +4,6 @@ One text against many is scored split (Eq. 3): W1 u and W2 v once per text, the 
 """
 
 import os
-from collections.abc import Sequence
 
 import numpy as np
 from tqdm import tqdm
@@ -26,7 +25,7 @@ class Embedder(PairScorer):
   kind = 'dse'
 
   def encode(
-    self, texts: Sequence[str], side: str = 'left', *, batch_size: int = 128, progress: bool = False
+    self, texts: Texts, side: str = 'left', *, batch_size: int = 128, progress: bool = False
   ) -> np.ndarray:
     """As `PairScorer.encode`; the side matters where each has an encoder of its own."""
     return super().encode(texts, side, batch_size=batch_size, progress=progress)

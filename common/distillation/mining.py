@@ -169,9 +169,12 @@ def _embedded(
   """A store of texts' vectors, by number."""
   kind = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
-  writer = VectorWriter(folder, [width], 'float16', kind, side)
   if os.path.exists(os.path.join(folder, MANIFEST)):
-    return VectorStore(folder)
+    store = VectorStore(folder)
+    if (store.fingerprint, store.shape) != (kind, (width,)):
+      raise InputError(f'{folder}: vectors of other texts or another embedder; remove it')
+    return store
+  writer = VectorWriter(folder, [width], 'float16', kind, side)
   rows = ((str(number), text) for number, text in enumerate(texts))
   return writer.fill(
     rows,

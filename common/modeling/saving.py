@@ -1,5 +1,6 @@
 """A trained model's folder: `model.json`, `vocab.txt` and `weights`, loaded without its flags."""
 
+import hashlib
 import json
 import os
 from typing import Any
@@ -10,31 +11,53 @@ import tf_keras
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 
-_FIELDS = 'model.json'
+_FIELDS, _VOCABULARY = 'model.json', 'vocab.txt'
 
 
 def save(
   folder: str, model: tf_keras.layers.Layer, tokenizer: Tokenizer, fields: dict[str, Any]
 ) -> None:
-  """Writes a model; `fields` (JSON values) say how to build it, and come last."""
+  """Writes a model; `fields` (JSON values) say how to build it, and come last.
+
+  They get the number of words of `vocab.txt` and its sha256: a word more or less shifts the ids of
+  those after it, and with them every score.
+  """
   tf.io.gfile.makedirs(folder)
-  with tf.io.gfile.GFile(os.path.join(folder, 'vocab.txt'), 'w') as file:
-    file.write('\n'.join(tokenizer.vocabulary) + '\n')
+  words = ('\n'.join(tokenizer.vocabulary) + '\n').encode()
+  with tf.io.gfile.GFile(os.path.join(folder, _VOCABULARY), 'wb') as file:
+    file.write(words)
   tf.train.Checkpoint(variables=model.variables).write(os.path.join(folder, 'weights'))
+  vocabulary = {'words': len(tokenizer.vocabulary), 'sha256': hashlib.sha256(words).hexdigest()}
+  fields = {'lower_case': tokenizer.lower_case, 'vocabulary': vocabulary, **fields}
   with tf.io.gfile.GFile(os.path.join(folder, _FIELDS), 'w') as file:
-    file.write(json.dumps({'lower_case': tokenizer.lower_case, **fields}, indent=2) + '\n')
+    file.write(json.dumps(fields, indent=2) + '\n')
 
 
 def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
-  """The fields and the tokenizer of a model that `save` wrote."""
+  """The fields and the tokenizer of a model that `save` wrote.
+
+  Raises:
+    InputError: If there is none, or its vocabulary is not the one that it was trained with. In a
+      folder written before `model.json` had a digest, the number of words alone is compared.
+  """
   try:
     with tf.io.gfile.GFile(os.path.join(folder, _FIELDS)) as file:
       fields = json.loads(file.read())
-    with tf.io.gfile.GFile(os.path.join(folder, 'vocab.txt')) as file:
-      vocabulary = file.read().rstrip('\n').split('\n')
+    with tf.io.gfile.GFile(os.path.join(folder, _VOCABULARY), 'rb') as file:
+      written = file.read()
   except tf.errors.NotFoundError as error:
     raise InputError(f'{folder}: no model there ({_FIELDS} and vocab.txt are missing)') from error
-  return fields, Tokenizer(vocabulary, fields.pop('lower_case'))
+  words = written.rstrip(b'\n').split(b'\n')
+  saved = fields.pop('vocabulary', {'words': fields['encoder']['vocab_size']})
+  digest = hashlib.sha256(written).hexdigest()
+  if len(words) != saved['words'] or digest != saved.get('sha256', digest):
+    counts = f'{len(words):,} words, sha256 {digest[:12]}'
+    expected = f'{saved["words"]:,}' + (f', {saved["sha256"][:12]}' if 'sha256' in saved else '')
+    raise InputError(
+      f'{os.path.join(folder, _VOCABULARY)}: {counts}; the model was trained with {expected}: '
+      'bring back that file, or train anew'
+    )
+  return fields, Tokenizer([word.decode() for word in words], fields.pop('lower_case'))
 
 
 def restore(folder: str, model: tf_keras.layers.Layer) -> None:

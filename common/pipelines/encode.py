@@ -7,11 +7,13 @@
 The output is what `common.serving.vectors.VectorStore` opens, once all of it is there.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from common import flags
@@ -23,6 +25,7 @@ from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.serving import export, vectors
 from common.serving.scorer import PairScorer
+from common.serving.text_hashes import hashes, repeated
 from common.serving.vector_writer import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
@@ -58,7 +61,7 @@ class EncodeJob:
     with shard.file(name) as path, ShardWriter(path, self.kind) as writer:
       for ids, texts in units.cells(unit, columns, _CHUNK, shard.refuse):
         distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
-        writer.write(ids, model.encode(list(distinct), self.config.side)[numbers])
+        writer.write(ids, texts, model.encode(list(distinct), self.config.side)[numbers])
         count += len(ids)
     return count
 
@@ -76,8 +79,37 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   plan = {'store': kind, 'columns': [config.id_column, config.text_column]}
   marks = jobs.run(EncodeJob(config, kind), todo, config.out, plan, options)
   listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
+  _check_ids(config.out.output, [shard['name'] for shard in listed])
   path = FileSystems.join(config.out.output, vectors.MANIFEST)
   shards.write_json(path, {**kind, 'shards': listed})
+
+
+def _check_ids(output: str, names: Sequence[str]) -> None:
+  """Raises InputError at an id that occurs twice; holds 8 bytes an id."""
+  paths = [FileSystems.join(output, name) for name in names]
+  twice = repeated(hashes(ids) for path in paths for ids in _ids(path))
+  if not len(twice):
+    return
+  first: dict[str, str] = {}
+  for path in paths:
+    for ids in _ids(path):
+      for place in np.flatnonzero(np.isin(hashes(ids), twice)):
+        key = ids[place]
+        if key in first:
+          raise InputError(
+            f'{output}: id {key!r} came twice (in {first[key]} and {path}); each may once: '
+            'mend the input, and encode it into another --output'
+          )
+        first[key] = path
+
+
+def _ids(path: str) -> Iterator[list[str]]:
+  """The ids of a shard, local or remote, by piece; its vectors are not read."""
+  options = pa.ipc.IpcReadOptions(included_fields=[0])
+  with contextlib.closing(units.open_file(path)) as file:
+    reader = pa.ipc.open_file(file, options=options)
+    for number in range(reader.num_record_batches):
+      yield reader.get_batch(number).column('id').to_pylist()
 
 
 if __name__ == '__main__':

@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from common import extras
+from common.data.texts import listed
 
 with extras.needed('serving'):
   from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -79,8 +80,13 @@ class Client:
     self.name, self.deadline, self.retries, self.max_batch = name, deadline, retries, max_batch
 
   def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
-    """Vectors [n, *vector shape] of texts of a side, 'left' or 'right'."""
-    column = np.array([text.encode() for text in texts], object)
+    """Vectors [n, *vector shape] of texts of a side, 'left' or 'right'.
+
+    Raises:
+      InputError: If it is one text, or a row holds none.
+      ServingError: As `call`.
+    """
+    column = np.array([tf.compat.as_bytes(text) for text in listed(texts, side)], object)
     return self._batched('encoder', side, {'text': column})['vectors']
 
   def encode_ids(self, ids: np.ndarray, side: str) -> np.ndarray:
@@ -99,7 +105,7 @@ class Client:
       (scores [n], order [n]: rows of candidates, best first, ties as they came). A model of C
       classes gives (scores [n, C], None): classes have no order of their own.
     """
-    text_input = np.array([text.encode()], object)
+    text_input = np.array([tf.compat.as_bytes(text) for text in listed([text], 'query')], object)
     many = np.asarray(candidates, np.float32)
     answers = [
       self.call('online', 'serving_default', {'text': text_input, 'candidates': block})

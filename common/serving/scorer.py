@@ -9,6 +9,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common.data.batching import length_sorted
+from common.data.texts import listed
 from common.errors import InputError
 from common.serving import export, runtimes
 from common.serving.runtimes import Runtime
@@ -61,7 +62,7 @@ class PairScorer:
     return cls(encoder, head, runtimes.load(folder, head, runtime, threads), description)
 
   def encode(
-    self, texts: Sequence[str], side: str, *, batch_size: int = 128, progress: bool = False
+    self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False
   ) -> np.ndarray:
     """Encodes texts of one side; what is to be cached.
 
@@ -73,11 +74,13 @@ class PairScorer:
 
     Returns:
       [len(texts), *vector shape] float32.
+
+    Raises:
+      InputError: If the side is none, or a row holds no text; names it.
     """
     if side not in self.slots:
       raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
-    if isinstance(texts, str):
-      raise InputError('texts: a list of texts is needed, not one text')
+    texts = listed(texts, side)
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
     encode = self._encoder.signatures[side]
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
@@ -93,30 +96,27 @@ class PairScorer:
     side: str,
     *,
     dtype: str = 'float32',
+    replace: bool = False,
     shard_size: int = 16_384,
     total: int | None = None,
   ) -> VectorStore:
-    """Encodes any number of texts into a vector store, shard by shard, in bounded memory.
+    """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
 
     Killed at any moment, the same call goes on with the first missing shard. A store that is there
-    gets the texts added.
+    gets the texts added whose ids it does not have; `VectorWriter.fill` says what replacing does.
 
     Args:
       folder: Of the store.
-      rows: (id, text), each id once.
+      rows: (id, text); an id may come again with the same text, which changes nothing.
       side: 'left' or 'right' (one of `slots`).
       dtype: 'float32', 'float16' or 'int8'.
+      replace: Whether another text for an id that is there replaces its vectors; else an error.
       shard_size: Texts a shard; those alike in it are encoded once.
       total: Number of rows, for the progress bar.
     """
     writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprint, side)
-    return writer.fill(
-      rows,
-      lambda texts: self.encode(texts, side),
-      shard_size=shard_size,
-      total=total,
-      progress=f'encode {side}',
-    )
+    sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
+    return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
 
   def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
     """What the head computes of each text alone, whatever it is paired with.
@@ -284,7 +284,7 @@ class PairScorer:
 
   def _vectors(self, side: Texts, slot: str) -> np.ndarray:
     if not isinstance(side, np.ndarray) or side.dtype.kind in 'OUS':
-      return self.encode(list(side), slot)
+      return self.encode(side, slot)
     shape = self.vector_shapes[slot]
     if side.shape[1:] != shape:
       raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')

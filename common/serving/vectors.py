@@ -1,10 +1,13 @@
 """Encoder outputs computed once: ids and vectors in memory-mapped Arrow shards.
 
-A store is a folder of `vectors-*.arrow` (Arrow IPC of `id`, `vectors`, and `scale` where they are
-int8) and `manifest.json`, which names the shards that belong to it. It is written last, so a store
-is whole or not there; shards added later count once it is written again.
+A store is a folder of `vectors-*.arrow` (Arrow IPC of `id`, `text_hash`, `vectors`, and `scale`
+where they are int8) and `manifest.json`, which names the shards that belong to it. It is written
+last, so a store is whole or not there; shards added later count once it is written again.
 
-Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 k.
+An id is in a store once; `text_hash` tells whether a text that comes for it is the one encoded.
+Stores of version 1 do not have it: they are read, and not added to.
+
+Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 k; 8 of its hash.
 """
 
 import hashlib
@@ -20,7 +23,7 @@ from common.errors import InputError
 
 DTYPES = ('float32', 'float16', 'int8')
 MANIFEST = 'manifest.json'
-_VERSION = 1
+_VERSION = 2  # 1: without `text_hash`
 
 
 class VectorStore:
@@ -136,8 +139,9 @@ def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
 
 def check_manifest(manifest: dict[str, Any], path: str) -> dict[str, Any]:
   """A manifest as it is; raises InputError if another version of this program wrote it."""
-  if manifest.get('version') != _VERSION:
-    raise InputError(f'{path}: version {manifest.get("version")}; this program reads {_VERSION}')
+  version = manifest.get('version')
+  if version not in (1, _VERSION):
+    raise InputError(f'{path}: version {version}; this program reads 1 to {_VERSION}')
   return manifest
 
 
@@ -156,7 +160,7 @@ def _open_shard(
     arrays = {
       name: batch.column(name).flatten().to_numpy(zero_copy_only=True)
       for name in batch.schema.names
-      if name != 'id'
+      if name not in ('id', 'text_hash')
     }
     vectors = arrays['vectors'].reshape([batch.num_rows, *shape])
     scale = arrays.get('scale')

@@ -72,6 +72,18 @@ def test_a_store_from_many_shards(exported, stores):
   ]
 
 
+def test_an_id_that_comes_twice_makes_no_store(exported, tmp_path):
+  files = tsv(tmp_path / 'twice.tsv', ('id', 'text'), [*PRODUCTS, ('p1', 'boots 0')])
+  out = OutputConfig(output=str(tmp_path / 'out'))
+  config = encode.EncodeConfig(exported[0], 'right', files, out=out)
+  message = r"out: id 'p1' came twice \(in .*/vectors-00000.arrow and .*/vectors-0000[1-9].arrow\)"
+  for _ in range(2):
+    with pytest.raises(InputError, match=message):
+      encode.main(config, [])
+  with pytest.raises(InputError, match='no whole vector store there'):
+    VectorStore(out.output)
+
+
 def test_pairs_of_ids_go_on_where_they_stopped(exported, stores, tmp_path, capsys):
   pairs = [(t, p) for t, _ in TERMS for p, _ in PRODUCTS]
   files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), [*pairs, ('t0', 'none'), ('t1',)])

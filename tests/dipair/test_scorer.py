@@ -59,6 +59,31 @@ def test_a_texts_vectors_do_not_depend_on_its_batch(exported):
   np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
+def test_one_text_or_none_is_refused_wherever_texts_are_taken(exported, tmp_path):
+  scorer, texts = Scorer.load(exported[0]), ['red', None]
+  for call in (
+    lambda: scorer.score('black', 'shoes'),
+    lambda: scorer.score(['black'], 'shoes'),
+    lambda: scorer.rank('nike', 'a shoe'),
+    lambda: scorer.encode('shoes', 'right'),
+  ):
+    with pytest.raises(InputError, match='^(left|right) texts: a list of texts is needed, not one'):
+      call()
+  for call in (
+    lambda: scorer.score(LEFT[:2], texts),
+    lambda: scorer.rank('nike', texts),
+    lambda: scorer.rank(texts, RIGHT),
+    lambda: scorer.encode(texts, 'right'),
+    lambda: scorer.encode_to(str(tmp_path), enumerate_ids(texts), 'right'),
+  ):
+    with pytest.raises(InputError, match='row 1: None is not a text$'):
+      call()
+
+
+def enumerate_ids(texts):
+  return ((str(number), text) for number, text in enumerate(texts))
+
+
 def test_signatures_and_their_names(exported):
   folder, model, tokenizer, _ = exported
   encoder = tf.saved_model.load(os.path.join(folder, 'encoder', '1'))

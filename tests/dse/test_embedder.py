@@ -39,6 +39,15 @@ def pairwise(embedder):
   return scores.reshape([len(LEFT), len(RIGHT), *scores.shape[1:]])
 
 
+def test_one_text_or_none_is_refused(embedders):
+  with pytest.raises(InputError, match='^left texts: a list of texts is needed, not one text$'):
+    embedders[0].encode('a red dog')
+  with pytest.raises(InputError, match='^right texts: a list of texts is needed, not one text$'):
+    embedders[0].score_all_pairs(LEFT, 'red')
+  with pytest.raises(InputError, match='^left texts, row 4: nan is not a text$'):
+    embedders[0].score_all_pairs([*LEFT, float('nan')])
+
+
 @pytest.mark.parametrize('number', [0, 1])
 @pytest.mark.parametrize('block', [2, 1024])
 def test_all_pairs_are_scored_as_each_pair_is(embedders, number, block, monkeypatch):

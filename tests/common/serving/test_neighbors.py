@@ -9,7 +9,8 @@ from common.serving.vector_writer import VectorWriter
 
 def store(folder, vectors):
   writer = VectorWriter(str(folder), vectors.shape[1:], 'float32', 'f', 'right')
-  writer.write(0, [str(i) for i in range(len(vectors))], vectors)
+  ids = [str(i) for i in range(len(vectors))]
+  writer.write(0, ids, ids, vectors)
   return writer.finish(1)
 
 

@@ -23,8 +23,9 @@ def write(folder, dtype='float32', fingerprint='f'):
   """Two shards, of 5 and 3 rows."""
   writer = VectorWriter(str(folder), SHAPE, dtype, fingerprint, 'right')
   values = vectors(8)
-  writer.write(0, [f'é{i}' for i in range(5)], values[:5])
-  writer.write(1, [f'é{i}' for i in range(5, 8)], values[5:])
+  ids = [f'é{i}' for i in range(8)]
+  writer.write(0, ids[:5], ids[:5], values[:5])
+  writer.write(1, ids[5:], ids[5:], values[5:])
   return writer.finish(2), values
 
 
@@ -54,16 +55,17 @@ def test_int8_rounds_to_the_nearest_127th_of_a_tokens_largest_value(tmp_path):
 
 def test_a_store_is_whole_or_not_there_and_can_be_appended_to(tmp_path):
   writer = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
-  writer.write(0, ['a'], vectors(1))
+  writer.write(0, ['a'], ['x'], vectors(1))
   with pytest.raises(InputError, match='no whole vector store there'):
     VectorStore(str(tmp_path))
-  assert writer.has(0, ['a'])
-  assert not writer.has(0, ['b'])
-  assert not writer.has(1, ['a'])
+  assert writer.has(0, ['a'], ['x'])
+  assert not writer.has(0, ['a'], ['y'])
+  assert not writer.has(0, ['b'], ['x'])
+  assert not writer.has(1, ['a'], ['x'])
   writer.finish(1)
   more = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
-  assert not more.has(0, ['a'])
-  more.write(0, ['b', 'c'], vectors(2, seed=1))
+  assert not more.has(0, ['a'], ['x'])
+  more.write(0, ['b', 'c'], ['y', 'z'], vectors(2, seed=1))
   assert len(VectorStore(str(tmp_path))) == 1
   store = more.finish(1)
   assert store.ids([0, 1, 2]) == ['a', 'b', 'c']

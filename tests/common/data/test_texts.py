@@ -1,0 +1,33 @@
+"""A list of texts, or an error that says which row is none."""
+
+import numpy as np
+import pytest
+
+from common.data import texts
+from common.errors import InputError
+
+
+def test_texts_become_a_list():
+  for given in (['a', 'é'], ('a', 'é'), np.array(['a', 'é']), np.array(['a', 'é'], object)):
+    assert texts.listed(given) == ['a', 'é']
+  assert texts.listed(text for text in 'ab') == ['a', 'b']
+  assert texts.listed(np.array([b'a'])) == [b'a']
+  assert texts.listed([]) == []
+
+
+@pytest.mark.parametrize(
+  ('given', 'message'),
+  [
+    ('black', 'left texts: a list of texts is needed, not one text'),
+    (b'black', 'left texts: a list of texts is needed, not one text'),
+    (None, 'left texts: a list of texts is needed, not None'),
+    (['a', 'b', 'c', None], 'left texts, row 3: None is not a text'),
+    (['a', float('nan')], 'left texts, row 1: nan is not a text'),
+    (np.array(['a', np.nan], object), 'left texts, row 1: nan is not a text'),
+    (['a', ['b']], 'left texts, row 1: a value of type list is not a text'),
+    ([np.zeros([2, 2])], 'left texts, row 0: a value of type ndarray is not a text'),
+  ],
+)
+def test_what_is_no_list_of_texts_is_refused(given, message):
+  with pytest.raises(InputError, match=f'^{message}$'):
+    texts.listed(given, 'left')

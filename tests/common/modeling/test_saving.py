@@ -1,0 +1,52 @@
+"""A trained model's folder is loaded with the vocabulary that it was trained with, or not at all."""
+
+import json
+
+import pytest
+import tf_keras
+
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+from common.modeling import saving
+
+WORDS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', 'red', 'é', 'shoe')
+FIELDS = {'kind': 'any', 'encoder': {'vocab_size': len(WORDS)}}
+
+
+@pytest.fixture(name='saved', params=[True, False], ids=['digest', 'none'])
+def _saved(tmp_path, request):
+  """A model's folder, and whether `model.json` has the vocabulary's digest; older ones have none."""
+  layer = tf_keras.layers.Dense(1)
+  layer.build([None, 1])
+  saving.save(str(tmp_path), layer, Tokenizer(WORDS, lower_case=True), FIELDS)
+  if not request.param:
+    fields = json.loads((tmp_path / 'model.json').read_text())
+    assert fields.pop('vocabulary')['words'] == 7
+    (tmp_path / 'model.json').write_text(json.dumps(fields))
+  return tmp_path, request.param
+
+
+def test_what_was_saved_is_read(saved):
+  fields, tokenizer = saving.read(str(saved[0]))
+  assert fields == FIELDS
+  assert (tokenizer.vocabulary, tokenizer.lower_case) == (WORDS, True)
+
+
+@pytest.mark.parametrize('words', [WORDS[:-1], (*WORDS[:4], *WORDS[5:]), (*WORDS, 'more')])
+def test_a_vocabulary_of_another_size_is_refused(saved, words):
+  folder, _ = saved
+  (folder / 'vocab.txt').write_text('\n'.join(words) + '\n', encoding='utf-8')
+  message = rf'^{folder}/vocab.txt: {len(words)} words, .*; the model was trained with 7.*: bring '
+  with pytest.raises(InputError, match=message):
+    saving.read(str(folder))
+
+
+def test_a_vocabulary_of_other_words_is_refused_where_there_is_a_digest(saved):
+  folder, digest = saved
+  words = [*WORDS[:4], 'shoe', 'é', 'red']
+  (folder / 'vocab.txt').write_text('\n'.join(words) + '\n', encoding='utf-8')
+  if not digest:  # the number of words says nothing
+    assert saving.read(str(folder))[1].vocabulary == tuple(words)
+    return
+  with pytest.raises(InputError, match=r'7 words, sha256 \w{12}; .* trained with 7, \w{12}: bring'):
+    saving.read(str(folder))
