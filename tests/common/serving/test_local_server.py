@@ -77,6 +77,9 @@ def test_load(served, tmp_path, capsys):
   assert 0 < found['p50'] <= found['p95'] <= found['p99'] < found['seconds']
   with pytest.raises(InputError, match='5 NOT_FOUND; the first: '):
     load_test.main(dataclasses.replace(config, model='none', requests=5))
+  (tmp_path / 'b.jsonl').write_text('[' * 200_000)
+  with pytest.raises(InputError, match='b.jsonl: no requests: RecursionError'):
+    load_test.main(config)
 
 
 def test_versions_are_swapped_without_losing_a_request(served):
