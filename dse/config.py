@@ -30,6 +30,11 @@ class StudentConfig:
       raise InputError(
         '--pooled_layers and --similarity_dim are 1 or more, --encoder_layers 0 or more'
       )
+    if 0 < self.encoder_layers < self.pooled_layers:
+      raise InputError(
+        f'--pooled_layers={self.pooled_layers}: the last layers of '
+        f'--encoder_layers={self.encoder_layers}, so as many at the most'
+      )
     if not 0 <= self.dropout < 1:
       raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
 

@@ -21,6 +21,7 @@ from common.modeling import checkpoints
 from common.pipelines import annotate, encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
+from common.serving import student_export
 from common.serving.vectors import VectorStore
 from dipair.scorer import Scorer
 
@@ -144,6 +145,33 @@ def test_pairs_of_texts_and_run_inference(exported, tmp_path):
     pairs = pipeline | beam.Create([('red', 'boots 1'), ('nike shoes', 'x 2')])
     scores = pairs | RunInference(ScorerHandler(exported[0])) | beam.Map(lambda s: round(s, 4))
     assert_that(scores, equal_to([round(float(s), 4) for s in expected]))
+
+
+def test_each_class_has_a_column_of_scores(tiny, tmp_path):
+  texts = ['red', 'wide boots', 'x y']
+  export, stores = str(tmp_path / 'export'), [str(tmp_path / side) for side in ('left', 'right')]
+  student_export.write(
+    export, *tiny(outputs=3), slots=('left', 'right'), task='multiclass', samples=(texts, texts)
+  )
+  for side, store in zip(('left', 'right'), stores, strict=True):
+    files = tsv(tmp_path / f'{side}.tsv', ('id', 'text'), [(text, text) for text in texts])
+    out = OutputConfig(output=store)
+    encode.main(encode.EncodeConfig(export, side, files, dtype='float32', out=out), [])
+  pairs = [(left, right) for left in texts for right in texts]
+  expected = Scorer.load(export).score(*map(list, zip(*pairs, strict=True)))
+  assert expected.shape == (9, 3)
+  for name, sides, unknown in (('texts', ('', ''), []), ('ids', stores, [('red', 'none')])):
+    files = tsv(tmp_path / f'{name}.tsv', ('left', 'right'), [*pairs, *unknown])
+    out = OutputConfig(output=str(tmp_path / name), max_bad_rows=1)
+    score.main(score.ScoreConfig(export, 'tensorflow', 0, 'pairs', files, *sides, out=out), [])
+    rows = read(out.output)
+    assert [(row['left'], row['right']) for row in rows] == pairs
+    found = [[row[f'score_{number}'] for number in range(3)] for row in rows]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+  handled = ScorerHandler(export).run_inference(pairs, Scorer.load(export))
+  np.testing.assert_allclose(handled, expected, atol=1e-5)
+  with pytest.raises(InputError, match='--shape=all ranks by one score; .* gives 3 a pair'):
+    score.main(score.ScoreConfig(export, 'tensorflow', 0, 'all', FilesConfig(), *stores), [])
 
 
 def test_annotation_is_the_teachers_mean(tmp_path):
