@@ -72,3 +72,8 @@ class TrainConfig:
   def alpha_of(self, variant: str) -> float:
     """A variant's alpha."""
     return {'distilled': self.alpha, 'labels': 0.0}.get(variant, 1.0)
+
+  @property
+  def least_alpha(self) -> float:
+    """The variants' smallest alpha; below 1, training takes labels."""
+    return min(map(self.alpha_of, self.variants))

@@ -1,5 +1,6 @@
 """Jobs on Beam against one call on everything: encode, score in three shapes, annotate."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -71,6 +72,17 @@ def test_a_store_from_many_shards(exported, stores):
   assert [row for row, _ in scorer.rank('red', store, 3)] == [
     row for row, _ in scorer.rank('red', expected, 3)
   ]
+
+
+def test_a_gzip_file_that_ends_in_the_middle_gives_no_store(exported, tmp_path):
+  rows = ''.join(f'{i * 7919 % 10007}\tred\n' for i in range(5000))
+  packed = gzip.compress(b'id\ttext\n' + rows.encode())
+  (tmp_path / 'a.tsv.gz').write_bytes(packed[: len(packed) // 2])
+  files = FilesConfig(input=(str(tmp_path / 'a.tsv.gz'),))
+  out = OutputConfig(output=str(tmp_path / 'out'), max_bad_rows=9)
+  with pytest.raises(InputError, match='a.tsv.gz: damaged gzip up to byte .*; copy it anew'):
+    encode.main(encode.EncodeConfig(exported[0], 'right', files, out=out), [])
+  assert os.listdir(out.output) == ['plan.json']
 
 
 def test_pairs_of_ids_go_on_where_they_stopped(exported, stores, tmp_path, capsys):
