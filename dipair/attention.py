@@ -8,6 +8,7 @@ Dimensions: b texts or tuples, t tokens, h attention heads, k_i kept tokens of t
 H encoder width, D projected width.
 """
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -62,9 +63,10 @@ class AttendingEncoder:
 
   def __init__(self, model: DiPair, text: int):
     self.tokens = model.config.output_tokens[text]
-    self.encoder = model.encoders[0 if model.config.shared_encoder else text]
+    self.encoder = model.encoders[0 if model.config.one_encoder else text]
     most = max(model.config.output_tokens) if self.encoder.selection == 'first' else None
-    self.bert = encoders.build(model.encoder_config, output_range=most, attention_scores=True)
+    shape = dataclasses.replace(model.encoder_config, num_layers=model.config.depths[text])
+    self.bert = encoders.build(shape, output_range=most, attention_scores=True)
     self.bert.set_weights(self.encoder.bert.get_weights())
     self._run = tf.function(lambda inputs: self.bert(inputs, training=False), reduce_retracing=True)
 

@@ -33,6 +33,7 @@ class DiPairStudent:
   """DiPair, as an experiment wants it."""
 
   name, title, scorer = 'dipair', 'DiPair', Scorer
+  takes_labels = False
 
   def __init__(self, config: RunConfig):
     self.config = config

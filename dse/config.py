@@ -30,6 +30,11 @@ class StudentConfig:
       raise InputError(
         '--pooled_layers and --similarity_dim are 1 or more, --encoder_layers 0 or more'
       )
+    if 0 < self.encoder_layers < self.pooled_layers:
+      raise InputError(
+        f'--pooled_layers={self.pooled_layers}: the last layers of '
+        f'--encoder_layers={self.encoder_layers}, so as many at the most'
+      )
     if not 0 <= self.dropout < 1:
       raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
 
@@ -75,3 +80,8 @@ class TrainConfig:
   def alpha_of(self, variant: str) -> float:
     """A variant's alpha."""
     return {'distilled': self.alpha, 'labels': 0.0}.get(variant, 1.0)
+
+  @property
+  def least_alpha(self) -> float:
+    """The variants' smallest alpha; below 1, training takes labels."""
+    return min(map(self.alpha_of, self.variants))

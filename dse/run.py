@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from common import flags
+from common.data import tables
 from common.distillation import experiment
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
@@ -37,11 +38,12 @@ class RunConfig:
     data, teachers = self.experiment.data, self.experiment.teacher.teachers
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
-    least = min(self.train.alpha_of(variant) for variant in self.train.variants)
-    if least < 1 and (data.distillation_file or data.pairing.distillation_pairs):
+    made = data.pairing.distillation_pairs and not data.distillation_file
+    if self.train.least_alpha < 1 and (made or data.mining.mine_from):
       raise InputError(
-        f'alpha {least:g} takes labels, which a distillation set other than the training set has '
-        'not: --alpha=1, or neither --distillation_file nor --distillation_pairs'
+        f'alpha {self.train.least_alpha:g} takes labels, which pairs made or mined have not: '
+        '--alpha=1, or the training set (--distillation_pairs=0), or a --distillation_file with '
+        'labels'
       )
     if self.train.from_teacher and (self.experiment.brings_logits or len(teachers) > 1):
       raise InputError('--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR')
@@ -55,10 +57,19 @@ class DSEStudent:
   def __init__(self, config: RunConfig):
     self.config = config
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
+    self.takes_labels = config.train.least_alpha < 1
 
   def check(self) -> None:
-    """Refuses a checkpoint that is not there or does not fit."""
+    """Refuses a checkpoint that does not fit, and a distillation file that lacks the labels."""
     model.read_pretrained(self.config.student)
+    data, alpha = self.config.experiment.data, self.config.train.least_alpha
+    if self.takes_labels and data.distillation_file and not data.annotated:
+      first = next(tables.rows(data.distillation_file, data.table.encoding), None)
+      if first and data.table.label_column not in first[1]:
+        raise InputError(
+          f'{data.distillation_file}: no column {data.table.label_column!r}, and alpha {alpha:g} '
+          'takes labels: name it by --label_column, or --alpha=1'
+        )
 
   def train(self, folder: str, **options: Any) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""

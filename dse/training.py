@@ -6,8 +6,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from common.data import records
 from common.data.tokenization import Tokenizer
 from common.distillation.trainer import Loss, Trainer
+from common.errors import InputError
 from common.modeling import students
 from common.modeling.losses import cross_entropy
 from common.training import strategies
@@ -42,6 +44,8 @@ def train(
   Returns:
     The variants' histories, as of `loop.fit`.
   """
+  if training.least_alpha < 1:
+    _check_labels(options['distill'], training.least_alpha)
   histories = []
   for variant in training.variants:
     tf_keras.utils.set_random_seed(seed)
@@ -77,9 +81,19 @@ def title(training: TrainConfig, variant: str) -> str:
 
 
 def trainer(model: DSE, tokenizer: Tokenizer, alpha: float, **options: Any) -> Trainer:
-  """A trainer on the teacher's logits and the labels (Eq. 2)."""
-  targets = ('teacher_logits', 'label')
+  """A trainer on the teacher's logits and, with an alpha below 1, the labels (Eq. 2)."""
+  targets = ('teacher_logits', 'label') if alpha < 1 else ('teacher_logits',)
   return Trainer(model, tokenizer, targets=targets, loss=loss(alpha), **options)
+
+
+def _check_labels(distill: str, alpha: float) -> None:
+  """Refuses a tuple without a label, as where an --alpha of 1 did not ask for them before."""
+  for example in records.read(distill):
+    if example.label is None:
+      raise InputError(
+        f'{distill}: tuple {example.id!r} has no label, and alpha {alpha:g} takes labels: '
+        '--alpha=1, or a --distillation_file with labels'
+      )
 
 
 def loss(alpha: float) -> Loss:
@@ -92,14 +106,17 @@ def loss(alpha: float) -> Loss:
     alpha: From 0, labels alone, to 1, the teacher alone.
 
   Returns:
-    A function of targets [B, 2 C], teacher's logits and then labels, and logits [B, C]; its value
-    is [B].
+    A function of targets [B, 2 C], teacher's logits and then labels (with alpha 1, [B, C]: no
+    labels), and logits [B, C]; its value is [B].
   """
 
   def of(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    teacher, label = tf.split(targets, 2, axis=1)
+    outputs = logits.shape[-1]
+    teacher, label = targets[:, :outputs], targets[:, outputs:]
     distillation = tf.reduce_sum(tf.square(logits - teacher), 1)
-    if logits.shape[-1] == 1:
+    if alpha == 1:
+      return distillation
+    if outputs == 1:
       hard = tf.square(tf.sigmoid(logits) - label)[:, 0]
     else:
       hard = cross_entropy(label, logits)

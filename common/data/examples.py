@@ -16,6 +16,8 @@ from common.data import glue, tables
 from common.errors import InputError
 
 KINDS = ('regression', 'binary', 'multiclass')
+SCORES = ('logit', 'probability')
+_LEAST = 1e-6  # a probability's distance from 0 and 1, so that its logit is finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,10 @@ class TableConfig:
   id_column: str = flags.option('', 'column of a unique id; empty: rows are numbered')
   teacher_logits_column: str = flags.option(
     '',
-    'column of scores brought along (logits, space-separated for classes): no teacher is trained',
+    'column of scores brought along (space-separated for classes): no teacher is trained',
+  )
+  teacher_scores: str = flags.option(
+    'logit', 'what that column holds: logits, or probabilities from 0 to 1', SCORES
   )
   encoding: str = flags.option('utf-8', 'character encoding of the files')
 
@@ -63,6 +68,10 @@ class TableConfig:
       raise InputError(f'--label_range={self.label_range}: two numbers, low,high, are needed')
     if (self.task == 'multiclass') != bool(self.classes) or len(self.classes) == 1:
       raise InputError('--classes names two or more labels for --task=multiclass, and only for it')
+    if self.teacher_scores != 'logit' and not self.teacher_logits_column:
+      raise InputError(
+        f'--teacher_scores={self.teacher_scores} is of --teacher_logits_column, which is missing'
+      )
     try:
       # Half of a surrogate pair is no character: a codec that has bytes for it could read one.
       written = 'a\ud800\n'.encode(self.encoding, 'ignore').removeprefix(codecs.BOM_UTF8)
@@ -84,23 +93,26 @@ class TableConfig:
     return max(1, len(self.classes or glue.classes(self.task)))
 
 
-def read(path: str, config: TableConfig, *, labelled: bool) -> Iterator[Example]:
+def read(
+  path: str, config: TableConfig, *, labelled: bool, scored: bool = False
+) -> Iterator[Example]:
   """Streams the rows of a table as examples.
 
   Args:
     path: `.tsv`, `.csv` or `.jsonl`, with or without `.gz`; local or remote.
     config: The columns.
-    labelled: Whether `config.label_column` is read.
+    labelled: Whether every row must have a label; if not, those that there are are kept.
+    scored: Whether every row must have the teacher's scores, where `config` names their column.
 
   Yields:
     Examples in the file's order.
 
   Raises:
-    InputError: At the first bad row, with file, line and what would be right. Duplicate ids are
-      found at the end of the file, in 8 bytes of memory a row.
+    InputError: At the first bad row, with file, line and what would be right. At the end of the
+      file: logits that are all from 0 to 1, and duplicate ids, in 8 bytes of memory a row.
   """
   hashes = array('Q')
-  row_id = ''
+  row_id, lowest, highest = '', math.inf, -math.inf
   for number, row in tables.rows(path, config.encoding):
     where = f'{path}:{number}'
     if config.id_column:
@@ -115,14 +127,30 @@ def read(path: str, config: TableConfig, *, labelled: bool) -> Iterator[Example]
       if not row[column].strip():
         raise InputError(f'{where}: the text in column {column!r} is empty')
     texts = tuple(row[column] for column in config.text_columns)
-    label = _label(row[config.label_column], config, where) if labelled else None
+    label = _label(row[config.label_column], config, where) if labelled else _known(row, config)
     logits, column = None, config.teacher_logits_column
-    if column and (column in row or not labelled):
+    if column and (column in row or scored):
       logits = _logits(row[column], config, where)
+      lowest, highest = min(lowest, *logits), max(highest, *logits)
     yield Example(row_id, texts, label, logits)
   if not row_id:
     raise InputError(f'{path}: no rows below the header; an empty file is no data set')
+  if config.teacher_scores == 'logit' and 0 <= lowest <= highest <= 1:
+    raise InputError(
+      f'{path}: column {config.teacher_logits_column!r} lies within [0, 1], as probabilities do and '
+      'logits do not; --teacher_scores=probability takes it'
+    )
   _refuse_duplicates(path, config, hashes)
+
+
+def _known(row: tables.Row, config: TableConfig) -> float | None:
+  """The label of a row that need not have one."""
+  if config.label_column not in row:
+    return None
+  try:
+    return _label(row[config.label_column], config, row.where)
+  except InputError:  # as GLUE's '-' and others' -1, which say that there is none
+    return None
 
 
 def _label(text: str, config: TableConfig, where: str) -> float:
@@ -138,12 +166,17 @@ def _label(text: str, config: TableConfig, where: str) -> float:
 
 
 def _logits(text: str, config: TableConfig, where: str) -> tuple[float, ...]:
-  values = tuple(
-    _number(part, where, 'teacher logit') for part in text.strip('[]').replace(',', ' ').split()
-  )
+  """z of a cell: as it stands; of probabilities p, log(p / (1 - p)), or log p of each class."""
+  what = f'teacher {config.teacher_scores}'
+  values = tuple(_number(part, where, what) for part in text.strip('[]').replace(',', ' ').split())
   if len(values) != config.outputs:
-    raise InputError(f'{where}: {len(values)} teacher logits; --task needs {config.outputs}')
-  return values
+    raise InputError(f'{where}: {len(values)} teacher scores; --task needs {config.outputs}')
+  if config.teacher_scores == 'logit':
+    return values
+  if not all(0 <= p <= 1 for p in values):
+    raise InputError(f'{where}: {what} {text} is outside [0, 1]; or is it --teacher_scores=logit?')
+  clipped = [min(max(p, _LEAST), 1 - _LEAST) for p in values]
+  return tuple(math.log(p) - (math.log1p(-p) if len(clipped) == 1 else 0) for p in clipped)
 
 
 def _number(text: str, where: str, what: str) -> float:

@@ -18,6 +18,8 @@ import tensorflow as tf
 from common.errors import InputError
 
 SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
+DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading one raises
+NO_BYTES = 'it has 0 bytes'  # which reading one takes for an empty file
 
 
 class Row(dict):
@@ -138,11 +140,13 @@ def _lines(path: str, encoding: str) -> Iterator[str]:
       for number, line in enumerate(file, 1):
         text = line.decode(encoding)
         yield text.removeprefix('\ufeff') if number == 1 else text
+      if path.endswith('.gz') and not raw.tell():
+        raise EOFError(NO_BYTES)
   except UnicodeDecodeError as error:
     byte = error.object[error.start]
     where = f'{path}:{number}'
     raise InputError(f'{where}: byte 0x{byte:02x} is not {encoding}; see --encoding') from error
-  except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+  except DAMAGED_GZIP as error:
     raise InputError(f'{path}: damaged gzip after line {number}: {error}; copy it anew') from error
   except (OSError, tf.errors.OpError) as error:
     reason = getattr(error, 'strerror', None) or str(error)

@@ -31,8 +31,8 @@ class DataConfig:
   test_file: str = flags.option('', 'labelled test tuples')
   distillation_file: str = flags.option(
     '',
-    'unlabelled tuples for the teacher, or the folder that common.pipelines.annotate has written; '
-    'empty: pairs made from the training texts',
+    'tuples for the teacher, labelled or not, or the folder that common.pipelines.annotate has '
+    'written; empty: pairs made from the training texts',
   )
   data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
   tfds: str = flags.option(
@@ -109,6 +109,8 @@ class DataConfig:
       files = glue.sets(self.table.task, self.data_dir).values()
       paths = sorted({path for parts in files for _, path in parts})
     values = {**flags.flat(self), **_digests(paths)}
+    if self.table.teacher_scores == 'logit':
+      del values['teacher_scores']  # runs from before there were probabilities stay as they are
     others = {**self._unlabelled_flags(), **flags.flat(self.mining)}
     return {name: v for name, v in values.items() if name not in others}
 
@@ -165,7 +167,9 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]
   return counts
 
 
-def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> int:
+def write_unlabelled(
+  config: DataConfig, data: str, folder: str, seed: int, labelled: bool = False
+) -> int:
   """Writes the tuples that the teacher will score into `folder`.
 
   Args:
@@ -173,27 +177,29 @@ def write_unlabelled(config: DataConfig, data: str, folder: str, seed: int) -> i
     data: Folder of the labelled sets.
     folder: Of the record set.
     seed: Of the catalogue and of the tuples made.
+    labelled: Whether every tuple of a file must have a label; if not, those there are are kept.
 
   Returns:
     Tuples written.
   """
-  labelled = os.path.join(data, 'train')
+  train_set = os.path.join(data, 'train')
   if config.distillation_file:
     info: dict[str, Any] = {'source': config.distillation_file}
     if config.annotated:
-      return _write(_annotated(config), folder, block=_FILE_BLOCK, info=info)
-    rows = examples.read(config.distillation_file, config.table, labelled=False)
+      return _write(_annotated(config, labelled), folder, block=_FILE_BLOCK, info=info)
+    path, table = config.distillation_file, config.table
+    rows = examples.read(path, table, labelled=labelled, scored=True)
     block = transfer.block_of(config.distillation_file) or {'pairs': _FILE_BLOCK}
     if 'texts' in block:
       info['block_texts'] = block['texts']
     return _write(rows, folder, block=block['pairs'], info=info)
   if not config.pairing.distillation_pairs:
-    return _write(records.read(labelled), folder)
+    return _write(records.read(train_set), folder)
   if config.from_catalog:
     rows, texts = _of_catalog(config, 'distillation', seed), catalog.BLOCK
     pairs = texts[0] * texts[1] // catalog.KEPT
   else:
-    train = list(records.read(labelled))
+    train = list(records.read(train_set))
     texts, pairs = pairing.block_shape(train, config.pairing)
     rows = pairing.from_training(train, config.pairing, seed)
   return _write(rows, folder, block=pairs, info={'block_texts': list(texts)})
@@ -214,8 +220,8 @@ def _of_catalog(config: DataConfig, name: str, seed: int) -> Iterator[Example]:
     yield Example(pair.id, (pair.term, pair.product), pair.relevance)
 
 
-def _annotated(config: DataConfig) -> Iterator[Example]:
-  """A record set's tuples; one that does not fit the task is refused."""
+def _annotated(config: DataConfig, labelled: bool) -> Iterator[Example]:
+  """A record set's tuples; one that does not fit the task, or lacks a label, is refused."""
   for example in records.read(config.distillation_file):
     found = len(example.texts), len(example.teacher_logits or ())
     needed = len(config.table.text_columns), config.table.outputs
@@ -224,6 +230,8 @@ def _annotated(config: DataConfig) -> Iterator[Example]:
         f'{config.distillation_file}: tuples of {found[0]} texts and {found[1]} teacher logits; '
         f'--text_columns and --task need {needed[0]} and {needed[1]}'
       )
+    if labelled and example.label is None:
+      raise InputError(f'{config.distillation_file}: tuple {example.id!r} has no label')
     yield example
 
 

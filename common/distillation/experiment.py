@@ -73,6 +73,7 @@ class Student(Protocol):
   name: str  # of its package: 'dipair'
   title: str  # as people write it: 'DiPair'
   depends_on: dict[str, Any]  # flags of its stage
+  takes_labels: bool  # of the distillation set, beside the teacher's logits
 
   @property
   def scorer(self) -> type[PairScorer]:
@@ -259,7 +260,9 @@ def _stages(
     'unlabelled',
     {**config.data.unlabelled_sources(), **seed},
     [data, *transferred],
-    lambda path: dataset.write_unlabelled(source, folder.folder('data'), path, config.seed),
+    lambda path: dataset.write_unlabelled(
+      source, folder.folder('data'), path, config.seed, student.takes_labels
+    ),
   )
   stages = [data]
   if not config.brings_logits and not config.teacher.teachers:

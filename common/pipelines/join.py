@@ -116,10 +116,9 @@ class JoinJob:
       return 0
     opened = PairModel(model, *map(_opened, self.grid.folders(block.number)))
     name = f'scores-{block.number:05d}.{self.output_format}'
-    columns = {'left': str, 'right': str, 'score': float}
     chunks = _chunks(block.pairs())
     scores = (opened.score(left, right, where, shard.refuse) for left, right, where in chunks)
-    return outputs.write_table(shard, name, columns, scores)
+    return outputs.write_table(shard, name, opened.columns, scores)
 
   def todo(self, pieces: Sequence[Unit]) -> list[Unit]:
     """All that gets a mark: the blocks, then the pieces of the input, which only have bad rows."""

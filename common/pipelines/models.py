@@ -17,8 +17,8 @@ from common.serving.vectors import VectorStore
 _BLOCK = 1024  # pairs whose vectors are read at a time: they stay in cache
 
 
-class ScorerHandler(ModelHandler[tuple[Any, Any], float, PairScorer]):
-  """An export: pairs in, scores out.
+class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
+  """An export: pairs in, scores out (a float, or a list of one a class).
 
     pairs | RunInference(ScorerHandler('runs/p2t/export', 'litert-int8'))
 
@@ -39,14 +39,14 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], float, PairScorer]):
 
   def run_inference(
     self, batch: Sequence[tuple[Any, Any]], model: PairScorer, inference_args: Any = None
-  ) -> Iterable[float]:
+  ) -> Iterable[Any]:
     """Scores of pairs: each side a text, or its vectors."""
     del inference_args
     sides = [
       list(side) if isinstance(side[0], str) else np.stack(side)
       for side in zip(*batch, strict=True)
     ]
-    return [float(score) for score in model.score(*sides)]
+    return model.score(*sides).tolist()
 
 
 class PairModel(NamedTuple):
@@ -56,12 +56,20 @@ class PairModel(NamedTuple):
   left: VectorStore | None
   right: VectorStore | None
 
+  @property
+  def columns(self) -> dict[str, type]:
+    """Names and types of what `score` gives: `score`, or `score_0`, `score_1`, … of classes."""
+    count = self.scorer.outputs
+    scores = [f'score_{number}' for number in range(count)] if count > 1 else ['score']
+    return {'left': str, 'right': str, **dict.fromkeys(scores, float)}
+
   def score(
     self, left: Sequence[str], right: Sequence[str], where: Sequence[str], refuse: Refuse
-  ) -> tuple[Sequence[str], Sequence[str], np.ndarray]:
-    """(left, right, scores) of pairs found at `where`; those of an unknown id are refused."""
+  ) -> tuple[Sequence[Any], ...]:
+    """(left, right, scores of each output) of pairs at `where`; those of an unknown id are refused."""
     if not (self.left and self.right):
-      return left, right, self.scorer.score(left, right)
+      scores = self.scorer.score(left, right)  # [pairs], or [pairs, C]
+      return left, right, *scores.reshape([len(left), -1]).T
     rows = [self.left.find(left), self.right.find(right)]
     known = (rows[0] >= 0) & (rows[1] >= 0)
     for i in np.flatnonzero(~known).tolist():
@@ -69,11 +77,12 @@ class PairModel(NamedTuple):
       row = json.dumps({'left': left[i], 'right': right[i]})
       refuse(where[i], f'no {side} vectors of id {ids[i]!r}', row)
     left, right = ([ids[i] for i in np.flatnonzero(known).tolist()] for ids in (left, right))
-    scores = [np.zeros([0], np.float32)]
+    blocks = [np.zeros([0, self.scorer.outputs], np.float32)]
     for start in range(0, len(left), _BLOCK):
       lefts, rights = (of_side[known][start : start + _BLOCK] for of_side in rows)
-      scores.append(self.scorer.score(self.left.vectors(lefts), self.right.vectors(rights)))
-    return left, right, np.concatenate(scores)
+      block = self.scorer.score(self.left.vectors(lefts), self.right.vectors(rights))
+      blocks.append(block.reshape([len(lefts), -1]))
+    return left, right, *np.concatenate(blocks).T
 
 
 class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):

@@ -85,7 +85,7 @@ class ScoreJob:
 
   def run(self, unit: Unit, model: PairModel, shard: Shard) -> int:
     scores = {'pairs': self.pairs, 'candidates': self.candidates, 'all': self.all}
-    columns = {'left': str, 'right': str, 'score': float}
+    columns = model.columns
     if self.config.shape != 'pairs':
       columns['rank'] = int
     name = f'scores-{unit.number:05d}.{self.config.output_format}'
@@ -93,7 +93,7 @@ class ScoreJob:
     return outputs.write_table(shard, name, columns, pieces)
 
   def pairs(self, unit: Unit, model: PairModel, shard: Shard) -> Iterator[tuple]:
-    """(left ids, right ids, scores) of a table of pairs."""
+    """(left ids, right ids, scores of each output) of a table of pairs."""
     for left, right in self._cells(unit, shard):
       yield model.score(left, right, [unit.path] * len(left), shard.refuse)
 
@@ -136,6 +136,11 @@ class ScoreJob:
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
   description = export.describe(shards.local(config.export_dir))
+  if config.shape != 'pairs' and description['outputs'] > 1:
+    raise InputError(
+      f'--shape={config.shape} ranks by one score; {config.export_dir} gives '
+      f'{description["outputs"]} a pair: --shape=pairs'
+    )
   folders = [folder for folder in (config.left_store, config.right_store) if folder]
   parted = [folder for folder in folders if partition.is_partition(folder)]
   if parted and config.shape != 'pairs':

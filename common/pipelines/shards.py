@@ -18,7 +18,7 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from common.pipelines import units
+from common.pipelines.files import open_file
 
 _MARKS = 'done'
 _BAD = 'bad'
@@ -125,7 +125,7 @@ def copied(folder: str) -> str:
 
 def copy_out(path: str, local: str) -> None:
   """Copies a file to a local path."""
-  with contextlib.closing(units.open_file(path)) as source, open(local, 'wb') as target:
+  with open_file(path) as source, open(local, 'wb') as target:
     shutil.copyfileobj(source, target, 1 << 20)
 
 

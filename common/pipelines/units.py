@@ -5,7 +5,6 @@ A unit is a range of bytes of a TSV or JSONL file, a row group of a Parquet file
 local, `gs://`, `s3://`.
 """
 
-import contextlib
 import csv
 import dataclasses
 import io
@@ -15,13 +14,13 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.tfrecordio import _TFRecordUtil
 
 from common.data import tables
 from common.data.tables import Row
 from common.errors import InputError
+from common.pipelines.files import open_file
 
 SUFFIXES = (*tables.SUFFIXES, '.parquet', '.tfrecord')
 _SPLIT = ('.tsv', '.txt', '.jsonl')  # at any line
@@ -49,7 +48,7 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
   """Units of the files that match, in the order of their names.
 
   Raises:
-    InputError: If nothing matches a pattern, or a file is of no known kind.
+    InputError: If nothing matches a pattern, or a file is of no known kind or an empty gzip.
   """
   units: list[Unit] = []
   for pattern in patterns:
@@ -78,9 +77,12 @@ def read(unit: Unit, refuse: Refuse, columns: Sequence[str] | None = None) -> It
     unit: The piece of a file.
     refuse: Takes the place, the reason and the row.
     columns: The only ones that are needed; of a Parquet file no others are read.
+
+  Raises:
+    InputError: If the file is a damaged gzip, as one that ends in the middle.
   """
   kind = unit.path.removesuffix('.gz')
-  with contextlib.closing(open_file(unit.path)) as file:
+  with open_file(unit.path) as file:
     if kind.endswith('.parquet'):
       yield from _parquet(unit, file, refuse, columns)
     elif kind.endswith('.tfrecord'):
@@ -101,7 +103,7 @@ def cells(
   if not unit.path.endswith('.parquet'):
     yield from _chunks(read(unit, refuse, columns), columns, size, refuse)
     return
-  with contextlib.closing(open_file(unit.path)) as file:
+  with open_file(unit.path) as file:
     for number, batch in _batches(unit, file, columns, size):
       if texts := _texts(batch, columns):
         yield texts
@@ -112,7 +114,7 @@ def cells(
 def check_columns(unit: Unit, columns: Sequence[str]) -> None:
   """Refuses a column that the first good row, or a Parquet file's schema, does not have."""
   if unit.path.endswith('.parquet'):
-    with contextlib.closing(open_file(unit.path)) as file:
+    with open_file(unit.path) as file:
       names = pq.ParquetFile(file).schema_arrow.names
     rows = iter([Row(dict.fromkeys(names, ''), unit.path)])
   else:
@@ -123,21 +125,16 @@ def check_columns(unit: Unit, columns: Sequence[str]) -> None:
     return
 
 
-def open_file(path: str) -> Any:
-  """Opens a file for reading bytes; one in gzip, what is in it."""
-  gzipped = path.endswith('.gz')
-  kind = CompressionTypes.GZIP if gzipped else CompressionTypes.UNCOMPRESSED
-  return FileSystems.open(path, compression_type=kind)
-
-
 def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
   if path.endswith(_SPLIT):
     return [(start, min(start + unit_bytes, size)) for start in range(0, size, unit_bytes)]
   if path.endswith('.parquet'):
-    with contextlib.closing(open_file(path)) as file:
+    with open_file(path) as file:
       groups = pq.ParquetFile(file).num_row_groups
     return [(group, group + 1) for group in range(groups)]
   if path.removesuffix('.gz').endswith(SUFFIXES):
+    if path.endswith('.gz') and not size:
+      raise InputError(f'{path}: damaged gzip: {tables.NO_BYTES}; copy it anew')
     return [(0, -1)]
   raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
 

@@ -20,9 +20,13 @@ def test_rollout_by_hand():
 
 
 @pytest.mark.parametrize('selection', ['first', 'last'])
-@pytest.mark.parametrize('shared', [True, False])
-def test_the_walk_gives_the_encoders_own_tokens(tiny, selection, shared):
-  model, _ = tiny(token_selection=selection, shared_encoder=shared)
+@pytest.mark.parametrize(
+  'encoders',
+  [{}, {'shared_encoder': False}, {'left_encoder_layers': 1, 'right_encoder_layers': 2}],
+  ids=['one', 'two', 'two depths'],
+)
+def test_the_walk_gives_the_encoders_own_tokens(tiny, selection, encoders):
+  model, _ = tiny(token_selection=selection, **encoders)
   for text, k in enumerate(model.config.output_tokens):
     kept, positions, rolled = AttendingEncoder(model, text)(tf.constant(IDS))
     np.testing.assert_allclose(kept, model.features(tf.constant(IDS), text), atol=1e-5)

@@ -1,5 +1,6 @@
 """Jobs on Beam against one call on everything: encode, score in three shapes, annotate."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from common.modeling import checkpoints
 from common.pipelines import annotate, encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
+from common.serving import student_export
 from common.serving.vectors import VectorStore
 from dipair.scorer import Scorer
 
@@ -82,6 +84,17 @@ def test_an_id_that_comes_twice_makes_no_store(exported, tmp_path):
       encode.main(config, [])
   with pytest.raises(InputError, match='no whole vector store there'):
     VectorStore(out.output)
+
+
+def test_a_gzip_file_that_ends_in_the_middle_gives_no_store(exported, tmp_path):
+  rows = ''.join(f'{i * 7919 % 10007}\tred\n' for i in range(5000))
+  packed = gzip.compress(b'id\ttext\n' + rows.encode())
+  (tmp_path / 'a.tsv.gz').write_bytes(packed[: len(packed) // 2])
+  files = FilesConfig(input=(str(tmp_path / 'a.tsv.gz'),))
+  out = OutputConfig(output=str(tmp_path / 'out'), max_bad_rows=9)
+  with pytest.raises(InputError, match='a.tsv.gz: damaged gzip up to byte .*; copy it anew'):
+    encode.main(encode.EncodeConfig(exported[0], 'right', files, out=out), [])
+  assert os.listdir(out.output) == ['plan.json']
 
 
 def test_pairs_of_ids_go_on_where_they_stopped(exported, stores, tmp_path, capsys):
@@ -156,6 +169,33 @@ def test_pairs_of_texts_and_run_inference(exported, tmp_path):
     pairs = pipeline | beam.Create([('red', 'boots 1'), ('nike shoes', 'x 2')])
     scores = pairs | RunInference(ScorerHandler(exported[0])) | beam.Map(lambda s: round(s, 4))
     assert_that(scores, equal_to([round(float(s), 4) for s in expected]))
+
+
+def test_each_class_has_a_column_of_scores(tiny, tmp_path):
+  texts = ['red', 'wide boots', 'x y']
+  export, stores = str(tmp_path / 'export'), [str(tmp_path / side) for side in ('left', 'right')]
+  student_export.write(
+    export, *tiny(outputs=3), slots=('left', 'right'), task='multiclass', samples=(texts, texts)
+  )
+  for side, store in zip(('left', 'right'), stores, strict=True):
+    files = tsv(tmp_path / f'{side}.tsv', ('id', 'text'), [(text, text) for text in texts])
+    out = OutputConfig(output=store)
+    encode.main(encode.EncodeConfig(export, side, files, dtype='float32', out=out), [])
+  pairs = [(left, right) for left in texts for right in texts]
+  expected = Scorer.load(export).score(*map(list, zip(*pairs, strict=True)))
+  assert expected.shape == (9, 3)
+  for name, sides, unknown in (('texts', ('', ''), []), ('ids', stores, [('red', 'none')])):
+    files = tsv(tmp_path / f'{name}.tsv', ('left', 'right'), [*pairs, *unknown])
+    out = OutputConfig(output=str(tmp_path / name), max_bad_rows=1)
+    score.main(score.ScoreConfig(export, 'tensorflow', 0, 'pairs', files, *sides, out=out), [])
+    rows = read(out.output)
+    assert [(row['left'], row['right']) for row in rows] == pairs
+    found = [[row[f'score_{number}'] for number in range(3)] for row in rows]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+  handled = ScorerHandler(export).run_inference(pairs, Scorer.load(export))
+  np.testing.assert_allclose(handled, expected, atol=1e-5)
+  with pytest.raises(InputError, match='--shape=all ranks by one score; .* gives 3 a pair'):
+    score.main(score.ScoreConfig(export, 'tensorflow', 0, 'all', FilesConfig(), *stores), [])
 
 
 def test_annotation_is_the_teachers_mean(tmp_path):

@@ -1,5 +1,6 @@
 """The command, as a person runs it: GLUE's tasks in turn, Table 1 at their end; and misled."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -7,14 +8,16 @@ import sys
 
 import pytest
 
+from common.data import records
 from common.data.examples import TableConfig
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
+from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from dse import suite
-from dse.config import TrainConfig
+from dse.config import StudentConfig, TrainConfig
 from dse.run import RunConfig
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -60,6 +63,33 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(glue, tmp_path)
     assert (tmp_path / 'mrpc' / name).exists(), name
 
 
+def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path):
+  rows = [('q', 'p', 'y', 'z')]
+  rows += [(f'red {i}', f'the {i % 5}', f'{i % 2}', f'{i % 3 - 1}') for i in range(24)]
+  path = tmp_path / 'distill.tsv'
+  path.write_text('\n'.join('\t'.join(row) for row in rows) + '\n', encoding='utf-8')
+  files = [f'--{name}_file={path}' for name in ('distillation', 'valid', 'test')]
+  columns = ('--text_columns=q,p', '--label_column=y', '--teacher_logits_column=z', '--task=binary')
+  done = run(f'--run_dir={tmp_path}/run', *files, *columns, *TOY)
+  assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
+  found = list(records.read(f'{tmp_path}/run/distill'))
+  assert [(e.label, e.teacher_logits) for e in found[:4]] == [
+    *((0, (-1,)), (1, (0,))),
+    *((0, (1,)), (1, (-1,))),
+  ]
+  path.write_text(path.read_text() + 'red\tthe\t\t0\n', encoding='utf-8')
+  files[1:] = [f'--{name}_file={tmp_path}/labelled.tsv' for name in ('valid', 'test')]
+  (tmp_path / 'labelled.tsv').write_text('q\tp\ty\na\tb\t1\n', encoding='utf-8')
+  for changed, message in (
+    ((), f"{path}:26: label '' is not a finite number"),
+    (('--label_column=gold',), f"{path}: no column 'gold', and alpha 0 takes labels"),
+  ):
+    done = run(f'--run_dir={tmp_path}/other', *files, *columns, *TOY, *changed)
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith('error:')]
+    assert (done.returncode, message in line) == (2, True), line
+  assert not (tmp_path / 'other' / 'unlabelled').exists()
+
+
 def test_table_1_by_hand():
   flags = {'variants': ['teacher', 'labels'], 'alpha': 0.5}
   scores = {'accuracy': 0.8, 'f1': 0.9, 'pearson': 0.6, 'spearman': 0.5}
@@ -90,7 +120,26 @@ DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
       ),
       '--text_columns names 3 texts; DSE takes two',
     ),
-    (lambda: RunConfig(experiment=ExperimentConfig()), 'alpha 0.5 takes labels'),
+    (
+      lambda: RunConfig(experiment=ExperimentConfig()),
+      'alpha 0.5 takes labels, which pairs made or mined have not: --alpha=1, or the training set',
+    ),
+    (
+      lambda: RunConfig(
+        experiment=ExperimentConfig(
+          data=dataclasses.replace(
+            DATA,
+            table=TableConfig(task='binary', text_columns=('query', 'passage')),
+            mining=MiningConfig(mine_from='qa.tsv'),
+          )
+        )
+      ),
+      'alpha 0.5 takes labels, which pairs made or mined have not',
+    ),
+    (
+      lambda: StudentConfig(encoder_layers=2),
+      '--pooled_layers=4: the last layers of --encoder_layers=2, so as many at the most',
+    ),
     (
       lambda: RunConfig(
         experiment=ExperimentConfig(data=DATA, teacher=TeacherConfig(teachers=('a', 'b'))),

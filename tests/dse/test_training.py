@@ -10,6 +10,7 @@ import tf_keras
 
 from common.data import records
 from common.data.examples import Example
+from common.errors import InputError
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dse import model as models
@@ -45,7 +46,7 @@ def _distill(tmp_path):
   return str(tmp_path / 'distill')
 
 
-def train(config, folder, distill, **changes):
+def train(config, folder, distill, valid='', **changes):
   devices = strategies.DeviceConfig()
   strategy = strategies.create(devices)
   histories = training.train(
@@ -55,7 +56,7 @@ def train(config, folder, distill, **changes):
     outputs=2,
     strategy=strategy,
     distill=distill,
-    valid=distill,
+    valid=valid or distill,
     task='multiclass',
     devices=devices,
     seed=1,
@@ -70,6 +71,18 @@ def test_every_variant_learns_in_its_own_folder_whatever_trained_before(tiny, di
   assert models.load(folder)[0].outputs == models.load(f'{folder}/distilled')[0].outputs == 2
   (alone,) = train(config, tmp_path / 'alone', distill)
   np.testing.assert_allclose(alone, both[1], rtol=1e-3)
+
+
+def test_labels_are_taken_where_alpha_is_below_1_alone(tiny, distill, tmp_path):
+  rows = [dataclasses.replace(row, label=None) for row in records.read(distill)]
+  unlabelled = str(tmp_path / 'unlabelled')
+  records.write(unlabelled, rows, block=len(rows))
+  config = tiny()[0].config
+  with_labels = train(config, tmp_path / 'a', distill, alpha=1.0)
+  without = train(config, tmp_path / 'b', unlabelled, alpha=1.0, valid=distill)
+  np.testing.assert_allclose(without, with_labels, rtol=1e-3)
+  with pytest.raises(InputError, match="tuple 'red-red' has no label, and alpha 0.5 takes labels"):
+    train(config, tmp_path / 'c', unlabelled, variants=('teacher', 'distilled'), valid=distill)
 
 
 def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(tiny, distill, tmp_path):

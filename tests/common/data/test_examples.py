@@ -1,5 +1,6 @@
 """Examples of tables: labels, classes, logits and ids by hand; each error with its line."""
 
+import math
 import re
 
 import pytest
@@ -11,7 +12,8 @@ from common.errors import InputError
 
 def read(tmp_path, content: str, *, name='t.tsv', labelled=True, **config) -> list[Example]:
   (tmp_path / name).write_text(content, 'utf-8', newline='')
-  return list(examples.read(str(tmp_path / name), TableConfig(**config), labelled=labelled))
+  config = TableConfig(**config)
+  return list(examples.read(str(tmp_path / name), config, labelled=labelled, scored=not labelled))
 
 
 def test_rows_are_numbered_and_texts_kept_as_they_are(tmp_path):
@@ -58,6 +60,32 @@ def test_teacher_logits(name, content, expected, tmp_path):
     config |= {'task': 'multiclass', 'classes': ('x', 'y', 'w')}
   (found,) = read(tmp_path, content, name=name, labelled=False, **config)
   assert found == Example(found.id, ('a', 'b'), None, expected)
+
+
+@pytest.mark.parametrize('labelled', [True, False])
+def test_probabilities_become_logits(labelled, tmp_path):
+  config = {'labelled': labelled, 'teacher_logits_column': 'p', 'teacher_scores': 'probability'}
+  content = 'left\tright\tlabel\tp\n' + ''.join(f'a\tb\t1\t{p}\n' for p in (0.5, 0.75, 0, 1))
+  found = [example.teacher_logits for example in read(tmp_path, content, **config)]
+  odds = math.log(999_999)
+  assert [z for (z,) in found] == pytest.approx([0, math.log(3), -odds, odds])
+  config |= {'task': 'multiclass', 'classes': ('x', 'y', 'w')}
+  (row,) = read(tmp_path, 'left\tright\tlabel\tp\na\tb\tx\t0.25 0.75 0\n', **config)
+  assert row.teacher_logits == pytest.approx((math.log(0.25), math.log(0.75), math.log(1e-6)))
+
+
+def test_one_logit_beyond_0_and_1_makes_a_column_of_logits(tmp_path):
+  content = 'left\tright\tz\na\tb\t0.5\nc\td\t1.5\n'
+  found = read(tmp_path, content, labelled=False, teacher_logits_column='z')
+  assert [example.teacher_logits for example in found] == [(0.5,), (1.5,)]
+  content = 'left\tright\tlabel\nc\td\t1\n'
+  assert read(tmp_path, content, teacher_logits_column='z')[0].teacher_logits is None
+
+
+def test_labels_of_a_file_that_need_not_have_them_are_kept(tmp_path):
+  config = {'labelled': False, 'label_range': (1.0, 3.0)}
+  found = read(tmp_path, 'left\tright\tlabel\na\tb\t2\nc\td\t\ne\tf\t-1\ng\th\t-\n', **config)
+  assert [example.label for example in found] == [0.5, None, None, None]
 
 
 def test_labelled_files_may_lack_the_logits(tmp_path):
@@ -136,12 +164,27 @@ ERRORS = {
   'number of logits': (
     'left\tright\tlabel\tz\na\tb\tx\t1 2 3\n',
     {**CLASSES, 'teacher_logits_column': 'z'},
-    ':2: 3 teacher logits; --task needs 2',
+    ':2: 3 teacher scores; --task needs 2',
   ),
   'text logit': (
     'left\tright\tlabel\tz\na\tb\t1\thigh\n',
     {'teacher_logits_column': 'z'},
     ":2: teacher logit 'high' is not a finite number",
+  ),
+  'probabilities as logits': (
+    'left\tright\tlabel\tz\na\tb\t1\t0\nc\td\t1\t0.7\ne\tf\t0\t1\n',
+    {'teacher_logits_column': 'z'},
+    r": column 'z' lies within \[0, 1\], .*; --teacher_scores=probability takes it$",
+  ),
+  'probability above 1': (
+    'left\tright\tlabel\tz\na\tb\t1\t0.5\nc\td\t1\t1.01\n',
+    {'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
+    r':3: teacher probability 1.01 is outside \[0, 1\]',
+  ),
+  'probability below 0': (
+    'left\tright\tlabel\tz\na\tb\tx\t0.5 -0.1\n',
+    {**CLASSES, 'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
+    r':2: teacher probability 0.5 -0.1 is outside \[0, 1\]',
   ),
 }
 
@@ -173,6 +216,10 @@ def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
     ({'task': 'multiclass', 'classes': ('x',)}, '--classes names two or more labels'),
     ({'classes': ('x', 'y')}, '--classes .* only for it'),
     ({'classes': ('x',)}, '--classes .* only for it'),
+    (
+      {'teacher_scores': 'probability'},
+      '--teacher_scores=probability is of --teacher_logits_column, which is missing',
+    ),
     ({'encoding': 'utf-16'}, '--encoding=utf-16: bytes must extend ASCII; convert to UTF-8'),
     ({'encoding': 'utf-32-le'}, '--encoding=utf-32-le: bytes must extend ASCII'),
     ({'encoding': 'undefined'}, '--encoding=undefined: .*undefined encoding'),

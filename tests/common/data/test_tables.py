@@ -85,6 +85,11 @@ def test_remote_paths_are_read_by_tensorflow():
     file.write('a\tb\nx\ty\n')
   assert rows('ram://tables/t.tsv') == [(2, {'a': 'x', 'b': 'y'})]
   assert refused('ram://tables/u.tsv').startswith('ram://tables/u.tsv: cannot be read: ')
+  with tf.io.gfile.GFile('ram://tables/t.tsv.gz', 'wb') as file:
+    file.write(b'')
+  assert refused('ram://tables/t.tsv.gz').endswith(
+    'gzip after line 0: it has 0 bytes; copy it anew'
+  )
 
 
 ERRORS = {
@@ -112,6 +117,13 @@ ERRORS = {
   'half a surrogate pair': ('t.jsonl', b'{"a": "\\ud83d"}\n', r':1: .*surrogates not allowed'),
   'bad byte, first line': ('t.tsv', b'a\xff\tb\n', r':1: byte 0xff is not utf-8; see --encoding'),
   'bad byte': ('t.tsv', b'a\tb\nx\ty\nz\t\xe9\n', r':3: byte 0xe9 is not utf-8; see --encoding'),
+  'gzip of no bytes': (
+    't.tsv.gz',
+    b'',
+    r': damaged gzip after line 0: it has 0 bytes; copy it anew',
+  ),
+  'JSONL gzip of no bytes': ('t.jsonl.gz', b'', r': damaged gzip after line 0: it has 0 bytes'),
+  'gzip of nothing': ('t.tsv.gz', gzip.compress(b''), r': empty; the first line names the columns'),
   'not gzip': ('t.tsv.gz', b'a\tb\n', r': damaged gzip after line 0: Not a gzipped file'),
 }
 

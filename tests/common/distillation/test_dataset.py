@@ -59,6 +59,25 @@ def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):
   assert config.annotated
   dataset.write_unlabelled(config, '', str(tmp_path / 'copy'), seed=1)
   assert list(records.read(str(tmp_path / 'copy'))) == rows
+  with pytest.raises(InputError, match="annotated: tuple '0' has no label"):
+    dataset.write_unlabelled(config, '', str(tmp_path / 'all'), seed=1, labelled=True)
   three = dataclasses.replace(config, table=TableConfig(text_columns=('a', 'b', 'c')))
   with pytest.raises(InputError, match='2 texts and 1 teacher logits; .* need 3 and 1'):
     dataset.write_unlabelled(three, '', str(tmp_path / 'other'), seed=1)
+
+
+def test_labels_of_a_distillation_file_are_kept_and_asked_for_only_where_all_are_needed(tmp_path):
+  path = tmp_path / 'd.tsv'
+  path.write_text('left\tright\tlabel\na\tb\t0.5\nc\td\t\n', encoding='utf-8')
+  config = DataConfig(distillation_file=str(path), valid_file='v.tsv', test_file='t.tsv')
+  dataset.write_unlabelled(config, '', str(tmp_path / 'some'), seed=1)
+  assert [e.label for e in records.read(str(tmp_path / 'some'))] == [0.5, None]
+  with pytest.raises(InputError, match=f"^{path}:3: label '' is not a finite number"):
+    dataset.write_unlabelled(config, '', str(tmp_path / 'all'), seed=1, labelled=True)
+
+
+def test_the_kind_of_scores_is_part_of_a_run_only_where_they_are_probabilities():
+  config = DataConfig()
+  assert 'teacher_scores' not in config.labelled_sources()
+  table = TableConfig(teacher_logits_column='p', teacher_scores='probability')
+  assert DataConfig(table=table).labelled_sources()['teacher_scores'] == 'probability'

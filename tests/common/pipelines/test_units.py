@@ -154,6 +154,34 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     FilesConfig(input=(f'{tmp_path}/a.tsv',)).units()
 
 
+@pytest.mark.parametrize('name', ['a.tsv.gz', 'a.csv.gz', 'a.jsonl.gz', 'a.tfrecord.gz'])
+def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
+  path, numbers = tmp_path / name, [i * 7919 % 10007 for i in range(20_000)]
+  if 'tfrecord' in name:
+    with tf.io.TFRecordWriter(str(path), 'GZIP') as writer:
+      for number in numbers:
+        writer.write(records.serialize(Example(f'{number}', ('a', 'b'))))
+  else:
+    lines = {'tsv': '{}\tx', 'csv': '{},x', 'jsonl': '{{"id": {}}}'}[name.split('.')[1]]
+    header = '' if 'jsonl' in name else lines.format('id') + '\n'
+    content = header + ''.join(lines.format(number) + '\n' for number in numbers)
+    path.write_bytes(gzip.compress(content.encode()))
+  whole = path.read_bytes()
+  assert [row['id'] for row in rows(path)] == [f'{number}' for number in numbers]
+  path.write_bytes(whole[: len(whole) // 2])
+  (unit,), found = units.of_files([str(path)], 5), []
+  with pytest.raises(InputError) as caught:
+    found.extend(row['id'] for row in units.read(unit, refuse))
+  message = f'{path}: damaged gzip up to byte {len(whole) // 2}: Compressed file ended before'
+  assert str(caught.value).startswith(message)
+  path.write_bytes(whole[:5])
+  with pytest.raises(InputError, match='damaged gzip up to byte 5: '):
+    units.check_columns(unit, ['id'])
+  path.write_bytes(b'')
+  with pytest.raises(InputError, match=f'{name}: damaged gzip: it has 0 bytes; copy it anew'):
+    units.of_files([str(path)], 5)
+
+
 def test_a_shard_is_whole_or_not_there(tmp_path):
   output = str(tmp_path / 'out')
   shard = Shard(output, 3)
