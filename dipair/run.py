@@ -10,6 +10,7 @@ from absl import flags as absl_flags
 from common import flags
 from common.distillation import experiment
 from common.distillation.experiment import ExperimentConfig
+from common.distillation.trainer import Training
 from common.errors import InputError
 from dipair import model, stages
 from dipair.config import StudentConfig, TrainConfig
@@ -48,9 +49,9 @@ class DiPairStudent:
     """Refuses a checkpoint that is not there or does not fit."""
     model.read_pretrained(self.config.student)
 
-  def train(self, folder: str, **training: Any) -> list[dict[str, Any]]:
+  def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""
-    return stages.train(self.config.student, self.config.train, folder, **training)
+    return stages.train(self.config.student, self.config.train, folder, training)
 
   def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
     """The student after each stage."""

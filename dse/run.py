@@ -16,6 +16,7 @@ from common.distillation import experiment
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
+from common.distillation.trainer import Training
 from common.errors import InputError
 from dse import model, suite, training
 from dse.config import StudentConfig, TrainConfig
@@ -63,12 +64,12 @@ class DSEStudent:
     """Refuses a checkpoint that is not there or does not fit."""
     model.read_pretrained(self.config.student)
 
-  def train(self, folder: str, **options: Any) -> list[dict[str, Any]]:
+  def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""
     train, run, teacher = self.config.train, self.config.experiment, ''
     if train.from_teacher:
       teacher = next(iter(run.teacher.teachers), os.path.join(run.run_dir, 'teacher'))
-    return training.train(self.config.student, train, folder, teacher=teacher, **options)
+    return training.train(self.config.student, train, folder, data, teacher=teacher)
 
   def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
     """Every variant, the first one last."""

@@ -2,16 +2,19 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from common import files
+from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import MANIFEST, Manifest, RecordSet, Shard, Table
-from common.data.tuples import Tuples, serialize
+from common.data.tuples import FLOATS, Tuples, serialize
 
 SHARD_TUPLES = 65_536  # of a shard, about: it ends with a group
 
@@ -139,3 +142,21 @@ def finish(
 
 def _relative(path: str, folder: str) -> str:
   return path if '://' in path else os.path.relpath(path, folder)
+
+
+def of_examples(examples: Iterable[Example], group: int = 64) -> Numbered:
+  """Numbers rows of texts as they come; so many that follow one another are a group."""
+
+  def numbered(writers: Sequence[ItemWriter]) -> Iterator[Tuples]:
+    stream = iter(examples)
+    while some := list(itertools.islice(stream, group)):
+      items = [[w.number(text) for w, text in zip(writers, e.texts, strict=True)] for e in some]
+      floats: dict[str, Any] = {}
+      for name in FLOATS:
+        values = [getattr(example, name) for example in some]
+        if values[0] is not None:
+          floats[name] = np.array(values, np.float32).reshape([len(some), -1])
+      ids = [example.id for example in some] if some[0].id else ()
+      yield Tuples(np.array(items, np.int32), **floats, ids=ids)
+
+  return numbered

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from common import files
 from common.data.items import Items
-from common.data.tuples import FLOATS, Tuples, parse
+from common.data.tuples import FLOATS, Tuples, concatenated, parse
 from common.errors import InputError
 
 SCHEMA_VERSION = 2
@@ -115,6 +115,15 @@ class RecordSet:
     """Streams all groups in order."""
     for shard in self.manifest.shards:
       yield from self.shard(shard)
+
+  def head(self, count: int) -> Tuples:
+    """The first groups that hold `count` tuples, or all."""
+    some: list[Tuples] = []
+    for group in self.groups():
+      some.append(group)
+      if sum(map(len, some)) >= count:
+        break
+    return concatenated(some)
 
   def tuples(self, cache: str = '') -> Tuples:
     """All tuples as arrays.

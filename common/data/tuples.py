@@ -74,3 +74,14 @@ def parse(record: bytes) -> Tuples:
   ids = [key.decode() for key in feature['id'].bytes_list.value] if 'id' in feature else ()
   items = np.array(feature['items'].int64_list.value, np.int32).reshape([size, -1])
   return Tuples(items, **arrays, ids=ids, groups=np.array([0, size]))
+
+
+def concatenated(groups: Sequence[Tuples]) -> Tuples:
+  """Groups laid end to end, each still a group."""
+  arrays = {
+    name: np.concatenate([getattr(group, name) for group in groups])
+    for name in ('items', *FLOATS)
+    if getattr(groups[0], name) is not None
+  }
+  ids = [key for group in groups for key in group.ids]
+  return Tuples(**arrays, ids=ids, groups=np.cumsum([0, *map(len, groups)], dtype=np.int64))

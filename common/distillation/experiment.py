@@ -4,10 +4,8 @@ A student brings its own training, scoring and export (see `Student`); everythin
 """
 
 import dataclasses
-import itertools
 import os
 import time
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,15 +13,15 @@ import tensorflow as tf
 import tf_keras
 
 from common import flags
-from common.data import records
-from common.data.examples import Example
+from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.distillation import annotate, dataset, datasheet, measure, mining, results, transfer
 from common.distillation.dataset import DataConfig
 from common.distillation.inference import TupleScorer
 from common.distillation.results import Scorer
 from common.distillation.run_folder import RunFolder, Stage
-from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, mean_logits, scorer_of
+from common.distillation.teacher import Teacher, TeacherConfig, fine_tune, labeller, scorer_of
+from common.distillation.trainer import Training
 from common.errors import InputError
 from common.evaluation import report
 from common.json_files import write_json
@@ -79,14 +77,8 @@ class Student(Protocol):
   def check(self) -> None:
     """Refuses flags and checkpoints that could only fail later, after hours."""
 
-  def train(self, folder: str, **training: Any) -> list[dict[str, Any]]:
-    """Distils into `folder`; returns the phases' histories.
-
-    Args:
-      folder: Of the student.
-      **training: `distill`, `valid`, `task`, `devices`, `strategy` and `seed`, as for `Trainer`;
-        `outputs`, of the student.
-    """
+  def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
+    """Distils into `folder`; returns the phases' histories."""
 
   def models(self, folder: str) -> dict[str, TrainedStudent]:
     """The trained student, last, before it what else of its training is to be compared."""
@@ -177,16 +169,11 @@ def _stages(
     return teachers
 
   def make_soft_labels(path: str) -> dict[str, Any]:
-    if config.brings_logits:
-      name = 'logits of the file'
-    else:
+    name, logits_of = 'logits of the file', None
+    if not config.brings_logits:
       teachers, name = load_teachers(), ', '.join(config.teacher.teachers) or 'teacher'
-
-    def logits_of(examples: Sequence[Example], advance: annotate.Advance) -> np.ndarray:
-      if not config.brings_logits:
-        return mean_logits(teachers, examples, strategy=strategy, advance=advance)
-      advance(len(examples))
-      return results.brought_logits(examples)
+      unlabelled = RecordSet(folder.folder('unlabelled'))
+      logits_of = labeller(teachers, unlabelled, strategy)
 
     started = time.monotonic()
     manifest = annotate.annotate(
@@ -202,13 +189,15 @@ def _stages(
     tf_keras.utils.set_random_seed(config.seed)
     return student.train(
       path,
-      distill=folder.folder('distill'),
-      valid=folder.folder('data/valid'),
-      task=table.kind,
-      outputs=table.outputs,
-      devices=config.devices,
-      strategy=strategy,
-      seed=config.seed,
+      Training(
+        distill=folder.folder('distill'),
+        valid=folder.folder('data/valid'),
+        task=table.kind,
+        outputs=table.outputs,
+        devices=config.devices,
+        strategy=strategy,
+        seed=config.seed,
+      ),
     )
 
   @strategies.precision()
@@ -234,7 +223,7 @@ def _stages(
     if not config.brings_logits:
       scorers['teacher'] = scorer_of(load_teachers(), strategy)
     for name, trained in student.models(folder.folder('student')).items():
-      scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).logits
+      scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
     return results.evaluate(scorers, table.kind, folder.folder('data'), path)
 
   def benchmark(path: str) -> dict[str, Any]:
@@ -293,5 +282,4 @@ def _stages(
 
 def _samples(folder: RunFolder) -> list[tuple[str, ...]]:
   """A few texts of each slot."""
-  examples = itertools.islice(records.read(folder.folder('data/test')), 8)
-  return list(zip(*(example.texts for example in examples), strict=True))
+  return list(zip(*RecordSet(folder.folder('data/test')).texts(slice(8)), strict=True))

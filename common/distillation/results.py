@@ -6,19 +6,18 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from common import flags
-from common.data import records
-from common.data.examples import Example
+from common.data.records import RecordSet
 from common.evaluation import metrics, significance
 
 _PARTS = ('valid', 'test', 'test_mismatched')
-Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
+Scorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
 
 
 def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:
@@ -39,16 +38,17 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   labels, rates = {}, {}
   parts = [name for name in _PARTS if os.path.exists(os.path.join(data, name))]
   for part in parts:
-    examples = list(records.read(os.path.join(data, part)))
-    labels[part] = np.array([example.label for example in examples])
-    if 'teacher' not in scorers and examples[0].teacher_logits is not None:
+    records = RecordSet(os.path.join(data, part))
+    tuples = records.tuples()
+    labels[part] = tuples.targets('label', slice(None), 1)[:, 0]
+    if 'teacher' not in scorers and tuples.teacher_logits is not None:
       if part == 'valid':
         models.insert(0, {'name': 'teacher'})
-      logits.setdefault('teacher', {})[part] = brought_logits(examples)
+      logits.setdefault('teacher', {})[part] = tuples.teacher_logits
     for name, scorer in scorers.items():
       started = time.monotonic()
-      logits.setdefault(name, {})[part] = scorer(examples)
-      rates[name] = len(examples) / (time.monotonic() - started)
+      logits.setdefault(name, {})[part] = scorer(records)
+      rates[name] = len(records) / (time.monotonic() - started)
     for model in models:
       model[part] = metrics.evaluate(task, labels[part], logits[model['name']][part])
   primary = metrics.primary_metric(task)
@@ -133,11 +133,6 @@ def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:
   own = [{'name': 'teacher', 'pairs_per_second': teacher}] if teacher else []
   rows = [base, *own, *heads]
   return [{**row, 'ratio': row['pairs_per_second'] / base['pairs_per_second']} for row in rows]
-
-
-def brought_logits(examples: Sequence[Example]) -> np.ndarray:
-  """Logits that the examples hold: [examples, outputs]."""
-  return np.array([example.teacher_logits for example in examples], np.float32)
 
 
 def commit() -> str:
