@@ -10,6 +10,7 @@ from absl import flags as absl_flags
 from common import flags
 from common.distillation import experiment
 from common.distillation.experiment import ExperimentConfig
+from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
 from dipair import model, stages
@@ -53,7 +54,7 @@ class DiPairStudent:
     """Distils into `folder`, in two stages."""
     return stages.train(self.config.student, self.config.train, folder, training)
 
-  def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
+  def models(self, folder: str) -> dict[str, TrainedStudent]:
     """The student after each stage."""
     found = {'student': model.load(folder)}
     stage1 = os.path.join(folder, 'stage1')

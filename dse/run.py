@@ -16,6 +16,7 @@ from common.distillation import experiment
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
+from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
 from dse import model, suite, training
@@ -42,7 +43,7 @@ class RunConfig:
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
     least = min(self.train.alpha_of(variant) for variant in self.train.variants)
-    if least < 1 and (data.distillation_file or data.pairing.distillation_pairs):
+    if least < 1 and (data.files.distillation_file or data.pairing.distillation_pairs):
       raise InputError(
         f'alpha {least:g} takes labels, which a distillation set other than the training set has '
         'not: --alpha=1, or neither --distillation_file nor --distillation_pairs'
@@ -71,7 +72,7 @@ class DSEStudent:
       teacher = next(iter(run.teacher.teachers), os.path.join(run.run_dir, 'teacher'))
     return training.train(self.config.student, train, folder, data, teacher=teacher)
 
-  def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
+  def models(self, folder: str) -> dict[str, TrainedStudent]:
     """Every variant, the first one last."""
     train = self.config.train
     return {

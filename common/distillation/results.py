@@ -1,4 +1,4 @@
-"""What a run comes to: every model's metrics on valid and test, and the results of all stages."""
+"""Every model's metrics on valid and test; and where and with what a result was measured."""
 
 import math
 import os
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import flags
 from common.data.records import RecordSet
 from common.evaluation import metrics, significance
 
@@ -78,45 +77,6 @@ def _score(logits: np.ndarray) -> np.ndarray:
   return logits.argmax(1).astype(float)
 
 
-def collect(
-  title: str, student: str, config: Any, task: str, done: dict[str, Any]
-) -> dict[str, Any]:
-  """The results of a run, as in `results.json`.
-
-  Args:
-    title: Of the report.
-    student: Name of the student's package.
-    config: The run's resolved config.
-    task: Of the labels.
-    done: The stages' results, by stage.
-
-  Returns:
-    What the report and the model card are made from.
-  """
-  training = ([done['teacher']] if 'teacher' in done else []) + done['student']
-  for phase in training:
-    phase['pairs_per_second'] = phase.pop('tuples_per_second')
-  return {
-    'title': title,
-    'student': student,
-    'task': task,
-    'primary_metric': metrics.primary_metric(task),
-    'commit': commit(),
-    'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
-    'environment': environment(),
-    'flags': flags.flat(config),
-    'data': {**done['data'], 'distillation': done['distill']['count']},
-    'mined': done.get('transfer'),
-    'models': done['evaluation']['models'],
-    'significance': done['evaluation'].get('significance'),
-    'annotation': done['distill'],
-    'speed': _speed(done),
-    'stored': done['benchmark']['stored'],
-    'training': training,
-    'export': done['export'],
-  }
-
-
 def finite(value: Any) -> Any:
   """The value with None for each number that JSON cannot hold."""
   if isinstance(value, dict):
@@ -124,15 +84,6 @@ def finite(value: Any) -> Any:
   if isinstance(value, (list, tuple)):
     return [finite(item) for item in value]
   return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:
-  """Pairs a second, and the ratio to the first row; the teacher's are of scoring valid and test."""
-  base, *heads = done['benchmark']['rates']
-  teacher = done['evaluation']['tuples_per_second'].get('teacher')
-  own = [{'name': 'teacher', 'pairs_per_second': teacher}] if teacher else []
-  rows = [base, *own, *heads]
-  return [{**row, 'ratio': row['pairs_per_second'] / base['pairs_per_second']} for row in rows]
 
 
 def commit() -> str:

@@ -1,0 +1,42 @@
+"""The labelled sets, and the tuples that the teacher will score."""
+
+import dataclasses
+
+from common.distillation import dataset
+from common.distillation.dataset import DataConfig
+from common.distillation.run_folder import Stage
+from common.distillation.sources.source import UnlabelledSet
+from common.distillation.stages.run import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledSets:
+  """Tuples in each set."""
+
+  counts: dict[str, int]
+
+
+class Data(Stage[LabelledSets]):
+  """`train`, `valid`, `test` and what other sets the source has, with their items."""
+
+  name, result = 'data', LabelledSets
+
+  def __init__(self, shared: Run, config: DataConfig):
+    super().__init__(shared.folder, [], {**config.labelled_inputs(), **shared.seeded})
+    self.config, self.seed = config, shared.seed
+
+  def run(self, folder: str) -> LabelledSets:
+    return LabelledSets(dataset.write_labelled(self.config, folder, self.seed))
+
+
+class Unlabelled(Stage[UnlabelledSet]):
+  """A set of its own, so that more pairs cost no new teacher."""
+
+  name, result = 'unlabelled', UnlabelledSet
+
+  def __init__(self, shared: Run, config: DataConfig, data: Data):
+    super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seeded})
+    self.config, self.data, self.seed = config, data, shared.seed
+
+  def run(self, folder: str) -> UnlabelledSet:
+    return dataset.write_unlabelled(self.config, self.data.folder, folder, self.seed)
