@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from common.data import records
+from common.data import record_writer
 from common.data.examples import Example
+from common.distillation.trainer import Training
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dse import model as models
@@ -29,7 +30,9 @@ PHASE = PhaseConfig(learning_rate=1e-2, batch_size=8, steps=30, warmup_steps=2, 
   ],
 )
 def test_equation_2_by_hand(alpha, targets, logits, expected):
-  value = training.loss(alpha)(tf.constant(targets), tf.constant(logits))
+  teacher, label = np.split(np.array(targets, np.float32), 2, axis=1)
+  tuples = {'teacher_logits': tf.constant(teacher), 'label': tf.constant(label)}
+  value = training.LogitsAndLabels(alpha)(tuples, tf.constant(logits))
   np.testing.assert_allclose(value, [expected], rtol=1e-6)
 
 
@@ -41,7 +44,8 @@ def _distill(tmp_path):
     for a in words
     for b in words
   ]
-  records.write(str(tmp_path / 'distill'), examples, block=len(examples))
+  groups = record_writer.of_examples(examples, len(examples))
+  record_writer.write_sets(str(tmp_path / 'distill'), {'': groups}, 2)
   return str(tmp_path / 'distill')
 
 
@@ -52,13 +56,7 @@ def train(config, folder, distill, **changes):
     config,
     TrainConfig(**{'phase': PHASE, 'frozen_phase': PHASE, **changes}),
     str(folder),
-    outputs=2,
-    strategy=strategy,
-    distill=distill,
-    valid=distill,
-    task='multiclass',
-    devices=devices,
-    seed=1,
+    Training(distill, distill, 'multiclass', 2, devices, strategy, seed=1),
   )
   return [[entry['loss'] for entry in history['history'][1:]] for history in histories]
 
