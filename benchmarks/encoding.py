@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from benchmarks.finished_run import FinishedRun
 from common import flags
-from common.data import records
+from common.data.records import RecordSet
 from common.evaluation import benchmark
 from common.modeling import encoders
 from dipair import model as models
@@ -41,8 +41,8 @@ def main(config: EncodingConfig) -> None:
   run = FinishedRun(config.run_dir)
   with tempfile.TemporaryDirectory() as folder:
     scorer = Scorer.load(run.export(folder))
-  examples = list(records.read(run.path('data/test')))
-  lefts, rights = (list(dict.fromkeys(e.texts[side] for e in examples)) for side in (0, 1))
+  test = RecordSet(run.path('data/test')).texts()
+  lefts, rights = (list(dict.fromkeys(column)) for column in zip(*test, strict=True))
   texts = rights[: config.texts]
   student, _ = models.load(run.path('student'))
   shape = dataclasses.replace(student.encoder_config, num_layers=student.config.depths[1])

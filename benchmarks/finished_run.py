@@ -8,7 +8,7 @@ import tensorflow as tf
 from common import flags
 from common.data.tokenization import Tokenizer
 from common.distillation import results
-from common.distillation.trainer import Trainer
+from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.json_files import read_json, write_json
 from common.serving import student_export
@@ -42,16 +42,16 @@ class FinishedRun:
     self, model: DiPair, tokenizer: Tokenizer, strategy: tf.distribute.Strategy
   ) -> Trainer:
     """A trainer of a student on the run's distillation set."""
-    return stages.trainer(
-      model,
-      tokenizer,
+    training = Training(
       distill=self.path('distill'),
       valid=self.path('data/valid'),
       task=self.results['task'],
+      outputs=model.outputs,
       devices=strategies.DeviceConfig(),
       strategy=strategy,
       seed=self.flags['seed'],
     )
+    return Trainer(model, tokenizer, training, stages.LOSS)
 
   def export(self, folder: str) -> str:
     """Exports the run's student anew, as this version does, into `folder`/export."""

@@ -18,7 +18,8 @@ from tqdm import tqdm
 
 from benchmarks.finished_run import FinishedRun
 from common import flags
-from common.data import input_pipeline
+from common.data import batches, tokens
+from common.data.records import RecordSet
 from common.distillation.teacher import Teacher
 from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
@@ -43,38 +44,40 @@ def main(config: BenchmarkConfig) -> None:
   student, tokenizer = models.load(run.path('student'))
   trainer = run.trainer(student, tokenizer, strategy)
   small, large = run.flags['teacher_batch_size'], run.flags['stage2_batch_size']
-  texts = trainer.distinct_texts(run.flags['stage1_cache_gb'])
   phase = PhaseConfig(batch_size=large)
+  tuples, replicas = trainer.distill.tuples(), 1
 
   def packed(bucketed: bool) -> tf.data.Dataset:
-    return input_pipeline.packed(
-      run.path('data/train'),
-      teacher.tokenizer,
-      max_length=teacher.max_length,
-      bucketed=bucketed,
-      outputs=teacher.outputs,
-      targets=('label',),
-      seed=1,
-      batch_size=small,
-    )
+    train = RecordSet(run.path('data/train'))
+    tables = tokens.tables_of(train, teacher.tokenizer)
+    own = train.tuples()
+    buckets, lengths = batches.by_length(own, tables, teacher.max_length, bucketed)
+    order = batches.ShuffledByLength(buckets, small, 1)
+    made = batches.TupleBatches(own, order, ('label',), teacher.outputs, replicas)
+    return made.packed(0, tables, teacher.max_length, lengths)
 
   def teacher_loss(batch: dict) -> tf.Tensor:
     logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
-    return cross_entropy(batch['targets'], logits)
+    return cross_entropy(batch['label'], logits)
 
   def plain() -> tf.data.Dataset:
-    tuples = input_pipeline.tuples(
-      run.path('distill'),
-      outputs=student.outputs,
-      targets=('soft_labels',),
-      seed=1,
-      batch_size=large,
-    )
-    return tuples.map(lambda batch: _tokenized(batch, tokenizer, student.config.max_lengths))
+    """Both texts of each tuple, padded to their most tokens."""
+    tables, most = tokens.tables_of(trainer.distill, tokenizer), student.max_lengths
+    made = trainer.batches_by_item(phase, tuples).map(lambda batch: batch['items'])
+    targets = trainer.batches_by_item(phase, tuples).map(lambda batch: batch['soft_labels'])
+
+    def padded(items: tf.Tensor, slot: int) -> tf.Tensor:
+      take = lambda x: tables[slot].padded(x, most[slot], most[slot])  # noqa: E731
+      ids = tf.numpy_function(take, [items[:, slot]], tf.int32)
+      return tf.ensure_shape(ids, [large, most[slot]])
+
+    ids = made.map(lambda items: tuple(padded(items, slot) for slot in range(student.texts)))
+    zipped = tf.data.Dataset.zip(ids, targets)
+    return zipped.map(lambda ids, soft: {'ids': ids, 'soft_labels': soft})
 
   def plain_loss(batch: dict) -> tf.Tensor:
     tokens = [student.encode(ids, slot, training=True) for slot, ids in enumerate(batch['ids'])]
-    return cross_entropy(batch['targets'], student.head(tokens, training=True))
+    return cross_entropy(batch['soft_labels'], student.head(tokens, training=True))
 
   def frozen_loss(batch: dict) -> tf.Tensor:
     return trainer.loss_of(batch, frozen=True)
@@ -90,11 +93,17 @@ def main(config: BenchmarkConfig) -> None:
       (teacher.model, teacher.model.trainable_variables, teacher_loss, packed(False), small),
     ),
     'stage 1: cached / plain': (
-      (student, new, frozen_loss, trainer.cached_batches(phase, cached, texts), large),
+      (
+        student,
+        new,
+        frozen_loss,
+        trainer.cached_batches(phase, tuples, trainer.used_items(tuples), cached),
+        large,
+      ),
       (student, new, plain_loss, plain(), large),
     ),
     'stage 2: each text once / plain': (
-      (student, everything, free_loss, trainer.batches_by_text(phase), large),
+      (student, everything, free_loss, trainer.batches_by_item(phase, tuples), large),
       (student, everything, plain_loss, plain(), large),
     ),
   }
@@ -107,13 +116,13 @@ def main(config: BenchmarkConfig) -> None:
     run.write(config.output, 'training', config, rows)
 
 
-def _steps(model, variables, loss, batches, batch_size, strategy) -> Iterator[None]:
+def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[None]:
   """One training step at each `next`."""
-  task = loop.Task('benchmark', model, variables, loss, lambda: batches, dict, '')
+  task = loop.Task('benchmark', model, variables, loss, lambda start: dataset, dict, '')
   phase = PhaseConfig(learning_rate=1e-9, batch_size=batch_size)
   run = loop.Run(task, phase, '', chief=False)
-  step = loop.train_step(task, phase, run, strategy, batches.element_spec)
-  return (step(batch) for batch in batches.prefetch(2))
+  step = loop.train_step(task, phase, run, strategy, dataset.element_spec)
+  return (step(batch) for batch in dataset.prefetch(2))
 
 
 def _rates(forms: list[Iterator[None]], batch_size: int, steps: int, name: str) -> list[float]:
@@ -125,15 +134,6 @@ def _rates(forms: list[Iterator[None]], batch_size: int, steps: int, name: str) 
       next(form)
       taken.append(time.perf_counter() - started)
   return [batch_size * len(t[2:]) / sum(itertools.islice(t, 2, None)) for t in times]
-
-
-def _tokenized(batch: dict, tokenizer, max_lengths) -> dict:
-  columns = zip(tf.unstack(batch['texts'], axis=1), max_lengths, strict=True)
-  ids = tuple(
-    tokenizer.encode(texts, most).to_tensor(tokenizer.pad_id, shape=[None, most])
-    for texts, most in columns
-  )
-  return {'ids': ids, 'targets': batch['targets']}
 
 
 if __name__ == '__main__':

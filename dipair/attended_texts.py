@@ -11,7 +11,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common.data import batching
-from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenTable
 from dipair.attention import Attended, AttendingEncoder
 from dipair.model import DiPair
 
@@ -43,39 +43,49 @@ class AttendedTexts(NamedTuple):
 
 
 def attend(
-  model: DiPair, tokenizer: Tokenizer, texts: Sequence[str], slot: int, shown: int, progress: str
+  model: DiPair,
+  table: TokenTable,
+  items: np.ndarray,
+  texts: Sequence[str],
+  slot: int,
+  progress: str,
 ) -> AttendedTexts:
   """Encodes texts of one slot with their attention.
 
   Args:
     model: The student.
-    tokenizer: Of its vocabulary.
-    texts: U of them.
-    slot: Which text of a tuple they are.
-    shown: How many are given as examples.
-    progress: Of the bar.
+    table: Word pieces of the slot's items.
+    items: [U] the items that are encoded.
+    texts: The first items' texts, which are given as examples.
+    slot: The texts' place in a tuple.
+    progress: The bar's name.
   """
   encoder, most = AttendingEncoder(model, slot), model.max_lengths[slot]
   k, width = model.feature_shape(slot)
-  kept = np.zeros([len(texts), k, width], np.float32)
+  kept = np.zeros([len(items), k, width], np.float32)
   sums = np.zeros([len(TARGETS), k])
   relative = np.zeros([k, 2 * most - 1])  # by offset + most - 1
   reached, examples = np.zeros(k, int), {}
   batch_size = max(1, min(128, _MOST_SCORES // most**2))
   lengths = batching.bucket_lengths(most)
-  with tqdm(total=len(texts), desc=progress, unit=' texts') as bar:
-    for rows, (column,) in batching.length_sorted([np.array(texts, object)], batch_size):
-      ragged = tokenizer.encode(tf.constant(column), most)
-      attended = encoder(batching.pad_to_bucket(ragged, lengths, tokenizer.pad_id))
-      kept[rows], size = attended.kept, ragged.row_lengths().numpy()
+  sizes = np.minimum(table.sizes(items) + 2, most)
+  order = np.argsort(-sizes, kind='stable')
+  vocabulary = table.tokenizer.vocabulary
+  with tqdm(total=len(items), desc=progress, unit=' texts') as bar:
+    for start in range(0, len(order), batch_size):
+      rows = order[start : start + batch_size]
+      length = lengths[int(np.searchsorted(lengths, sizes[rows[0]]))]
+      padded = table.padded(items[rows], most, length)
+      attended = encoder(tf.constant(padded))
+      kept[rows], size = attended.kept, sizes[rows]
       reached += (attended.positions < size[:, None]).sum(0)
       sums += _by_target(attended, size)
       _add_by_offset(relative, attended, size)
       for row, ids, one, at, n in zip(
-        rows, ragged, attended.rollout, attended.positions, size, strict=True
+        rows, padded, attended.rollout, attended.positions, size, strict=True
       ):
-        if row < shown:
-          pieces = [tokenizer.vocabulary[i] for i in ids.numpy()]
+        if row < len(texts):
+          pieces = [vocabulary[i] for i in ids[:n]]
           there = at[at < n]
           examples[row] = {
             'text': texts[row],

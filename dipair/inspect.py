@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common import flags
-from common.data import records
+from common.data.records import RecordSet
 from common.distillation import results
 from common.distillation.inference import TupleScorer
 from common.distillation.run_folder import read_json, write_json
@@ -40,20 +40,19 @@ def main(config: InspectConfig) -> None:
     raise InputError(f'--output={config.output}: {error.strerror}') from error
   strategy = strategies.create(strategies.DeviceConfig())
   scorer = TupleScorer(*model.load(os.path.join(config.run_dir, 'student')), strategy)
-  examples = list(records.read(os.path.join(config.run_dir, 'data', 'test')))
-  rng = np.random.default_rng(run['flags']['seed'])
-  chosen = rng.choice(len(examples), min(config.texts, len(examples)), replace=False)
-  examples = [examples[i] for i in chosen]  # in random order, as the first ones are shown
+  records = RecordSet(os.path.join(config.run_dir, 'data', 'test'))
+  rng = np.random.default_rng(run['flags']['seed'])  # in random order, as the first ones are shown
+  chosen = rng.choice(len(records), min(config.texts, len(records)), replace=False)
   found = {
     'title': run['title'],
     'command': ' '.join(['python -m dipair.inspect', *flags.changed(config)]),
     'commit': results.commit(),
-    **inspection.inspect(scorer, examples, run['task'], run['flags']['text_columns']),
+    **inspection.inspect(scorer, records, chosen, run['task'], run['flags']['text_columns']),
   }
   found = results.finite(found)
   write_json(os.path.splitext(config.output)[0] + '.json', found)
   inspection_page.write(found, config.output)
-  print(f'{config.output}: {len(examples)} tuples of {config.run_dir}')
+  print(f'{config.output}: {len(chosen)} tuples of {config.run_dir}')
 
 
 def _finished(folder: str) -> dict[str, Any]:

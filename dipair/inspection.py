@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from common.data.examples import Example
-from common.distillation.inference import TupleScorer, distinct_texts
+from common.data.records import RecordSet
+from common.data.tokens import tables_of
+from common.distillation.inference import TupleScorer
 from common.evaluation import metrics
 from dipair.attended_texts import AttendedTexts, attend
 from dipair.attention import head_attention
@@ -23,13 +24,14 @@ _BATCH = 1024  # tuples
 
 
 def inspect(
-  scorer: TupleScorer, examples: Sequence[Example], task: str, names: Sequence[str]
+  scorer: TupleScorer, records: RecordSet, chosen: np.ndarray, task: str, names: Sequence[str]
 ) -> dict[str, Any]:
   """Everything that is looked at.
 
   Args:
     scorer: Of a DiPair student.
-    examples: n labelled tuples; the first are shown one by one.
+    records: Labelled tuples.
+    chosen: [n] rows of those looked at; the first are shown one by one.
     task: Of the labels.
     names: Of a tuple's texts.
 
@@ -40,19 +42,24 @@ def inspect(
     word `pieces` [S] at its positions ('' past a text's end).
   """
   model: Any = scorer.model
-  slots, index = distinct_texts(examples)
-  attended = [
-    attend(model, scorer.tokenizer, texts, i, SHOWN, names[i]) for i, texts in enumerate(slots)
-  ]
+  all_tuples = records.tuples()
+  tuples, labels = all_tuples.items[chosen], all_tuples.label[chosen, 0]
+  attended, columns = [], []
+  for slot, table in enumerate(tables_of(records, scorer.tokenizer)):
+    items, firsts, rows = np.unique(tuples[:, slot], return_index=True, return_inverse=True)
+    order = np.argsort(firsts, kind='stable')  # first seen first, as the first ones are shown
+    texts = list(records.items(slot).texts(items[order[:SHOWN]]))
+    attended.append(attend(model, table, items[order], texts, slot, names[slot]))
+    columns.append(np.argsort(order)[rows.reshape(-1)])
+  index = np.stack(columns, 1)
   tokens = [column.kept for column in attended]
   vectors = [project(x).numpy() for project, x in zip(model.projections, tokens, strict=True)]
-  labels = np.array([example.label for example in examples])
   cosines, norms = similarity(vectors, index)
   found = {
-    'tuples': len(examples),
+    'tuples': len(chosen),
     'texts': [
-      {'name': name, 'distinct': len(texts), **_values(column)}
-      for name, texts, column in zip(names, slots, attended, strict=True)
+      {'name': name, 'distinct': len(column.kept), **_values(column)}
+      for name, column in zip(names, attended, strict=True)
     ],
     'metric': removal(scorer, tokens, index, task, labels),
     'similarity': _rounded(cosines),
@@ -63,8 +70,8 @@ def inspect(
       'mean': _rounded(mean_head_attention(model, vectors, index)),
       'examples': [
         {
-          'texts': example.texts,
-          'label': example.label,
+          'texts': texts,
+          'label': float(label),
           'pieces': [
             piece for c, row in zip(attended, rows, strict=True) for piece in _kept(c, row)
           ],
@@ -72,7 +79,7 @@ def inspect(
             head_attention(model, *(v[row] for v, row in zip(vectors, rows, strict=True)))
           ),
         }
-        for example, rows in zip(examples[:SHOWN], index, strict=False)
+        for texts, label, rows in zip(records.texts(chosen[:SHOWN]), labels, index, strict=False)
       ],
     }
   return found

@@ -3,12 +3,18 @@
 import dataclasses
 import json
 import os
+from collections.abc import Iterable
+from typing import Any
 
-from common import flags
+from common import files, flags
+from common.data.matching import SPLITS
+from common.data.records import RecordSet
 from common.distillation import datasheet, mining, transfer
+from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
-from common.json_files import read_json
+
+_MANIFEST = 'manifest.json'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +32,9 @@ def main(config: MineConfig) -> None:
     raise InputError(
       '--mine_from and --output are needed: known matches, and a folder for the task'
     )
-  path = os.path.join(config.output, transfer.MANIFEST)
+  path = os.path.join(config.output, _MANIFEST)
   if os.path.exists(path):
-    sheet = read_json(path)
+    sheet = files.read_json(path)
     asked = {**flags.flat(config.mining), 'seed': config.seed}
     made = {**sheet['flags'], 'seed': sheet['seed']}
     if differs := [
@@ -38,10 +44,32 @@ def main(config: MineConfig) -> None:
         f'{config.output}: mined with other {", ".join(differs)}; name a new --output'
       )
   else:
-    os.makedirs(config.output, exist_ok=True)
-    mining.mine(config.mining, config.output, config.seed)
-    sheet = transfer.write(config.mining, config.output, config.output, config.seed)
+    sheet = _mine(config)
   print(datasheet.summary(sheet))
+
+
+def _mine(config: MineConfig) -> dict[str, Any]:
+  """Mines into record sets, as a run does, and writes what a person reads beside them."""
+  data, unlabelled = (os.path.join(config.output, name) for name in ('data', 'unlabelled'))
+  os.makedirs(data, exist_ok=True)
+  mining.mine(config.mining, data, config.seed)
+  sheet = transfer.write(config.mining, data, unlabelled, config.seed)
+  task = MinedTask.open(data)
+  for name in SPLITS:
+    _write(config.output, name, task.rows(RecordSet(os.path.join(data, name))))
+  _write(config.output, transfer.TRANSFER, task.rows(RecordSet(unlabelled)))
+  for name, target in ((datasheet.PICTURE, datasheet.PICTURE), (datasheet.SHEET, _MANIFEST)):
+    os.replace(os.path.join(unlabelled, name), os.path.join(config.output, target))
+  return sheet
+
+
+def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:
+  """Writes rows as `name`.jsonl, whole or not at all."""
+  with (
+    files.whole(os.path.join(folder, f'{name}.jsonl')) as path,
+    open(path, 'w', encoding='utf-8') as file,
+  ):
+    file.writelines(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
 
 
 if __name__ == '__main__':

@@ -7,6 +7,8 @@ from typing import Any
 from common import flags
 from common.distillation import experiment
 from common.distillation.experiment import ExperimentConfig
+from common.distillation.stages.student import TrainedStudent
+from common.distillation.trainer import Training
 from common.errors import InputError
 from dipair import model, stages
 from dipair.config import StudentConfig, TrainConfig
@@ -46,11 +48,11 @@ class DiPairStudent:
     """Refuses a checkpoint that is not there or does not fit."""
     model.read_pretrained(self.config.student)
 
-  def train(self, folder: str, **training: Any) -> list[dict[str, Any]]:
+  def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""
-    return stages.train(self.config.student, self.config.train, folder, **training)
+    return stages.train(self.config.student, self.config.train, folder, training)
 
-  def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
+  def models(self, folder: str) -> dict[str, TrainedStudent]:
     """The student after each stage."""
     found = {'student': model.load(folder)}
     stage1 = os.path.join(folder, 'stage1')

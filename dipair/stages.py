@@ -5,10 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from common.data.tokenization import Tokenizer
-from common.distillation.trainer import Trainer
+from common.distillation.trainer import Trainer, Training
 from common.modeling import students
-from common.modeling.losses import cross_entropy
+from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from dipair import initialization
 from dipair import model as models
@@ -16,58 +15,44 @@ from dipair.config import StudentConfig, TrainConfig
 from dipair.model import DiPair
 
 STAGES = ('stage1', 'stage2')
-_START_TEXTS = 1000  # of a slot
+_START_ITEMS = 1000  # of a slot
+LOSS = CrossEntropy('soft_labels')  # Eq. 1
 
 
 def train(
-  config: StudentConfig,
-  phases: TrainConfig,
-  folder: str,
-  *,
-  outputs: int,
-  strategy: tf.distribute.Strategy,
-  **training: Any,
+  config: StudentConfig, phases: TrainConfig, folder: str, training: Training
 ) -> list[dict[str, Any]]:
   """Distils a student into `folder`; resumes what it finds there.
 
   Args:
     config: Architecture.
     phases: The two stages.
-    folder: Of the student.
-    outputs: O.
-    strategy: Where it is trained.
-    **training: `distill`, `valid`, `task`, `devices` and `seed`, as for `Trainer`.
+    folder: The student's folder.
+    training: Data, devices and seed.
 
   Returns:
     The stages' histories, as of `loop.fit`.
   """
-  with strategy.scope():
-    model, tokenizer = models.from_pretrained(config, outputs)
-  one = trainer(model, tokenizer, strategy=strategy, **training)
+  with training.strategy.scope():
+    model, tokenizer = models.from_pretrained(config, training.outputs)
+  trainer = Trainer(model, tokenizer, training, LOSS)
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
     if phase.steps:
       path = os.path.join(folder, stage)
       if not histories and tf.train.latest_checkpoint(os.path.join(path, 'checkpoints')) is None:
-        start(model, one)
+        start(model, trainer)
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')
-      history = one.fit(name, phase, path, frozen=frozen, cache_gb=phases.stage1_cache_gb)
+      history = trainer.fit(name, phase, path, frozen=frozen, cache_gb=phases.stage1_cache_gb)
       histories.append(history)
-  if strategies.is_chief(strategy):
+  if strategies.is_chief(training.strategy):
     students.save(folder, model, tokenizer)
   return histories
 
 
-def trainer(model: DiPair, tokenizer: Tokenizer, **training: Any) -> Trainer:
-  """A trainer on the teacher's soft labels, by cross-entropy (Eq. 1)."""
-  return Trainer(model, tokenizer, targets=('soft_labels',), loss=cross_entropy, **training)
-
-
-def start(model: DiPair, one: Trainer) -> None:
-  """Sets the new weights' starting point, by the first texts of its trainer's distillation set."""
-  texts = one.first_texts(_START_TEXTS)
-  tokens = [one.scorer.features(slot, i) for i, slot in enumerate(texts)]
-  initialization.start(model, tokens, one.seed)
+def start(model: DiPair, trainer: Trainer) -> None:
+  """Sets the new weights' starting point, by the first items of the distillation set."""
+  initialization.start(model, trainer.first_features(_START_ITEMS), trainer.seed)
 
 
 def restore(folder: str, model: DiPair) -> None:

@@ -14,6 +14,8 @@ from common.distillation import experiment
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
+from common.distillation.stages.student import TrainedStudent
+from common.distillation.trainer import Training
 from common.errors import InputError
 from dse import model, suite, training
 from dse.config import StudentConfig, TrainConfig
@@ -38,7 +40,7 @@ class RunConfig:
     data, teachers = self.experiment.data, self.experiment.teacher.teachers
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
-    made = data.pairing.distillation_pairs and not data.distillation_file
+    made = data.pairing.distillation_pairs and not data.files.distillation_file
     if self.train.least_alpha < 1 and (made or data.mining.mine_from):
       raise InputError(
         f'alpha {self.train.least_alpha:g} takes labels, which pairs made or mined have not: '
@@ -63,22 +65,23 @@ class DSEStudent:
     """Refuses a checkpoint that does not fit, and a distillation file that lacks the labels."""
     model.read_pretrained(self.config.student)
     data, alpha = self.config.experiment.data, self.config.train.least_alpha
-    if self.takes_labels and data.distillation_file and not data.annotated:
-      first = next(tables.rows(data.distillation_file, data.table.encoding), None)
+    path = data.files.distillation_file
+    if self.takes_labels and path and not data.files.annotated:
+      first = next(tables.rows(path, data.table.encoding), None)
       if first and data.table.label_column not in first[1]:
         raise InputError(
-          f'{data.distillation_file}: no column {data.table.label_column!r}, and alpha {alpha:g} '
+          f'{path}: no column {data.table.label_column!r}, and alpha {alpha:g} '
           'takes labels: name it by --label_column, or --alpha=1'
         )
 
-  def train(self, folder: str, **options: Any) -> list[dict[str, Any]]:
+  def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""
     train, run, teacher = self.config.train, self.config.experiment, ''
     if train.from_teacher:
       teacher = next(iter(run.teacher.teachers), os.path.join(run.run_dir, 'teacher'))
-    return training.train(self.config.student, train, folder, teacher=teacher, **options)
+    return training.train(self.config.student, train, folder, data, teacher=teacher)
 
-  def models(self, folder: str) -> dict[str, experiment.TrainedStudent]:
+  def models(self, folder: str) -> dict[str, TrainedStudent]:
     """Every variant, the first one last."""
     train = self.config.train
     return {

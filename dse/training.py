@@ -1,72 +1,63 @@
 """Training DSE students: end to end, or the similarity function alone on frozen encoders (§3.2)."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from common.data import records
-from common.data.tokenization import Tokenizer
-from common.distillation.trainer import Loss, Trainer
+from common.data.records import RecordSet
+from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.modeling import students
 from common.modeling.losses import cross_entropy
 from common.training import strategies
 from dse import model as models
 from dse.config import StudentConfig, TrainConfig
-from dse.model import DSE
 
 
 def train(
   config: StudentConfig,
-  training: TrainConfig,
+  variants: TrainConfig,
   folder: str,
+  training: Training,
   *,
-  outputs: int,
-  strategy: tf.distribute.Strategy,
-  seed: int,
   teacher: str = '',
-  **options: Any,
 ) -> list[dict[str, Any]]:
   """Distils each variant of a student into its folder (see `path`); resumes what it finds there.
 
   Args:
     config: Architecture.
-    training: Variants, loss and phases.
-    folder: Of the students.
-    outputs: C.
-    strategy: Where they are trained.
-    seed: Of initial weights, dropout and shuffling; the same for each variant.
+    variants: Variants, loss and phases.
+    folder: The students' folder.
+    training: Data, devices and seed, the same for each variant.
     teacher: Folder of the teacher that the encoder starts from; empty: the checkpoint.
-    **options: `distill`, `valid`, `task` and `devices`, as for `Trainer`.
 
   Returns:
     The variants' histories, as of `loop.fit`.
   """
-  if training.least_alpha < 1:
-    _check_labels(options['distill'], training.least_alpha)
+  if variants.least_alpha < 1:
+    _check_labels(training.distill, variants.least_alpha)
   histories = []
-  for variant in training.variants:
-    tf_keras.utils.set_random_seed(seed)
+  for variant in variants.variants:
+    tf_keras.utils.set_random_seed(training.seed)
     frozen = variant == 'frozen'
-    with strategy.scope():
-      model, tokenizer = models.from_pretrained(config, outputs)
+    with training.strategy.scope():
+      model, tokenizer = models.from_pretrained(config, training.outputs)
       if teacher:
         students.start_from_teacher(model, teacher)
-    one = trainer(
-      model, tokenizer, training.alpha_of(variant), strategy=strategy, seed=seed, **options
-    )
-    history = one.fit(
-      title(training, variant),
-      training.frozen_phase if frozen else training.phase,
-      os.path.join(path(folder, training, variant), 'phase'),
+    trainer = Trainer(model, tokenizer, training, LogitsAndLabels(variants.alpha_of(variant)))
+    history = trainer.fit(
+      title(variants, variant),
+      variants.frozen_phase if frozen else variants.phase,
+      os.path.join(path(folder, variants, variant), 'phase'),
       frozen=frozen,
-      cache_gb=training.cache_gb,
+      cache_gb=variants.cache_gb,
     )
     histories.append(history)
-    if strategies.is_chief(strategy):
-      students.save(path(folder, training, variant), model, tokenizer)
+    if strategies.is_chief(training.strategy):
+      students.save(path(folder, variants, variant), model, tokenizer)
   return histories
 
 
@@ -80,23 +71,17 @@ def title(training: TrainConfig, variant: str) -> str:
   return 'student' if variant == training.variants[0] else f'student, {variant}'
 
 
-def trainer(model: DSE, tokenizer: Tokenizer, alpha: float, **options: Any) -> Trainer:
-  """A trainer on the teacher's logits and, with an alpha below 1, the labels (Eq. 2)."""
-  targets = ('teacher_logits', 'label') if alpha < 1 else ('teacher_logits',)
-  return Trainer(model, tokenizer, targets=targets, loss=loss(alpha), **options)
-
-
 def _check_labels(distill: str, alpha: float) -> None:
   """Refuses a tuple without a label, as where an --alpha of 1 did not ask for them before."""
-  for example in records.read(distill):
-    if example.label is None:
+  for group in RecordSet(distill).groups():
+    if not group.labelled.all():
       raise InputError(
-        f'{distill}: tuple {example.id!r} has no label, and alpha {alpha:g} takes labels: '
+        f'{distill}: holds tuples without a label, and alpha {alpha:g} takes labels: '
         '--alpha=1, or a --distillation_file with labels'
       )
 
 
-def loss(alpha: float) -> Loss:
+class LogitsAndLabels:
   """Eq. 2: alpha ||S - T||^2 + (1 - alpha) l(S, R), of logits S, teacher's logits T, labels R.
 
   The label loss l is softmax cross-entropy for classes (§3.5). A regression's is the squared error
@@ -104,22 +89,18 @@ def loss(alpha: float) -> Loss:
 
   Args:
     alpha: From 0, labels alone, to 1, the teacher alone.
-
-  Returns:
-    A function of targets [B, 2 C], teacher's logits and then labels (with alpha 1, [B, C]: no
-    labels), and logits [B, C]; its value is [B].
   """
 
-  def of(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    outputs = logits.shape[-1]
-    teacher, label = targets[:, :outputs], targets[:, outputs:]
-    distillation = tf.reduce_sum(tf.square(logits - teacher), 1)
-    if alpha == 1:
-      return distillation
-    if outputs == 1:
-      hard = tf.square(tf.sigmoid(logits) - label)[:, 0]
-    else:
-      hard = cross_entropy(label, logits)
-    return alpha * distillation + (1 - alpha) * hard
+  def __init__(self, alpha: float):
+    self.alpha = alpha
+    self.needs = ('teacher_logits', 'label') if alpha < 1 else ('teacher_logits',)
 
-  return of
+  def __call__(self, tuples: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
+    losses = self.alpha * tf.reduce_sum(tf.square(logits - tuples['teacher_logits']), 1)
+    if self.alpha == 1:
+      return losses
+    if logits.shape[-1] == 1:
+      hard = tf.square(tf.sigmoid(logits) - tuples['label'])[:, 0]
+    else:
+      hard = cross_entropy(tuples['label'], logits)
+    return losses + (1 - self.alpha) * hard

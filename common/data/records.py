@@ -1,198 +1,190 @@
-"""Sharded TFRecords of examples, with a manifest; what every stage of a run reads and writes.
+"""Record sets: tuples of items as row numbers, with labels and soft labels; what stages hand on.
 
-A record is a `tf.train.Example`: `id`, `text_0` … `text_{n-1}` (UTF-8 bytes), `label` (absent where
-unlabelled), `teacher_logits` and `soft_labels` (floats, one an output). Records are matched by
-`id`, never by position. The manifest is written last: a folder that has one is whole.
+A folder with tuple shards, item tables (`common.data.items`; its own, or those of another folder of
+the run) and `manifest.json`, written last: a folder that has one is whole. A record of a shard is a
+group (`common.data.tuples`): tuples that share items and stand together in training. Match tuples of
+two sets by id or by their items, never by position.
 """
 
 import dataclasses
-import hashlib
-import itertools
-import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from common.data.examples import Example
+from common import files
+from common.data.items import Items
+from common.data.tuples import FLOATS, Tuples, concatenated, parse
 from common.errors import InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = 'manifest.json'
+_REMEDY = 'delete its folder and run again'
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
-  """One file of a record set: its name in the folder, records, bytes and sha256."""
+class Table:
+  """An item table: its path, relative to the set's folder, and what the file must be."""
 
-  name: str
+  path: str
   count: int
   bytes: int
   sha256: str
 
 
 @dataclasses.dataclass(frozen=True)
+class Shard:
+  """A file of tuples: its name, what it must be, and the number of each slot's table."""
+
+  name: str
+  count: int
+  bytes: int
+  sha256: str
+  tables: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Manifest:
-  """What a folder of records holds.
+  """What a record set holds; `tables` by slot. `info` is free: temperature, teacher, source."""
 
-  `block` is the number of consecutive records that share texts (1: none do); shards hold whole
-  blocks. `info` is free: temperature, teacher, source.
-  """
-
-  texts: int
   count: int
   shards: tuple[Shard, ...]
-  block: int
+  tables: tuple[tuple[Table, ...], ...]
   info: dict[str, Any]
   schema_version: int = SCHEMA_VERSION
 
 
-def write(
-  folder: str,
-  examples: Iterable[Example],
-  *,
-  shard_size: int = 16_384,
-  block: int = 1,
-  info: dict[str, Any] | None = None,
-) -> Manifest:
-  """Streams examples into `folder`: shards of about `shard_size`, then the manifest.
+class RecordSet:
+  """A record set, opened: sizes are checked, nothing is read.
 
   Args:
-    folder: Made if need be.
-    examples: Of the same number of texts.
-    shard_size: Records a shard, rounded up to whole blocks.
-    block: Consecutive records that share texts.
-    info: Goes into the manifest.
+    folder: That holds a manifest.
 
-  Returns:
-    The manifest.
+  Attributes:
+    manifest: What it says.
+    slots: Items of a tuple.
+
+  Raises:
+    InputError: If there is no whole record set of this schema.
   """
-  tf.io.gfile.makedirs(folder)
-  size = -(-shard_size // block) * block
-  shards, stream, texts = [], iter(examples), 0
-  while chunk := list(itertools.islice(stream, size)):
-    texts = len(chunk[0].texts)
-    shards.append(write_shard(folder, len(shards), chunk))
-  manifest = Manifest(texts, sum(s.count for s in shards), tuple(shards), block, info or {})
-  write_manifest(folder, manifest)
-  return manifest
 
+  def __init__(self, folder: str):
+    self.folder, self.manifest = folder, read_manifest(folder)
+    self.slots = len(self.manifest.tables)
+    self._items: dict[int, Items] = {}
+    for table in (table for slot in self.manifest.tables for table in slot):
+      _check_size(os.path.join(folder, table.path), table.bytes)
+    for shard in self.manifest.shards:
+      _check_size(os.path.join(folder, shard.name), shard.bytes)
 
-def write_shard(folder: str, index: int, examples: Iterable[Example]) -> Shard:
-  """Writes shard number `index` whole or not at all, and returns its entry of the manifest."""
-  name = f'{index:05d}.tfrecord'
-  path, count = os.path.join(folder, name), 0
-  with tf.io.TFRecordWriter(path + '.tmp') as writer:
-    for count, example in enumerate(examples, 1):  # noqa: B007
-      writer.write(serialize(example))
-  tf.io.gfile.rename(path + '.tmp', path, overwrite=True)
-  return _entry(folder, name, count)
+  def __len__(self) -> int:
+    return self.manifest.count
 
+  def items(self, slot: int) -> Items:
+    """The distinct items of a slot."""
+    if slot not in self._items:
+      tables = self.manifest.tables[slot]
+      paths = [os.path.normpath(os.path.join(self.folder, table.path)) for table in tables]
+      counts, digests = [table.count for table in tables], [table.sha256 for table in tables]
+      self._items[slot] = Items.open(paths, counts, digests)
+    return self._items[slot]
 
-def find_shard(folder: str, index: int, count: int) -> Shard | None:
-  """The entry of a shard of `count` records that `write_shard` left earlier; None: not there."""
-  name = f'{index:05d}.tfrecord'
-  if not tf.io.gfile.exists(os.path.join(folder, name)):
-    return None
-  return _entry(folder, name, count)
+  def texts(self, rows: Any = slice(None)) -> list[tuple[str, ...]]:
+    """The texts of tuples: all, or some rows; for small sets."""
+    items = self.tuples().items[rows]
+    columns = [self.items(slot).texts(items[:, slot]) for slot in range(self.slots)]
+    return list(zip(*columns, strict=True))
 
+  def shard(self, shard: Shard) -> Iterator[Tuples]:
+    """Streams a shard's groups, their items numbered as those of the set."""
+    path = os.path.join(self.folder, shard.name)
+    try:
+      for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+        group = parse(record)
+        columns = [
+          self.items(slot).number(group.items[:, slot], table)
+          for slot, table in enumerate(shard.tables)
+        ]
+        yield dataclasses.replace(group, items=np.stack(columns, 1))
+    except tf.errors.DataLossError as error:
+      raise InputError(f'{path}: damaged records; {_REMEDY}') from error
 
-def write_manifest(folder: str, manifest: Manifest) -> None:
-  """Writes the manifest, which declares the folder whole."""
-  path = os.path.join(folder, MANIFEST)
-  with tf.io.gfile.GFile(path + '.tmp', 'w') as file:
-    file.write(json.dumps(dataclasses.asdict(manifest), indent=2) + '\n')
-  tf.io.gfile.rename(path + '.tmp', path, overwrite=True)
+  def groups(self) -> Iterator[Tuples]:
+    """Streams all groups in order."""
+    for shard in self.manifest.shards:
+      yield from self.shard(shard)
+
+  def head(self, count: int) -> Tuples:
+    """The first groups that hold `count` tuples, or all."""
+    some: list[Tuples] = []
+    for group in self.groups():
+      some.append(group)
+      if sum(map(len, some)) >= count:
+        break
+    return concatenated(some)
+
+  def tuples(self, cache: str = '') -> Tuples:
+    """All tuples as arrays.
+
+    Args:
+      cache: A folder for the arrays, which are memory-mapped then; empty: they are in memory.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    ids: list[str] = []
+    sizes, start = [], 0
+
+    def put(name: str, values: np.ndarray) -> None:
+      if name not in arrays:
+        shape = (len(self), *values.shape[1:])
+        if cache:
+          os.makedirs(cache, exist_ok=True)
+          path = os.path.join(cache, f'{name}.npy')
+          arrays[name] = np.lib.format.open_memmap(path, 'w+', values.dtype, shape)
+        else:
+          arrays[name] = np.empty(shape, values.dtype)
+        if name in FLOATS:
+          arrays[name][:start] = np.nan  # of groups that have none
+      arrays[name][start : start + len(values)] = values
+
+    for group in self.groups():
+      for name in ('items', *FLOATS):
+        if (values := getattr(group, name)) is not None:
+          put(name, values)
+        elif name in arrays:
+          arrays[name][start : start + len(group)] = np.nan
+      ids.extend(group.ids)
+      sizes.append(len(group))
+      start += len(group)
+    if start != len(self):
+      raise InputError(f'{self.folder}: {start} tuples; the manifest says {len(self)}; {_REMEDY}')
+    groups = np.cumsum([0, *sizes], dtype=np.int64)
+    return Tuples(
+      **{'items': np.zeros([0, self.slots], np.int32), **arrays}, ids=ids, groups=groups
+    )
 
 
 def read_manifest(folder: str) -> Manifest:
   """Reads the manifest of a record set; a missing or foreign one is refused."""
   path = os.path.join(folder, MANIFEST)
   try:
-    with tf.io.gfile.GFile(path) as file:
-      fields = json.loads(file.read())
+    fields = files.read_json(path)
   except tf.errors.NotFoundError as error:
     raise InputError(f'{folder}: no {MANIFEST}; not a whole record set') from error
-  if fields.get('schema_version') != SCHEMA_VERSION:
-    version = fields.get('schema_version')
-    raise InputError(f'{path}: schema version {version}; this program reads {SCHEMA_VERSION}')
-  fields['shards'] = tuple(Shard(**shard) for shard in fields['shards'])
+  if (version := fields.get('schema_version')) != SCHEMA_VERSION:
+    raise InputError(
+      f'{path}: schema version {version}; this program reads {SCHEMA_VERSION}: make the set anew'
+    )
+  fields['shards'] = tuple(
+    Shard(**{**shard, 'tables': tuple(shard['tables'])}) for shard in fields['shards']
+  )
+  fields['tables'] = tuple(tuple(Table(**table) for table in slot) for slot in fields['tables'])
   return Manifest(**fields)
 
 
-def paths(folder: str) -> list[str]:
-  """The shards' paths, in order; a shard that is not of its size in the manifest is refused."""
-  found = []
-  for shard in read_manifest(folder).shards:
-    path = os.path.join(folder, shard.name)
-    size = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
-    if size != shard.bytes:
-      state = 'missing' if size is None else f'{size} bytes'
-      remedy = 'delete its folder and run again'
-      raise InputError(f'{path}: {state}; the manifest says {shard.bytes} bytes; {remedy}')
-    found.append(path)
-  return found
-
-
-def read(folder: str) -> Iterator[Example]:
-  """Streams a record set's examples in order."""
-  return itertools.chain.from_iterable(read_shard(path) for path in paths(folder))
-
-
-def read_shard(path: str) -> Iterator[Example]:
-  """Streams one shard's examples; a damaged file is refused."""
-  try:
-    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-      yield parse(record)
-  except tf.errors.DataLossError as error:
-    raise InputError(f'{path}: damaged records; delete its folder and run again') from error
-
-
-def serialize(example: Example) -> bytes:
-  """The example as a serialized `tf.train.Example`."""
-  feature = {'id': _bytes(example.id)}
-  feature |= {f'text_{i}': _bytes(text) for i, text in enumerate(example.texts)}
-  if example.label is not None:
-    feature['label'] = _floats([example.label])
-  if example.teacher_logits is not None:
-    feature['teacher_logits'] = _floats(example.teacher_logits)
-  if example.soft_labels is not None:
-    feature['soft_labels'] = _floats(example.soft_labels)
-  return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
-
-
-def parse(record: bytes) -> Example:
-  """The inverse of `serialize` (floats in float32)."""
-  feature = tf.train.Example.FromString(record).features.feature
-  texts = []
-  while f'text_{len(texts)}' in feature:
-    texts.append(feature[f'text_{len(texts)}'].bytes_list.value[0].decode())
-
-  def floats(name: str) -> tuple[float, ...] | None:
-    return tuple(feature[name].float_list.value) if name in feature else None
-
-  label = floats('label')
-  return Example(
-    feature['id'].bytes_list.value[0].decode(),
-    tuple(texts),
-    None if label is None else label[0],
-    floats('teacher_logits'),
-    floats('soft_labels'),
-  )
-
-
-def _entry(folder: str, name: str, count: int) -> Shard:
-  digest, path = hashlib.sha256(), os.path.join(folder, name)
-  with tf.io.gfile.GFile(path, 'rb') as file:
-    while chunk := file.read(1 << 20):
-      digest.update(chunk)
-  return Shard(name, count, tf.io.gfile.stat(path).length, digest.hexdigest())
-
-
-def _bytes(text: str) -> tf.train.Feature:
-  return tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-
-
-def _floats(values: Iterable[float]) -> tf.train.Feature:
-  return tf.train.Feature(float_list=tf.train.FloatList(value=list(values)))
+def _check_size(path: str, size: int) -> None:
+  found = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
+  if found != size:
+    state = 'missing' if found is None else f'{found} bytes'
+    raise InputError(f'{path}: {state}; the manifest says {size} bytes; {_REMEDY}')

@@ -1,5 +1,6 @@
 """BERT's word pieces, computed in the graph: text in, word ids out, from training to serving."""
 
+import hashlib
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -67,6 +68,8 @@ class Tokenizer(tf.Module):
     self.pad_id, self.unknown_id, self.start_id, self.end_id = (
       ids[token] for token in SPECIAL_TOKENS
     )
+    content = f'{lower_case}\n' + '\n'.join(self.vocabulary)
+    self.digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     # A word holds no whitespace; the operation would match an entry that does across words.
     reachable = [p if p.split() == [p] else f'[whitespace-{i}]' for i, p in enumerate(vocabulary)]
     self._wordpiece = tf_text.FastWordpieceTokenizer(

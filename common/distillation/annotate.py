@@ -1,37 +1,36 @@
-"""Soft labels: the teacher's scores of a distillation set, as records with a manifest (§4.3)."""
+"""Soft labels: the teacher's scores of a distillation set, as a record set of its own (§4.3)."""
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from common.data import records
-from common.data.examples import Example
+from common.data import record_writer
+from common.data.records import Manifest, RecordSet
+from common.data.tuples import Tuples, concatenated
 from common.modeling.losses import probabilities
 
 Advance = Callable[[int], Any]  # as a progress bar's `update`
+Labeller = Callable[[np.ndarray, Advance], np.ndarray]  # items [n, slots] to logits [n, outputs]
 
 
 def annotate(
-  source: str,
-  folder: str,
-  logits_of: Callable[[Sequence[Example], Advance], np.ndarray],
-  *,
-  temperature: float,
-  info: dict[str, Any],
-) -> records.Manifest:
-  """Copies a record set with `teacher_logits` and `soft_labels` sigmoid(z / T) added.
+  source: str, folder: str, logits_of: Labeller | None, *, temperature: float, info: dict[str, Any]
+) -> Manifest:
+  """Copies a record set's tuples with `teacher_logits` and `soft_labels` sigmoid(z / T) added.
 
-  Shards correspond one to one, so that an interrupted annotation goes on at the first missing one.
+  The items stay where they are: the new set names the source's tables. Shards correspond one to
+  one, so that an interrupted annotation goes on at the first missing one.
 
   Args:
-    source: A record set.
-    folder: Of the annotated one.
-    logits_of: The teacher: examples to logits [n, outputs]; it tells how many more are done.
+    source: The record set's folder; one table a slot, as a run writes them.
+    folder: The annotated set's folder.
+    logits_of: The teacher; it tells how many more tuples are done. None: the source's tuples hold
+      their logits already.
     temperature: T of the soft labels.
     info: Goes into the manifest, beside T.
 
@@ -39,29 +38,34 @@ def annotate(
     The manifest.
   """
   tf.io.gfile.makedirs(folder)
-  manifest = records.read_manifest(source)
-  shards = []
-  with tqdm(total=manifest.count, desc='annotate', unit=' tuples') as bar:
-    for index, shard in enumerate(manifest.shards):
-      done = records.find_shard(folder, index, shard.count)
-      if done is None:
-        examples = list(records.read_shard(os.path.join(source, shard.name)))
-        logits = logits_of(examples, bar.update)
-        done = records.write_shard(folder, index, labelled(examples, logits, temperature))
-      else:
+  records, shards = RecordSet(source), []
+  with tqdm(total=len(records), desc='annotate', unit=' tuples') as bar:
+    for number, shard in enumerate(records.manifest.shards):
+      if tf.io.gfile.exists(os.path.join(folder, record_writer.shard_name(number))):
+        shards.append(record_writer.shard_entry(folder, number, shard.count, shard.tables))
         bar.update(shard.count)
-      shards.append(done)
-  annotated = dataclasses.replace(
-    manifest, shards=tuple(shards), info={**manifest.info, **info, 'temperature': temperature}
-  )
-  records.write_manifest(folder, annotated)
-  return annotated
+        continue
+      groups = list(records.shard(shard))
+      whole = concatenated(groups)
+      if logits_of is None:
+        logits = whole.teacher_logits
+        bar.update(shard.count)
+      else:
+        logits = logits_of(whole.items, bar.update)
+      labelled = with_logits(groups, logits, temperature)
+      shards.append(record_writer.write_shard(folder, number, labelled, shard.tables))
+  tables = record_writer.tables_from(records, folder)
+  info = {**records.manifest.info, **info, 'temperature': temperature}
+  return record_writer.finish(folder, shards, tables, info)
 
 
-def labelled(examples: Sequence[Example], logits: np.ndarray, temperature: float) -> list[Example]:
-  """Examples with their logits [n, outputs] and the soft labels that those give."""
+def with_logits(
+  groups: Iterable[Tuples], logits: np.ndarray, temperature: float
+) -> Iterator[Tuples]:
+  """The groups with their logits [all tuples, outputs] and the soft labels that those give."""
   soft_labels = probabilities(tf.constant(logits), temperature).numpy()
-  return [
-    dataclasses.replace(example, teacher_logits=tuple(z), soft_labels=tuple(p))
-    for example, z, p in zip(examples, logits.tolist(), soft_labels.tolist(), strict=True)
-  ]
+  start = 0
+  for group in groups:
+    own = slice(start, start + len(group))
+    start += len(group)
+    yield dataclasses.replace(group, teacher_logits=logits[own], soft_labels=soft_labels[own])

@@ -1,18 +1,21 @@
-"""What a mined task holds: leak check and examples from its files, histograms, a picture."""
+"""What a mined task holds: leak check and examples of its sets, histograms, a picture."""
 
 import itertools
-import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from common.data import tables
+from common.data.records import RecordSet
+from common.data.tuples import Tuples
 from common.evaluation import metrics
 
+SHEET, PICTURE = 'datasheet.json', 'scores.svg'
+LONG = ('flags', 'examples', 'histograms')  # parts of the datasheet
 BINS = 100  # of 0.02, from -1 to 1
 _EDGES = np.linspace(-1, 1, BINS + 1)
 _COLORS = {
@@ -21,7 +24,6 @@ _COLORS = {
   'nearest': '#57606a',
   'transfer': '#0f8a5f',
 }
-_EXAMPLES = 3
 
 
 def counts(values: np.ndarray) -> np.ndarray:
@@ -34,61 +36,54 @@ def histogram(values: np.ndarray) -> list[int]:
   return counts(values).tolist()
 
 
-def describe(paths: dict[str, str], block: int) -> dict[str, Any]:
-  """Reads the files back: what they share, how well similarity alone tells labels, examples.
+def describe(
+  sets: dict[str, RecordSet], similarity: Callable[[np.ndarray], np.ndarray]
+) -> dict[str, Any]:
+  """Looks at the sets as they were written: what they share, how well similarity alone tells labels.
 
   Args:
-    paths: By name: training set, validation set, test set, transfer set.
-    block: Rows of the last that stay together in training.
+    sets: By name, in this order: training set, validation set, test set, transfer set.
+    similarity: Inner products of pairs [n, 2] of item numbers: [n].
 
   Returns:
     {'shared': {'queries', 'pairs', 'passages': {'a, b': count}}, 'similarity_auc_roc': on test,
-    'block': {'pairs', 'texts': most distinct queries and passages of one}, 'examples': by file}.
-    A held-out query in another file is a leak; passages are the corpus and may be shared.
+    'block': {'pairs': the most that stay together in training, 'texts': most distinct queries and
+    passages of these}}. A held-out query in another set is a leak, queries alike up to case being
+    one; passages are the corpus and may be shared.
   """
-  train, valid, test, transfer = paths
-  held: dict[str, dict[str, set[int]]] = {}
+  train, valid, test, transfer = sets
+  tuples = {name: records.tuples() for name, records in sets.items()}
+  queries = [tables.hash64(text.casefold()) for text in sets[train].items(0).texts()]
+  query_of = np.unique(np.array(queries, np.uint64), return_inverse=True)[1].reshape(-1)
+  passages = len(sets[train].items(1))
   shared: dict[str, dict[str, int]] = {kind: {} for kind in ('queries', 'pairs', 'passages')}
-  examples, most = {}, [0, 0]
-  labels, scores = [], []
+  held: dict[str, dict[str, np.ndarray]] = {}
   for name in (test, valid, train, transfer):
-    own: dict[str, set[int]] = {kind: set() for kind in shared}
-    common = {other: {kind: set() for kind in shared} for other in held}
-    rows, path = 0, paths[name]
-    seen: tuple[set[str], set[str]] = (set(), set())
-    for row in tqdm(_rows(path), desc=f'check {name}', unit=' rows'):
-      query, passage = tables.hash64(row['query'].casefold()), tables.hash64(row['passage'])
-      keys = {'queries': query, 'passages': passage, 'pairs': hash((query, passage))}
-      for kind, key in keys.items():
-        for other, texts in held.items():
-          if key in texts[kind]:
-            common[other][kind].add(key)
-        if name in (valid, test):
-          own[kind].add(key)
-      if name == test:
-        labels.append(row['label'])
-        scores.append(row['similarity'])
-      if name == transfer:
-        seen[0].add(row['query'])
-        seen[1].add(row['passage'])
-        rows += 1
-        most = [max(a, len(b)) for a, b in zip(most, seen, strict=True)]
-        if rows % block == 0:
-          seen = (set(), set())
-    for other, kinds in common.items():
-      for kind, keys_shared in kinds.items():
-        shared[kind][f'{name}, {other}'] = len(keys_shared)
+    query, passage = query_of[tuples[name].items[:, 0]], tuples[name].items[:, 1]
+    keys = {'queries': query, 'passages': passage, 'pairs': query * passages + passage}
+    own = {kind: np.unique(numbers) for kind, numbers in keys.items()}
+    for other, theirs in held.items():
+      for kind, numbers in own.items():
+        both = np.intersect1d(numbers, theirs[kind], assume_unique=True)
+        shared[kind][f'{name}, {other}'] = len(both)
     if name in (valid, test):
       held[name] = own
-    examples[name] = list(itertools.islice(_rows(path), _EXAMPLES))
-  logits = np.array(scores)[:, None]
-  auc_roc = metrics.evaluate('binary', np.array(labels, float), logits)['auc_roc']
+  logits = similarity(tuples[test].items)[:, None]
+  labels = tuples[test].targets('label', slice(None), 1)[:, 0]
   return {
     'shared': shared,
-    'similarity_auc_roc': auc_roc,
-    'block': {'pairs': block, 'texts': most},
-    'examples': examples,
+    'similarity_auc_roc': metrics.evaluate('binary', labels, logits)['auc_roc'],
+    'block': _largest(tuples[transfer]),
   }
+
+
+def _largest(tuples: Tuples) -> dict[str, Any]:
+  """The most pairs, queries and passages of a group."""
+  most = [0, 0]
+  for start, end in itertools.pairwise(tuples.groups):
+    some = tuples.items[start:end]
+    most = [max(a, len(np.unique(some[:, slot]))) for slot, a in enumerate(most)]
+  return {'pairs': int(np.diff(tuples.groups).max(initial=0)), 'texts': most}
 
 
 def summary(sheet: dict[str, Any]) -> str:
@@ -126,8 +121,3 @@ def draw(histograms: dict[str, list[int]], threshold: float, path: str) -> None:
     axes.legend()
     figure.savefig(f'{path}.tmp', format='svg', metadata={'Date': None})
   os.replace(f'{path}.tmp', path)
-
-
-def _rows(path: str):
-  with open(path, encoding='utf-8') as file:
-    yield from map(json.loads, file)

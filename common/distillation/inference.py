@@ -1,6 +1,6 @@
 """Students during training: what they are to the rest, and scoring tuples with a live one.
 
-Each distinct text is encoded once; what is made of two texts runs per tuple.
+Each distinct item is encoded once; what is made of several runs per tuple.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common.data import batching
-from common.data.examples import Example
+from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenizedTuples, TokenTable
 from common.training import strategies
 
 
@@ -54,56 +55,56 @@ class StudentModel(Protocol):
 
 
 class TupleScorer:
-  """A live student for evaluation: examples in, logits out.
+  """A live student for evaluation: tokenized tuples in, logits out.
 
   Args:
     model: A student, read at each call, so its weights may change between calls.
-    tokenizer: Of the model's vocabulary.
+    tokenizer: The tokenizer of the model's vocabulary.
     strategy: Its replicas share the work.
   """
 
   def __init__(self, model: StudentModel, tokenizer: Tokenizer, strategy: tf.distribute.Strategy):
     self.model, self.tokenizer, self.strategy = model, tokenizer, strategy
-    texts = range(model.texts)
-    text, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int32)
-    self._tokenize = [
-      tf.function(lambda t, n=n: tokenizer.encode(t, n), input_signature=[text])
-      for n in model.max_lengths
-    ]
+    slots, ids = range(model.texts), tf.TensorSpec([None, None], tf.int32)
     self._encoders = [
-      tf.function(lambda ids, i=i: model.features(ids, i), input_signature=[ids]) for i in texts
+      tf.function(lambda ids, i=i: model.features(ids, i), input_signature=[ids]) for i in slots
     ]
-    features = [tf.TensorSpec(self.shape(None, i), tf.float32) for i in texts]
+    features = [tf.TensorSpec(self.shape(None, i), tf.float32) for i in slots]
     self._head = tf.function(lambda *args: model(args, training=False), input_signature=features)
 
   def features(
     self,
-    texts: Sequence[str],
+    table: TokenTable,
+    items: np.ndarray,
     slot: int,
     *,
     out: np.ndarray | None = None,
     batch_size: int = 128,
     progress: str = '',
   ) -> np.ndarray:
-    """Features of texts of one slot: [len(texts), *feature_shape] float32, into `out`."""
-    lengths = batching.bucket_lengths(self.model.max_lengths[slot])
+    """Features of items of one slot: [len(items), *feature_shape] float32, into `out`."""
+    most = self.model.max_lengths[slot]
+    lengths = batching.bucket_lengths(most)
+    sizes = np.minimum(table.sizes(items) + 2, most)
+    order = np.argsort(-sizes, kind='stable')  # what does not fit in memory fails at once
     if out is None:
-      out = np.zeros(self.shape(len(texts), slot), np.float32)
+      out = np.zeros(self.shape(len(items), slot), np.float32)
 
     def batches():
-      for rows, (column,) in batching.length_sorted([np.array(texts, object)], batch_size):
-        ids = self._tokenize[slot](tf.constant(column))
-        yield rows, (batching.pad_to_bucket(ids, lengths, self.tokenizer.pad_id),)
+      for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        length = lengths[int(np.searchsorted(lengths, sizes[rows[0]]))]
+        yield rows, (tf.constant(table.padded(items[rows], most, length)),)
 
-    with tqdm(total=len(texts), desc=progress, disable=not progress, unit=' texts') as bar:
+    with tqdm(total=len(items), desc=progress, disable=not progress, unit=' texts') as bar:
       for rows, values in strategies.map_batches(self.strategy, self._encoders[slot], batches()):
         out[rows] = values
         bar.update(len(rows))
     return out
 
-  def shape(self, texts: int | None, slot: int) -> tuple:
-    """Shape of the features of so many texts."""
-    return texts, *self.model.feature_shape(slot)
+  def shape(self, items: int | None, slot: int) -> tuple:
+    """Shape of the features of so many items."""
+    return items, *self.model.feature_shape(slot)
 
   def head_logits(
     self, features: Sequence[np.ndarray], index: np.ndarray, batch_size: int = 1024
@@ -121,24 +122,19 @@ class TupleScorer:
       [logits for _, logits in strategies.map_batches(self.strategy, self._head, batches)]
     )
 
-  def logits(self, examples: Sequence[Example]) -> np.ndarray:
-    """Logits of examples: [len(examples), O]."""
-    return self.head_logits(*self.gather(examples))
+  def logits(self, tuples: TokenizedTuples) -> np.ndarray:
+    """Logits of tuples: [tuples, O]."""
+    return self.head_logits(*self.gather(tuples))
 
-  def gather(self, examples: Sequence[Example]) -> tuple[list[np.ndarray], np.ndarray]:
-    """Features of each slot's distinct texts, and [examples, n] row numbers into them."""
-    slots, index = distinct_texts(examples)
-    return [self.features(texts, i) for i, texts in enumerate(slots)], index
+  def of_set(self, records: RecordSet) -> np.ndarray:
+    """Logits of a record set's tuples, in order: [tuples, O]."""
+    return self.logits(TokenizedTuples.of_set(records, self.tokenizer))
 
-
-def distinct_texts(examples: Sequence[Example]) -> tuple[list[list[str]], np.ndarray]:
-  """Each slot's distinct texts, first seen first, and [examples, n] row numbers into them."""
-  slots: list[dict[str, int]] = [{} for _ in examples[0].texts]
-  index = np.array(
-    [
-      [slot.setdefault(text, len(slot)) for slot, text in zip(slots, e.texts, strict=True)]
-      for e in examples
-    ],
-    np.int32,
-  )
-  return [list(slot) for slot in slots], index
+  def gather(self, tuples: TokenizedTuples) -> tuple[list[np.ndarray], np.ndarray]:
+    """Features of each slot's items that occur, and [tuples, n] row numbers into them."""
+    features, index = [], []
+    for slot, table in enumerate(tuples.tables):
+      items, rows = np.unique(tuples.items[:, slot], return_inverse=True)
+      features.append(self.features(table, items, slot))
+      index.append(rows.reshape(-1))
+    return features, np.stack(index, 1)

@@ -1,13 +1,11 @@
 """What an export is worth: the speed and metrics of its runtimes, and of its vectors as stored."""
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from common.data import records
-from common.data.examples import Example
+from common.data.records import RecordSet
 from common.evaluation import benchmark, metrics
 from common.serving import runtimes
 from common.serving.scorer import PairScorer
@@ -54,9 +52,9 @@ def compare(
   running: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
   stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
   for part in ('valid', 'test'):
-    examples = list(records.read(os.path.join(data, part)))
-    labels = np.array([example.label for example in examples])
-    vectors = [_vectors(first, slot, examples, i) for i, slot in enumerate(first.slots)]
+    records = RecordSet(os.path.join(data, part))
+    labels = records.tuples().label[:, 0]
+    vectors = [_vectors(first, slot, records, i) for i, slot in enumerate(first.slots)]
     found = [scorer.score(*vectors) for scorer in scorers.values()]
     for row in stored:
       narrow = [narrowed(v, row['dtype']) for v in vectors]
@@ -69,10 +67,11 @@ def compare(
   return running, stored
 
 
-def _vectors(scorer: PairScorer, slot: str, examples: Sequence[Example], i: int) -> np.ndarray:
-  """Vectors of the examples' texts number i, each distinct text encoded once."""
-  texts, rows = np.unique([example.texts[i] for example in examples], return_inverse=True)
-  return scorer.encode(list(texts), slot, progress=True)[rows]
+def _vectors(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> np.ndarray:
+  """Vectors of the tuples' items of a slot, each distinct item encoded once."""
+  items, rows = np.unique(records.tuples().items[:, slot], return_inverse=True)
+  texts = list(records.items(slot).texts(items))
+  return scorer.encode(texts, name, progress=True)[rows.reshape(-1)]
 
 
 def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:

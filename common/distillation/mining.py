@@ -7,29 +7,31 @@ the seed, all else on the texts alone.
 """
 
 import dataclasses
+import functools
 import hashlib
-import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from common import flags
-from common.data import matching
+from common import files, flags
+from common.data import matching, record_writer
+from common.data.items import ItemWriter
 from common.data.matching import SPLITS, Matching
+from common.data.records import Manifest
+from common.data.tuples import Tuples
 from common.distillation import datasheet
 from common.errors import InputError
-from common.json_files import write_json
 from common.serving import embedders, neighbors
 from common.serving.vector_writer import VectorWriter
 from common.serving.vectors import MANIFEST, VectorStore
 
 COLUMNS = ('query', 'passage')
-LABEL = 'label'
 QUERIES = 4096  # searched at a time
-LABELLED, VECTORS = 'labelled.json', 'vectors'
+LABELLED, KNOWN, VECTORS = 'labelled.json', 'known.npz', 'vectors'
+_GROUP = 64  # labelled pairs of neighbouring queries that stay together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,25 +96,34 @@ class Pairs:
   def __len__(self) -> int:
     return len(self.queries)
 
-  def __getitem__(self, kept: np.ndarray) -> 'Pairs':
+  def __getitem__(self, kept: np.ndarray | slice) -> 'Pairs':
     return Pairs(self.queries[kept], self.passages[kept], self.scores[kept])
 
+  @property
+  def items(self) -> np.ndarray:
+    """[n, 2] int32."""
+    return np.stack([self.queries, self.passages], 1).astype(np.int32)
 
-def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
-  """Writes the labelled `train`, `valid` and `test` as `.jsonl`, and the vectors of all texts.
+
+def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Manifest]:
+  """Writes the labelled record sets `train`, `valid` and `test`, and the vectors of all texts.
+
+  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled part
+  of the datasheet; `known.npz` holds the matches and the query's splits.
 
   Args:
     config: Sources and measures.
-    folder: Of the output; what was embedded there before is not embedded again.
-    seed: Of the negatives drawn.
+    folder: The output's folder; what was embedded there before is not embedded again.
+    seed: Seed of the negatives drawn.
 
   Returns:
-    The labelled part of the datasheet, as in `labelled.json`.
+    The sets' manifests.
 
   Raises:
     InputError: If the source cannot be read, or a split is left without positives or negatives.
   """
-  found, splits = read(config)
+  found = matching.read(config.mine_from, config.query_column, config.passage_column)
+  splits = found.splits(*config.split_shares[:2])
   embedder = embedders.load(config.embedder)
   queries, passages = (
     _embedded(embedder, texts, side, os.path.join(folder, VECTORS, side))
@@ -130,8 +141,6 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
     split: _labelled(split, positives, negatives, splits == number, threshold, rng)
     for number, split in enumerate(SPLITS)
   }
-  for split, (of_split, labels) in labelled.items():
-    write(folder, split, rows(found, of_split, labels))
   drawn = [of_split.scores[labels == 0] for of_split, labels in labelled.values()]
   scores = {'positive': positives.scores, 'nearest': near.scores}
   scores['negative'] = np.concatenate(drawn)
@@ -152,15 +161,29 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Any]:
     },
     'histograms': {name: datasheet.histogram(values) for name, values in scores.items()},
   }
-  write_json(os.path.join(folder, LABELLED), sheet)
-  return sheet
+  files.write_json(os.path.join(folder, LABELLED), sheet)
+  with files.whole(os.path.join(folder, KNOWN)) as path, open(path, 'wb') as file:
+    np.savez(file, positives=found.positives, splits=splits)
+  sets: dict[str, record_writer.Numbered] = {
+    split: functools.partial(_groups, found, *of_split) for split, of_split in labelled.items()
+  }
+  return record_writer.write_sets(folder, sets, 2, info={'source': config.mine_from})
 
 
-def read(config: MiningConfig) -> tuple[Matching, np.ndarray]:
-  """The source, and the split of each query."""
-  found = matching.read(config.mine_from, config.query_column, config.passage_column)
-  train, valid, _ = config.split_shares
-  return found, found.splits(train, valid)
+def _groups(
+  found: Matching, pairs: Pairs, labels: np.ndarray, writers: Sequence[ItemWriter]
+) -> Iterator[Tuples]:
+  """A split's pairs; before those of the first split, all items."""
+  if not len(writers[0]):
+    for writer, texts, keys in (
+      (writers[0], found.queries, found.query_ids),
+      (writers[1], found.passages, found.passage_ids),
+    ):
+      for text, key in zip(texts, keys, strict=True):
+        writer.number(text, key)
+  for start in range(0, len(pairs), _GROUP):
+    some = slice(start, start + _GROUP)
+    yield Tuples(pairs[some].items, label=labels[some, None].astype(np.float32))
 
 
 def _embedded(
@@ -186,11 +209,16 @@ def _embedded(
 
 
 def _scored(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -> Pairs:
+  return Pairs(pairs[:, 0], pairs[:, 1], similarity(pairs, queries, passages))
+
+
+def similarity(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -> np.ndarray:
+  """Inner products of pairs [n, 2] of numbers: [n]."""
   scores = [
     np.einsum('nd,nd->n', queries.vectors(block[:, 0]), passages.vectors(block[:, 1]))
     for block in np.split(pairs, range(QUERIES, len(pairs), QUERIES))
   ]
-  return Pairs(pairs[:, 0], pairs[:, 1], np.concatenate(scores))
+  return np.concatenate(scores)
 
 
 def nearest(numbers: np.ndarray, queries: VectorStore, index: neighbors.Index, count: int) -> Pairs:
@@ -244,28 +272,3 @@ def _labelled(
   labels = np.repeat([1, 0], [len(own), len(drawn)])
   order = np.lexsort([-labels, both.queries])
   return both[order], labels[order]
-
-
-def rows(
-  found: Matching, pairs: Pairs, labels: np.ndarray | None = None
-) -> Iterator[dict[str, Any]]:
-  """Pairs as rows of a file, with their labels where they have any."""
-  for i, (query, passage, score) in enumerate(zip(*_columns(pairs), strict=True)):
-    row = {
-      'id': f'{found.query_ids[query]}-{found.passage_ids[passage]}',
-      'query': found.queries[query],
-      'passage': found.passages[passage],
-      'similarity': round(float(score), 4),
-    }
-    yield row if labels is None else {**row, LABEL: int(labels[i])}
-
-
-def write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> int:
-  """Writes rows as `name`.jsonl, whole or not at all; returns their number."""
-  count, path = 0, os.path.join(folder, f'{name}.jsonl')
-  with open(f'{path}.tmp', 'w', encoding='utf-8') as file:
-    for row in rows:
-      file.write(json.dumps(row, ensure_ascii=False) + '\n')
-      count += 1
-  os.replace(f'{path}.tmp', path)
-  return count

@@ -9,12 +9,15 @@ and the right item the rest.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from tqdm import tqdm
 
 from common import flags
-from common.data.examples import Example
+from common.data.records import RecordSet
+from common.data.tuples import Tuples
 from common.errors import InputError
 from common.modeling import checkpoints
 from common.modeling.embedding import MeanPooledEncoder
@@ -49,44 +52,53 @@ class PairingConfig:
       raise InputError(f'--distillation_pairs={self.distillation_pairs}: must be 0 or more')
 
 
-def from_training(
-  examples: Sequence[Example], config: PairingConfig, seed: int
-) -> Iterator[Example]:
-  """Makes unlabelled tuples, block by block, from the texts of labelled ones.
+@dataclasses.dataclass(frozen=True)
+class Side:
+  """The distinct lefts, or rights, of a training set, first seen first.
+
+  Attributes:
+    items: [distinct, slots of the side] item numbers.
+    index: [tuples] which of them a tuple has.
+  """
+
+  items: np.ndarray
+  index: np.ndarray
+
+  @classmethod
+  def of(cls, items: np.ndarray) -> 'Side':
+    """The distinct rows of the side's columns [tuples, slots]."""
+    _, firsts, inverse = np.unique(items, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(firsts)
+    return cls(items[firsts[order]], np.argsort(order)[inverse.reshape(-1)])
+
+
+def from_training(train: RecordSet, config: PairingConfig, seed: int) -> Iterator[Tuples]:
+  """Makes unlabelled tuples, a group a block, of the items of labelled ones.
 
   Args:
-    examples: The training set.
+    train: The training set.
     config: Sizes.
-    seed: Of the groups and of what is random.
+    seed: Seed of the groups and of what is random.
 
   Yields:
-    About `config.distillation_pairs` examples, in whole blocks.
+    Whole blocks, about `config.distillation_pairs` tuples in all; their items are the training set's.
   """
-  left_ids: dict[tuple[str, ...], int] = {}
-  right_ids: dict[tuple[str, ...], int] = {}
-  partners = np.array(
-    [
-      (
-        left_ids.setdefault(e.texts[:1], len(left_ids)),
-        right_ids.setdefault(e.texts[1:], len(right_ids)),
-      )
-      for e in examples
-    ]
-  )
-  lefts, rights = list(left_ids), list(right_ids)
+  items = train.tuples().items
+  left, right = Side.of(items[:, :1]), Side.of(items[:, 1:])
   encoder = MeanPooledEncoder(checkpoints.read(config.pairing_pretrained))
-  left, right = (_item_vectors(items, encoder) for items in (lefts, rights))
-  shape, pairs = block_shape(examples, config)
-  blocks = pair_blocks(left, right, partners, shape, pairs, config.block_near, seed)
-  for number in range(-(-config.distillation_pairs // pairs)):
-    for row, (i, j) in enumerate(next(blocks)):
-      yield Example(f'block-{number}-{row}', lefts[i] + rights[j])
+  vectors = _vectors(train, [left, right], encoder)
+  partners = np.stack([left.index, right.index], 1)
+  shape, pairs = block_shape(len(left.items), len(right.items), config)
+  blocks = pair_blocks(*vectors, partners, shape, pairs, config.block_near, seed)
+  count = -(-config.distillation_pairs // pairs)
+  for block in tqdm(itertools.islice(blocks, count), total=count, desc='pairs', unit=' blocks'):
+    both = [left.items[block[:, 0]], right.items[block[:, 1]]]
+    yield Tuples(np.concatenate(both, 1))
 
 
-def block_shape(examples: Sequence[Example], config: PairingConfig) -> tuple[tuple[int, int], int]:
+def block_shape(lefts: int, rights: int, config: PairingConfig) -> tuple[tuple[int, int], int]:
   """Left and right items of a block, and its pairs: as configured, or all where there are fewer."""
-  lefts = min(config.block_texts[0], len({example.texts[:1] for example in examples}))
-  rights = min(config.block_texts[1], len({example.texts[1:] for example in examples}))
+  lefts, rights = min(config.block_texts[0], lefts), min(config.block_texts[1], rights)
   return (lefts, rights), min(config.block_pairs, lefts * rights)
 
 
@@ -214,10 +226,24 @@ def in_turn(candidates: Sequence[np.ndarray], count: int) -> list[int]:
   return list(chosen)
 
 
-def _item_vectors(items: Sequence[tuple[str, ...]], encoder: MeanPooledEncoder) -> np.ndarray:
-  """An item's vector: the mean of its texts' vectors, of length one."""
-  texts = list({text: None for item in items for text in item})
-  row = {text: number for number, text in enumerate(texts)}
-  vectors = encoder.encode(texts, progress='embed')
-  means = np.stack([vectors[[row[text] for text in item]].mean(0) for item in items])
-  return means / np.linalg.norm(means, axis=1, keepdims=True)
+def _vectors(
+  train: RecordSet, sides: Sequence[Side], encoder: MeanPooledEncoder
+) -> list[np.ndarray]:
+  """Vectors of each side's distinct members: the mean of their texts' vectors, of length one.
+
+  A text is encoded once, whichever slots it is in.
+  """
+  texts: dict[str, int] = {}
+  rows = []  # of each slot's items among the texts' vectors
+  for slot in range(train.slots):
+    used = np.unique(sides[min(slot, 1)].items[:, max(slot - 1, 0)])
+    row = np.zeros(len(train.items(slot)), np.int64)
+    row[used] = [texts.setdefault(t, len(texts)) for t in train.items(slot).texts(used)]
+    rows.append(row)
+  vectors = encoder.encode(list(texts), progress='embed')
+  found = []
+  for side, slots in zip(sides, (rows[:1], rows[1:]), strict=True):
+    own = [vectors[row[side.items[:, i]]] for i, row in enumerate(slots)]
+    mean = np.mean(own, 0)
+    found.append(mean / np.linalg.norm(mean, axis=1, keepdims=True))
+  return found

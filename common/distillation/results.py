@@ -1,4 +1,4 @@
-"""What a run comes to: every model's metrics on valid and test, and the results of all stages."""
+"""Every model's metrics on valid and test; and where and with what a result was measured."""
 
 import math
 import os
@@ -6,19 +6,17 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from common import flags
-from common.data import records
-from common.data.examples import Example
+from common.data.records import RecordSet
 from common.evaluation import metrics, significance
 
 _PARTS = ('valid', 'test', 'test_mismatched')
-Scorer = Callable[[Sequence[Example]], np.ndarray]  # examples to logits [n, outputs]
+Scorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
 
 
 def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:
@@ -39,16 +37,17 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   labels, rates = {}, {}
   parts = [name for name in _PARTS if os.path.exists(os.path.join(data, name))]
   for part in parts:
-    examples = list(records.read(os.path.join(data, part)))
-    labels[part] = np.array([example.label for example in examples])
-    if 'teacher' not in scorers and examples[0].teacher_logits is not None:
+    records = RecordSet(os.path.join(data, part))
+    tuples = records.tuples()
+    labels[part] = tuples.targets('label', slice(None), 1)[:, 0]
+    if 'teacher' not in scorers and tuples.teacher_logits is not None:
       if part == 'valid':
         models.insert(0, {'name': 'teacher'})
-      logits.setdefault('teacher', {})[part] = brought_logits(examples)
+      logits.setdefault('teacher', {})[part] = tuples.teacher_logits
     for name, scorer in scorers.items():
       started = time.monotonic()
-      logits.setdefault(name, {})[part] = scorer(examples)
-      rates[name] = len(examples) / (time.monotonic() - started)
+      logits.setdefault(name, {})[part] = scorer(records)
+      rates[name] = len(records) / (time.monotonic() - started)
     for model in models:
       model[part] = metrics.evaluate(task, labels[part], logits[model['name']][part])
   primary = metrics.primary_metric(task)
@@ -78,45 +77,6 @@ def _score(logits: np.ndarray) -> np.ndarray:
   return logits.argmax(1).astype(float)
 
 
-def collect(
-  title: str, student: str, config: Any, task: str, done: dict[str, Any]
-) -> dict[str, Any]:
-  """The results of a run, as in `results.json`.
-
-  Args:
-    title: Of the report.
-    student: Name of the student's package.
-    config: The run's resolved config.
-    task: Of the labels.
-    done: The stages' results, by stage.
-
-  Returns:
-    What the report and the model card are made from.
-  """
-  training = ([done['teacher']] if 'teacher' in done else []) + done['student']
-  for phase in training:
-    phase['pairs_per_second'] = phase.pop('tuples_per_second')
-  return {
-    'title': title,
-    'student': student,
-    'task': task,
-    'primary_metric': metrics.primary_metric(task),
-    'commit': commit(),
-    'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
-    'environment': environment(),
-    'flags': flags.flat(config),
-    'data': {**done['data'], 'distillation': done['distill']['count']},
-    'mined': done.get('transfer'),
-    'models': done['evaluation']['models'],
-    'significance': done['evaluation'].get('significance'),
-    'annotation': done['distill'],
-    'speed': _speed(done),
-    'stored': done['benchmark']['stored'],
-    'training': training,
-    'export': done['export'],
-  }
-
-
 def finite(value: Any) -> Any:
   """The value with None for each number that JSON cannot hold."""
   if isinstance(value, dict):
@@ -124,23 +84,6 @@ def finite(value: Any) -> Any:
   if isinstance(value, (list, tuple)):
     return [finite(item) for item in value]
   return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _speed(done: dict[str, Any]) -> list[dict[str, Any]]:
-  """Pairs a second, and the ratio to the first row, BERT-base at 128 tokens.
-
-  The teacher's are of scoring the last test set, at its texts' real lengths, tokenization included.
-  """
-  base, *heads = done['benchmark']['rates']
-  teacher = done['evaluation']['tuples_per_second'].get('teacher')
-  own = [{'name': 'teacher', 'pairs_per_second': teacher}] if teacher else []
-  rows = [base, *own, *heads]
-  return [{**row, 'ratio': row['pairs_per_second'] / base['pairs_per_second']} for row in rows]
-
-
-def brought_logits(examples: Sequence[Example]) -> np.ndarray:
-  """Logits that the examples hold: [examples, outputs]."""
-  return np.array([example.teacher_logits for example in examples], np.float32)
 
 
 def commit() -> str:

@@ -5,50 +5,63 @@ flags and stages it depends on. A later run does only what is missing; flags tha
 finished stage are refused with the list of what they would cost, unless `redo` says so.
 """
 
+import abc
+import dataclasses
+import functools
 import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
-from common import flags
+from common import files, flags
 from common.errors import InputError
-from common.json_files import read_json, write_json
 
 _FLAGS = 'flags.txt'
 _STAGE = 'stage.json'
 
+Result = TypeVar('Result')
 
-class Stage:
-  """A named part of a run.
+
+class Stage(abc.ABC, Generic[Result]):
+  """A named part of a run: a subclass is a stage's inputs, its flags and its work.
 
   Args:
-    name: Of its folder.
+    run_dir: The run's folder.
+    inputs: The stages whose outputs it reads.
     depends_on: {flag: value} and whatever else its output depends on; JSON values.
-    after: The stages whose outputs it reads.
-    work: Fills the folder it is given (resuming what it finds there) and returns a JSON result.
+
+  Attributes:
+    name: Its folder's name.
+    result: The dataclass, of JSON values, of what it comes to.
     collective: Whether every worker of many takes part, not the chief alone.
+    folder: Where its output lies once it is done.
+    fingerprint: What its output is known by: its flags, and the inputs' fingerprints.
   """
 
-  def __init__(
-    self,
-    name: str,
-    depends_on: dict[str, Any],
-    after: Sequence['Stage'],
-    work: Callable[[str], Any],
-    collective: bool = False,
-  ):
-    self.name, self.after, self.work, self.collective = name, after, work, collective
+  name: ClassVar[str]
+  result: type[Result]
+  collective: ClassVar[bool] = False
+
+  def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
+    self.folder, self.inputs = os.path.join(run_dir, self.name), tuple(inputs)
     self.depends_on = json.loads(json.dumps(depends_on))
-    identity = [self.depends_on, [stage.fingerprint for stage in after]]
+
+  @abc.abstractmethod
+  def run(self, folder: str) -> Result:
+    """Fills the folder, where it goes on with what it finds, and says what came of it."""
+
+  @functools.cached_property
+  def fingerprint(self) -> str:
+    identity = [self.depends_on, [stage.fingerprint for stage in self.inputs]]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
-    self.fingerprint: str = digest.hexdigest()[:16]
+    return digest.hexdigest()[:16]
 
   def description(self) -> dict[str, Any]:
     """What `stage.json` holds before the result."""
-    after = {stage.name: stage.fingerprint for stage in self.after}
+    after = {stage.name: stage.fingerprint for stage in self.inputs}
     return {'fingerprint': self.fingerprint, 'depends_on': self.depends_on, 'after': after}
 
 
@@ -78,10 +91,12 @@ class RunFolder:
         raise InputError(f'--run_dir={path}: made by `{first[2:].strip()}`; name another folder')
     self._config = config
 
-  def run(self, stages: Sequence[Stage]) -> dict[str, Any]:
-    """Runs the stages that are missing, in order; returns {stage name: result}."""
+  def run(self, stages: Sequence[Stage]) -> None:
+    """Runs the stages that are missing, in order."""
     if not self.chief:
-      return {stage.name: self._follow(stage) for stage in stages}
+      for stage in stages:
+        self._follow(stage)
+      return
     stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
     costly = [stage for stage in stale if self._holds_work(stage)]
     if costly and not self.redo:
@@ -97,44 +112,46 @@ class RunFolder:
       for folder in self._folders(stage):
         shutil.rmtree(folder, ignore_errors=True)
     flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
-    return {stage.name: self._run(stage) for stage in stages}
+    for stage in stages:
+      self._run(stage)
 
-  def folder(self, name: str) -> str:
-    """Path of a finished stage, or of a file of the run."""
+  def result(self, stage: Stage[Result]) -> Result:
+    """What a finished stage came to."""
+    return stage.result(**files.read_json(os.path.join(stage.folder, _STAGE))['result'])
+
+  def file(self, name: str) -> str:
+    """Path of a file of the run."""
     return os.path.join(self.path, name)
 
-  def _run(self, stage: Stage) -> Any:
+  def _run(self, stage: Stage) -> None:
     done, part = self._folders(stage)
     if not os.path.exists(done):
       os.makedirs(part, exist_ok=True)
       description = stage.description()
-      write_json(os.path.join(part, _STAGE), description)
-      result = stage.work(part)
-      write_json(os.path.join(part, _STAGE), {**description, 'result': result})
+      files.write_json(os.path.join(part, _STAGE), description)
+      result = dataclasses.asdict(stage.run(part))
+      files.write_json(os.path.join(part, _STAGE), {**description, 'result': result})
       os.replace(part, done)
     else:
       print(f'{stage.name}: done')
-    return read_json(os.path.join(done, _STAGE))['result']
 
-  def _follow(self, stage: Stage) -> Any:
+  def _follow(self, stage: Stage) -> None:
     """A further worker's part in a stage: its share of the training, then waiting for the chief."""
     done, part = self._folders(stage)
     to_do = stage.collective
     while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
       if to_do and os.path.exists(part):
-        stage.work(part)
+        stage.run(part)
         to_do = False  # the chief still has to write what came of it
       time.sleep(0.2)
-    return read_json(os.path.join(done, _STAGE))['result']
 
   def _folders(self, stage: Stage) -> tuple[str, str]:
-    done = self.folder(stage.name)
-    return done, done + '.part'
+    return stage.folder, f'{stage.folder}.part'
 
   def _saved(self, stage: Stage) -> dict[str, Any] | None:
     for folder in self._folders(stage):
       if os.path.exists(os.path.join(folder, _STAGE)):
-        return read_json(os.path.join(folder, _STAGE))
+        return files.read_json(os.path.join(folder, _STAGE))
     return None
 
   def _found(self, stage: Stage) -> str | None:
@@ -142,9 +159,9 @@ class RunFolder:
     return None if saved is None else saved['fingerprint']
 
   def _holds_work(self, stage: Stage) -> bool:
-    """Whether a stage is done or has begun to write: not where it ended on its first input."""
+    """Whether a stage is done or has written a file: not where it ended on its first input."""
     done, part = self._folders(stage)
-    written = [name for _, _, names in os.walk(part) for name in names]
+    written = [n for _, _, names in os.walk(part) for n in names if not n.endswith('.tmp')]
     return os.path.exists(done) or written != [_STAGE]
 
   def _difference(self, stage: Stage) -> str:

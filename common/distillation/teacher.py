@@ -14,15 +14,17 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common import flags
-from common.data import batching, input_pipeline, records
-from common.data.examples import Example
+from common.data import batches, batching, tokens
+from common.data.batches import ShuffledByLength, TupleBatches
+from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenizedTuples
 from common.errors import InputError
 from common.evaluation import metrics
 from common.modeling import checkpoints, saving
 from common.modeling.cross_encoder import CrossEncoder
 from common.modeling.encoders import EncoderConfig
-from common.modeling.losses import cross_entropy
+from common.modeling.losses import CrossEntropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
@@ -43,7 +45,7 @@ class TeacherConfig:
 
 
 class Teacher:
-  """A cross-encoder with its tokenizer: texts in, logits out.
+  """A cross-encoder with its tokenizer: tokenized tuples in, logits out.
 
   Args:
     encoder: Architecture.
@@ -56,9 +58,6 @@ class Teacher:
     self.encoder_config, self.max_length, self.outputs = encoder, max_length, outputs
     self.tokenizer = tokenizer
     self.model = CrossEncoder(encoder, outputs, tokenizer.pad_id)
-    self._pack = tf.function(
-      lambda *texts: tokenizer.pack(texts, max_length), reduce_retracing=True
-    )
 
   def save(self, folder: str) -> None:
     """Writes the teacher's folder."""
@@ -82,34 +81,37 @@ class Teacher:
 
   def logits(
     self,
-    examples: Sequence[Example],
+    tuples: TokenizedTuples,
     *,
     strategy: tf.distribute.Strategy,
     batch_size: int = 64,
     advance: Callable[[int], Any] = lambda tuples: None,
   ) -> np.ndarray:
-    """Scores tuples, batched by length.
+    """Scores tuples, batched by length, the longest first.
 
     Args:
-      examples: Their texts are scored.
+      tuples: What is scored, tokenized by this teacher's tokenizer.
       strategy: Its replicas share the work.
       batch_size: Tuples a replica's batch.
       advance: Told how many more tuples are scored, as a progress bar's `update`.
 
     Returns:
-      [len(examples), outputs] float32, in the order of `examples`.
+      [len(tuples), outputs] float32, in their order.
     """
-    columns = [np.array(c, object) for c in zip(*(e.texts for e in examples), strict=True)]
     lengths = batching.bucket_lengths(self.max_length)
+    sizes = tokens.packed_sizes(tuples.tables, tuples.items, self.max_length)
+    whole = sizes.sum(1) + 1 + len(tuples.tables)
+    order = np.argsort(-whole, kind='stable')  # what does not fit in memory fails at once
 
-    def batches():
-      for rows, texts in batching.length_sorted(columns, batch_size):
-        ids, segment_ids = self._pack(*map(tf.constant, texts))
-        ids = batching.pad_to_bucket(ids, lengths, self.tokenizer.pad_id)
-        yield rows, (ids, segment_ids.to_tensor(0, shape=ids.shape))
+    def packed():
+      for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        length = lengths[int(np.searchsorted(lengths, whole[rows[0]]))]
+        ids, segments = tokens.pack(tuples.tables, tuples.items[rows], sizes[rows], length)
+        yield rows, (tf.constant(ids), tf.constant(segments))
 
-    logits = np.zeros([len(examples), self.outputs], np.float32)
-    for rows, values in strategies.map_batches(strategy, self._forward, batches()):
+    logits = np.zeros([len(tuples), self.outputs], np.float32)
+    for rows, values in strategies.map_batches(strategy, self._forward, packed()):
       logits[rows] = values
       advance(len(rows))
     return logits
@@ -121,27 +123,48 @@ class Teacher:
 
 def mean_logits(
   teachers: Sequence[Teacher],
-  examples: Sequence[Example],
+  tuples: Sequence[TokenizedTuples],
   *,
   strategy: tf.distribute.Strategy,
   advance: Callable[[int], Any] = lambda tuples: None,
 ) -> np.ndarray:
-  """The mean of several teachers' logits, as of `Teacher.logits`; told when the last is through."""
-  *others, last = teachers
-  logits = last.logits(examples, strategy=strategy, advance=advance)
-  for teacher in others:
-    logits += teacher.logits(examples, strategy=strategy)
-  return logits / len(teachers)
+  """The mean of several teachers' logits; `advance` is told when the last one is through.
+
+  Args:
+    teachers: One or more.
+    tuples: The same tuples, tokenized for each teacher.
+    strategy: Its replicas share the work.
+    advance: As in `Teacher.logits`.
+  """
+  last = len(teachers) - 1
+  quiet = lambda tuples: None  # noqa: E731
+  return sum(
+    teacher.logits(own, strategy=strategy, advance=advance if number == last else quiet)
+    for number, (teacher, own) in enumerate(zip(teachers, tuples, strict=True))
+  ) / len(teachers)
+
+
+def labeller(
+  teachers: Sequence[Teacher], records: RecordSet, strategy: tf.distribute.Strategy
+) -> Callable[[np.ndarray, Callable[[int], Any]], np.ndarray]:
+  """A function of tuples of a record set, [n, slots] item numbers, to mean logits [n, outputs]."""
+  tables = [tokens.tables_of(records, teacher.tokenizer) for teacher in teachers]
+
+  def label(items: np.ndarray, advance: Callable[[int], Any]) -> np.ndarray:
+    tuples = [TokenizedTuples(of_teacher, items) for of_teacher in tables]
+    return mean_logits(teachers, tuples, strategy=strategy, advance=advance)
+
+  return label
 
 
 def scorer_of(
   teachers: Sequence[Teacher], strategy: tf.distribute.Strategy
-) -> Callable[[Sequence[Example]], np.ndarray]:
-  """A function of tuples to mean logits, with a progress bar."""
+) -> Callable[[RecordSet], np.ndarray]:
+  """A function of record sets to mean logits, with a progress bar."""
 
-  def score(examples: Sequence[Example]) -> np.ndarray:
-    with tqdm(total=len(examples), desc='teacher', unit=' tuples') as bar:
-      return mean_logits(teachers, examples, strategy=strategy, advance=bar.update)
+  def score(records: RecordSet) -> np.ndarray:
+    with tqdm(total=len(records), desc='teacher', unit=' tuples') as bar:
+      return labeller(teachers, records, strategy)(records.tuples().items, bar.update)
 
   return score
 
@@ -181,28 +204,27 @@ def fine_tune(
   with strategy.scope():
     teacher = Teacher(pretrained.config, tokenizer, config.teacher_max_length, outputs)
     checkpoints.restore(teacher.model.encoder, pretrained)
-  valid = list(records.read(os.path.join(data, 'valid')))
-  labels = np.array([example.label for example in valid])
+  valid = RecordSet(os.path.join(data, 'valid'))
+  valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
+  labels = valid.tuples().label[:, 0]
+  criterion = CrossEntropy('label')
 
-  def batches() -> tf.data.Dataset:
-    packed = input_pipeline.packed(
-      os.path.join(data, 'train'),
-      tokenizer,
-      max_length=config.teacher_max_length,
-      bucketed=not devices.static_shapes,
-      outputs=outputs,
-      targets=('label',),
-      seed=seed,
-      batch_size=phase.batch_size,
-    )
-    return input_pipeline.split(packed, strategy.num_replicas_in_sync)
+  def training_batches(start: int) -> tf.data.Dataset:
+    train = RecordSet(os.path.join(data, 'train'))
+    tuples, tables = train.tuples(), tokens.tables_of(train, tokenizer)
+    bucketed = not devices.static_shapes
+    buckets, lengths = batches.by_length(tuples, tables, config.teacher_max_length, bucketed)
+    order = ShuffledByLength(buckets, phase.batch_size, seed)
+    replicas = strategy.num_replicas_in_sync
+    made = TupleBatches(tuples, order, criterion.needs, outputs, replicas)
+    return made.packed(start, tables, config.teacher_max_length, lengths)
 
-  def loss(batch: input_pipeline.Batch) -> tf.Tensor:
+  def loss(batch: batches.Batch) -> tf.Tensor:
     logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
-    return cross_entropy(batch['targets'], logits)
+    return criterion(batch, logits)
 
   def evaluate() -> dict[str, float]:
-    return metrics.evaluate(task, labels, teacher.logits(valid, strategy=strategy))
+    return metrics.evaluate(task, labels, teacher.logits(valid_tuples, strategy=strategy))
 
   history = loop.fit(
     loop.Task(
@@ -210,7 +232,7 @@ def fine_tune(
       teacher.model,
       teacher.model.trainable_variables,
       loss,
-      batches,
+      training_batches,
       evaluate,
       metrics.primary_metric(task),
     ),

@@ -1,29 +1,56 @@
-"""Training of students on a distillation set; it pays once per text.
+"""Training of students on a distillation set; it pays once per item.
 
-Where the encoders are frozen, their features are computed once per distinct text and kept on disk,
-and only what is made of them runs per tuple. Elsewhere each distinct text of a batch is encoded once
+Where the encoders are frozen, their features are computed once per distinct item and kept on disk,
+and only what is made of them runs per tuple. Elsewhere each distinct item of a batch is encoded once
 and gathered to its tuples.
 """
 
-import itertools
+import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from common.data import input_pipeline, records
+from common.data.batches import ShuffledGroups, ShuffledTuples, TupleBatches
+from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenizedTuples, tables_of
+from common.data.tuples import Tuples
 from common.distillation.inference import StudentModel, TupleScorer
 from common.errors import InputError
 from common.evaluation import metrics
+from common.modeling.losses import Loss
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
-Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # targets [B, T * O], logits [B, O] to [B]
+_READ = 1 << 22  # tuples looked at at a time
+_FIRST_TUPLES = 100  # in how many tuples, for each item wanted, a slot's first items are looked for
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+  """What a student is trained on, and where.
+
+  Attributes:
+    distill: Record set with the targets.
+    valid: Labelled record set that judges.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    outputs: Logits a tuple.
+    devices: Devices and arithmetic.
+    strategy: Made from `devices`; the model's.
+    seed: Seed of initial weights, dropout and shuffling.
+  """
+
+  distill: str
+  valid: str
+  task: str
+  outputs: int
+  devices: strategies.DeviceConfig
+  strategy: tf.distribute.Strategy
+  seed: int
 
 
 class Trainer:
@@ -31,47 +58,32 @@ class Trainer:
 
   Args:
     model: The student.
-    tokenizer: Its own.
-    distill: Record set with the targets.
-    valid: Labelled record set that judges.
-    task: Kind of the labels.
-    targets: Which targets the loss takes, as of `input_pipeline.tuples`.
-    loss: Of targets and logits, a tuple each.
-    devices: Devices and arithmetic.
-    strategy: Made from `devices`; the model's.
-    seed: Of shuffling.
+    tokenizer: The student's own.
+    training: Data, devices and seed.
+    loss: Takes a batch's targets and logits.
+
+  Attributes:
+    scorer: Scores tuples with the student as it is.
   """
 
-  def __init__(
-    self,
-    model: StudentModel,
-    tokenizer: Tokenizer,
-    distill: str,
-    valid: str,
-    task: str,
-    *,
-    targets: Sequence[str],
-    loss: Loss,
-    devices: strategies.DeviceConfig,
-    strategy: tf.distribute.Strategy,
-    seed: int,
-  ):
-    self.model, self.tokenizer, self.distill = model, tokenizer, distill
-    self.task, self.targets, self.loss = task, tuple(targets), loss
-    self.devices, self.strategy, self.seed = devices, strategy, seed
-    self.scorer = TupleScorer(model, tokenizer, strategy)
+  def __init__(self, model: StudentModel, tokenizer: Tokenizer, training: Training, loss: Loss):
+    self.model, self.tokenizer, self.training, self.loss = model, tokenizer, training, loss
+    self.strategy, self.seed = training.strategy, training.seed
+    self.scorer = TupleScorer(model, tokenizer, training.strategy)
+    self.distill = RecordSet(training.distill)
     ids = [tf.TensorSpec([None, None], tf.int32)]
     self._encode = {  # functions of their own, so that a step of many buckets is built quickly
-      (slot, training): tf.function(
-        lambda ids, slot=slot, training=training: model.encode(ids, slot, training=training),
+      (slot, on): tf.function(
+        lambda ids, slot=slot, on=on: model.encode(ids, slot, training=on),
         input_signature=ids,
         experimental_attributes={'_noinline': True},
       )
       for slot in range(model.texts)
-      for training in (False, True)
+      for on in (False, True)
     }
-    self.valid = list(records.read(valid))
-    self.labels = np.array([example.label for example in self.valid])
+    valid = RecordSet(training.valid)
+    self.valid = TokenizedTuples.of_set(valid, tokenizer)
+    self.labels = valid.tuples().label[:, 0]
 
   def fit(
     self, name: str, phase: PhaseConfig, folder: str, *, frozen: bool, cache_gb: float = 0.0
@@ -79,11 +91,11 @@ class Trainer:
     """Trains a phase, or goes on with it.
 
     Args:
-      name: Of the phase.
+      name: The phase's name.
       phase: Rates and lengths.
-      folder: Of the phase.
+      folder: The phase's folder.
       frozen: Whether the pretrained encoders stay as they are, without dropout.
-      cache_gb: Most disk for frozen encoders' features; beyond, texts are encoded batch by batch.
+      cache_gb: Most disk for frozen encoders' features; beyond, items are encoded batch by batch.
 
     Returns:
       The history, as of `loop.fit`.
@@ -91,19 +103,22 @@ class Trainer:
     Raises:
       InputError: If a batch is larger than the distillation set.
     """
-    count = records.read_manifest(self.distill).count
-    if count < phase.batch_size:
+    if len(self.distill) < phase.batch_size:
       raise InputError(
-        f'{name}: batch_size={phase.batch_size}, and the distillation set has {count} tuples'
+        f'{name}: batch_size={phase.batch_size}, '
+        f'and the distillation set has {len(self.distill)} tuples'
       )
     cache = os.path.join(folder, 'cache')
     if not strategies.is_chief(self.strategy):
       cache = tempfile.mkdtemp()
     valid: list[Any] = []  # features and index of frozen encoders
 
-    def batches() -> tf.data.Dataset:
-      slots = self.distinct_texts(cache_gb) if frozen else None
-      return self.cached_batches(phase, cache, slots) if slots else self.batches_by_text(phase)
+    def batches(start: int) -> tf.data.Dataset:
+      tuples = self.distill.tuples(cache)
+      used = self.used_items(tuples)
+      if frozen and self._gigabytes(used) <= cache_gb:
+        return self.cached_batches(phase, tuples, used, cache, start)
+      return self.batches_by_item(phase, tuples, start)
 
     def valid_logits() -> np.ndarray:
       if not frozen:
@@ -112,108 +127,101 @@ class Trainer:
         valid.extend(self.scorer.gather(self.valid))
       return self.scorer.head_logits(*valid)
 
+    primary = metrics.primary_metric(self.training.task)
     task = loop.Task(
       name,
       self.model,
       self.model.new_variables if frozen else self.model.used_variables,
       lambda batch: self.loss_of(batch, frozen),
       batches,
-      lambda: metrics.evaluate(self.task, self.labels, valid_logits()),
-      metrics.primary_metric(self.task),
+      lambda: metrics.evaluate(self.training.task, self.labels, valid_logits()),
+      primary,
     )
-    history = loop.fit(
-      task, phase, folder, strategy=self.strategy, jit_compile=self.devices.jit_compile
-    )
+    devices = self.training.devices
+    history = loop.fit(task, phase, folder, strategy=self.strategy, jit_compile=devices.jit_compile)
     shutil.rmtree(cache, ignore_errors=True)
     return history
 
   def loss_of(self, batch: dict, frozen: bool) -> tf.Tensor:
-    """The loss of each tuple of a batch, of cached features or by text: [B]."""
+    """The loss of each tuple of a batch, of cached features or by item: [B]."""
     if 'features' in batch:
-      return self.loss(batch['targets'], self.model(batch['features'], training=True))
+      return self.loss(batch, self.model(batch['features'], training=True))
     encoded = []
     for slot, (buckets, index) in enumerate(zip(batch['ids'], batch['index'], strict=True)):
       parts = [self._encode[slot, not frozen](ids) for ids in buckets]
       encoded.append(tf.gather(tf.concat(parts, 0), index))  # [U, ...] to [B, ...]
-    return self.loss(batch['targets'], self.model.head(encoded, training=True))
+    return self.loss(batch, self.model.head(encoded, training=True))
 
-  def batches_by_text(self, phase: PhaseConfig) -> tf.data.Dataset:
-    """Endless batches of each slot's distinct texts and the tuples' indices into them."""
-    replicas, lengths = self.strategy.num_replicas_in_sync, self.model.max_lengths
-    tuples = input_pipeline.tuples(
-      self.distill,
-      outputs=self.model.outputs,
-      targets=self.targets,
-      seed=self.seed,
-      batch_size=phase.batch_size,
-    )
-    rows = None
-    if self.devices.static_shapes:
-      rows = self._rows_of_a_batch(phase.batch_size // replicas)
-    return input_pipeline.split(tuples, replicas).map(
-      lambda batch: input_pipeline.by_text(batch, self.tokenizer, lengths, rows=rows),
-      tf.data.AUTOTUNE,
-      deterministic=True,
-    )
-
-  def _rows_of_a_batch(self, batch_size: int) -> list[int]:
-    """The most distinct texts of each slot that a replica's batch can hold."""
-    manifest = records.read_manifest(self.distill)
-    texts = manifest.info.get('block_texts')
-    if texts is None or batch_size % manifest.block:
-      return [batch_size] * self.model.texts
-    blocks = batch_size // manifest.block
-    return [min(batch_size, blocks * t) for t in (texts[0], *[texts[1]] * (self.model.texts - 1))]
-
-  def distinct_texts(self, most_gb: float) -> list[dict[str, int]] | None:
-    """Each slot's distinct texts, or None where their features would not fit in the cache."""
-    slots: list[dict[str, int]] = [{} for _ in range(self.model.texts)]
-    for example in records.read(self.distill):
-      for slot, text in zip(slots, example.texts, strict=True):
-        slot.setdefault(text, len(slot))
-      if sum(map(len, slots)) % 10_000 == 0 and self._gigabytes(slots) > most_gb:
-        return None
-    return slots if self._gigabytes(slots) <= most_gb else None
-
-  def first_texts(self, count: int) -> list[list[str]]:
-    """The first texts of each slot of the distillation set, up to `count`."""
-    slots: list[dict[str, None]] = [{} for _ in range(self.model.texts)]
-    for example in itertools.islice(records.read(self.distill), 100 * count):
-      for slot, text in zip(slots, example.texts, strict=True):
-        if len(slot) < count:
-          slot[text] = None
-      if min(map(len, slots)) == count:
-        break
-    return [list(slot) for slot in slots]
+  def batches_by_item(self, phase: PhaseConfig, tuples: Tuples, start: int = 0) -> tf.data.Dataset:
+    """Endless batches of each slot's distinct items and the tuples' indices into them."""
+    rows_of = None
+    if self.training.devices.static_shapes:
+      rows_of = most_items(tuples, phase.batch_size // self.strategy.num_replicas_in_sync)
+    batches = self._batches(tuples, ShuffledGroups(tuples.groups, phase.batch_size, self.seed))
+    tables = tables_of(self.distill, self.tokenizer)
+    return batches.by_item(start, tables, self.model.max_lengths, rows_of)
 
   def cached_batches(
-    self, phase: PhaseConfig, folder: str, slots: Sequence[dict[str, int]]
+    self, phase: PhaseConfig, tuples: Tuples, used: list[np.ndarray], folder: str, start: int = 0
   ) -> tf.data.Dataset:
     """Endless batches of features that were computed once, on disk."""
-    index, targets = [], []
-    for example in records.read(self.distill):
-      index.append([slot[text] for slot, text in zip(slots, example.texts, strict=True)])
-      targets.append(input_pipeline.target_row(example, self.targets, self.model.outputs))
-    features = [self._cache(list(slot), i, folder) for i, slot in enumerate(slots)]
-    return input_pipeline.split(
-      input_pipeline.gathered(
-        features, np.array(index), np.array(targets, np.float32), phase.batch_size, self.seed
-      ),
-      self.strategy.num_replicas_in_sync,
-    )
+    tables = tables_of(self.distill, self.tokenizer)
+    features, places = [], []
+    for slot, (table, items) in enumerate(zip(tables, used, strict=True)):
+      path = os.path.join(folder, f'{slot}.npy')
+      if not os.path.exists(path):
+        os.makedirs(folder, exist_ok=True)
+        shape = self.scorer.shape(len(items), slot)
+        out = np.lib.format.open_memmap(path + '.tmp', mode='w+', dtype=np.float32, shape=shape)
+        self.scorer.features(table, items, slot, out=out, progress=f'encode texts {slot}')
+        out.flush()
+        os.replace(path + '.tmp', path)
+      features.append(np.load(path, mmap_mode='r'))
+      place = np.zeros(len(table), np.int32)
+      place[items] = np.arange(len(items), dtype=np.int32)
+      places.append(place)
+    order = ShuffledTuples(len(tuples), phase.batch_size, self.seed)
+    return self._batches(tuples, order).gathered(start, features, places)
 
-  def _gigabytes(self, slots: Sequence[dict]) -> float:
-    shapes = [self.scorer.shape(len(slot), i) for i, slot in enumerate(slots)]
+  def used_items(self, tuples: Tuples) -> list[np.ndarray]:
+    """The items of each slot that occur in the distillation set, in rising order."""
+    found = []
+    for slot in range(self.distill.slots):
+      occurs = np.zeros(len(self.distill.items(slot)), bool)
+      for start in range(0, len(tuples), _READ):
+        occurs[tuples.items[start : start + _READ, slot]] = True
+      found.append(np.flatnonzero(occurs))
+    return found
+
+  def first_features(self, count: int) -> list[np.ndarray]:
+    """Features of the first `count` items of each slot that the distillation set begins with."""
+    start = self.distill.head(_FIRST_TUPLES * count).items
+    found = []
+    for slot, table in enumerate(tables_of(self.distill, self.tokenizer)):
+      items, firsts = np.unique(start[:, slot], return_index=True)
+      found.append(self.scorer.features(table, items[np.argsort(firsts)][:count], slot))
+    return found
+
+  def _batches(self, tuples: Tuples, order: Any) -> TupleBatches:
+    replicas = self.strategy.num_replicas_in_sync
+    return TupleBatches(tuples, order, self.loss.needs, self.model.outputs, replicas)
+
+  def _gigabytes(self, used: list[np.ndarray]) -> float:
+    shapes = [self.scorer.shape(len(items), slot) for slot, items in enumerate(used)]
     return sum(4 * np.prod(shape, dtype=float) for shape in shapes) / 1e9
 
-  def _cache(self, texts: list[str], slot: int, folder: str) -> np.ndarray:
-    path = os.path.join(folder, f'{slot}.npy')
-    if not os.path.exists(path):
-      os.makedirs(folder, exist_ok=True)
-      out = np.lib.format.open_memmap(
-        path + '.tmp', mode='w+', dtype=np.float32, shape=self.scorer.shape(len(texts), slot)
-      )
-      self.scorer.features(texts, slot, out=out, progress=f'encode texts {slot}')
-      out.flush()
-      os.replace(path + '.tmp', path)
-    return np.load(path, mmap_mode='r')
+
+def most_items(tuples: Tuples, batch_size: int) -> list[int]:
+  """The most distinct items of each slot that so many tuples of shuffled groups can hold."""
+  sizes = np.diff(tuples.groups)
+  least = int(sizes.min())
+  aligned = least == sizes.max() and batch_size % least == 0
+  groups = batch_size // least if aligned else -(-batch_size // least) + 1
+  most = []
+  for slot in range(tuples.items.shape[1]):
+    of_group = [
+      len(np.unique(tuples.items[a:b, slot]))
+      for a, b in zip(tuples.groups[:-1], tuples.groups[1:], strict=True)
+    ]
+    most.append(min(batch_size, groups * max(of_group)))
+  return most

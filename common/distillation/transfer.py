@@ -8,23 +8,26 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from common import flags
+from common import files, flags
+from common.data import record_writer
 from common.data.matching import SPLITS
+from common.data.records import RecordSet
+from common.data.tuples import Tuples
 from common.distillation import datasheet, mining, pairing
+from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig, Pairs
-from common.json_files import read_json, write_json
 from common.serving import neighbors
 from common.serving.vectors import VectorStore
 
 TRANSFER = 'transfer'
-MANIFEST = 'manifest.json'
-LONG = ('flags', 'examples', 'histograms')  # of the datasheet
-_BLOCK = 400  # pairs of the whole transfer set that stay together, of neighbouring queries
+_GROUP = 400  # pairs of the whole transfer set that stay together, of neighbouring queries
 _TEXTS, _NEAR = 64, 0.75  # of a block of a smaller one: texts a side, share that is near
 
+_EXAMPLES = 3  # rows of each set in the datasheet
 
-def write(config: MiningConfig, mined: str, folder: str, seed: int) -> dict[str, Any]:
-  """Writes the unlabelled `transfer.jsonl`, then the datasheet and its picture.
+
+def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, Any]:
+  """Writes the unlabelled pairs as a record set of the mined items; and the task's datasheet.
 
   It holds the nearest passages of each training query; or, where there are more of these than the
   teacher has time for, `transfer_pairs` pairs in blocks, each of neighbouring queries and of passages
@@ -32,24 +35,21 @@ def write(config: MiningConfig, mined: str, folder: str, seed: int) -> dict[str,
 
   Args:
     config: As for `mine`.
-    mined: Folder that `mine` wrote.
-    folder: Of the output; it may be the same.
-    seed: Of the order, and of what is taken.
+    data: Folder that `mine` wrote.
+    folder: The record set's folder; gets `datasheet.json` and `scores.svg` too.
+    seed: Seed of the order, and of what is taken.
 
   Returns:
-    The datasheet, as in `manifest.json`.
+    The datasheet, as in `datasheet.json`.
   """
-  found, splits = mining.read(config)
-  queries, passages = (
-    VectorStore(os.path.join(mined, mining.VECTORS, s)) for s in ('left', 'right')
-  )
+  mined = MinedTask.open(data)
   task = _Task(
-    queries=queries,
-    passages=passages,
-    numbers=np.flatnonzero(splits == 0),
-    known=pairing.partners_of(found.positives, 0, len(queries)),
-    index=neighbors.open_index(passages, config.index),
-    count=min(config.transfer_per_query, len(passages)),
+    queries=mined.queries,
+    passages=mined.passages,
+    numbers=np.flatnonzero(mined.splits == 0),
+    known=pairing.partners_of(mined.positives, 0, len(mined.queries)),
+    index=neighbors.open_index(mined.passages, config.index),
+    count=min(config.transfer_per_query, len(mined.passages)),
     rng=np.random.default_rng(seed),
   )
   if config.transfer_pairs:
@@ -57,31 +57,32 @@ def write(config: MiningConfig, mined: str, folder: str, seed: int) -> dict[str,
     size = group * max(1, min(_TEXTS, round(config.transfer_pairs / len(task.numbers))))
     made = _blocks(task, group, size)
   else:
-    group = -(-_BLOCK // task.count)
-    size, made = group * task.count, _all_near(task, group)
-  histogram, seen = np.zeros(datasheet.BINS, np.int64), np.zeros(len(queries), bool)
+    made = _all_near(task, -(-_GROUP // task.count))
+  histogram, seen = np.zeros(datasheet.BINS, np.int64), np.zeros(len(mined.queries), bool)
 
-  def rows() -> Iterator[dict[str, Any]]:
+  def groups() -> Iterator[Tuples]:
     for pairs in made:
       np.add(histogram, datasheet.counts(pairs.scores), out=histogram)
       seen[pairs.queries] = True
-      yield from mining.rows(found, pairs)
+      yield Tuples(pairs.items)
 
-  transferred = mining.write(folder, TRANSFER, rows())
-  labelled = read_json(os.path.join(mined, mining.LABELLED))
+  sets = {split: RecordSet(os.path.join(data, split)) for split in SPLITS}
+  tables = record_writer.tables_from(sets['train'], folder)
+  count = record_writer.write(folder, groups(), tables).count
+  sets[TRANSFER] = RecordSet(folder)
+  labelled = files.read_json(os.path.join(data, mining.LABELLED))
   histograms = {**labelled.pop('histograms'), TRANSFER: histogram.tolist()}
-  paths = {split: os.path.join(mined, f'{split}.jsonl') for split in SPLITS}
-  paths[TRANSFER] = os.path.join(folder, f'{TRANSFER}.jsonl')
   sheet = {
     **labelled,
     'flags': flags.flat(config),
     'seed': seed,
-    TRANSFER: {'queries': int(seen.sum()), 'pairs': transferred},
-    **datasheet.describe(paths, size),
+    TRANSFER: {'queries': int(seen.sum()), 'pairs': count},
+    **datasheet.describe(sets, mined.similarity),
+    'examples': {name: list(mined.rows(records, _EXAMPLES)) for name, records in sets.items()},
     'histograms': histograms,
   }
-  datasheet.draw(histograms, sheet['threshold'], os.path.join(folder, 'scores.svg'))
-  write_json(os.path.join(folder, MANIFEST), sheet)
+  datasheet.draw(histograms, sheet['threshold'], os.path.join(folder, datasheet.PICTURE))
+  files.write_json(os.path.join(folder, datasheet.SHEET), sheet)
   return sheet
 
 
@@ -104,11 +105,16 @@ class _Task:
 
 
 def _all_near(task: _Task, group: int) -> Iterator[Pairs]:
-  """Every training query with its nearest passages."""
+  """Every training query with its nearest passages; `group` queries at a time stay together."""
   order = task.order(group)
-  for start in tqdm(range(0, len(order), mining.QUERIES), desc=TRANSFER, unit=' blocks'):
-    some = order[start : start + mining.QUERIES]
-    yield mining.nearest(some, task.queries, task.index, task.count)
+  step = max(1, mining.QUERIES // group) * group
+  for start in tqdm(range(0, len(order), step), desc=TRANSFER, unit=' blocks'):
+    pairs = mining.nearest(order[start : start + step], task.queries, task.index, task.count)
+    place = np.zeros(len(task.queries), np.int64)
+    place[order[start : start + step]] = np.arange(len(order[start : start + step])) // group
+    ends = np.flatnonzero(np.diff(place[pairs.queries])) + 1
+    for rows in np.split(np.arange(len(pairs)), ends):
+      yield pairs[rows]
 
 
 def _blocks(task: _Task, group: int, size: int) -> Iterator[Pairs]:
@@ -123,11 +129,3 @@ def _blocks(task: _Task, group: int, size: int) -> Iterator[Pairs]:
     similarity = vectors @ task.passages.vectors(chosen).T
     i, j = pairing.combinations(similarity, chosen, known, size, _NEAR, task.rng)
     yield Pairs(some[i], chosen[j], similarity[i, j])
-
-
-def block_of(path: str) -> dict[str, Any]:
-  """Pairs of a mined transfer file that stay together, and their most texts; of another, {}."""
-  manifest = os.path.join(os.path.dirname(path), MANIFEST)
-  if os.path.basename(path) != f'{TRANSFER}.jsonl' or not os.path.exists(manifest):
-    return {}
-  return read_json(manifest).get('block', {})

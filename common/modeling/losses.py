@@ -1,6 +1,36 @@
-"""Losses, example by example: tensors in, tensors out."""
+"""Losses: the targets of a batch's tuples and logits in, a loss each out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import tensorflow as tf
+
+
+class Loss(Protocol):
+  """A loss of a batch's tuples.
+
+  Attributes:
+    needs: Which of 'label', 'teacher_logits' and 'soft_labels' it reads.
+  """
+
+  needs: Sequence[str]
+
+  def __call__(self, tuples: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
+    """Maps {'items': [B, slots] int32, target: [B, O]} and logits [B, O] to losses [B]."""
+
+
+class CrossEntropy:
+  """Cross-entropy with one target (DiPair, Eq. 1).
+
+  Args:
+    target: 'soft_labels', or 'label'.
+  """
+
+  def __init__(self, target: str = 'soft_labels'):
+    self.needs = (target,)
+
+  def __call__(self, tuples: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
+    return cross_entropy(tuples[self.needs[0]], logits)
 
 
 def cross_entropy(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -6,15 +6,20 @@
 The output is a record set: what `--distillation_file` would have become, ready to be trained on.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
 from common import flags
-from common.data import records
+from common.data import record_writer, records
 from common.data.examples import Example
+from common.data.items import ItemWriter
+from common.data.records import MANIFEST, Manifest, Table
+from common.data.tuples import serialize
 from common.distillation import annotate as annotation
 from common.errors import InputError
 from common.pipelines import jobs, shards, units
@@ -24,6 +29,7 @@ from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 
 _CHUNK = 4096  # tuples in memory at a time
+_GROUP = 64  # rows that stay together in training, so that a sorted file costs fewer encodings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +53,7 @@ class AnnotateConfig:
 
 @dataclasses.dataclass(frozen=True)
 class AnnotateJob:
-  """`jobs.Job`: a unit's tuples with logits and soft labels, as one shard of a record set."""
+  """`jobs.Job`: a unit's tuples with logits and soft labels, as one shard of a record set, with item tables of its own."""
 
   config: AnnotateConfig
 
@@ -59,16 +65,23 @@ class AnnotateJob:
     config, count = self.config, 0
     handler, teachers = model
     columns = [*config.text_columns, *filter(None, [config.id_column])]
-    with shard.file(f'{unit.number:05d}.tfrecord') as path, tf.io.TFRecordWriter(path) as writer:
+    slots = len(config.text_columns)
+    with contextlib.ExitStack() as stack:
+      names = [_table_name(unit.number, slot) for slot in range(slots)]
+      paths = [stack.enter_context(shard.file(name)) for name in names]
+      items = [stack.enter_context(ItemWriter(path)) for path in paths]
+      path = stack.enter_context(shard.file(record_writer.shard_name(unit.number)))
+      writer = stack.enter_context(tf.io.TFRecordWriter(path))
       for cells in units.cells(unit, columns, _CHUNK, shard.refuse):
-        tuples = list(zip(*cells[: len(config.text_columns)], strict=True))
-        numbers = range(count, count + len(tuples))
-        ids = cells[-1] if config.id_column else [f'{unit.number}-{i}' for i in numbers]
-        examples = [Example(key, texts) for key, texts in zip(ids, tuples, strict=True)]
-        logits = handler.run_inference(tuples, teachers)
-        for example in annotation.labelled(examples, logits, config.temperature):
-          writer.write(records.serialize(example))
-        count += len(examples)
+        texts = list(zip(*cells[:slots], strict=True))
+        logits = handler.run_inference(texts, teachers)
+        ids = cells[-1] if config.id_column else [''] * len(texts)
+        rows = map(Example, ids, texts)
+        groups = record_writer.of_examples(rows, _GROUP)(items)
+        for group in annotation.with_logits(groups, logits, config.temperature):
+          writer.write(serialize(group))
+        count += len(texts)
+    shard.note['items'] = [len(writer) for writer in items]
     return count
 
 
@@ -81,16 +94,30 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   info = {'teachers': list(config.teachers), 'temperature': config.temperature}
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
   marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
-  listed = tuple(
-    records.Shard(file['name'], mark['rows'], file['bytes'], file['sha256'])
-    for mark in marks
-    if mark['rows']
-    for file in mark['files'][:1]
+  shards.write_json(
+    FileSystems.join(config.out.output, MANIFEST),
+    dataclasses.asdict(_manifest([mark for mark in marks if mark['rows']], info)),
   )
-  count = sum(shard.count for shard in listed)
-  manifest = records.Manifest(len(config.text_columns), count, listed, 1, info)
-  path = FileSystems.join(config.out.output, records.MANIFEST)
-  shards.write_json(path, dataclasses.asdict(manifest))
+
+
+def _manifest(marks: Sequence[dict[str, Any]], info: dict[str, Any]) -> Manifest:
+  """The manifest of a record set of which each unit wrote a shard and its own tables."""
+  listed, tables = [], []
+  for number, mark in enumerate(marks):
+    slots = len(mark['items'])
+    files = {file['name']: (file['bytes'], file['sha256']) for file in mark['files']}
+    name = record_writer.shard_name(mark['number'])
+    listed.append(records.Shard(name, mark['rows'], *files[name], (number,) * slots))
+    names = [_table_name(mark['number'], slot) for slot in range(slots)]
+    tables.append(
+      [Table(table, n, *files[table]) for table, n in zip(names, mark['items'], strict=True)]
+    )
+  by_slot = tuple(zip(*tables, strict=True))
+  return Manifest(sum(mark['rows'] for mark in marks), tuple(listed), by_slot, info)
+
+
+def _table_name(unit: int, slot: int) -> str:
+  return f'items/{unit:05d}-{slot}.tfrecord'
 
 
 if __name__ == '__main__':

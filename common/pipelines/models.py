@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 
-from common.data.examples import Example
 from common.pipelines import shards
 from common.pipelines.units import Refuse
 from common.serving.scorer import PairScorer
@@ -109,11 +108,12 @@ class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):
     """Logits [n, outputs] of tuples, batched by length."""
     import tensorflow as tf
 
+    from common.data.tokens import TokenizedTuples
     from common.distillation.teacher import mean_logits
 
     del inference_args
-    examples = [Example('', tuple(texts)) for texts in batch]
-    return mean_logits(model, examples, strategy=tf.distribute.get_strategy())
+    tuples = [TokenizedTuples.of_texts(batch, teacher.tokenizer) for teacher in model]
+    return mean_logits(model, tuples, strategy=tf.distribute.get_strategy())
 
 
 def limit_threads(threads: int) -> None:

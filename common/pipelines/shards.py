@@ -36,6 +36,7 @@ class Shard:
     self.output, self.number = output, number
     self.files: list[dict[str, Any]] = []
     self.refused: list[dict[str, str]] = []
+    self.note: dict[str, Any] = {}  # what else the mark holds
 
   @contextlib.contextmanager
   def file(self, name: str) -> Iterator[str]:
@@ -58,7 +59,13 @@ class Shard:
       name = f'{_BAD}/{self.number:05d}.jsonl'
       with self.file(name) as path, open(path, 'w', encoding='utf-8') as file:
         file.writelines(json.dumps(row) + '\n' for row in self.refused)
-    mark = {'number': self.number, **counts, 'bad_rows': len(self.refused), 'files': self.files}
+    mark = {
+      'number': self.number,
+      **counts,
+      **self.note,
+      'bad_rows': len(self.refused),
+      'files': self.files,
+    }
     write_json(FileSystems.join(self.output, _MARKS, f'{self.number:05d}.json'), mark)
     return mark
 

@@ -33,7 +33,7 @@ class Task:
     model: Its variables are saved and restored.
     variables: Those that are trained.
     loss: Maps a replica's batch to losses [batch], one a tuple.
-    batches: Makes the endless dataset of batches, one a replica (see `input_pipeline.split`).
+    batches: Makes the endless dataset of batches from a step on, one a replica.
     evaluate: Returns metrics on the validation set.
     metric: The one that decides; a leading '-' means less is better.
   """
@@ -42,7 +42,7 @@ class Task:
   model: tf_keras.layers.Layer
   variables: list[tf.Variable]
   loss: Callable[[Any], tf.Tensor]
-  batches: Callable[[], tf.data.Dataset]
+  batches: Callable[[int], tf.data.Dataset]
   evaluate: Callable[[], dict[str, float]]
   metric: str
 
@@ -75,7 +75,7 @@ def fit(
   run.restore()
   if run.finished():
     return _finish(run, strategy)
-  dataset = _distribute(task.batches(), run.step, phase.steps, strategy)
+  dataset = _distribute(task.batches(run.step), phase.steps - run.step, strategy)
   step = train_step(task, phase, run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
@@ -251,12 +251,10 @@ def train_step(
   return step
 
 
-def _distribute(
-  batches: tf.data.Dataset, step: int, steps: int, strategy: tf.distribute.Strategy
-) -> Any:
-  """Each replica's share of the stream from `step` to `steps`; one element of it a replica."""
+def _distribute(batches: tf.data.Dataset, steps: int, strategy: tf.distribute.Strategy) -> Any:
+  """Each replica's share of so many steps of the stream; one element of it a replica."""
   replicas = strategy.num_replicas_in_sync
-  batches = batches.skip(step * replicas).take((steps - step) * replicas)
+  batches = batches.take(steps * replicas)
   if replicas == 1:
     return batches.prefetch(2)
 

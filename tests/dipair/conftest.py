@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tf_keras
 
-from common.data import records
+from common.data import record_writer
 from common.data.examples import Example
 from common.serving import student_export
 from common.training import strategies
@@ -54,7 +54,7 @@ def _exported(tiny, tmp_path_factory):
 
 @pytest.fixture(name='distill')
 def _distill(tmp_path):
-  """A folder of every term with every product, in one block, with soft labels and labels."""
+  """A folder of every term with every product, in one group, with soft labels and labels."""
   rng = np.random.default_rng(0)
   examples = [
     Example(f'{t}-{p}', (term, product), float(label), soft_labels=(float(label),))
@@ -63,6 +63,6 @@ def _distill(tmp_path):
     for label in [rng.uniform()]
   ]
   folder = str(tmp_path / 'distill')
-  info = {'block_texts': [len(TERMS), len(PRODUCTS)]}
-  records.write(folder, examples, block=len(examples), info=info)
+  groups = record_writer.of_examples(examples, len(examples))
+  record_writer.write_sets(folder, {'': groups}, 2)
   return folder

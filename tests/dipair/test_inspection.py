@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.data import record_writer
 from common.data.examples import Example
-from common.distillation.inference import TupleScorer, distinct_texts
+from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples, TokenTable
+from common.distillation.inference import TupleScorer
 from common.evaluation import metrics
 from dipair import inspection, inspection_page
 from dipair.attended_texts import attend
@@ -33,7 +36,8 @@ def _scorer(tiny):
 
 def test_shares_and_distances_equal_a_slow_count(tiny):
   model, tokenizer = tiny()
-  found = attend(model, tokenizer, TEXTS, 1, 2, '')
+  table = TokenTable.of_texts(TEXTS, tokenizer)
+  found = attend(model, table, np.arange(3), TEXTS[:2], 1, '')
   shares = {name: np.zeros(4) for name in found.shares}
   relative, reached = dict.fromkeys(found.offsets.tolist(), np.zeros(4)), np.zeros(4)
   for text in TEXTS:
@@ -57,8 +61,12 @@ def test_shares_and_distances_equal_a_slow_count(tiny):
   assert found.examples[0]['pieces'][0] == '[CLS]'
 
 
+def tuples_of(scorer):
+  return TokenizedTuples.of_texts([example.texts for example in EXAMPLES], scorer.tokenizer)
+
+
 def test_removing_a_position_is_scoring_with_it_zeroed(scorer):
-  tokens, index = scorer.gather(EXAMPLES)
+  tokens, index = scorer.gather(tuples_of(scorer))
   found = inspection.removal(scorer, tokens, index, 'regression', LABELS)
   assert [len(values) for values in found['without']] == [3, 4]
 
@@ -89,7 +97,7 @@ def test_similarity_by_hand():
 
 
 def test_mean_head_attention_is_of_the_tuples_that_have_the_position(scorer):
-  tokens, index = scorer.gather(EXAMPLES)
+  tokens, index = scorer.gather(tuples_of(scorer))
   vectors = [p(x).numpy() for p, x in zip(scorer.model.projections, tokens, strict=True)]
   vectors[1][index[:3, 1], 3] = 0  # the last position is the fourth tuple's alone
   found = inspection.mean_head_attention(scorer.model, vectors, index)
@@ -110,8 +118,10 @@ def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one
   tiny, tmp_path, changes
 ):
   scorer = TupleScorer(*tiny(**changes), tf.distribute.get_strategy())
-  found = inspection.inspect(scorer, EXAMPLES, 'regression', ('term', 'product'))
-  assert len(distinct_texts(EXAMPLES)[0][0]) == found['texts'][0]['distinct'] == 3
+  record_writer.write_sets(str(tmp_path), {'': record_writer.of_examples(EXAMPLES)}, 2)
+  chosen, names = np.array([1, 0, 2, 3]), ('term', 'product')
+  found = inspection.inspect(scorer, RecordSet(str(tmp_path)), chosen, 'regression', names)
+  assert (found['tuples'], found['texts'][0]['distinct']) == (4, 3)
   path = tmp_path / 'page.html'
   inspection_page.write({'title': 'toy', 'command': 'inspect', **found}, str(path))
   page = path.read_text(encoding='utf-8')

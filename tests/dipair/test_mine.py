@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from common.data.records import RecordSet
 from common.distillation.dataset import DataConfig
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
@@ -74,8 +76,11 @@ def test_a_run_from_a_folder_of_matches(tmp_path):
   results = json.loads((run / 'results.json').read_text())
   assert results['mined']['known'] == {'positive': 30, 'related': 0}
   assert results['data']['distillation'] == results['mined']['transfer']['pairs']
-  manifest = json.loads((run / 'unlabelled' / 'manifest.json').read_text())
-  assert manifest['block'] == 400
+  unlabelled = RecordSet(str(run / 'unlabelled'))
+  assert [len(unlabelled.items(slot)) for slot in (0, 1)] == [30, 30]  # of data, each text once
+  assert not (run / 'unlabelled' / 'items').exists()
+  groups = np.diff(unlabelled.tuples().groups)
+  assert groups.tolist() == [len(unlabelled)]  # 80 neighbouring queries and their nearest
   with pytest.raises(
     InputError, match='--mine_from takes --task=binary and --text_columns=query,p'
   ):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data.examples import Example
+from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.modeling import students
@@ -84,8 +84,8 @@ def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill,
   folder = str(tmp_path / 'export')
   student_export.write(folder, model, tokenizer, **SLOTS)
   assert np.ptp(online_as_ranked(folder)) > 1e-3
-  examples = [Example('', pair) for pair in zip(LEFT, RIGHT, strict=True)]
-  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(examples)[:, 0]
+  tuples = TokenizedTuples.of_texts(list(zip(LEFT, RIGHT, strict=True)), tokenizer)
+  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(tuples)[:, 0]
   scores = Scorer.load(folder).score(LEFT, RIGHT)
   np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-5)
 

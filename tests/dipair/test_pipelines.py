@@ -14,8 +14,9 @@ import tensorflow as tf
 from apache_beam.ml.inference.base import RunInference
 from apache_beam.testing.util import assert_that, equal_to
 
-from common.data import records
+from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
@@ -211,14 +212,17 @@ def test_annotation_is_the_teachers_mean(tmp_path):
   out = OutputConfig(output=str(tmp_path / 'distill'))
   config = annotate.AnnotateConfig(tuple(folders), files, temperature=2.0, out=out)
   annotate.main(config, [])
-  found = list(records.read(out.output))
-  assert [example.texts for example in found] == rows
-  strategy = tf.distribute.get_strategy()
-  logits = np.mean([teacher.logits(found, strategy=strategy) for teacher in teachers], 0)
-  np.testing.assert_allclose([e.teacher_logits for e in found], logits, atol=1e-5)
+  found = RecordSet(out.output)
+  assert found.texts() == rows
+  assert [len(found.items(slot)) for slot in range(2)] == [
+    len(set(c)) for c in zip(*rows, strict=True)
+  ]
+  assert len(found.manifest.shards) > 1  # each with tables of its own
+  strategy, tuples = tf.distribute.get_strategy(), TokenizedTuples.of_texts(rows, tokenizer)
+  logits = np.mean([teacher.logits(tuples, strategy=strategy) for teacher in teachers], 0)
+  np.testing.assert_allclose(found.tuples().teacher_logits, logits, atol=1e-5)
   soft = 1 / (1 + np.exp(-logits / 2))
-  np.testing.assert_allclose([e.soft_labels for e in found], soft, atol=1e-5)
-  assert len({example.id for example in found}) == len(rows)
+  np.testing.assert_allclose(found.tuples().soft_labels, soft, atol=1e-5)
 
 
 def test_the_command_on_two_processes_and_misled(exported, tmp_path):

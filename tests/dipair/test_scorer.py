@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data.examples import Example
+from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.serving import neighbors, runtimes, student_export
@@ -40,8 +40,8 @@ def test_exports_score_as_the_live_model_does(exported, monkeypatch):
   assert result['max_difference'] <= 1e-5
   assert result['vector_bytes'] == {'left': 3 * 8 * 4, 'right': 4 * 8 * 4}
   scorer = Scorer.load(folder)
-  examples = [Example('', pair) for pair in zip(LEFT, RIGHT, strict=True)]
-  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(examples)[:, 0]
+  tuples = TokenizedTuples.of_texts(list(zip(LEFT, RIGHT, strict=True)), tokenizer)
+  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(tuples)[:, 0]
   expected = 1 / (1 + np.exp(-logits))
   vectors = scorer.encode(LEFT, side='left'), scorer.encode(RIGHT, side='right')
   np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from common.data import input_pipeline
+from common.data.tuples import Tuples
+from common.distillation.trainer import Trainer, Training, most_items
 from common.modeling.losses import cross_entropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -29,13 +30,7 @@ def train(config, folder, distill, phases=PHASES, **devices):
     config,
     phases,
     str(folder),
-    distill=distill,
-    valid=distill,
-    task='regression',
-    outputs=1,
-    devices=devices,
-    strategy=strategy,
-    seed=1,
+    Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
   )
 
 
@@ -46,16 +41,12 @@ def losses(histories):
 def trainer(model, tokenizer, distill, **devices):
   devices = strategies.DeviceConfig(**devices)
   strategy = tf.distribute.get_strategy()
-  return stages.trainer(
-    model,
-    tokenizer,
-    distill=distill,
-    valid=distill,
-    task='regression',
-    devices=devices,
-    strategy=strategy,
-    seed=1,
-  )
+  training = Training(distill, distill, 'regression', 1, devices, strategy, seed=1)
+  return Trainer(model, tokenizer, training, stages.LOSS)
+
+
+def first_batch(one):
+  return next(iter(one.batches_by_item(PHASE, one.distill.tuples())))
 
 
 @pytest.mark.parametrize('static', [False, True])
@@ -63,19 +54,19 @@ def trainer(model, tokenizer, distill, **devices):
 def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, shared, static):
   model, tokenizer = tiny(shared_encoder=shared)
   one = trainer(model, tokenizer, distill, jit_compile=static)
-  raw = input_pipeline.tuples(distill, outputs=1, targets=('soft_labels',), seed=1, batch_size=20)
-  raw = next(iter(raw))
-  by_text = next(iter(one.batches_by_text(PHASE)))
+  by_item = first_batch(one)
+  texts = [list(one.distill.items(slot).texts()) for slot in range(2)]
 
   def plain_loss():
     tokens = []
-    for slot, texts in enumerate(tf.unstack(raw['texts'], axis=1)):
-      ids = tokenizer.encode(texts, model.config.max_lengths[slot]).to_tensor(tokenizer.pad_id)
+    for slot, items in enumerate(by_item['items'].numpy().T):
+      own = [texts[slot][item] for item in items]
+      ids = tokenizer.encode(own, model.config.max_lengths[slot]).to_tensor(tokenizer.pad_id)
       tokens.append(model.encode(ids, slot, training=True))
-    return cross_entropy(raw['targets'], model.head(tokens, training=True))
+    return cross_entropy(by_item['soft_labels'], model.head(tokens, training=True))
 
   results = []
-  for loss in (plain_loss, lambda: one.loss_of(by_text, frozen=False)):
+  for loss in (plain_loss, lambda: one.loss_of(by_item, frozen=False)):
     with tf.GradientTape() as tape:
       value = tf.reduce_mean(loss())
     gradients = tape.gradient(value, model.used_variables)
@@ -88,9 +79,18 @@ def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, 
 
 
 def test_each_distinct_text_is_encoded_once(tiny, distill):
-  model, tokenizer = tiny()
-  batch = next(iter(trainer(model, tokenizer, distill).batches_by_text(PHASE)))
+  batch = first_batch(trainer(*tiny(), distill))
   assert [sum(len(ids) for ids in slot) for slot in batch['ids']] == [5, 4]  # of 20 pairs
+
+
+def test_the_most_items_that_a_static_batch_can_hold():
+  items = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [3, 1]], np.int32)
+  tuples = Tuples(items, groups=np.array([0, 2, 4, 6]))  # one, one and two lefts; two rights each
+  assert most_items(tuples, 2) == [2, 2]
+  assert most_items(tuples, 4) == [4, 4]
+  assert most_items(tuples, 3) == [3, 3]  # may touch three groups
+  aligned = Tuples(items[:4], groups=np.array([0, 2, 4]))
+  assert most_items(aligned, 4) == [2, 4]
 
 
 def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp_path):
@@ -99,7 +99,7 @@ def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp
   cached = train(config, tmp_path / 'a', distill, only_first)
   no_cache = dataclasses.replace(only_first, stage1_cache_gb=0.0)
   live = train(config, tmp_path / 'b', distill, no_cache)
-  # One block is the whole set, so both forms see the same tuples in each step.
+  # One group is the whole set, so both forms see the same tuples in each step.
   np.testing.assert_allclose(losses(cached), losses(live), rtol=1e-4)
   assert not (tmp_path / 'a' / 'stage1' / 'cache').exists()
 

@@ -8,8 +8,10 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from common.data import records
+from common.data import record_writer
 from common.data.examples import Example
+from common.data.records import RecordSet
+from common.distillation.trainer import Training
 from common.errors import InputError
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -30,7 +32,9 @@ PHASE = PhaseConfig(learning_rate=1e-2, batch_size=8, steps=30, warmup_steps=2, 
   ],
 )
 def test_equation_2_by_hand(alpha, targets, logits, expected):
-  value = training.loss(alpha)(tf.constant(targets), tf.constant(logits))
+  teacher, label = np.split(np.array(targets, np.float32), 2, axis=1)
+  tuples = {'teacher_logits': tf.constant(teacher), 'label': tf.constant(label)}
+  value = training.LogitsAndLabels(alpha)(tuples, tf.constant(logits))
   np.testing.assert_allclose(value, [expected], rtol=1e-6)
 
 
@@ -42,7 +46,8 @@ def _distill(tmp_path):
     for a in words
     for b in words
   ]
-  records.write(str(tmp_path / 'distill'), examples, block=len(examples))
+  groups = record_writer.of_examples(examples, len(examples))
+  record_writer.write_sets(str(tmp_path / 'distill'), {'': groups}, 2)
   return str(tmp_path / 'distill')
 
 
@@ -53,13 +58,7 @@ def train(config, folder, distill, valid='', **changes):
     config,
     TrainConfig(**{'phase': PHASE, 'frozen_phase': PHASE, **changes}),
     str(folder),
-    outputs=2,
-    strategy=strategy,
-    distill=distill,
-    valid=valid or distill,
-    task='multiclass',
-    devices=devices,
-    seed=1,
+    Training(distill, valid or distill, 'multiclass', 2, devices, strategy, seed=1),
   )
   return [[entry['loss'] for entry in history['history'][1:]] for history in histories]
 
@@ -74,14 +73,14 @@ def test_every_variant_learns_in_its_own_folder_whatever_trained_before(tiny, di
 
 
 def test_labels_are_taken_where_alpha_is_below_1_alone(tiny, distill, tmp_path):
-  rows = [dataclasses.replace(row, label=None) for row in records.read(distill)]
+  groups = [dataclasses.replace(group, label=None) for group in RecordSet(distill).groups()]
   unlabelled = str(tmp_path / 'unlabelled')
-  records.write(unlabelled, rows, block=len(rows))
+  record_writer.write(unlabelled, groups, record_writer.tables_from(RecordSet(distill), unlabelled))
   config = tiny()[0].config
   with_labels = train(config, tmp_path / 'a', distill, alpha=1.0)
   without = train(config, tmp_path / 'b', unlabelled, alpha=1.0, valid=distill)
   np.testing.assert_allclose(without, with_labels, rtol=1e-3)
-  with pytest.raises(InputError, match="tuple 'red-red' has no label, and alpha 0.5 takes labels"):
+  with pytest.raises(InputError, match='tuples without a label, and alpha 0.5 takes labels'):
     train(config, tmp_path / 'c', unlabelled, variants=('teacher', 'distilled'), valid=distill)
 
 

@@ -1,127 +1,192 @@
-"""Record sets: round trips, what the manifest holds, and damage of every kind refused."""
+"""Record sets: round trips, items once, what the manifest holds, and damage of every kind refused."""
 
 import hashlib
 import json
 import os
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data import records
+from common.data import record_writer
 from common.data.examples import Example
+from common.data.items import ItemWriter
+from common.data.records import RecordSet, Shard, Table
+from common.data.tuples import Tuples, parse, serialize
 from common.errors import InputError
 
-EXAMPLES = [
-  Example('1', ('nike shoes', 'Süße Schuhe\x85\u2028\x00')),
-  Example('ключ 😀', ('a', 'b', 'c'), 0.25),
-  Example('3', ('', 'b'), 1.0, (-1.5,), (0.125,)),
-  Example('4', ('a', 'b'), 2.0, (0.5, 0.0, -3.0), (0.5, 0.25, 0.25)),
+ROWS = [
+  Example('1', ('nike shoes', 'Süße Schuhe\x85\u2028\x00'), 0.0),
+  Example('ключ 😀', ('a', 'nike shoes'), 0.25),
+  Example('3', ('nike shoes', ''), 1.0),
+  Example('4', ('a', 'nike shoes'), 0.5),
 ]
 
 
+def write(folder, rows=ROWS, group=64, slots=2) -> RecordSet:
+  record_writer.write_sets(str(folder), {'': record_writer.of_examples(rows, group)}, slots)
+  return RecordSet(str(folder))
+
+
 def numbered(count: int) -> list[Example]:
-  return [Example(f'{i}', (f'left {i}', f'right {i}')) for i in range(count)]
+  return [Example('', (f'left {i // 2}', f'right {i}'), float(i)) for i in range(count)]
 
 
-def set_of(tmp_path, count: int, **options) -> str:
-  folder = str(tmp_path / 'set')
-  records.write(folder, numbered(count), **options)
-  return folder
+GROUPS = [
+  Tuples(np.array([[0, 5, 1], [2, 2, 2]], np.int32)),
+  Tuples(np.array([[1, 0]], np.int32), np.array([[0.25]], np.float32), ids=['ключ']),
+  Tuples(
+    np.array([[1, 0], [0, 7]], np.int32),
+    teacher_logits=np.array([[0.5, 0.0, -3.0], [1, 2, 3]], np.float32),
+    soft_labels=np.array([[0.5, 0.25, 0.25], [0, 0, 1]], np.float32),
+  ),
+]
 
 
-@pytest.mark.parametrize('example', EXAMPLES, ids=['bare', 'three texts', 'one logit', 'classes'])
-def test_a_record_comes_back(example):
-  assert records.parse(records.serialize(example)) == example
+@pytest.mark.parametrize('group', GROUPS, ids=['bare', 'a label and an id', 'classes'])
+def test_a_group_comes_back(group):
+  found = parse(serialize(group))
+  for name in ('items', 'label', 'teacher_logits', 'soft_labels'):
+    np.testing.assert_array_equal(getattr(found, name), getattr(group, name))
+  assert list(found.ids) == list(group.ids)
 
 
-def test_absent_fields_are_absent_and_texts_are_utf8():
-  features = tf.train.Example.FromString(records.serialize(EXAMPLES[1])).features.feature
-  assert set(features) == {'id', 'text_0', 'text_1', 'text_2', 'label'}
-  assert features['id'].bytes_list.value[0] == 'ключ 😀'.encode()
+def test_a_record_is_a_group_with_what_is_known_of_its_tuples():
+  features = tf.train.Example.FromString(serialize(GROUPS[1])).features.feature
+  assert set(features) == {'items', 'tuples', 'label', 'id'}
+  assert list(features['items'].int64_list.value) == [1, 0]
 
 
-@pytest.mark.parametrize('shard_size', [1, 3, 100])
-def test_a_set_comes_back_in_order(shard_size, tmp_path):
-  written = records.write(str(tmp_path), iter(numbered(7)), shard_size=shard_size)
-  assert list(records.read(str(tmp_path))) == numbered(7)
-  assert records.read_manifest(str(tmp_path)) == written
+@pytest.mark.parametrize('group', [1, 3, 100])
+def test_a_set_comes_back_in_order(group, tmp_path):
+  found = write(tmp_path, group=group)
+  assert found.texts() == [row.texts for row in ROWS]
+  tuples = found.tuples()
+  assert tuples.label[:, 0].tolist() == [0, 0.25, 1, 0.5]
+  assert list(tuples.ids) == [row.id for row in ROWS]
+  assert tuples.items.tolist() == [[0, 0], [1, 1], [0, 2], [1, 1]]
+  assert np.diff(tuples.groups).tolist() == {1: [1] * 4, 3: [3, 1], 100: [4]}[group]
 
 
-def test_the_manifest_by_hand(tmp_path):
-  folder = set_of(tmp_path, 5, shard_size=2, info={'teacher': 'T', 'temperature': 2.0})
-  fields = json.loads((tmp_path / 'set/manifest.json').read_text())
-  shards = fields.pop('shards')
-  info = {'teacher': 'T', 'temperature': 2.0}
-  assert fields == {'texts': 2, 'count': 5, 'block': 1, 'info': info, 'schema_version': 1}
-  assert [s['name'] for s in shards] == ['00000.tfrecord', '00001.tfrecord', '00002.tfrecord']
-  assert [s['count'] for s in shards] == [2, 2, 1]
-  for shard in shards:
-    content = (tmp_path / 'set' / shard['name']).read_bytes()
+def test_arrays_may_be_memory_mapped(tmp_path):
+  record_set = write(tmp_path / 'set', numbered(7), group=2)
+  mapped, held = record_set.tuples(str(tmp_path / 'cache')), record_set.tuples()
+  assert isinstance(mapped.items, np.memmap) and not isinstance(held.items, np.memmap)
+  np.testing.assert_array_equal(mapped.items, held.items)
+  np.testing.assert_array_equal(mapped.label, held.label)
+
+
+def test_a_text_stands_in_a_set_once_and_sets_share_their_tables(tmp_path):
+  sets = {'train': ROWS, 'test': [Example('9', ('nike shoes', 'a new one'))]}
+  made = record_writer.write_sets(
+    str(tmp_path), {name: record_writer.of_examples(rows) for name, rows in sets.items()}, 2
+  )
+  train, test = (RecordSet(str(tmp_path / name)) for name in sets)
+  assert list(train.items(0).texts()) == ['nike shoes', 'a']
+  assert list(test.items(1).texts()) == [ROWS[0].texts[1], 'nike shoes', '', 'a new one']
+  assert test.tuples().items.tolist() == [[0, 3]] and test.tuples().label is None
+  assert made['train'].tables == made['test'].tables
+  content = (tmp_path / 'items/0.tfrecord').read_bytes()
+  digest = hashlib.sha256(content).hexdigest()
+  assert made['test'].tables[0] == (Table('../items/0.tfrecord', 2, len(content), digest),)
+
+
+def test_items_alike_in_several_tables_have_one_number(tmp_path):
+  tables, shards = [], []
+  for number, texts in enumerate((['a', 'b', 'c'], ['c', 'd', 'a'])):
+    path = str(tmp_path / f'{number}-items.tfrecord')
+    with ItemWriter(path) as items:
+      rows = [[items.number(text)] for text in texts]
+    tables.append(record_writer.table(str(tmp_path), path, 3))
+    groups = [Tuples(np.array(rows, np.int32))]
+    shards.append(record_writer.write_shard(str(tmp_path), number, groups, (number,)))
+  record_writer.finish(str(tmp_path), shards, [tables], {})
+  found = RecordSet(str(tmp_path))
+  assert list(found.items(0).texts()) == ['a', 'b', 'c', 'd']
+  assert found.tuples().items[:, 0].tolist() == [0, 1, 2, 2, 3, 0]
+  assert found.texts() == [(text,) for text in 'abccda']
+  assert list(found.items(0).texts(np.array([3, 0]))) == ['d', 'a']
+
+
+def test_items_may_be_vectors(tmp_path):
+  rows = [np.array([1, 2.5], np.float32), np.array([0, -1], np.float32)]
+  path = str(tmp_path / '0.tfrecord')
+  with ItemWriter(path) as items:
+    assert [items.number(row, key='ab'[i % 2]) for i, row in enumerate([*rows, rows[0]])] == [
+      0,
+      1,
+      0,
+    ]
+  entry = record_writer.table(str(tmp_path), path, 2)
+  record_writer.finish(str(tmp_path), [], [[entry]], {})
+  found = RecordSet(str(tmp_path)).items(0)
+  np.testing.assert_array_equal(list(found.floats()), rows)
+  assert list(found.ids()) == ['a', 'b']
+
+
+def test_the_manifest_by_hand(tmp_path, monkeypatch):
+  monkeypatch.setattr(record_writer, 'SHARD_TUPLES', 3)  # filled up with whole groups
+  groups = {'': record_writer.of_examples(numbered(9), group=2)}
+  record_writer.write_sets(str(tmp_path), groups, 2, info={'teacher': 'T'})
+  fields = json.loads((tmp_path / 'manifest.json').read_text())
+  assert [s['name'] for s in fields['shards']] == [f'0000{i}.tfrecord' for i in range(3)]
+  assert [s['count'] for s in fields['shards']] == [4, 4, 1]
+  for shard in fields['shards']:
+    content = (tmp_path / shard['name']).read_bytes()
     assert shard['bytes'] == len(content)
     assert shard['sha256'] == hashlib.sha256(content).hexdigest()
-  assert sorted(os.listdir(folder)) == [*(s['name'] for s in shards), 'manifest.json']
+    assert shard['tables'] == [0, 0]
+  assert [[t['count'] for t in slot] for slot in fields['tables']] == [[5], [9]]
+  assert (fields['count'], fields['info'], fields['schema_version']) == (9, {'teacher': 'T'}, 2)
 
 
-def test_shards_hold_whole_blocks(tmp_path):
-  folder = set_of(tmp_path, 18, shard_size=4, block=3)  # 4 rounded up to two blocks
-  manifest = records.read_manifest(folder)
-  assert (manifest.block, [shard.count for shard in manifest.shards]) == (3, [6, 6, 6])
-  assert list(records.read(folder)) == numbered(18)
-
-
-def test_find_shard_gives_the_entry_that_was_written(tmp_path):
-  written = records.write_shard(str(tmp_path), 3, numbered(2))
-  assert records.find_shard(str(tmp_path), 3, 2) == written
-  assert records.find_shard(str(tmp_path), 2, 2) is None
-
-
-def test_a_set_is_replaced(tmp_path):
-  set_of(tmp_path, 5, shard_size=2)
-  assert list(records.read(set_of(tmp_path, 3, shard_size=2))) == numbered(3)
-
-
-def test_an_interrupted_shard_is_not_there(tmp_path):
+def test_an_interrupted_set_is_not_there_and_is_written_anew(tmp_path):
   def interrupted():
-    yield from numbered(2)
+    yield from numbered(100)
     raise KeyboardInterrupt
 
   with pytest.raises(KeyboardInterrupt):
-    records.write_shard(str(tmp_path), 0, interrupted())
-  assert records.find_shard(str(tmp_path), 0, 2) is None
-
-
-def test_without_its_manifest_a_set_is_not_whole(tmp_path):
-  folder = set_of(tmp_path, 2)
-  os.remove(os.path.join(folder, 'manifest.json'))
-  with pytest.raises(InputError, match='set: no manifest.json; not a whole record set'):
-    list(records.read(folder))
+    write(tmp_path, interrupted())
+  with pytest.raises(InputError, match='no manifest.json; not a whole record set'):
+    RecordSet(str(tmp_path))
+  assert write(tmp_path, numbered(3)).texts() == [row.texts for row in numbered(3)]
 
 
 def test_another_schema_version_is_refused(tmp_path):
-  folder = set_of(tmp_path, 2)
-  path = tmp_path / 'set/manifest.json'
-  path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
-  with pytest.raises(InputError, match='manifest.json: schema version 2; this program reads 1'):
-    records.read_manifest(folder)
+  write(tmp_path)
+  path = tmp_path / 'manifest.json'
+  path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 1'))
+  with pytest.raises(InputError, match='manifest.json: schema version 1; this program reads 2'):
+    RecordSet(str(tmp_path))
 
 
-def test_every_flipped_byte_is_found(tmp_path):
-  folder = set_of(tmp_path, 1)
-  path = tmp_path / 'set/00000.tfrecord'
-  content = path.read_bytes()
+@pytest.mark.parametrize('name', ['00000.tfrecord', 'items/0.tfrecord'])
+def test_every_flipped_byte_is_found(name, tmp_path):
+  write(tmp_path, numbered(1))
+  content = (tmp_path / name).read_bytes()
   for place in range(len(content)):
-    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-    with pytest.raises(InputError, match='00000.tfrecord: damaged records; delete its folder'):
-      list(records.read(folder))
+    flipped = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+    (tmp_path / name).write_bytes(flipped)
+    with pytest.raises(InputError, match=f'{name}: damaged records; delete its folder'):
+      RecordSet(str(tmp_path)).texts()
 
 
-@pytest.mark.parametrize('damage', ['missing', 'a record short', 'empty'])
-def test_lost_records_are_found_before_any_is_read(damage, tmp_path):
-  folder = set_of(tmp_path, 4, shard_size=2)
-  path = tmp_path / 'set/00001.tfrecord'
-  if damage == 'missing':
-    path.unlink()
-  else:  # cut where a record ends: TFRecord itself has nothing to object
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 * (damage != 'empty')])
-  with pytest.raises(InputError, match='00001.tfrecord: (missing|[0-9]+ bytes); the manifest'):
-    next(records.read(folder))
+@pytest.mark.parametrize('name', ['00000.tfrecord', 'items/1.tfrecord'])
+@pytest.mark.parametrize('damage', ['missing', 'short'])
+def test_lost_records_are_found_before_any_is_read(name, damage, tmp_path):
+  write(tmp_path, numbered(4), group=1)
+  path = tmp_path / name
+  content = path.read_bytes()
+  path.unlink()
+  if damage == 'short':  # cut where a record ends: TFRecord itself has nothing to object
+    path.write_bytes(content[: len(content) // 2])
+  with pytest.raises(InputError, match=f'{name}: (missing|[0-9]+ bytes); the manifest'):
+    RecordSet(str(tmp_path))
+
+
+def test_an_entry_is_that_of_what_was_written(tmp_path):
+  group = Tuples(np.array([[0], [1]], np.int32))
+  written = record_writer.write_shard(str(tmp_path), 3, [group], (0,))
+  assert record_writer.shard_entry(str(tmp_path), 3, 2, (0,)) == written
+  assert written == Shard('00003.tfrecord', 2, written.bytes, written.sha256, (0,))
+  assert os.listdir(tmp_path) == ['00003.tfrecord']

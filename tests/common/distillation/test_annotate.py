@@ -1,59 +1,76 @@
 """Soft labels by hand, and an annotation that goes on where it was interrupted."""
 
 import math
+import os
 
 import numpy as np
 import pytest
 
-from common.data import records
+from common.data import record_writer
 from common.data.examples import Example
+from common.data.records import RecordSet
 from common.distillation.annotate import annotate
 
 ROWS = [Example(f'r{i}', (f'left {i}', f'right {i}'), i / 10) for i in range(5)]
 
 
 class Teacher:
-  """Logits worked out from the id: row i has i (one output) or i, 0, -i (three)."""
+  """Logits worked out from the item: number i has i (one output) or i, 0, -i (three)."""
 
   def __init__(self, outputs: int = 1, fail_at: int = -1):
     self.outputs, self.fail_at, self.calls = outputs, fail_at, []
 
-  def __call__(self, examples, advance) -> np.ndarray:
+  def __call__(self, items, advance) -> np.ndarray:
     if len(self.calls) == self.fail_at:
       raise KeyboardInterrupt
-    self.calls.append([example.id for example in examples])
-    advance(len(examples))
-    numbers = [float(example.id[1:]) for example in examples]
-    return np.array([[i, 0, -i][: self.outputs] for i in numbers], np.float32)
+    self.calls.append(items[:, 0].tolist())
+    advance(len(items))
+    return np.array([[i, 0, -i][: self.outputs] for i in items[:, 0]], np.float32)
 
 
 @pytest.fixture
-def source(tmp_path) -> str:
-  folder = str(tmp_path / 'source')
-  records.write(folder, ROWS, shard_size=2, info={'source': 'a.tsv'})
-  return folder
+def source(tmp_path, monkeypatch) -> str:
+  monkeypatch.setattr(record_writer, 'SHARD_TUPLES', 2)
+  rows, info = record_writer.of_examples(ROWS, 2), {'source': 'a.tsv'}
+  record_writer.write_sets(str(tmp_path / 'source'), {'': rows}, 2, info=info)
+  return str(tmp_path / 'source')
 
 
 @pytest.mark.parametrize('temperature', [1.0, 2.0])
 def test_one_output_is_the_sigmoid(temperature, source, tmp_path):
   teacher = Teacher()
   annotate(source, str(tmp_path / 'out'), teacher, temperature=temperature, info={})
-  found = list(records.read(str(tmp_path / 'out')))
-  assert [(e.id, e.texts) for e in found] == [(e.id, e.texts) for e in ROWS]
-  assert [e.label for e in found] == pytest.approx([e.label for e in ROWS])
-  assert [e.teacher_logits for e in found] == [(0,), (1,), (2,), (3,), (4,)]
+  found = RecordSet(str(tmp_path / 'out'))
+  tuples = found.tuples()
+  assert found.texts() == [row.texts for row in ROWS]
+  assert list(tuples.ids) == [row.id for row in ROWS]
+  assert tuples.label[:, 0].tolist() == pytest.approx([row.label for row in ROWS])
+  assert tuples.teacher_logits[:, 0].tolist() == [0, 1, 2, 3, 4]
   expected = [1 / (1 + math.exp(-i / temperature)) for i in range(5)]
-  assert [e.soft_labels[0] for e in found] == pytest.approx(expected, rel=1e-6)
-  assert teacher.calls == [['r0', 'r1'], ['r2', 'r3'], ['r4']]
+  assert tuples.soft_labels[:, 0].tolist() == pytest.approx(expected, rel=1e-6)
+  assert tuples.groups.tolist() == [0, 2, 4, 5]
+  assert teacher.calls == [[0, 1], [2, 3], [4]]
+
+
+def test_items_stay_where_they_are(source, tmp_path):
+  annotate(source, str(tmp_path / 'out'), Teacher(), temperature=1.0, info={})
+  assert sorted(os.listdir(tmp_path / 'out')) == [
+    '00000.tfrecord',
+    '00001.tfrecord',
+    '00002.tfrecord',
+    'manifest.json',
+  ]
+  tables = RecordSet(str(tmp_path / 'out')).manifest.tables
+  assert [table.path for (table,) in tables] == [f'../source/items/{i}.tfrecord' for i in (0, 1)]
 
 
 def test_classes_are_the_softmax(source, tmp_path):
   annotate(source, str(tmp_path / 'out'), Teacher(outputs=3), temperature=2.0, info={})
-  found = list(records.read(str(tmp_path / 'out')))
-  assert found[4].teacher_logits == (4, 0, -4)
+  tuples = RecordSet(str(tmp_path / 'out')).tuples()
+  assert tuples.teacher_logits[4].tolist() == [4, 0, -4]
   parts = [math.exp(2), 1, math.exp(-2)]  # of 4 / T, 0 / T, -4 / T
-  assert found[4].soft_labels == pytest.approx([p / sum(parts) for p in parts], rel=1e-6)
-  assert found[0].soft_labels == pytest.approx([1 / 3] * 3)
+  assert tuples.soft_labels[4].tolist() == pytest.approx([p / sum(parts) for p in parts], rel=1e-6)
+  assert tuples.soft_labels[0].tolist() == pytest.approx([1 / 3] * 3)
 
 
 def test_goes_on_at_the_first_missing_shard(source, tmp_path):
@@ -63,16 +80,16 @@ def test_goes_on_at_the_first_missing_shard(source, tmp_path):
     annotate(source, out, Teacher(fail_at=1), temperature=2.0, info={})
   assert not (tmp_path / 'out/manifest.json').exists()
   teacher = Teacher()
-  annotate(source, out, teacher, temperature=2.0, info={})
-  assert teacher.calls == [['r2', 'r3'], ['r4']]
-  assert list(records.read(out)) == list(records.read(whole))
-  assert records.read_manifest(out) == records.read_manifest(whole)
+  manifest = annotate(source, out, teacher, temperature=2.0, info={})
+  assert teacher.calls == [[2, 3], [4]]
+  assert manifest == RecordSet(whole).manifest == RecordSet(out).manifest
 
 
-def test_the_manifest_says_how(tmp_path):
-  source, out = str(tmp_path / 'source'), str(tmp_path / 'out')
-  records.write(source, ROWS[:4], shard_size=2, block=2, info={'block_texts': [1, 2]})
-  manifest = annotate(source, out, Teacher(), temperature=2.0, info={'teacher': 'T'})
-  assert manifest == records.read_manifest(out)
-  assert manifest.info == {'block_texts': [1, 2], 'teacher': 'T', 'temperature': 2.0}
-  assert (manifest.count, manifest.block, [s.count for s in manifest.shards]) == (4, 2, [2, 2])
+def test_logits_that_the_source_holds_are_kept(source, tmp_path):
+  once, again = str(tmp_path / 'once'), str(tmp_path / 'again')
+  annotate(source, once, Teacher(), temperature=1.0, info={'teacher': 'T'})
+  manifest = annotate(once, again, None, temperature=2.0, info={})
+  assert manifest.info == {'source': 'a.tsv', 'teacher': 'T', 'temperature': 2.0}
+  tuples = RecordSet(again).tuples()
+  assert tuples.teacher_logits[:, 0].tolist() == [0, 1, 2, 3, 4]
+  assert tuples.soft_labels[4, 0] == pytest.approx(1 / (1 + math.exp(-2)))

@@ -1,18 +1,89 @@
-"""A run's record sets from GLUE's folders, and what of their flags is refused."""
+"""A run's record sets from every source, and what of their flags is refused."""
 
-import dataclasses
+import json
 
+import numpy as np
 import pytest
 
-from common.data import records
+from common.data import catalog, glue_tfds, record_writer
 from common.data.examples import Example, TableConfig
+from common.data.records import RecordSet
 from common.distillation import dataset
 from common.distillation.dataset import DataConfig
 from common.distillation.pairing import PairingConfig
+from common.distillation.sources.catalogue import CatalogueConfig
+from common.distillation.sources.glue import GlueConfig
+from common.distillation.sources.tables import TablesConfig
 from common.errors import InputError
 
 RTE = TableConfig(task='rte')
 HEADER = 'index\tsentence1\tsentence2\tlabel\n'
+TRAIN_ITSELF = PairingConfig(distillation_pairs=0)
+
+
+def labels(folder) -> list[float]:
+  return RecordSet(str(folder)).tuples().label[:, 0].tolist()
+
+
+def rows_of(folder) -> list[tuple[str, ...]]:
+  return RecordSet(str(folder)).texts()
+
+
+def tables(tmp_path, rows, **config):
+  """A config of tables of (left, right, label) rows, all sets alike."""
+  lines = ['left\tright\tlabel', *('\t'.join(map(str, row)) for row in rows)]
+  path = tmp_path / 'rows.tsv'
+  path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+  return DataConfig(files=TablesConfig(str(path), str(path), str(path)), **config)
+
+
+def test_a_tables_rows_come_back_in_order_each_text_once_in_groups_of_64(tmp_path):
+  rows = [(f'left {i // 3}', f'right {i % 7}', i % 5 / 4) for i in range(150)]
+  config = tables(tmp_path, rows)
+  data = tmp_path / 'data'
+  counts = dataset.write_labelled(config, str(data), seed=1)
+  assert counts == {'train': 150, 'valid': 150, 'test': 150}
+  for name in counts:
+    assert rows_of(data / name) == [row[:2] for row in rows]
+    assert labels(data / name) == pytest.approx([row[2] for row in rows])
+  tuples = RecordSet(str(data / 'train')).tuples()
+  assert tuples.groups.tolist() == [0, 64, 128, 150]
+  assert tuples.ids == []
+  assert [len(RecordSet(str(data / 'test')).items(slot)) for slot in (0, 1)] == [50, 7]
+  assert sorted(path.name for path in (data / 'items').iterdir()) == ['0.tfrecord', '1.tfrecord']
+
+
+def test_a_distillation_file_keeps_its_ids_and_logits(tmp_path):
+  path = tmp_path / 'scored.jsonl'
+  lines = [{'left': 'a', 'right': f'b {i}', 'z': i / 2, 'key': f'k{i}'} for i in range(3)]
+  path.write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+  table = TableConfig(teacher_logits_column='z', id_column='key')
+  config = DataConfig(files=TablesConfig('', 'v.tsv', 't.tsv', str(path)), table=table)
+  assert config.source.brings_logits
+  assert dataset.write_unlabelled(config, '', str(tmp_path / 'set'), seed=1).count == 3
+  tuples = RecordSet(str(tmp_path / 'set')).tuples()
+  assert list(tuples.ids) == ['k0', 'k1', 'k2']
+  assert tuples.teacher_logits.tolist() == [[0.0], [0.5], [1.0]]
+  assert tuples.label is None
+
+
+def test_logits_in_some_rows_alone_are_refused(tmp_path):
+  path = tmp_path / 'valid.jsonl'
+  lines = [{'left': 'a', 'right': 'b', 'label': 1, 'z': 2}, {'left': 'a', 'right': 'c', 'label': 1}]
+  path.write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+  files = TablesConfig(str(path), str(path), str(path), str(path))
+  config = DataConfig(files=files, table=TableConfig(teacher_logits_column='z'))
+  with pytest.raises(InputError, match=r'valid.jsonl: row 2: all rows or none have a label, and t'):
+    dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
+
+
+def test_the_training_set_itself_shares_its_items_and_keeps_its_labels(tmp_path):
+  config = tables(tmp_path, [('a', 'b', 1), ('a', 'c', 0)], pairing=TRAIN_ITSELF)
+  data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
+  dataset.write_labelled(config, str(data), seed=1)
+  assert dataset.write_unlabelled(config, str(data), str(unlabelled), seed=1).count == 2
+  assert (rows_of(unlabelled), labels(unlabelled)) == ([('a', 'b'), ('a', 'c')], [1.0, 0.0])
+  assert not (unlabelled / 'items').exists()
 
 
 def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
@@ -20,48 +91,108 @@ def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
   rows = ''.join(f'{i}\tPremise {i}.\tSo.\tnot_entailment\n' for i in range(30))
   (tmp_path / 'RTE' / 'train.tsv').write_text(HEADER + rows, encoding='utf-8')
   (tmp_path / 'RTE' / 'dev.tsv').write_text(HEADER + '0\tA.\tB.\tentailment\n', encoding='utf-8')
-  config = DataConfig(
-    data_dir=str(tmp_path), table=RTE, pairing=PairingConfig(distillation_pairs=0)
-  )
+  config = DataConfig(glue=GlueConfig(str(tmp_path)), table=RTE, pairing=TRAIN_ITSELF)
   assert (config.table.kind, config.table.outputs) == ('multiclass', 2)
-  counts = dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
+  data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
+  counts = dataset.write_labelled(config, str(data), seed=1)
   assert counts['train'] + counts['valid'] == 30
-  assert list(records.read(str(tmp_path / 'data' / 'test'))) == [
-    Example('RTE-dev-2', ('A.', 'B.'), 0.0)
-  ]
-  unlabelled = str(tmp_path / 'unlabelled')
-  assert dataset.write_unlabelled(config, str(tmp_path / 'data'), unlabelled, 1) == counts['train']
-  assert {example.label for example in records.read(unlabelled)} == {1.0}
-  assert f'sha256 of {tmp_path}/RTE/dev.tsv' in config.labelled_sources()
+  assert (rows_of(data / 'test'), labels(data / 'test')) == ([('A.', 'B.')], [0.0])
+  assert list(RecordSet(str(data / 'test')).tuples().ids) == ['RTE-dev-2']
+  made = dataset.write_unlabelled(config, str(data), str(unlabelled), 1)
+  assert made.count == counts['train']
+  assert set(labels(unlabelled)) == {1.0}
+  assert f'sha256 of {tmp_path}/RTE/dev.tsv' in config.labelled_inputs()
+
+
+def test_a_task_of_tensorflow_datasets(tmp_path, monkeypatch):
+  rows = {name: [(f'{name}-0', (f'{name} a', 'b'), 1.0)] for name in ('train', 'valid', 'test')}
+  monkeypatch.setattr(glue_tfds, 'builder', lambda task, name, data_dir: (task, name, data_dir))
+  monkeypatch.setattr(glue_tfds, 'sets', lambda task, made: rows)
+  monkeypatch.setattr(glue_tfds, 'read', lambda task, made, name: iter(rows[name]))
+  config = DataConfig(glue=GlueConfig(tfds='glue/rte'), table=RTE)
+  assert dataset.write_labelled(config, str(tmp_path), 1) == {'train': 1, 'valid': 1, 'test': 1}
+  assert rows_of(tmp_path / 'valid') == [('valid a', 'b')]
+
+
+def test_the_catalogues_blocks_are_groups(tmp_path):
+  config = DataConfig(catalogue=CatalogueConfig((30, 6, 6, 600)))
+  dataset.write_labelled(config, str(tmp_path / 'data'), seed=3)
+  rated = catalog.splits(3, 30, 6, 6, 600)
+  for name in ('train', 'valid', 'test'):
+    found = rows_of(tmp_path / 'data' / name)
+    assert found == [(pair.term, pair.product) for pair in rated[name]]
+  unlabelled = tmp_path / 'unlabelled'
+  dataset.write_unlabelled(config, str(tmp_path / 'data'), str(unlabelled), seed=3)
+  assert rows_of(unlabelled) == [(pair.term, pair.product) for pair in rated['distillation']]
+  tuples = RecordSet(str(unlabelled)).tuples()
+  assert np.diff(tuples.groups).tolist() == [512, 512]
+  for start, end in ((0, 512), (512, 1024)):
+    items = tuples.items[start:end]
+    assert [len(set(items[:, slot].tolist())) for slot in (0, 1)] == list(catalog.BLOCK)
 
 
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
     ({'table': RTE}, '--task=rte: --data_dir, the folder of its data, is needed'),
-    ({'data_dir': 'glue'}, '--data_dir and --tfds hold GLUE tasks; --task is one of mrpc, mnli'),
     (
-      {'data_dir': 'glue', 'table': RTE, 'train_file': 'x'},
+      {'glue': GlueConfig('glue')},
+      '--data_dir and --tfds hold GLUE tasks; --task is one of mrpc, mnli',
+    ),
+    (
+      {'glue': GlueConfig('glue'), 'table': RTE, 'files': TablesConfig('x')},
       '--data_dir, --tfds or files of your own, not both',
     ),
+    (
+      {'table': TableConfig(teacher_logits_column='z')},
+      '--teacher_logits_column is a column of --distillation_file, which is missing',
+    ),
+    ({'files': TablesConfig('x', 'y')}, '--test_file is needed where any file is given'),
   ],
 )
-def test_glue_flags_that_do_not_fit_are_refused(fields, message):
+def test_flags_that_do_not_fit_are_refused(fields, message):
   with pytest.raises(InputError, match=message):
     DataConfig(**fields)
 
 
+def test_an_empty_set_is_refused(tmp_path):
+  (tmp_path / 'RTE').mkdir()
+  (tmp_path / 'RTE' / 'train.tsv').write_text(HEADER + '0\tA.\tB.\tentailment\n')
+  (tmp_path / 'RTE' / 'dev.tsv').write_text(HEADER + '0\tA.\tB.\tentailment\n')
+  config = DataConfig(glue=GlueConfig(str(tmp_path)), table=RTE)
+  with pytest.raises(InputError, match='(train|valid): no tuples; train needs more of them'):
+    dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
+
+
 def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):
-  rows = [Example(f'{i}', ('a', f'b {i}'), teacher_logits=(float(i),)) for i in range(5)]
-  folder = str(tmp_path / 'annotated')
-  records.write(folder, rows, shard_size=2)
-  config = DataConfig(distillation_file=folder, valid_file='v.tsv', test_file='t.tsv')
-  assert config.annotated
-  dataset.write_unlabelled(config, '', str(tmp_path / 'copy'), seed=1)
-  assert list(records.read(str(tmp_path / 'copy'))) == rows
-  with pytest.raises(InputError, match="annotated: tuple '0' has no label"):
-    dataset.write_unlabelled(config, '', str(tmp_path / 'all'), seed=1, labelled=True)
-  three = dataclasses.replace(config, table=TableConfig(text_columns=('a', 'b', 'c')))
+  """Two tables of a slot, as two machines write them: an item in both is one."""
+  source = tmp_path / 'annotated'
+  halves = [[('a', 'b 0', 0.5), ('a', 'b 1', 1.5)], [('c', 'b 1', 2.5), ('a', 'b 2', 3.5)]]
+  shards, by_slot = [], [[], []]
+  for number, rows in enumerate(halves):
+    unit = tmp_path / f'unit{number}'
+    examples = [Example('', row[:2], teacher_logits=row[2:]) for row in rows]
+    record_writer.write_sets(str(unit), {'': record_writer.of_examples(examples)}, 2)
+    written = RecordSet(str(unit))
+    tables_of_unit = record_writer.tables_from(written, str(source))
+    groups = list(written.groups())
+    source.mkdir(exist_ok=True)
+    shards.append(record_writer.write_shard(str(source), number, groups, (number, number)))
+    for slot, table in zip(by_slot, tables_of_unit, strict=True):
+      slot.extend(table)
+  record_writer.finish(str(source), shards, by_slot, {})
+  files = TablesConfig('', 'v.tsv', 't.tsv', str(source))
+  config = DataConfig(files=files)
+  assert config.source.brings_logits
+  copy = tmp_path / 'copy'
+  dataset.write_unlabelled(config, '', str(copy), seed=1)
+  expected = [row for rows in halves for row in rows]
+  assert rows_of(copy) == [row[:2] for row in expected]
+  tuples = RecordSet(str(copy)).tuples()
+  assert tuples.teacher_logits[:, 0].tolist() == [row[2] for row in expected]
+  assert tuples.groups.tolist() == [0, 2, 4]
+  assert list(RecordSet(str(copy)).items(1).texts()) == ['b 0', 'b 1', 'b 2']
+  three = DataConfig(files=files, table=TableConfig(text_columns=('a', 'b', 'c')))
   with pytest.raises(InputError, match='2 texts and 1 teacher logits; .* need 3 and 1'):
     dataset.write_unlabelled(three, '', str(tmp_path / 'other'), seed=1)
 
@@ -69,15 +200,10 @@ def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):
 def test_labels_of_a_distillation_file_are_kept_and_asked_for_only_where_all_are_needed(tmp_path):
   path = tmp_path / 'd.tsv'
   path.write_text('left\tright\tlabel\na\tb\t0.5\nc\td\t\n', encoding='utf-8')
-  config = DataConfig(distillation_file=str(path), valid_file='v.tsv', test_file='t.tsv')
+  files = TablesConfig(distillation_file=str(path), valid_file='v.tsv', test_file='t.tsv')
+  config = DataConfig(files=files)
   dataset.write_unlabelled(config, '', str(tmp_path / 'some'), seed=1)
-  assert [e.label for e in records.read(str(tmp_path / 'some'))] == [0.5, None]
+  tuples = RecordSet(str(tmp_path / 'some')).tuples()
+  assert tuples.labelled.tolist() == [True, False] and tuples.label[0, 0] == 0.5
   with pytest.raises(InputError, match=f"^{path}:3: label '' is not a finite number"):
     dataset.write_unlabelled(config, '', str(tmp_path / 'all'), seed=1, labelled=True)
-
-
-def test_the_kind_of_scores_is_part_of_a_run_only_where_they_are_probabilities():
-  config = DataConfig()
-  assert 'teacher_scores' not in config.labelled_sources()
-  table = TableConfig(teacher_logits_column='p', teacher_scores='probability')
-  assert DataConfig(table=table).labelled_sources()['teacher_scores'] == 'probability'

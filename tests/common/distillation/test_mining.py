@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from common.data.matching import Matching
-from common.distillation import mining, transfer
+from common.data.records import RecordSet
+from common.distillation import datasheet, mining, transfer
+from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
 
@@ -48,12 +50,16 @@ def _circle(monkeypatch):
 
 
 def mined(config, folder, seed):
-  mining.mine(config, str(folder), seed)
-  return transfer.write(config, str(folder), str(folder), seed)
+  mining.mine(config, str(folder / 'data'), seed)
+  return transfer.write(config, str(folder / 'data'), str(folder / 'transfer'), seed)
+
+
+def set_of(folder, name):
+  return RecordSet(str(folder / 'transfer' if name == 'transfer' else folder / 'data' / name))
 
 
 def rows(folder, name):
-  return [json.loads(line) for line in (folder / f'{name}.jsonl').read_text().splitlines()]
+  return list(MinedTask.open(str(folder / 'data')).rows(set_of(folder, name)))
 
 
 def away(row):
@@ -81,9 +87,41 @@ def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle
     'queries': 41,
     'pairs': 205,
   }
-  assert sheet['block'] == {'pairs': 400, 'texts': [41, 201]}
-  assert (tmp_path / 'scores.svg').read_text().count('threshold')
-  assert json.loads((tmp_path / 'manifest.json').read_text()) == json.loads(json.dumps(sheet))
+  assert sheet['block'] == {'pairs': 205, 'texts': [41, 201]}
+  assert (tmp_path / 'transfer' / 'scores.svg').read_text().count('threshold')
+  written = (tmp_path / 'transfer' / 'datasheet.json').read_text()
+  assert json.loads(written) == json.loads(json.dumps(sheet))
+
+
+def test_queries_and_passages_are_items_once_and_pairs_are_their_numbers(tmp_path, circle):
+  mined(MiningConfig(negative_quantile=0.9, transfer_per_query=50), tmp_path, 1)
+  train, transferred = set_of(tmp_path, 'train'), set_of(tmp_path, 'transfer')
+  for records in (train, transferred):
+    assert list(records.items(0).texts())[:2] == ['query 0', 'query 6']
+    assert list(records.items(1).texts()) == [f'passage at {i}' for i in range(PASSAGES)]
+    assert list(records.items(1).ids()) == [f'p{i}' for i in range(PASSAGES)]
+  assert sorted(path.name for path in (tmp_path / 'transfer').iterdir()) == [
+    *('00000.tfrecord', 'datasheet.json', 'manifest.json', 'scores.svg')
+  ]
+  (row, *_), pair = rows(tmp_path, 'train'), train.tuples().items[0]
+  assert (row['id'], row['query']) == (f'q{pair[0]}-p{pair[1]}', f'query {6 * pair[0]}')
+  groups = transferred.tuples().groups
+  assert np.diff(groups).tolist() == [400] * 5 + [50]  # eight queries each, and the last one
+  items = transferred.tuples().items[:, 0]
+  of_group = [set(some.tolist()) for some in np.split(items, groups[1:-1])]
+  assert sum(map(len, of_group)) == len(set.union(*of_group)) == 41  # no query in two groups
+
+
+def test_a_leak_is_counted(tmp_path, circle):
+  mined(MiningConfig(negative_quantile=0.9, transfer_per_query=5), tmp_path, 1)
+  sets = {name: set_of(tmp_path, name) for name in ('train', 'valid', 'test', 'transfer')}
+  task = MinedTask.open(str(tmp_path / 'data'))
+  leaking = {**sets, 'transfer': sets['test']}
+  shared = datasheet.describe(leaking, task.similarity)['shared']
+  pairs = sets['test'].tuples().items
+  assert shared['queries']['transfer, test'] == len(set(pairs[:, 0].tolist()))
+  assert shared['pairs']['transfer, test'] == len(pairs)
+  assert shared['queries']['train, test'] == 0
 
 
 def test_a_quantile_and_what_was_embedded(tmp_path, circle):
@@ -98,12 +136,12 @@ def test_a_quantile_and_what_was_embedded(tmp_path, circle):
   taken = rows(tmp_path, 'transfer')
   assert len({row['id'] for row in taken}) == 615
   assert sum(away(row) == 0 for row in taken) == 41  # all matches, and the nearest of query 3
-  before, text = circle.asked, (tmp_path / 'train.jsonl').read_text()
+  before, text = circle.asked, rows(tmp_path, 'train')
   assert mined(config, tmp_path, 1) == first
   assert circle.asked == before + 2  # one text of each side, for the width
-  assert (tmp_path / 'train.jsonl').read_text() == text
+  assert rows(tmp_path, 'train') == text
   mined(config, tmp_path, 2)
-  assert (tmp_path / 'train.jsonl').read_text() != text
+  assert rows(tmp_path, 'train') != text
 
 
 def test_what_is_refused(tmp_path, circle):

@@ -6,10 +6,14 @@ import itertools
 import numpy as np
 import pytest
 
+from common.data import record_writer
 from common.data.examples import Example
+from common.data.records import RecordSet
 from common.distillation import pairing
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
+from common.modeling import checkpoints
+from common.modeling.embedding import MeanPooledEncoder
 
 
 def arc(*degrees: float) -> np.ndarray:
@@ -141,17 +145,57 @@ TRAIN = {
 }
 
 
+def train_set(folder, texts: int) -> RecordSet:
+  """The rows as `train`, beside a set whose texts come first in the tables."""
+  other = [Example('', ('never paired',) * texts, 1.0)]
+  train = [Example('', row, 1.0) for row in TRAIN[texts]]
+  sets = {'test': record_writer.of_examples(other), 'train': record_writer.of_examples(train)}
+  record_writer.write_sets(str(folder), sets, texts)
+  return RecordSet(str(folder / 'train'))
+
+
 @pytest.mark.parametrize('texts', [2, 3])
-def test_tuples_from_training_texts(texts):
-  train = [Example(f'{i}', row, 1.0) for i, row in enumerate(TRAIN[texts])]
+def test_tuples_from_training_texts(texts, tmp_path):
+  train = train_set(tmp_path, texts)
   made = list(pairing.from_training(train, TINY, seed=1))
-  assert [e.id for e in made] == [f'block-{b}-{row}' for b in range(3) for row in range(4)]
-  assert all(e == Example(e.id, e.texts) for e in made)  # no label, no logits
+  assert [len(block) for block in made] == [4, 4, 4]  # whole blocks, 10 pairs or more
+  tables = record_writer.tables_from(train, str(tmp_path / 'made'))
+  record_writer.write(str(tmp_path / 'made'), made, tables)
+  rows = RecordSet(str(tmp_path / 'made')).texts()
+  assert sorted(path.name for path in (tmp_path / 'made').iterdir()) == [
+    '00000.tfrecord',
+    'manifest.json',
+  ]
   lefts, rights = {row[:1] for row in TRAIN[texts]}, {row[1:] for row in TRAIN[texts]}
-  for block in (made[:4], made[4:8], made[8:]):
-    chosen = {e.texts[:1] for e in block}, {e.texts[1:] for e in block}
-    assert [len(side) for side in chosen] == [2, 2] and len({e.texts for e in block}) == 4
+  for block in (rows[:4], rows[4:8], rows[8:]):
+    chosen = {row[:1] for row in block}, {row[1:] for row in block}
+    assert [len(side) for side in chosen] == [2, 2] and len(set(block)) == 4
     assert chosen[0] <= lefts and chosen[1] <= rights  # the rest of a tuple stays together
+  assert all(b.label is None and b.teacher_logits is None for b in made)
+
+
+@pytest.mark.parametrize('texts', [2, 3])
+def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path):
+  """Against texts in dictionaries, in the order of their first rows."""
+  train, rows = train_set(tmp_path, texts), TRAIN[texts]
+  lefts, rights = (
+    list(dict.fromkeys(side)) for side in zip(*((r[:1], r[1:]) for r in rows), strict=True)
+  )
+  encoder = MeanPooledEncoder(checkpoints.read('random-tiny'))
+
+  def vectors(items):
+    means = np.stack([np.mean([encoder.encode([text])[0] for text in item], 0) for item in items])
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+  partners = np.array([(lefts.index(r[:1]), rights.index(r[1:])) for r in rows])
+  blocks = pairing.pair_blocks(vectors(lefts), vectors(rights), partners, (2, 2), 4, 0.5, 1)
+  expected = [[lefts[i] + rights[j] for i, j in block] for block in itertools.islice(blocks, 3)]
+  names = [list(train.items(slot).texts()) for slot in range(texts)]
+  found = [
+    [tuple(names[slot][n] for slot, n in enumerate(row)) for row in block.items]
+    for block in pairing.from_training(train, TINY, seed=1)
+  ]
+  assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -159,9 +203,8 @@ def test_tuples_from_training_texts(texts):
   [((2, 2), ((2, 2), 4)), ((16, 2), ((3, 2), 5)), ((16, 32), ((3, 3), 5))],
 )
 def test_block_shape(block_texts, shape):
-  train = [Example('', row) for row in TRAIN[2]]
   config = dataclasses.replace(TINY, block_texts=block_texts, block_pairs=5)
-  assert pairing.block_shape(train, config) == shape
+  assert pairing.block_shape(3, 3, config) == shape
 
 
 @pytest.mark.parametrize(

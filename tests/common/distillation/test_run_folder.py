@@ -10,7 +10,7 @@ import pytest
 from common import flags
 from common.distillation.run_folder import RunFolder, Stage
 from common.errors import InputError
-from common.json_files import write_json
+from common.files import write_json
 
 PROGRAM = 'toy.run'
 
@@ -22,6 +22,18 @@ class Config:
   title: str = flags.option('', 'of the report: no stage depends on it')
 
 
+@dataclasses.dataclass(frozen=True)
+class Found:
+  name: str
+  found: list[str]
+
+
+def stage(run, name, inputs, work, **depends_on):
+  """A stage of a name whose work is a function."""
+  kind = type(name, (Stage,), {'name': name, 'result': Found, 'run': lambda self, f: work(f)})
+  return kind(run.path, inputs, depends_on)
+
+
 class Run:
   """data → model → export, and data → figures; `calls` says what was done."""
 
@@ -31,12 +43,13 @@ class Run:
   def __call__(self, config: Config | None = None, redo: bool = False, program: str = PROGRAM):
     config = config or Config()
     self.calls.clear()
-    data = Stage('data', {'size': config.size, 'shape': (1, 2)}, [], self._work('data'))
-    model = Stage('model', {'rate': config.rate}, [data], self._work('model'))
-    export = Stage('export', {}, [model], self._work('export'))
-    figures = Stage('figures', {}, [data], self._work('figures'))
+    data = stage(self, 'data', [], self._work('data'), size=config.size, shape=(1, 2))
+    model = stage(self, 'model', [data], self._work('model'), rate=config.rate)
+    export = stage(self, 'export', [model], self._work('export'))
+    figures = stage(self, 'figures', [data], self._work('figures'))
     folder = RunFolder(self.path, config, program, redo)
-    return folder.run([data, model, export, figures])
+    folder.run([data, model, export, figures])
+    return {s.name: folder.result(s) for s in (data, model, export, figures)}
 
   def _work(self, name: str):
     def work(folder: str):
@@ -47,7 +60,7 @@ class Run:
         file.write(name)
       if self.failing == name:
         raise RuntimeError('interrupted')
-      return {'name': name, 'found': found}
+      return Found(name, found)
 
     return work
 
@@ -73,7 +86,7 @@ def refused(call) -> str:
 def test_stages_run_once(run, capsys):
   results = run()
   assert run.calls == ALL
-  assert results == {name: {'name': name, 'found': []} for name in ALL}
+  assert results == {name: Found(name, []) for name in ALL}
   assert sorted(os.listdir(run.path)) == sorted([*ALL, 'flags.txt'])
   assert run() == results
   assert run.calls == []
@@ -94,7 +107,7 @@ def test_an_interrupted_stage_goes_on_in_its_folder(run):
   assert run.calls == ['data', 'model']
   assert sorted(os.listdir(run.path)) == ['data', 'flags.txt', 'model.part']  # no whole `model`
   run.failing = ''
-  assert run()['model'] == {'name': 'model', 'found': ['step0']}
+  assert run()['model'] == Found('model', ['step0'])
   assert run.calls == ['model', 'export', 'figures']
   assert run.files('model') == ['stage.json', 'step0', 'step1']
 
@@ -144,12 +157,14 @@ def test_an_interrupted_stage_of_other_flags_is_refused_too(run):
     run()
   run.failing = ''
   assert '(rate was 0.1, is 0.2); --redo makes model anew' in refused(lambda: run(Config(rate=0.2)))
-  assert run(Config(rate=0.2), redo=True)['model']['found'] == []
+  assert run(Config(rate=0.2), redo=True)['model'].found == []
 
 
 def test_a_stage_that_ended_on_its_first_input_costs_nothing(run, monkeypatch):
   def end(folder: str):
     os.makedirs(os.path.join(folder, 'train'))
+    with open(os.path.join(folder, 'train', 'rows.tmp'), 'w', encoding='utf-8') as file:
+      file.write('not whole')
     raise InputError('no such column')
 
   monkeypatch.setattr(run, '_work', lambda name: end)
@@ -196,13 +211,16 @@ class TestFurtherWorker:
   """A worker that is not the chief: it takes part in collective stages and never writes results."""
 
   @staticmethod
-  def follow(run, stage):
-    return RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False).run([stage])
+  def follow(run, late):
+    type(late).collective = True
+    folder = RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False)
+    folder.run([late])
+    return folder.result(late)
 
   def test_finds_what_the_chief_has_done(self, run):
     results = run()
-    data = Stage('data', {'size': 3, 'shape': (1, 2)}, [], pytest.fail, collective=True)
-    assert self.follow(run, data) == {'data': results['data']}
+    data = stage(run, 'data', [], pytest.fail, size=3, shape=(1, 2))
+    assert self.follow(run, data) == results['data']
 
   @pytest.mark.parametrize('earlier', [False, True], ids=['new', 'of other flags'])
   def test_trains_along_until_the_chief_has_finished(self, earlier, run):
@@ -210,12 +228,14 @@ class TestFurtherWorker:
     path = os.path.join(run.path, 'late')
     if earlier:  # what the chief is about to replace is not the result
       os.makedirs(path)
-      write_json(os.path.join(path, 'stage.json'), {'fingerprint': 'old', 'result': 6})
+      old = {'fingerprint': 'old', 'result': {'name': 'old', 'found': []}}
+      write_json(os.path.join(path, 'stage.json'), old)
     os.makedirs(path + '.part')
 
     def finish(part: str) -> None:  # the chief, who writes for a while after the last step
       shutil.rmtree(path, ignore_errors=True)
-      write_json(os.path.join(part, 'stage.json'), {**late.description(), 'result': 7})
+      result = {'name': 'late', 'found': ['7']}
+      write_json(os.path.join(part, 'stage.json'), {**late.description(), 'result': result})
       os.replace(part, path)
 
     chiefs = []
@@ -224,6 +244,6 @@ class TestFurtherWorker:
       chiefs.append(threading.Timer(0.5, finish, [part]))
       chiefs[-1].start()
 
-    late = Stage('late', {}, [], work, collective=True)
-    assert self.follow(run, late) == {'late': 7}
+    late = stage(run, 'late', [], work)
+    assert self.follow(run, late) == Found('late', ['7'])
     assert len(chiefs) == 1  # who trained along twice would wait for a chief that has gone on

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data.examples import Example
 from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenizedTuples
 from common.distillation import export_teacher
 from common.distillation.teacher import Teacher, mean_logits
 from common.errors import InputError
@@ -17,12 +17,12 @@ def test_several_teachers_are_one_of_mean_logits():
   tiny = checkpoints.read(checkpoints.RANDOM_TINY)
   tokenizer = Tokenizer(tiny.vocabulary, tiny.lower_case)
   one, other = (Teacher(tiny.config, tokenizer, 16, outputs=2) for _ in range(2))
-  examples = [Example('a', ('red', 'blue')), Example('b', ('a longer one', 'x'))]
+  tuples = TokenizedTuples.of_texts([('red', 'blue'), ('a longer one', 'x')], tokenizer)
   strategy, told = tf.distribute.get_strategy(), []
-  found = mean_logits([one, other], examples, strategy=strategy, advance=told.append)
-  expected = sum(t.logits(examples, strategy=strategy) for t in (one, other)) / 2
+  found = mean_logits([one, other], [tuples] * 2, strategy=strategy, advance=told.append)
+  expected = sum(t.logits(tuples, strategy=strategy) for t in (one, other)) / 2
   np.testing.assert_allclose(found, expected, atol=1e-6)
-  assert np.abs(found - one.logits(examples, strategy=strategy)).max() > 1e-4
+  assert np.abs(found - one.logits(tuples, strategy=strategy)).max() > 1e-4
   assert sum(told) == 2
 
 
@@ -33,8 +33,9 @@ def test_a_teacher_as_a_saved_model_of_texts(tmp_path):
   config = export_teacher.ExportConfig(str(tmp_path / 'teacher'), str(tmp_path / 'export'))
   export_teacher.main(config)
   left, right = ['red', 'a longer one than sixteen tokens'], ['blue shoe', 'x']
-  examples = [Example(str(i), pair) for i, pair in enumerate(zip(left, right, strict=True))]
-  logits = teacher.logits(examples, strategy=tf.distribute.get_strategy())
+  pairs = list(zip(left, right, strict=True))
+  tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)
+  logits = teacher.logits(tuples, strategy=tf.distribute.get_strategy())
   served = export.load(str(tmp_path / 'export')).signatures['serving_default']
   outputs = served(left=tf.constant(left), right=tf.constant(right))
   np.testing.assert_allclose(outputs['logits'], logits, atol=1e-5)

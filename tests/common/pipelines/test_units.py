@@ -12,13 +12,23 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from common.data import records
-from common.data.examples import Example
 from common.errors import InputError
 from common.pipelines import outputs, shards, units
 from common.pipelines.jobs import FilesConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
+
+
+def record(**values):
+  """A serialized `tf.train.Example` of texts and lists of floats."""
+  example = tf.train.Example()
+  for name, value in values.items():
+    feature = example.features.feature[name]
+    if isinstance(value, str):
+      feature.bytes_list.value.append(value.encode())
+    else:
+      feature.float_list.value.extend(value)
+  return example.SerializeToString()
 
 
 def refuse(where, why, row):
@@ -66,8 +76,8 @@ def test_whole_files(tmp_path):
     ['3', ''],
   ]
   with tf.io.TFRecordWriter(str(tmp_path / 'a.tfrecord')) as writer:
-    writer.write(records.serialize(Example('7', ('é', 'b'), 0.5, (1.0, 2.0))))
-  found = {'id': '7', 'text_0': 'é', 'text_1': 'b', 'label': '0.5', 'teacher_logits': '[1.0, 2.0]'}
+    writer.write(record(id='7', text='é', label=[0.5], logits=[1.0, 2.0]))
+  found = {'id': '7', 'text': 'é', 'label': '0.5', 'logits': '[1.0, 2.0]'}
   assert rows(tmp_path / 'a.tfrecord') == [found]
   assert rows(tmp_path / 'a.*v') == rows(tmp_path / 'a.csv')
 
@@ -160,7 +170,7 @@ def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
   if 'tfrecord' in name:
     with tf.io.TFRecordWriter(str(path), 'GZIP') as writer:
       for number in numbers:
-        writer.write(records.serialize(Example(f'{number}', ('a', 'b'))))
+        writer.write(record(id=f'{number}'))
   else:
     lines = {'tsv': '{}\tx', 'csv': '{},x', 'jsonl': '{{"id": {}}}'}[name.split('.')[1]]
     header = '' if 'jsonl' in name else lines.format('id') + '\n'

@@ -24,11 +24,11 @@ class Line(tf_keras.layers.Layer):
     return self.dense(self.dropout(x, training=training))
 
 
-def batches():
+def batches(start=0):
   rng = np.random.default_rng(0)
   x = rng.normal(size=[64, 3]).astype(np.float32)
   data = {'x': x, 'y': x.sum(1, keepdims=True)}
-  return tf.data.Dataset.from_tensor_slices(data).shuffle(64, seed=1).repeat().batch(4)
+  return tf.data.Dataset.from_tensor_slices(data).shuffle(64, seed=1).repeat().batch(4).skip(start)
 
 
 def task(evaluate=None, batches=batches):
@@ -61,14 +61,14 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tmp_path, monkey
   whole, weights = fit(task(), tmp_path / 'whole')
   monkeypatch.setattr(loop, '_CHECKPOINT_SECONDS', -1)  # a checkpoint at every step
 
-  def until_killed():
+  def until_killed(start):
     def fail(step):
       if step == killed_at:
         raise Killed
       return np.int64(0)
 
     steps = tf.data.Dataset.range(100).map(lambda i: tf.numpy_function(fail, [i], tf.int64))
-    return tf.data.Dataset.zip(batches(), steps).map(lambda batch, _: batch)
+    return tf.data.Dataset.zip(batches(start), steps).map(lambda batch, _: batch)
 
   with pytest.raises(Exception, match='Killed'):
     fit(task(batches=until_killed), tmp_path / 'broken')
@@ -83,7 +83,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tmp_path, monkey
 
 def test_a_finished_phase_reads_no_data_and_gives_the_same_weights(tmp_path):
   _, weights = fit(task(), tmp_path)
-  _, again = fit(task(batches=lambda: pytest.fail('data read again')), tmp_path)
+  _, again = fit(task(batches=lambda start: pytest.fail('data read again')), tmp_path)
   for one, other in zip(weights, again, strict=True):
     np.testing.assert_array_equal(one, other)
 

@@ -1,0 +1,270 @@
+"""Batches for training: which tuples each step takes, and what it is given of them.
+
+The tuples of a step are a function of the step and the seed, so that an interrupted run goes on with
+the same ones. Three forms of a batch:
+
+* packed: each tuple is one sequence, with others of its length (the teacher's);
+* gathered: rows of features that were computed once (a frozen student's);
+* by item: each distinct item of a batch is one sequence, and `index` says which one a tuple takes
+  (the students'; an item shared by a hundred tuples is encoded once).
+
+All have `items` [B, n], the tuples' item numbers, and the targets that are asked for, [B, O] each.
+
+Dimensions: B tuples, n slots, O outputs, U distinct items, L tokens.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from common.data.batching import bucket_lengths, few_bucket_lengths
+from common.data.tokens import TokenTable, pack, packed_sizes
+from common.data.tuples import Tuples
+
+Batch = dict[str, Any]  # of tensors, and tuples of them
+
+
+class Order(Protocol):
+  """Which tuples each step takes."""
+
+  batch_size: int
+
+  def rows(self, step: int) -> np.ndarray:
+    """Row numbers [B] of a step; steps are asked for in rising order."""
+
+
+class ShuffledGroups:
+  """Epochs of groups in random order, laid end to end and cut into batches.
+
+  What an epoch leaves over is dropped; the next one is shuffled anew.
+
+  Args:
+    groups: [groups + 1] where each group starts, and the number of tuples.
+    batch_size: B.
+    seed: Of the shuffling, which differs from epoch to epoch.
+  """
+
+  def __init__(self, groups: np.ndarray, batch_size: int, seed: int):
+    self.groups, self.batch_size, self.seed = groups, batch_size, seed
+    self._steps, self._epoch = int(groups[-1]) // batch_size, -1
+
+  def rows(self, step: int) -> np.ndarray:
+    epoch, position = divmod(step, self._steps)
+    if epoch != self._epoch:
+      rng = np.random.default_rng([self.seed, epoch])
+      self._order, self._epoch = rng.permutation(len(self.groups) - 1), epoch
+      self._ends = np.cumsum(np.diff(self.groups)[self._order])
+    start, stop = position * self.batch_size, (position + 1) * self.batch_size
+    first, last = np.searchsorted(self._ends, [start, stop - 1], side='right')
+    numbers = self._order[first : last + 1]
+    rows = np.concatenate([np.arange(*self.groups[i : i + 2]) for i in numbers])
+    start -= self._ends[first - 1] if first else 0
+    return rows[start : start + self.batch_size]
+
+
+class ShuffledTuples:
+  """Epochs of single tuples in random order, likewise.
+
+  Args:
+    count: Tuples.
+    batch_size: B.
+    seed: Of the shuffling.
+  """
+
+  def __init__(self, count: int, batch_size: int, seed: int):
+    self.count, self.batch_size, self.seed = count, batch_size, seed
+    self._epoch = -1
+
+  def rows(self, step: int) -> np.ndarray:
+    epoch, position = divmod(step, self.count // self.batch_size)
+    if epoch != self._epoch:
+      rng = np.random.default_rng([self.seed, epoch])
+      self._order, self._epoch = rng.permutation(np.arange(self.count, dtype=np.int32)), epoch
+    return self._order[position * self.batch_size : (position + 1) * self.batch_size]
+
+
+class ShuffledByLength:
+  """Epochs of tuples in random order, each batch of tuples of like length.
+
+  A batch comes when its last tuple does; tuples that do not fill one wait for the next epoch.
+
+  Args:
+    buckets: [tuples] the number of each one's bucket.
+    batch_size: B.
+    seed: Of the shuffling.
+  """
+
+  def __init__(self, buckets: np.ndarray, batch_size: int, seed: int):
+    self.buckets, self.batch_size, self.seed = buckets, batch_size, seed
+    self._epoch, self._first = -1, 0
+    self._batches: list[np.ndarray] = []
+    self._left = np.zeros([0], np.int64)
+
+  def rows(self, step: int) -> np.ndarray:
+    while step >= self._first + len(self._batches):
+      self._first += len(self._batches)
+      self._next_epoch()
+    return self._batches[step - self._first]
+
+  def _next_epoch(self) -> None:
+    self._epoch += 1
+    rng = np.random.default_rng([self.seed, self._epoch])
+    order = np.concatenate([self._left, rng.permutation(len(self.buckets))])
+    found, left = [], []
+    for bucket in np.unique(self.buckets):
+      places = np.flatnonzero(self.buckets[order] == bucket)
+      whole = len(places) // self.batch_size * self.batch_size
+      found += np.split(places[:whole], whole // self.batch_size) if whole else []
+      left.append(places[whole:])
+    self._batches = [order[places] for places in sorted(found, key=lambda places: places[-1])]
+    self._left = order[np.sort(np.concatenate(left))]
+
+
+class TupleBatches:
+  """What a step is given of tuples: item numbers and targets, one share a replica.
+
+  Args:
+    tuples: The distillation set's, or a teacher's training set's.
+    order: Which ones each step takes.
+    targets: Which of 'label', 'teacher_logits' and 'soft_labels' are given.
+    outputs: O.
+    replicas: Shares of a batch.
+  """
+
+  def __init__(
+    self, tuples: Tuples, order: Order, targets: Sequence[str], outputs: int, replicas: int = 1
+  ):
+    self.tuples, self.order, self.targets = tuples, order, tuple(targets)
+    self.outputs, self.replicas = outputs, replicas
+    self.size = order.batch_size // replicas
+    self._step, self._rows = -1, np.zeros([0], np.int64)
+
+  def packed(
+    self, start: int, tables: Sequence[TokenTable], max_length: int, lengths: Sequence[int]
+  ) -> tf.data.Dataset:
+    """Batches with {'ids', 'segment_ids'} [B, L], L the least of `lengths` that holds the longest."""
+
+    def take(rows: np.ndarray) -> list[np.ndarray]:
+      items = np.asarray(self.tuples.items[rows])
+      sizes = packed_sizes(tables, items, max_length)
+      longest = 1 + len(tables) + int(sizes.sum(1).max())
+      length = lengths[int(np.searchsorted(lengths, longest))]
+      return list(pack(tables, items, sizes, length))
+
+    length = lengths[0] if len(lengths) == 1 else None
+    specs = [tf.TensorSpec([self.size, length], tf.int32)] * 2
+    return self._dataset(start, take, specs, lambda x: {'ids': x[0], 'segment_ids': x[1]})
+
+  def gathered(
+    self, start: int, features: Sequence[np.ndarray], places: Sequence[np.ndarray]
+  ) -> tf.data.Dataset:
+    """Batches with {'features'}: n of [B, ...].
+
+    Args:
+      start: The first step.
+      features: [U, ...] a slot.
+      places: [items] a slot: the row among them of each item.
+    """
+
+    def take(rows: np.ndarray) -> list[np.ndarray]:
+      items = np.asarray(self.tuples.items[rows])
+      return [f[places[slot][items[:, slot]]] for slot, f in enumerate(features)]
+
+    specs = [tf.TensorSpec([self.size, *f.shape[1:]], tf.float32) for f in features]
+    return self._dataset(start, take, specs, lambda arrays: {'features': tuple(arrays)})
+
+  def by_item(
+    self,
+    start: int,
+    tables: Sequence[TokenTable],
+    max_lengths: Sequence[int],
+    rows_of: Sequence[int] | None = None,
+  ) -> tf.data.Dataset:
+    """Batches of each slot's distinct items and the tuples' index into them.
+
+    Args:
+      start: The first step.
+      tables: The items' word pieces, a slot each.
+      max_lengths: Most tokens, a slot.
+      rows_of: Distinct items that a slot's batch is filled up to, for static shapes: one bucket, of
+        the slot's most tokens. Otherwise few length buckets.
+
+    Returns:
+      {'ids': n of tuples of [U_b, L_b] int32, a bucket each; 'index': n of [B] int32, into the
+      buckets' rows laid end to end}.
+    """
+    lengths = [(most,) if rows_of else few_bucket_lengths(most) for most in max_lengths]
+
+    def take(rows: np.ndarray) -> list[np.ndarray]:
+      arrays = []
+      for slot, table in enumerate(tables):
+        distinct, index = np.unique(self.tuples.items[rows, slot], return_inverse=True)
+        sizes = np.minimum(table.sizes(distinct) + 2, max_lengths[slot])
+        buckets = np.searchsorted(lengths[slot], sizes)
+        order = np.argsort(buckets, kind='stable')
+        arrays.append(np.argsort(order)[index.reshape(-1)].astype(np.int32))
+        for bucket, length in enumerate(lengths[slot]):
+          ids = table.padded(distinct[buckets == bucket], max_lengths[slot], length)
+          if rows_of:
+            missing = [(0, rows_of[slot] - len(ids)), (0, 0)]
+            ids = np.pad(ids, missing, constant_values=table.tokenizer.pad_id)
+          arrays.append(ids)
+      return arrays
+
+    specs: list[tf.TensorSpec] = []
+    for slot, of_slot in enumerate(lengths):
+      specs.append(tf.TensorSpec([self.size], tf.int32))
+      count = rows_of[slot] if rows_of else None
+      specs += [tf.TensorSpec([count, length], tf.int32) for length in of_slot]
+
+    def batch(arrays: Sequence[tf.Tensor]) -> Batch:
+      stream = iter(arrays)
+      slots = [(next(stream), tuple(next(stream) for _ in of_slot)) for of_slot in lengths]
+      index, ids = zip(*slots, strict=True)
+      return {'ids': ids, 'index': index}
+
+    return self._dataset(start, take, specs, batch)
+
+  def _dataset(
+    self,
+    start: int,
+    take: Callable[[np.ndarray], list[np.ndarray]],
+    specs: Sequence[tf.TensorSpec],
+    batch: Callable[[Sequence[tf.Tensor]], Batch],
+  ) -> tf.data.Dataset:
+    """Endless batches from a step on, one element a replica."""
+    slots = self.tuples.items.shape[1]
+    targets = [tf.TensorSpec([self.size, self.outputs], tf.float32)] * len(self.targets)
+    all_specs = [tf.TensorSpec([self.size, slots], tf.int32), *targets, *specs]
+
+    def arrays(element: np.int64) -> list[np.ndarray]:
+      rows = self._share(int(element))
+      own = [self.tuples.targets(name, rows, self.outputs) for name in self.targets]
+      return [np.asarray(self.tuples.items[rows]), *own, *take(rows)]
+
+    def tensors(element: tf.Tensor) -> Batch:
+      found = tf.numpy_function(arrays, [element], [spec.dtype for spec in all_specs])
+      for tensor, spec in zip(found, all_specs, strict=True):
+        tensor.set_shape(spec.shape)
+      names = ['items', *self.targets]
+      return {**dict(zip(names, found, strict=False)), **batch(found[len(names) :])}
+
+    last = np.iinfo(np.int64).max
+    return tf.data.Dataset.range(start * self.replicas, last).map(tensors)
+
+  def _share(self, element: int) -> np.ndarray:
+    step, replica = divmod(element, self.replicas)
+    if step != self._step:
+      self._step, self._rows = step, self.order.rows(step)
+    return self._rows[replica * self.size : (replica + 1) * self.size]
+
+
+def by_length(
+  tuples: Tuples, tables: Sequence[TokenTable], max_length: int, bucketed: bool
+) -> tuple[np.ndarray, tuple[int, ...]]:
+  """The length bucket of each packed tuple, [tuples], and the buckets' lengths."""
+  lengths = bucket_lengths(max_length, bucketed)
+  sizes = packed_sizes(tables, np.asarray(tuples.items), max_length).sum(1) + 1 + len(tables)
+  return np.searchsorted(lengths, sizes), lengths

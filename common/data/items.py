@@ -1,0 +1,169 @@
+"""Item tables: the distinct items of a slot, each once; tuples name them by row number.
+
+A table is a TFRecord file, a `tf.train.Example` an item: `hash` (16 bytes, BLAKE2b of the content),
+`text` (UTF-8 bytes) or `floats`, and `id` where the source has one. A slot is a text's place in a
+tuple; several tables of one slot, as many machines write them, are read as one whose items alike
+have one number.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import InputError
+
+Item = str | np.ndarray  # a text, or a vector of floats
+_READ = 4096  # items read at a time
+
+
+def content_hash(item: Item) -> bytes:
+  """16 bytes that tell an item from all others."""
+  content = item.encode() if isinstance(item, str) else np.asarray(item, np.float32).tobytes()
+  return hashlib.blake2b(content, digest_size=16).digest()
+
+
+class ItemWriter:
+  """Writes one table; an item that it has seen keeps its number.
+
+  Args:
+    path: The file; the caller puts it in its place when whole (`common.files.whole`).
+
+  Example:
+    with ItemWriter('items-0.tfrecord') as items:
+      items.number('nike shoes')  # 0
+  """
+
+  def __init__(self, path: str):
+    self._writer = tf.io.TFRecordWriter(path)
+    self._numbers: dict[bytes, int] = {}
+
+  def __enter__(self) -> Self:
+    return self
+
+  def __exit__(self, *args: object) -> None:
+    self._writer.close()
+
+  def __len__(self) -> int:
+    return len(self._numbers)
+
+  def number(self, item: Item, key: str = '') -> int:
+    """The item's row number; it is written, with its id `key`, where it is new."""
+    digest = content_hash(item)
+    if (number := self._numbers.get(digest)) is None:
+      number = self._numbers[digest] = len(self._numbers)
+      self._write(item, digest, key)
+    return number
+
+  def _write(self, item: Item, digest: bytes, key: str) -> None:
+    feature = {'hash': _bytes(digest)}
+    if isinstance(item, str):
+      feature['text'] = _bytes(item.encode())
+    else:
+      feature['floats'] = tf.train.Feature(float_list=tf.train.FloatList(value=item))
+    if key:
+      feature['id'] = _bytes(key.encode())
+    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    self._writer.write(example.SerializeToString())
+
+
+@dataclasses.dataclass(frozen=True)
+class Items:
+  """The items of a slot, from one table or several; numbered in the order of their first row.
+
+  Attributes:
+    paths: The tables' files.
+    counts: Rows of each.
+    digest: What the tables' contents are known by.
+    numbers: [rows of all tables] int32, the item's number of each row; None: rows are numbers.
+    firsts: [items] int64, the first row of each item; None likewise.
+  """
+
+  paths: tuple[str, ...]
+  counts: tuple[int, ...]
+  digest: str
+  numbers: np.ndarray | None = None
+  firsts: np.ndarray | None = None
+
+  @classmethod
+  def open(cls, paths: Sequence[str], counts: Sequence[int], sha256: Sequence[str]) -> 'Items':
+    """Opens tables; where there are several, reads their hashes, once, to find items alike."""
+    digest = hashlib.sha256(''.join(sha256).encode()).hexdigest()[:16]
+    one = cls(tuple(paths), tuple(counts), digest)
+    if len(paths) == 1:
+      return one
+    hashes = np.frombuffer(b''.join(one._column('hash')), 'V16')
+    _, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    order = np.argsort(firsts, kind='stable')  # first seen first
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return dataclasses.replace(one, numbers=rank[inverse.reshape(-1)], firsts=firsts[order])
+
+  def __len__(self) -> int:
+    return sum(self.counts) if self.firsts is None else len(self.firsts)
+
+  def number(self, rows: np.ndarray, table: int) -> np.ndarray:
+    """Item numbers of rows of one of the tables."""
+    if self.numbers is None:
+      return rows
+    return self.numbers[rows + sum(self.counts[:table])]
+
+  def texts(self, numbers: np.ndarray | None = None) -> Iterator[str]:
+    """Streams the items' texts: all in order, or those of `numbers` in their order."""
+    if numbers is None:
+      return (text.decode() for text in self._distinct('text'))
+    wanted = np.zeros(len(self), bool)
+    wanted[numbers] = True
+    found = {
+      number: text.decode() for number, text in enumerate(self._distinct('text')) if wanted[number]
+    }
+    return (found[number] for number in np.asarray(numbers).tolist())
+
+  def floats(self) -> Iterator[np.ndarray]:
+    """Streams the items' vectors, [width] float32 each, in order."""
+    return self._distinct('floats')
+
+  def ids(self) -> Iterator[str]:
+    """Streams the items' ids in order; '' where the source gave none."""
+    return (key.decode() for key in self._distinct('id'))
+
+  def _distinct(self, name: str) -> Iterator[Any]:
+    rows = self._column(name)
+    if self.firsts is None:
+      return rows
+    keep = np.zeros(sum(self.counts), bool)
+    keep[self.firsts] = True  # numbers rise with first rows
+    return itertools.compress(rows, keep)
+
+  def _column(self, name: str) -> Iterator[Any]:
+    """A feature of all rows, table after table."""
+    spec = {name: tf.io.FixedLenFeature([], tf.string, default_value='')}
+    if name == 'floats':
+      spec = {name: tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)}
+    for path, count in zip(self.paths, self.counts, strict=True):
+      seen = 0
+      for batch in _parsed(path, spec):
+        yield from batch[name]
+        seen += len(batch[name])
+      if seen != count:
+        raise InputError(f'{path}: {seen} items; the manifest says {count}; {_REMEDY}')
+
+
+_REMEDY = 'delete its folder and run again'
+
+
+def _parsed(path: str, spec: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
+  """Batches of a file's features; a damaged file is refused."""
+  records = tf.data.TFRecordDataset(path).batch(_READ)
+  try:
+    yield from records.map(lambda some: tf.io.parse_example(some, spec)).as_numpy_iterator()
+  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+    raise InputError(f'{path}: damaged records; {_REMEDY}') from error
+
+
+def _bytes(value: bytes) -> tf.train.Feature:
+  return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))

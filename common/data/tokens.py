@@ -1,0 +1,204 @@
+"""Items as word pieces, computed once a run: memory-mapped, and padded or packed batch by batch.
+
+Dimensions: b tuples or items, L tokens of a padded row.
+"""
+
+import dataclasses
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.data.items import Items
+from common.data.records import RecordSet
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+
+MOST_PIECES = 2048  # of an item that are kept: more than any encoder has positions
+_READ = 8192  # texts tokenized at a time
+_FOLDER = 'tokens'  # beside the item tables
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenTable:
+  """The word pieces of a slot's items, without special tokens.
+
+  Attributes:
+    tokenizer: What made them.
+    ids: [all pieces] word ids, item after item.
+    ends: [items + 1] int64, where each item's pieces end; ends[0] is 0.
+  """
+
+  tokenizer: Tokenizer
+  ids: np.ndarray
+  ends: np.ndarray
+
+  @classmethod
+  def of_texts(cls, texts: Iterable[str], tokenizer: Tokenizer) -> 'TokenTable':
+    """Tokenizes texts in memory."""
+    pieces, sizes = [np.zeros([0], np.int32)], [np.zeros([1], np.int64)]
+    for some, lengths in _tokenized(texts, tokenizer):
+      pieces.append(some)
+      sizes.append(lengths)
+    return cls(tokenizer, np.concatenate(pieces), np.cumsum(np.concatenate(sizes)))
+
+  @classmethod
+  def of_items(cls, items: Items, tokenizer: Tokenizer) -> 'TokenTable':
+    """The table beside the item tables, which is made where it is missing."""
+    beside = os.path.join(os.path.dirname(items.paths[0]), _FOLDER)
+    folder = os.path.join(beside, f'{items.digest}-{tokenizer.digest}')
+    if not os.path.exists(folder):
+      os.makedirs(beside, exist_ok=True)
+      part = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
+      _write(part, items, tokenizer)
+      try:
+        os.rename(part, folder)
+      except OSError:  # another process was faster
+        shutil.rmtree(part)
+    ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
+    if len(ends) != len(items) + 1 or len(ids) != ends[-1]:
+      raise InputError(f'{folder}: damaged; delete it and run again')
+    return cls(tokenizer, ids, ends)
+
+  def __len__(self) -> int:
+    return len(self.ends) - 1
+
+  def sizes(self, numbers: np.ndarray) -> np.ndarray:
+    """How many pieces items have: [b] int64."""
+    return np.asarray(self.ends[numbers + 1] - self.ends[numbers])
+
+  def padded(self, numbers: np.ndarray, max_length: int, length: int = 0) -> np.ndarray:
+    """`[CLS] pieces [SEP]` of items, cut to `max_length` tokens: [b, L] int32.
+
+    Args:
+      numbers: [b] items.
+      max_length: Most tokens of a row.
+      length: L; 0: the longest row's.
+    """
+    sizes = np.minimum(self.sizes(numbers), max_length - 2)
+    ids, _ = pack([self], numbers[:, None], sizes[:, None], length or 2 + int(sizes.max(initial=0)))
+    return ids
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedTuples:
+  """Tuples of tokenized items.
+
+  Attributes:
+    tables: The pieces of each slot's items.
+    items: [tuples, slots] numbers into them.
+  """
+
+  tables: Sequence[TokenTable]
+  items: np.ndarray
+
+  @classmethod
+  def of_set(cls, records: RecordSet, tokenizer: Tokenizer) -> 'TokenizedTuples':
+    """All tuples of a record set."""
+    return cls(tables_of(records, tokenizer), records.tuples().items)
+
+  @classmethod
+  def of_texts(cls, texts: Sequence[Sequence[str]], tokenizer: Tokenizer) -> 'TokenizedTuples':
+    """Tuples of texts, each distinct text of a slot once."""
+    tables, columns = [], []
+    for column in zip(*texts, strict=True):
+      numbers: dict[str, int] = {}
+      columns.append([numbers.setdefault(text, len(numbers)) for text in column])
+      tables.append(TokenTable.of_texts(numbers, tokenizer))
+    return cls(tables, np.array(columns, np.int32).T)
+
+  def __len__(self) -> int:
+    return len(self.items)
+
+
+def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[TokenTable]:
+  """The pieces of the items of each of a set's slots."""
+  return [TokenTable.of_items(records.items(slot), tokenizer) for slot in range(records.slots)]
+
+
+def packed_sizes(tables: Sequence[TokenTable], items: np.ndarray, max_length: int) -> np.ndarray:
+  """How many pieces of each item a packed tuple keeps: BERT's `_truncate_seq_pair`, for any number.
+
+  A tuple that is too long loses the last piece of its longest item, of the last one among equals,
+  until it fits.
+
+  Args:
+    tables: A slot each.
+    items: [b, slots] numbers into them.
+    max_length: Most tokens of a packed tuple, [CLS] and a [SEP] an item included.
+
+  Returns:
+    [b, slots] int64.
+  """
+  wanted = np.stack([t.sizes(items[:, slot]) for slot, t in enumerate(tables)], 1)
+  room = max_length - 1 - len(tables)
+  level = np.zeros([len(items), 1], np.int64)  # the most that every item of a tuple may keep
+  for bit in (1 << k for k in reversed(range(MOST_PIECES.bit_length()))):
+    fits = np.minimum(wanted, level + bit).sum(1, keepdims=True) <= room
+    level += bit * fits
+  kept = np.minimum(wanted, level)
+  longer = wanted > level  # the first of them keep one more while there is room
+  return kept + (longer & (longer.cumsum(1) <= room - kept.sum(1, keepdims=True)))
+
+
+def pack(
+  tables: Sequence[TokenTable], items: np.ndarray, sizes: np.ndarray, length: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Tuples as `[CLS] a [SEP] b [SEP] ...`: word ids and segment ids, [b, length] int32 each.
+
+  Args:
+    tables: A slot each.
+    items: [b, slots] numbers into them.
+    sizes: [b, slots] pieces kept of each, as from `packed_sizes`.
+    length: L; at least what the longest row needs.
+  """
+  tokenizer = tables[0].tokenizer
+  ids = np.full([len(items), length], tokenizer.pad_id, np.int32)
+  segments = np.zeros_like(ids)
+  ids[:, 0] = tokenizer.start_id
+  start = np.ones(len(items), np.int64)
+  rows = np.arange(len(items))
+  for slot, table in enumerate(tables):
+    size = sizes[:, slot]
+    row = np.repeat(rows, size)
+    offset = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
+    ids[row, start[row] + offset] = table.ids[table.ends[items[:, slot]][row] + offset]
+    segments[row, start[row] + offset] = min(slot, 1)  # BERT has two segments
+    start += size
+    ids[rows, start] = tokenizer.end_id
+    segments[rows, start] = min(slot, 1)
+    start += 1
+  return ids, segments
+
+
+def _write(folder: str, items: Items, tokenizer: Tokenizer) -> None:
+  kind = np.uint16 if len(tokenizer.vocabulary) <= 1 << 16 else np.int32
+  sizes = [np.zeros([1], np.int64)]
+  raw = os.path.join(folder, 'ids.raw')
+  with open(raw, 'wb') as file, tqdm(total=len(items), desc='tokenize', unit=' texts') as bar:
+    for some, lengths in _tokenized(items.texts(), tokenizer):
+      some.astype(kind).tofile(file)
+      sizes.append(lengths)
+      bar.update(len(lengths))
+  ends = np.cumsum(np.concatenate(sizes))
+  np.save(os.path.join(folder, 'ends.npy'), ends)
+  ids = np.lib.format.open_memmap(os.path.join(folder, 'ids.npy'), 'w+', kind, (int(ends[-1]),))
+  if len(ids):
+    ids[:] = np.memmap(raw, kind, 'r')
+  ids.flush()
+  os.remove(raw)
+
+
+def _tokenized(
+  texts: Iterable[str], tokenizer: Tokenizer
+) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+  """(all pieces, how many a text) of some texts at a time."""
+  stream = iter(texts)
+  while some := list(itertools.islice(stream, _READ)):
+    pieces = tokenizer.pieces(tf.constant(some))[:, :MOST_PIECES]
+    yield pieces.flat_values.numpy(), pieces.row_lengths().numpy()

@@ -1,0 +1,70 @@
+"""The built-in synthetic catalogue, which is the data where no flag names any."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from common import flags
+from common.data import catalog
+from common.data.examples import Example
+from common.data.records import Manifest
+from common.distillation.sources.source import Source, UnlabelledSet, write_examples
+from common.errors import InputError
+
+_BLOCK_PAIRS = catalog.BLOCK[0] * catalog.BLOCK[1] // catalog.KEPT
+
+
+@dataclasses.dataclass(frozen=True)
+class CatalogueConfig:
+  """How large the catalogue's sets are."""
+
+  catalog_sizes: tuple[int, ...] = flags.option(
+    (8000, 1000, 2000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"
+  )
+
+  def __post_init__(self):
+    if len(self.catalog_sizes) != 4 or min(self.catalog_sizes) < 1:
+      raise InputError(f'--catalog_sizes={self.catalog_sizes}: four numbers above 0 are needed')
+
+
+@dataclasses.dataclass(frozen=True)
+class Catalogue(Source):
+  """Terms and products, rated; where no other source is asked for.
+
+  Args:
+    config: Sizes.
+    blocks: Whether the unlabelled tuples are the catalogue's own blocks; else it has none.
+  """
+
+  config: CatalogueConfig
+  blocks: bool
+  named = '--catalog_sizes'
+
+  @property
+  def asked(self) -> bool:
+    return True
+
+  def labelled_inputs(self) -> dict[str, Any]:
+    return {'catalog_sizes': self.config.catalog_sizes[:3]}
+
+  def unlabelled_inputs(self) -> dict[str, Any]:
+    return {'catalog_sizes': self.config.catalog_sizes}
+
+  def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
+    train, valid, test, _ = self.config.catalog_sizes
+    sets = catalog.splits(seed, train, valid, test, 0)
+    rated = {name: _examples(sets[name]) for name in ('train', 'valid', 'test')}
+    return write_examples(folder, rated, 2)
+
+  def write_unlabelled(
+    self, data: str, folder: str, seed: int, labelled: bool
+  ) -> UnlabelledSet | None:
+    if not self.blocks:
+      return None
+    pairs = catalog.splits(seed, *self.config.catalog_sizes)['distillation']
+    sets = write_examples(folder, {'': _examples(pairs)}, 2, group=_BLOCK_PAIRS)
+    return UnlabelledSet(sets[''].count)
+
+
+def _examples(pairs: Iterable[catalog.Pair]) -> Iterator[Example]:
+  return (Example('', (pair.term, pair.product), pair.relevance) for pair in pairs)

@@ -1,0 +1,51 @@
+"""A task mined from known matches (`common.distillation.mining`, `transfer`)."""
+
+import dataclasses
+import os
+from typing import Any
+
+from common.data.examples import TableConfig
+from common.data.records import Manifest
+from common.distillation import datasheet, mining, transfer
+from common.distillation.mining import MiningConfig
+from common.distillation.sources.source import Source, UnlabelledSet, digests
+from common.errors import InputError
+from common.serving import export
+
+
+@dataclasses.dataclass(frozen=True)
+class Mined(Source):
+  """Queries and passages; labelled pairs, and the transfer set."""
+
+  config: MiningConfig
+  table: TableConfig
+  named = '--mine_from'
+
+  @property
+  def asked(self) -> bool:
+    return bool(self.config.mine_from)
+
+  def check(self) -> None:
+    if (self.table.task, self.table.text_columns) != ('binary', mining.COLUMNS):
+      columns = ','.join(mining.COLUMNS)
+      raise InputError(f'--mine_from takes --task=binary and --text_columns={columns}')
+
+  def labelled_inputs(self) -> dict[str, Any]:
+    path = self.config.mine_from
+    if not os.path.exists(path):
+      raise InputError(f'--mine_from={path}: no such file or folder')
+    if os.path.isdir(path):
+      return {**self.config.labelled_flags(), f'sha256 of {path}': export.fingerprint(path)}
+    return {**self.config.labelled_flags(), **digests([path])}
+
+  def unlabelled_inputs(self) -> dict[str, Any]:
+    return self.config.transfer_flags()
+
+  def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
+    return mining.mine(self.config, folder, seed)
+
+  def write_unlabelled(self, data: str, folder: str, seed: int, labelled: bool) -> UnlabelledSet:
+    sheet = transfer.write(self.config, data, folder, seed)
+    print(datasheet.summary(sheet))
+    short = {name: value for name, value in sheet.items() if name not in datasheet.LONG}
+    return UnlabelledSet(sheet['transfer']['pairs'], short)

@@ -1,0 +1,121 @@
+"""What every source of a run's items and tuples answers for."""
+
+import abc
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+from tqdm import tqdm
+
+from common import files
+from common.data import record_writer
+from common.data.examples import Example
+from common.data.records import Manifest
+from common.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class UnlabelledSet:
+  """The tuples that the teacher will score.
+
+  Attributes:
+    count: How many.
+    mined: The datasheet of a mined task.
+  """
+
+  count: int
+  mined: dict[str, Any] | None = None
+
+
+class Source(abc.ABC):
+  """A source of labelled sets and, where it has any, of unlabelled tuples.
+
+  Attributes:
+    named: The flags that ask for it, as a refusal names them.
+  """
+
+  named: ClassVar[str]
+
+  @property
+  @abc.abstractmethod
+  def asked(self) -> bool:
+    """Whether the run's flags ask for this source."""
+
+  @property
+  def brings_logits(self) -> bool:
+    """Whether the unlabelled tuples hold the teacher's logits."""
+    return False
+
+  def check(self) -> None:  # noqa: B027  # most have nothing to refuse
+    """Refuses flags that do not fit one another."""
+
+  @abc.abstractmethod
+  def labelled_inputs(self) -> dict[str, Any]:
+    """What the labelled sets depend on: this source's flags, and each file's sha256."""
+
+  def unlabelled_inputs(self) -> dict[str, Any]:
+    """What the unlabelled set depends on beside the labelled sets."""
+    return {}
+
+  @abc.abstractmethod
+  def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
+    """Writes `train`, `valid`, `test` and what other sets there are into `folder`."""
+
+  def write_unlabelled(
+    self, data: str, folder: str, seed: int, labelled: bool
+  ) -> UnlabelledSet | None:
+    """Writes the source's own unlabelled tuples.
+
+    Args:
+      data: The folder that `write_labelled` filled.
+      folder: The record set's folder.
+      seed: Seed of whatever is drawn.
+      labelled: Whether every tuple must have a label, where the source's own may have some.
+
+    Returns:
+      None: it has none of its own, and they are made from the training texts.
+    """
+    del data, folder, seed, labelled
+    return None
+
+
+def write_examples(
+  folder: str,
+  sets: Mapping[str, Iterable[Example]],
+  slots: int,
+  *,
+  group: int = 64,
+  info: dict[str, Any] | None = None,
+) -> dict[str, Manifest]:
+  """Writes rows of texts as record sets that share one item table a slot.
+
+  Args:
+    folder: Gets a folder a set.
+    sets: Rows by set; '' is `folder` itself.
+    slots: Texts of a row.
+    group: So many rows that follow one another stay together, so that a sorted file costs fewer
+      encodings.
+    info: Goes into the manifests.
+
+  Returns:
+    Their manifests.
+  """
+  name_of = os.path.basename(folder).removesuffix('.part')
+  numbered = {
+    name: record_writer.of_examples(tqdm(rows, desc=name or name_of, unit=' tuples'), group)
+    for name, rows in sets.items()
+  }
+  return record_writer.write_sets(folder, numbered, slots, info=info)
+
+
+def digests(paths: Iterable[str]) -> dict[str, str]:
+  """Each file's sha256: a run whose files changed is another run."""
+  found = {}
+  for path in filter(None, paths):
+    try:
+      found[f'sha256 of {path}'] = files.sha256(path)[:16]
+    except tf.errors.OpError as error:
+      raise InputError(f'{path}: no such file') from error
+  return found

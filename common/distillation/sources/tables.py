@@ -1,0 +1,122 @@
+"""The user's tables; and, in place of the last of them, an annotated record set."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from common import flags
+from common.data import examples, record_writer
+from common.data.examples import Example, TableConfig
+from common.data.items import ItemWriter
+from common.data.matching import SPLITS
+from common.data.records import MANIFEST, Manifest, RecordSet
+from common.data.tuples import Tuples
+from common.distillation.sources.source import Source, UnlabelledSet, digests, write_examples
+from common.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class TablesConfig:
+  """The user's files."""
+
+  train_file: str = flags.option('', 'labelled training tuples (.tsv, .csv, .jsonl, .gz)')
+  valid_file: str = flags.option('', 'labelled validation tuples')
+  test_file: str = flags.option('', 'labelled test tuples')
+  distillation_file: str = flags.option(
+    '',
+    'tuples for the teacher, labelled or not, or the folder that common.pipelines.annotate has '
+    'written; empty: pairs made from the training texts',
+  )
+
+  @property
+  def annotated(self) -> bool:
+    """Whether the distillation file is a record set with the teacher's logits."""
+    path = os.path.join(self.distillation_file, MANIFEST)
+    return bool(self.distillation_file) and tf.io.gfile.exists(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables(Source):
+  """Rows of files, column by name."""
+
+  config: TablesConfig
+  table: TableConfig
+  named = 'files of your own'
+
+  @property
+  def asked(self) -> bool:
+    return any(flags.flat(self.config).values())
+
+  @property
+  def brings_logits(self) -> bool:
+    return bool(self.table.teacher_logits_column) or self.config.annotated
+
+  def check(self) -> None:
+    for name in ('valid_file', 'test_file'):
+      if not getattr(self.config, name):
+        raise InputError(f'--{name} is needed where any file is given')
+    if not self.config.train_file and not self.config.distillation_file:
+      raise InputError('--train_file or --distillation_file is needed where any file is given')
+
+  def labelled_inputs(self) -> dict[str, Any]:
+    paths = self._labelled_files()
+    return {**{f'{name}_file': path for name, path in paths.items()}, **digests(paths.values())}
+
+  def unlabelled_inputs(self) -> dict[str, Any]:
+    path = self.config.distillation_file
+    known_by = os.path.join(path, MANIFEST) if self.config.annotated else path
+    return {'distillation_file': path, **digests([known_by])}
+
+  def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
+    paths = {name: path for name, path in self._labelled_files().items() if path}
+    sets = {name: self._rows(path, labelled=True) for name, path in paths.items()}
+    return write_examples(folder, sets, len(self.table.text_columns), info={'source': paths})
+
+  def write_unlabelled(
+    self, data: str, folder: str, seed: int, labelled: bool
+  ) -> UnlabelledSet | None:
+    path, slots = self.config.distillation_file, len(self.table.text_columns)
+    if not path:
+      return None
+    info = {'source': path}
+    if self.config.annotated:
+      groups = functools.partial(self._annotated, labelled)
+      sets = record_writer.write_sets(folder, {'': groups}, slots, info=info)
+    else:
+      sets = write_examples(
+        folder, {'': self._rows(path, labelled=labelled, scored=True)}, slots, info=info
+      )
+    return UnlabelledSet(sets[''].count)
+
+  def _labelled_files(self) -> dict[str, str]:
+    return {name: getattr(self.config, f'{name}_file') for name in SPLITS}
+
+  def _rows(self, path: str, *, labelled: bool, scored: bool = False) -> Iterator[Example]:
+    """A file's rows; those without an id column have no ids."""
+    for example in examples.read(path, self.table, labelled=labelled, scored=scored):
+      yield example if self.table.id_column else dataclasses.replace(example, id='')
+
+  def _annotated(self, labelled: bool, writers: Sequence[ItemWriter]) -> Iterator[Tuples]:
+    """A record set's groups, after its items; one that does not fit, or lacks a label, is refused."""
+    path, records = self.config.distillation_file, RecordSet(self.config.distillation_file)
+    needed = len(self.table.text_columns), self.table.outputs
+    logits = records.head(1).teacher_logits
+    found = records.slots, 0 if logits is None else logits.shape[1]
+    if found != needed:
+      raise InputError(
+        f'{path}: tuples of {found[0]} texts and {found[1]} teacher logits; '
+        f'--text_columns and --task need {needed[0]} and {needed[1]}'
+      )
+    for slot, writer in enumerate(writers):
+      items = records.items(slot)
+      for text, key in zip(items.texts(), items.ids(), strict=True):
+        writer.number(text, key)  # as the set numbers it: both in order, each once
+    for group in records.groups():
+      if labelled and not group.labelled.all():
+        key = next(iter(group.ids), 'the first of a group')
+        raise InputError(f'{path}: a tuple near {key!r} has no label')
+      yield group

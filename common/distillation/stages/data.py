@@ -1,0 +1,50 @@
+"""The labelled sets, and the tuples that the teacher will score."""
+
+import dataclasses
+
+from common.distillation import dataset
+from common.distillation.dataset import DataConfig
+from common.distillation.run_folder import Stage
+from common.distillation.sources.source import UnlabelledSet
+from common.distillation.stages.run import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledSets:
+  """Tuples in each set."""
+
+  counts: dict[str, int]
+
+
+class Data(Stage[LabelledSets]):
+  """`train`, `valid`, `test` and what other sets the source has, with their items."""
+
+  name, result = 'data', LabelledSets
+
+  def __init__(self, shared: Run, config: DataConfig):
+    super().__init__(shared.folder, [], {**config.labelled_inputs(), **shared.seeded})
+    self.config, self.seed = config, shared.seed
+
+  def run(self, folder: str) -> LabelledSets:
+    return LabelledSets(dataset.write_labelled(self.config, folder, self.seed))
+
+
+class Unlabelled(Stage[UnlabelledSet]):
+  """A set of its own, so that more pairs cost no new teacher.
+
+  Args:
+    shared: The run.
+    config: The source.
+    data: The labelled sets.
+    labelled: Whether every tuple must have a label, as the student learns from them.
+  """
+
+  name, result = 'unlabelled', UnlabelledSet
+
+  def __init__(self, shared: Run, config: DataConfig, data: Data, labelled: bool):
+    super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seeded})
+    self.config, self.data, self.seed, self.labelled = config, data, shared.seed, labelled
+
+  def run(self, folder: str) -> UnlabelledSet:
+    data, seed = self.data.folder, self.seed
+    return dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)

@@ -1,0 +1,71 @@
+"""Metrics of the teacher and of the student's models, and what the export is worth."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from common.distillation import measure, results
+from common.distillation.inference import TupleScorer
+from common.distillation.results import Scorer
+from common.distillation.run_folder import Stage
+from common.distillation.stages.data import Data
+from common.distillation.stages.export import Export
+from common.distillation.stages.run import Run
+from common.distillation.stages.student import Student, StudentTraining
+from common.distillation.stages.teacher import Teachers
+from common.distillation.teacher import scorer_of
+from common.training import strategies
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+  """What `results.evaluate` finds."""
+
+  models: list[dict[str, Any]]
+  tuples_per_second: dict[str, float]
+  significance: dict[str, Any] | None = None
+
+
+class Evaluation(Stage[Evaluated]):
+  """Metrics on valid, test and what other test set there is."""
+
+  name, result = 'evaluation', Evaluated
+
+  def __init__(self, shared: Run, data: Data, training: StudentTraining, teachers: Teachers | None):
+    super().__init__(shared.folder, [training], {})
+    self.shared, self.data, self.training, self.teachers = shared, data, training, teachers
+
+  @strategies.precision()
+  def run(self, folder: str) -> Evaluated:
+    scorers: dict[str, Scorer] = {}
+    if self.teachers:
+      scorers['teacher'] = scorer_of(self.teachers.load(), self.shared.strategy)
+    for name, trained in self.training.models().items():
+      scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
+    kind = self.shared.table.kind
+    return Evaluated(**results.evaluate(scorers, kind, self.data.folder, folder))
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmarked:
+  """What `measure.of_export` finds."""
+
+  rates: list[dict[str, Any]]
+  stored: list[dict[str, Any]]
+
+
+class Benchmark(Stage[Benchmarked]):
+  """Speed and quality of the export, by runtime and by vector dtype."""
+
+  name, result = 'benchmark', Benchmarked
+
+  def __init__(self, shared: Run, student: Student, export: Export):
+    super().__init__(shared.folder, [export], {})
+    self.shared, self.student = shared, student
+
+  def run(self, folder: str) -> Benchmarked:
+    del folder
+    student, shared = self.student, self.shared
+    found = measure.of_export(student.scorer, student.title, shared.folder, shared.table.kind)
+    return Benchmarked(**found)

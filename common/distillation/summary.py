@@ -1,0 +1,82 @@
+"""What a run comes to: the results of its stages as `results.json` holds them."""
+
+import dataclasses
+from typing import Any
+
+from common import flags
+from common.distillation import results
+from common.distillation.sources.source import UnlabelledSet
+from common.distillation.stages.data import LabelledSets
+from common.distillation.stages.distill import Annotation
+from common.distillation.stages.evaluation import Benchmarked, Evaluated
+from common.distillation.stages.export import Exported
+from common.distillation.stages.run import Trained
+from common.evaluation import metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+  """The stages' results; `teacher` is of a teacher fine-tuned here."""
+
+  data: LabelledSets
+  unlabelled: UnlabelledSet
+  teacher: Trained | None
+  distill: Annotation
+  student: Trained
+  export: Exported
+  evaluation: Evaluated
+  benchmark: Benchmarked
+
+
+def collect(title: str, student: str, config: Any, task: str, done: Done) -> dict[str, Any]:
+  """The results of a run, as in `results.json`.
+
+  Args:
+    title: Title of the report.
+    student: Name of the student's package.
+    config: The run's resolved config.
+    task: What a label is.
+    done: The stages' results.
+
+  Returns:
+    What the report and the model card are made from.
+  """
+  phases = [*(done.teacher.phases if done.teacher else []), *done.student.phases]
+  sizes = dataclasses.asdict(done.export)
+  return {
+    'title': title,
+    'student': student,
+    'task': task,
+    'primary_metric': metrics.primary_metric(task),
+    'commit': results.commit(),
+    'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
+    'environment': results.environment(),
+    'flags': flags.flat(config),
+    'data': {**done.data.counts, 'distillation': done.distill.count},
+    'mined': done.unlabelled.mined,
+    'models': done.evaluation.models,
+    'significance': done.evaluation.significance,
+    'annotation': dataclasses.asdict(done.distill),
+    'speed': _speed(done),
+    'stored': done.benchmark.stored,
+    'training': [_by_pairs(phase) for phase in phases],
+    'export': {name: size for name, size in sizes.items() if size is not None},
+  }
+
+
+def _by_pairs(phase: dict[str, Any]) -> dict[str, Any]:
+  """A phase's history with its rate named for what a report counts."""
+  renamed = {'tuples_per_second': 'pairs_per_second'}
+  return {renamed.get(name, name): value for name, value in phase.items()}
+
+
+def _speed(done: Done) -> list[dict[str, Any]]:
+  """Pairs a second, and the ratio to the first row, BERT-base at 128 tokens.
+
+  The teacher's are of scoring the last test set, at its texts' real lengths, tokenization included.
+  """
+  base, *heads = done.benchmark.rates
+  teacher = done.evaluation.tuples_per_second.get('teacher')
+  own = [{'name': 'teacher', 'pairs_per_second': teacher}] if teacher else []
+  rows = [base, *own, *heads]
+  return [{**row, 'ratio': row['pairs_per_second'] / base['pairs_per_second']} for row in rows]

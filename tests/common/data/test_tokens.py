@@ -1,0 +1,61 @@
+"""Word pieces kept on disk, padded and packed: against the tokenizer in the graph."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data import record_writer
+from common.data.examples import Example
+from common.data.records import RecordSet
+from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenizedTuples, TokenTable, pack, packed_sizes
+from common.errors import InputError
+
+TOKENIZER = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', *'abcdefgh'], lower_case=True)
+RNG = np.random.default_rng(0)
+
+
+def words() -> str:
+  return ' '.join(RNG.choice(list('abcdefghz'), RNG.integers(0, 12)))
+
+
+TEXTS = [(words(), words(), words()) for _ in range(60)]
+
+
+@pytest.mark.parametrize('max_length', [4, 5, 6, 9, 12, 20, 40])
+@pytest.mark.parametrize('slots', [1, 2, 3])
+def test_packed_tuples_are_the_tokenizers(slots, max_length):
+  texts = [row[:slots] for row in TEXTS]
+  tuples = TokenizedTuples.of_texts(texts, TOKENIZER)
+  sizes = packed_sizes(tuples.tables, tuples.items, max_length)
+  ids, segments = pack(tuples.tables, tuples.items, sizes, max_length)
+  columns = [tf.constant(column) for column in zip(*texts, strict=True)]
+  for found, ragged in zip((ids, segments), TOKENIZER.pack(columns, max_length), strict=True):
+    np.testing.assert_array_equal(found, ragged.to_tensor(0, shape=[60, max_length]))
+
+
+@pytest.mark.parametrize('max_length', [2, 3, 8, 30])
+def test_padded_items_are_the_tokenizers(max_length):
+  texts = [row[0] for row in TEXTS]
+  found = TokenTable.of_texts(texts, TOKENIZER).padded(np.arange(60), max_length)
+  ragged = TOKENIZER.encode(tf.constant(texts), max_length)
+  np.testing.assert_array_equal(found, ragged.to_tensor(TOKENIZER.pad_id))
+
+
+def test_items_are_tokenized_once_and_for_each_vocabulary(tmp_path):
+  rows = record_writer.of_examples([Example('', (text,)) for text in ('a b', 'b', '', 'a b')])
+  record_writer.write_sets(str(tmp_path), {'': rows}, 1)
+  items = RecordSet(str(tmp_path)).items(0)
+  table = TokenTable.of_items(items, TOKENIZER)
+  assert (table.ids.tolist(), table.ends.tolist()) == ([4, 5, 5], [0, 2, 3, 3])
+  (folder,) = os.listdir(tmp_path / 'items/tokens')
+  made = os.stat(tmp_path / 'items/tokens' / folder).st_mtime_ns
+  assert TokenTable.of_items(items, TOKENIZER).ends.tolist() == [0, 2, 3, 3]
+  assert os.stat(tmp_path / 'items/tokens' / folder).st_mtime_ns == made
+  other = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', 'b', 'a'], lower_case=True)
+  assert TokenTable.of_items(items, other).ids.tolist() == [5, 4, 4]
+  np.save(tmp_path / 'items/tokens' / folder / 'ends.npy', np.array([0, 2, 3]))
+  with pytest.raises(InputError, match='tokens/.*: damaged; delete it and run again'):
+    TokenTable.of_items(items, TOKENIZER)
