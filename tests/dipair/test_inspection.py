@@ -111,8 +111,13 @@ def test_mean_head_attention_is_of_the_tuples_that_have_the_position(scorer):
 
 @pytest.mark.parametrize(
   'changes',
-  [{}, {'head': 'ffnn'}, {'token_selection': 'last', 'shared_encoder': False}],
-  ids=['transformer', 'ffnn', 'last, separate'],
+  [
+    {},
+    {'head': 'ffnn'},
+    {'token_selection': 'last', 'shared_encoder': False},
+    {'left_encoder_layers': 1, 'right_encoder_layers': 2},
+  ],
+  ids=['transformer', 'ffnn', 'last, separate', 'two depths'],
 )
 def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one(
   tiny, tmp_path, changes
