@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from common.json_files import read_json
+from common.files import read_json
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

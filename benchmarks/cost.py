@@ -19,7 +19,7 @@ from common.distillation import results
 from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.tables import Table, digits
-from common.json_files import read_json, write_json
+from common.files import read_json, write_json
 from common.serving.vectors import DTYPES
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')

@@ -22,7 +22,7 @@ from common import flags
 from common.distillation import results
 from common.evaluation import benchmark, report
 from common.evaluation.metrics import spearman
-from common.json_files import write_json
+from common.files import write_json
 from dse.embedder import Embedder
 from dse.encoder import SentenceEncoder
 

@@ -10,7 +10,7 @@ from common.data.tokenization import Tokenizer
 from common.distillation import results
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
-from common.json_files import read_json, write_json
+from common.files import read_json, write_json
 from common.serving import student_export
 from common.training import strategies
 from dipair import model as models

@@ -32,7 +32,7 @@ from common.distillation import results
 from common.errors import InputError
 from common.evaluation import benchmark, report
 from common.evaluation.tables import Table, digits
-from common.json_files import write_json
+from common.files import write_json
 from common.pipelines import shards
 from common.serving.vectors import VectorStore
 from dipair.scorer import Scorer

@@ -21,7 +21,7 @@ from common.distillation import results
 from common.evaluation import benchmark, report
 from common.evaluation.benchmark import Contender
 from common.evaluation.tables import Table, digits
-from common.json_files import write_json
+from common.files import write_json
 from common.modeling.encoders import EncoderConfig
 from common.serving import runtimes
 from dipair.config import StudentConfig

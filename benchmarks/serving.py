@@ -32,7 +32,7 @@ from common.data import catalog
 from common.distillation import results
 from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
-from common.json_files import write_json
+from common.files import write_json
 from common.serving import load_test
 from common.serving.client import UNLIMITED, Grpc, ServingError
 from common.serving.load_test import LoadConfig

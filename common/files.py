@@ -3,10 +3,9 @@
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
-
-import tensorflow as tf
 
 _CHUNK = 1 << 20  # bytes read at a time
 
@@ -20,13 +19,34 @@ def whole(path: str) -> Iterator[str]:
   """
   temporary = f'{path}.tmp'  # what a killed process leaves is overwritten by the next one
   yield temporary
-  tf.io.gfile.rename(temporary, path, overwrite=True)
+  if is_remote(path):
+    import tensorflow as tf
+
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+  else:
+    os.replace(temporary, path)
+
+
+def is_remote(path: str) -> bool:
+  """Whether a path is a URL such as `gs://bucket/name`, which TensorFlow opens."""
+  return '://' in path
+
+
+def opened(path: str, mode: str = 'r') -> Any:
+  """An open file, in UTF-8 where it is text; what is not there raises FileNotFoundError."""
+  if not is_remote(path):
+    return open(path, mode, encoding=None if 'b' in mode else 'utf-8')
+  import tensorflow as tf
+
+  if 'r' in mode and not tf.io.gfile.exists(path):
+    raise FileNotFoundError(path)
+  return tf.io.gfile.GFile(path, mode)
 
 
 def sha256(path: str) -> str:
   """The SHA-256 of a file's bytes, in hexadecimal."""
   digest = hashlib.sha256()
-  with tf.io.gfile.GFile(path, 'rb') as file:
+  with opened(path, 'rb') as file:
     while chunk := file.read(_CHUNK):
       digest.update(chunk)
   return digest.hexdigest()
@@ -34,11 +54,11 @@ def sha256(path: str) -> str:
 
 def read_json(path: str) -> dict[str, Any]:
   """Reads a JSON object."""
-  with tf.io.gfile.GFile(path) as file:
+  with opened(path) as file:
     return json.loads(file.read())
 
 
 def write_json(path: str, value: Any) -> None:
   """Writes JSON, whole or not at all."""
-  with whole(path) as temporary, tf.io.gfile.GFile(temporary, 'w') as file:
+  with whole(path) as temporary, opened(temporary, 'w') as file:
     file.write(json.dumps(value, indent=1) + '\n')

@@ -43,7 +43,7 @@ def inspect(
   """
   model: Any = scorer.model
   all_tuples = records.tuples()
-  tuples, labels = all_tuples.items[chosen], all_tuples.label[chosen, 0]
+  tuples, labels = all_tuples.items[chosen], all_tuples.labels[chosen]
   attended, columns = [], []
   for slot, table in enumerate(tables_of(records, scorer.tokenizer)):
     items, firsts, rows = np.unique(tuples[:, slot], return_index=True, return_inverse=True)

@@ -21,13 +21,14 @@ from sklearn.model_selection import StratifiedKFold
 from tqdm import tqdm
 
 from common import flags
+from common.data.tokens import TokenTable
 from common.distillation import results
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.metrics import pearson, spearman
 from common.evaluation.tables import Table
-from common.json_files import write_json
+from common.files import write_json
 from dse import model, senteval_data
 from dse.config import StudentConfig
 from dse.embedder import Embedder
@@ -209,7 +210,12 @@ def _pretrained(name: str) -> Encode:
   """A checkpoint's encoder pooled as a DSE student's is, without training."""
   student, tokenizer = model.from_pretrained(StudentConfig(pretrained=name), outputs=1)
   scorer = TupleScorer(student, tokenizer, tf.distribute.get_strategy())
-  return lambda texts: scorer.features(texts, 0)
+
+  def encode(texts: Sequence[str]) -> np.ndarray:
+    table = TokenTable.of_texts(texts, tokenizer)
+    return scorer.features(table, np.arange(len(texts)), 0)
+
+  return encode
 
 
 def _digest(export: str) -> str:

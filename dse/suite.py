@@ -15,7 +15,7 @@ from common.distillation import results
 from common.errors import InputError
 from common.evaluation import metrics, report
 from common.evaluation.tables import Table, percent
-from common.json_files import write_json
+from common.files import write_json
 
 _TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
 _TITLES |= {'rte': 'RTE', 'snli': 'SNLI', 'allnli': 'AllNLI'}  # not in the paper's table

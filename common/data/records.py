@@ -170,7 +170,7 @@ def read_manifest(folder: str) -> Manifest:
   path = os.path.join(folder, MANIFEST)
   try:
     fields = files.read_json(path)
-  except tf.errors.NotFoundError as error:
+  except FileNotFoundError as error:
     raise InputError(f'{folder}: no {MANIFEST}; not a whole record set') from error
   if (version := fields.get('schema_version')) != SCHEMA_VERSION:
     raise InputError(

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common.errors import InputError
+
 FLOATS = ('label', 'teacher_logits', 'soft_labels')
 
 
@@ -35,6 +37,13 @@ class Tuples:
 
   def __len__(self) -> int:
     return len(self.items)
+
+  @property
+  def labels(self) -> np.ndarray:
+    """The labels of tuples that all have one: [n] float32."""
+    if self.label is None:
+      raise InputError('the tuples have no labels')
+    return self.label[:, 0]
 
   @property
   def labelled(self) -> np.ndarray:

@@ -47,11 +47,11 @@ def annotate(
         continue
       groups = list(records.shard(shard))
       whole = concatenated(groups)
-      if logits_of is None:
-        logits = whole.teacher_logits
-        bar.update(shard.count)
-      else:
+      if logits_of:
         logits = logits_of(whole.items, bar.update)
+      else:
+        logits = whole.targets('teacher_logits', slice(None), 0)
+        bar.update(shard.count)
       labelled = with_logits(groups, logits, temperature)
       shards.append(record_writer.write_shard(folder, number, labelled, shard.tables))
   tables = record_writer.tables_from(records, folder)

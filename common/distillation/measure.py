@@ -53,7 +53,7 @@ def compare(
   stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
   for part in ('valid', 'test'):
     records = RecordSet(os.path.join(data, part))
-    labels = records.tuples().label[:, 0]
+    labels = records.tuples().labels
     vectors = [_vectors(first, slot, records, i) for i, slot in enumerate(first.slots)]
     found = [scorer.score(*vectors) for scorer in scorers.values()]
     for row in stored:

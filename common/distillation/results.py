@@ -39,7 +39,7 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   for part in parts:
     records = RecordSet(os.path.join(data, part))
     tuples = records.tuples()
-    labels[part] = tuples.targets('label', slice(None), 1)[:, 0]
+    labels[part] = tuples.labels
     if 'teacher' not in scorers and tuples.teacher_logits is not None:
       if part == 'valid':
         models.insert(0, {'name': 'teacher'})

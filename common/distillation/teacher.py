@@ -138,10 +138,11 @@ def mean_logits(
   """
   last = len(teachers) - 1
   quiet = lambda tuples: None  # noqa: E731
-  return sum(
+  logits = [
     teacher.logits(own, strategy=strategy, advance=advance if number == last else quiet)
     for number, (teacher, own) in enumerate(zip(teachers, tuples, strict=True))
-  ) / len(teachers)
+  ]
+  return np.mean(logits, axis=0)
 
 
 def labeller(
@@ -206,7 +207,7 @@ def fine_tune(
     checkpoints.restore(teacher.model.encoder, pretrained)
   valid = RecordSet(os.path.join(data, 'valid'))
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
-  labels = valid.tuples().label[:, 0]
+  labels = valid.tuples().labels
   criterion = CrossEntropy('label')
 
   def training_batches(start: int) -> tf.data.Dataset:

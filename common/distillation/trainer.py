@@ -83,7 +83,7 @@ class Trainer:
     }
     valid = RecordSet(training.valid)
     self.valid = TokenizedTuples.of_set(valid, tokenizer)
-    self.labels = valid.tuples().label[:, 0]
+    self.labels = valid.tuples().labels
 
   def fit(
     self, name: str, phase: PhaseConfig, folder: str, *, frozen: bool, cache_gb: float = 0.0

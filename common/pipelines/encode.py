@@ -7,7 +7,6 @@
 The output is what `common.serving.vectors.VectorStore` opens, once all of it is there.
 """
 
-import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from apache_beam.io.filesystems import FileSystems
 from common import flags
 from common.errors import InputError
 from common.pipelines import jobs, shards, units
+from common.pipelines.files import open_file
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
 from common.pipelines.shards import Shard
@@ -106,7 +106,7 @@ def _check_ids(output: str, names: Sequence[str]) -> None:
 def _ids(path: str) -> Iterator[list[str]]:
   """The ids of a shard, local or remote, by piece; its vectors are not read."""
   options = pa.ipc.IpcReadOptions(included_fields=[0])
-  with contextlib.closing(units.open_file(path)) as file:
+  with open_file(path) as file:
     reader = pa.ipc.open_file(file, options=options)
     for number in range(reader.num_record_batches):
       yield reader.get_batch(number).column('id').to_pylist()

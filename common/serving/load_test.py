@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from common import flags
 from common.errors import InputError
-from common.json_files import write_json
+from common.files import write_json
 from common.serving.client import UNLIMITED, request_of
 
 _PREDICT = '/tensorflow.serving.PredictionService/Predict'

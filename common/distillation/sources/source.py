@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-import tensorflow as tf
 from tqdm import tqdm
 
 from common import files
@@ -116,6 +115,6 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
   for path in filter(None, paths):
     try:
       found[f'sha256 of {path}'] = files.sha256(path)[:16]
-    except tf.errors.OpError as error:
+    except FileNotFoundError as error:
       raise InputError(f'{path}: no such file') from error
   return found
