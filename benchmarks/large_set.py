@@ -1,0 +1,128 @@
+"""Memory and time of training on a set that is large: generated, a tenth of 300M tuples of 10M texts.
+
+  python -m benchmarks.large_set --output=benchmarks/results/large_set.json
+
+The distillation set is written group by group, its texts are tokenized, and a `random-tiny` DiPair
+takes a few steps of stage 2 on it, in this process. What counts against a machine's memory is what
+is the process's own; pages of memory-mapped files are given back when others need them.
+"""
+
+import dataclasses
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import psutil
+from tqdm import tqdm
+
+from common import flags
+from common.data import record_writer
+from common.data.items import ItemWriter
+from common.data.records import RecordSet
+from common.data.tuples import Tuples
+from common.distillation import results
+from common.distillation.trainer import Trainer, Training
+from common.files import write_json
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from dipair import model as models
+from dipair import stages
+from dipair.config import StudentConfig
+
+GROUP, TEXTS = 512, 64  # tuples of a group, and its texts a slot
+_VALID = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class LargeSetConfig:
+  """How large, and where."""
+
+  tuples: int = flags.option(30_000_000, 'tuples of the distillation set')
+  texts: int = flags.option(500_000, 'distinct texts of each of the two slots')
+  steps: int = flags.option(50, 'steps of stage 2, of 512 tuples')
+  folder: str = flags.option('', 'folder of the set; empty: a temporary one')
+  output: str = flags.option('', 'JSON file of the figures')
+
+
+def main(config: LargeSetConfig) -> None:
+  """Writes the set, trains on it, prints and writes the figures."""
+  with tempfile.TemporaryDirectory(dir=config.folder or None) as folder:
+    rows = [_measured('write the set', lambda: _write(config, folder))]
+    distill = os.path.join(folder, 'distill')
+    rows.append(_measured('open it, tokenize its texts, train', lambda: _train(config, distill)))
+    size = sum(os.path.getsize(os.path.join(at, n)) for at, _, ns in os.walk(distill) for n in ns)
+  for row in rows:
+    print(
+      f'{row["name"]}: {row["seconds"]:,.0f} s, most memory of its own '
+      f'{row["own_gb"]:.2f} GB, with mapped files {row["resident_gb"]:.2f} GB'
+    )
+  print(f'{size / config.tuples:.1f} bytes a tuple on disk, texts included')
+  if config.output:
+    command = ' '.join(['python -m benchmarks.large_set', *flags.changed(config)])
+    made: dict[str, Any] = {'command': command, 'commit': results.commit()}
+    made |= {'tuples': config.tuples, 'texts': 2 * config.texts, 'bytes': size}
+    write_json(config.output, {**made, 'environment': results.environment(), 'rows': rows})
+
+
+def _write(config: LargeSetConfig, folder: str) -> None:
+  rng = np.random.default_rng(0)
+
+  def groups(writers: Sequence[ItemWriter]) -> Iterator[Tuples]:
+    for slot, writer in enumerate(writers):
+      words = rng.integers(0, 5000, [config.texts, 4 + 8 * slot])
+      for row, number in enumerate(tqdm(words, desc=f'texts {slot}')):
+        writer.number(f'{row} ' + ' '.join(map(str, number)))
+    for _ in tqdm(range(config.tuples // GROUP), desc='groups'):
+      own = rng.integers(0, config.texts, [TEXTS, 2])
+      rows = rng.integers(0, TEXTS, [GROUP, 2])
+      items = np.stack([own[rows[:, slot], slot] for slot in range(2)], 1).astype(np.int32)
+      soft = rng.uniform(size=[GROUP, 1]).astype(np.float32)
+      yield Tuples(items, label=soft, teacher_logits=soft, soft_labels=soft)
+
+  record_writer.write_sets(folder, {'distill': groups}, 2)
+  distill, valid = (os.path.join(folder, name) for name in ('distill', 'valid'))
+  whole = RecordSet(distill)
+  tables = record_writer.tables_from(whole, valid)
+  record_writer.write(valid, [whole.head(_VALID)], tables)
+
+
+def _train(config: LargeSetConfig, distill: str) -> None:
+  devices = strategies.DeviceConfig()
+  strategy = strategies.create(devices)
+  student = StudentConfig(pretrained='random-tiny', encoder_layers=2, max_lengths=(16, 64))
+  valid = os.path.join(os.path.dirname(distill), 'valid')
+  training = Training(distill, valid, 'regression', 1, devices, strategy, seed=1)
+  trainer = Trainer(*models.from_pretrained(student, 1), training, stages.LOSS)
+  phase = PhaseConfig(batch_size=512, steps=config.steps, eval_every=config.steps, warmup_steps=0)
+  with tempfile.TemporaryDirectory(dir=os.path.dirname(distill)) as folder:
+    trainer.fit('stage 2', phase, folder, frozen=False)
+
+
+def _measured(name: str, work: Callable[[], None]) -> dict[str, Any]:
+  """Time and most memory of some work: 'own_gb' of this process alone, 'resident_gb' in all."""
+  most, done = {'uss': 0, 'rss': 0}, threading.Event()
+
+  def watch() -> None:
+    while not done.wait(0.5):
+      memory = psutil.Process().memory_full_info()
+      most.update({key: max(value, getattr(memory, key)) for key, value in most.items()})
+
+  watcher = threading.Thread(target=watch)
+  watcher.start()
+  started = time.monotonic()
+  try:
+    work()
+  finally:
+    seconds = time.monotonic() - started
+    done.set()
+    watcher.join()
+  own, resident = most['uss'] / 1e9, most['rss'] / 1e9
+  return {'name': name, 'seconds': seconds, 'own_gb': own, 'resident_gb': resident}
+
+
+if __name__ == '__main__':
+  flags.command(main, LargeSetConfig)
