@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _CHUNK = 1 << 20  # bytes read at a time
@@ -52,8 +52,17 @@ def sha256(path: str) -> str:
   return digest.hexdigest()
 
 
-def read_json(path: str) -> dict[str, Any]:
-  """Reads a JSON object."""
+def sha256_of_folder(folder: str, without: Sequence[str] = ()) -> str:
+  """A digest of the files in a local folder, in the order of their paths, but those named."""
+  digest = hashlib.sha256()
+  for base, _, names in sorted(os.walk(folder)):
+    for name in sorted(set(names) - set(without)):
+      digest.update(bytes.fromhex(sha256(os.path.join(base, name))))
+  return digest.hexdigest()
+
+
+def read_json(path: str) -> Any:
+  """Reads JSON."""
   with opened(path) as file:
     return json.loads(file.read())
 

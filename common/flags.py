@@ -11,13 +11,13 @@ dataclasses alone.
 import dataclasses
 import functools
 import logging as python_logging
-import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from absl import app, flags, logging
 
+from common import files
 from common.errors import InputError, refuse
 
 _DEFINE = {
@@ -82,9 +82,8 @@ def flat(config: Any, prefix: str = '') -> dict[str, Any]:
 def save(config: Any, path: str, header: str = '') -> None:
   """Writes the config as a flagfile: `--flagfile=<path>` gives the same config again."""
   lines = [f'--{name}={_text(value)}' for name, value in flat(config).items()]
-  with open(path + '.tmp', 'w', encoding='utf-8') as file:
+  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
     file.write(header + '\n'.join(lines) + '\n')
-  os.replace(path + '.tmp', path)
 
 
 def changed(config: Any) -> list[str]:

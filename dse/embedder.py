@@ -62,7 +62,7 @@ class Embedder(PairScorer):
     if top_k:
       found, best = np.zeros([len(u), k], np.int64), np.zeros([len(u), k], np.float32)
     elif out:
-      scores = np.lib.format.open_memmap(out + '.part', mode='w+', dtype=np.float32, shape=shape)
+      scores = np.lib.format.open_memmap(out + '.tmp', mode='w+', dtype=np.float32, shape=shape)
     else:
       scores = np.zeros(shape, np.float32)
     height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))
@@ -81,7 +81,7 @@ class Embedder(PairScorer):
     if not out:
       return scores
     del scores  # writes what is left
-    os.replace(out + '.part', out)
+    os.replace(out + '.tmp', out)
     return np.load(out, mmap_mode='r')
 
   def _rows(self, left: np.ndarray, right: np.ndarray, right_parts: np.ndarray) -> np.ndarray:

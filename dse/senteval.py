@@ -20,7 +20,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
 from tqdm import tqdm
 
-from common import flags
+from common import files, flags
 from common.data.tokens import TokenTable
 from common.distillation import results
 from common.distillation.inference import TupleScorer
@@ -196,8 +196,8 @@ def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.
     os.makedirs(cache, exist_ok=True)
     blocks = [texts[i : i + 4096] for i in range(0, len(texts), 4096)]
     bar = tqdm(blocks, desc=f'encode {dataset.name}', unit=' blocks', leave=False)
-    np.save(path + '.part.npy', np.concatenate([encode(block) for block in bar]))
-    os.replace(path + '.part.npy', path)
+    with files.whole(path) as temporary, open(temporary, 'wb') as file:
+      np.save(file, np.concatenate([encode(block) for block in bar]))
   vectors, row = np.load(path), {text: number for number, text in enumerate(texts)}
 
   def of(split: Split) -> list[np.ndarray]:
@@ -220,15 +220,10 @@ def _pretrained(name: str) -> Encode:
 
 def _digest(export: str) -> str:
   """Names an export by its encoder's weights."""
-  digest = hashlib.sha256()
   folder = os.path.join(export, 'encoder', '1', 'variables')
-  try:
-    for name in sorted(os.listdir(folder)):
-      with open(os.path.join(folder, name), 'rb') as file:
-        digest.update(hashlib.file_digest(file, 'sha256').digest())
-  except OSError as error:
-    raise InputError(f'--export_dir={export}: no export of a DSE run there') from error
-  return digest.hexdigest()[:12]
+  if not os.path.isdir(folder):
+    raise InputError(f'--export_dir={export}: no export of a DSE run there')
+  return files.sha256_of_folder(folder)[:12]
 
 
 if __name__ == '__main__':

@@ -1,7 +1,6 @@
 """What a mined task holds: leak check and examples of its sets, histograms, a picture."""
 
 import itertools
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from common import files
 from common.data import tables
 from common.data.records import RecordSet
 from common.data.tuples import Tuples
@@ -119,5 +119,5 @@ def draw(histograms: dict[str, list[int]], threshold: float, path: str) -> None:
     axes.set_xlim(_EDGES[filled[0]] - 0.04, _EDGES[filled[-1] + 1] + 0.04)
     axes.spines[['top', 'right']].set_visible(False)
     axes.legend()
-    figure.savefig(f'{path}.tmp', format='svg', metadata={'Date': None})
-  os.replace(f'{path}.tmp', path)
+    with files.whole(path) as temporary:
+      figure.savefig(temporary, format='svg', metadata={'Date': None})

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.data.batches import ShuffledGroups, ShuffledTuples, TupleBatches
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
@@ -172,10 +173,10 @@ class Trainer:
       if not os.path.exists(path):
         os.makedirs(folder, exist_ok=True)
         shape = self.scorer.shape(len(items), slot)
-        out = np.lib.format.open_memmap(path + '.tmp', mode='w+', dtype=np.float32, shape=shape)
-        self.scorer.features(table, items, slot, out=out, progress=f'encode texts {slot}')
-        out.flush()
-        os.replace(path + '.tmp', path)
+        with files.whole(path) as temporary:
+          out = np.lib.format.open_memmap(temporary, mode='w+', dtype=np.float32, shape=shape)
+          self.scorer.features(table, items, slot, out=out, progress=f'encode texts {slot}')
+          out.flush()
       features.append(np.load(path, mmap_mode='r'))
       place = np.zeros(len(table), np.int32)
       place[items] = np.arange(len(items), dtype=np.int32)

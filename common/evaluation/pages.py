@@ -1,10 +1,11 @@
 """Pages made from templates, written whole; what all HTML pages here begin with."""
 
 import html
-import os
 from typing import Any
 
 import jinja2
+
+from common import files
 
 
 def write(path: str, template: str, **parts: Any) -> None:
@@ -24,9 +25,8 @@ def write(path: str, template: str, **parts: Any) -> None:
   )
   environment.filters |= {'cell': _cell, 'line': _line}
   text = environment.from_string(template).render(**parts)
-  with open(f'{path}.tmp', 'w', encoding='utf-8') as file:
+  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
     file.write(text + '\n')
-  os.replace(f'{path}.tmp', path)
 
 
 def _line(value: Any) -> str:

@@ -13,6 +13,7 @@ of a request need the same number of them. It batches whole models, not single s
 their version folder, and no others; of the common file it then reads the threads alone.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from common import flags
+from common import files, flags
 from common.errors import InputError
 from common.serving import export, online, warmup
 from common.serving.runtimes import XLA_BLOCKS
@@ -102,8 +103,7 @@ def main(config: ServingConfig) -> None:
 def write(config: ServingConfig) -> str:
   """Writes `serving/` into an export, and warm-up requests and batching into its models.
 
-  All files are written under other names first and renamed then, the one that a server starts from
-  last.
+  All files are written before the first takes its place; the one that a server starts from is last.
 
   Returns:
     Path of the README with the commands.
@@ -118,18 +118,21 @@ def write(config: ServingConfig) -> str:
   name = config.name or os.path.basename(os.path.dirname(folder))
   smaller = (size for size in XLA_BLOCKS if size < config.max_batch_size)
   contents = _contents(folder, name, (*smaller, config.max_batch_size))
-  for path, content in contents.items():
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if isinstance(content, str):
-      with open(path + '.tmp', 'w', encoding='utf-8') as file:
-        file.write(content)
-    else:
-      with tf.io.TFRecordWriter(path + '.tmp') as writer:
-        for record in content:
-          writer.write(record)
-  for path in contents:
-    os.replace(path + '.tmp', path)
+  with contextlib.ExitStack() as stack:
+    for path in reversed(contents):  # the last to come is the first to take its place
+      os.makedirs(os.path.dirname(path), exist_ok=True)
+      _put(stack.enter_context(files.whole(path)), contents[path])
   return os.path.join(folder, FOLDER, 'README.md')
+
+
+def _put(path: str, content: _Content) -> None:
+  if isinstance(content, str):
+    with files.opened(path, 'w') as file:
+      file.write(content)
+    return
+  with tf.io.TFRecordWriter(path) as writer:
+    for record in content:
+      writer.write(record)
 
 
 def _contents(folder: str, name: str, sizes: Sequence[int]) -> dict[str, _Content]:

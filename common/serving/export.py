@@ -4,7 +4,6 @@
 signatures on samples and prints the largest difference from the outputs given.
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -17,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from common import files
 from common.errors import InputError
 
 VERSION = '1'
@@ -133,13 +133,7 @@ def size(folder: str) -> int:
 
 def fingerprint(folder: str) -> str:
   """sha256 of a model's files, without what a server's configuration adds."""
-  digest = hashlib.sha256()
-  for base, _, names in sorted(os.walk(folder)):
-    for name in sorted(names):
-      if name not in _NOT_THE_MODEL:
-        with open(os.path.join(base, name), 'rb') as file:
-          digest.update(hashlib.file_digest(file, 'sha256').digest())
-  return digest.hexdigest()
+  return files.sha256_of_folder(folder, _NOT_THE_MODEL)
 
 
 def _cases(model: Saved) -> dict[str, Any]:

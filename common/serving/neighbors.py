@@ -13,7 +13,7 @@ import faiss
 import numpy as np
 from tqdm import tqdm
 
-from common import extras
+from common import extras, files
 from common.serving.vectors import MANIFEST, VectorStore
 
 LIBRARIES = ('faiss', 'scann')
@@ -115,8 +115,8 @@ def _kept_faiss(store: VectorStore) -> faiss.Index:
   index = _faiss_index(pooled(store.vectors(np.sort(rows))), len(store))
   for block in _blocks(store):
     index.add(block)
-  faiss.write_index(index, f'{path}.tmp')
-  os.replace(f'{path}.tmp', path)
+  with files.whole(path) as temporary:
+    faiss.write_index(index, temporary)
   return index
 
 

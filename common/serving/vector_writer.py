@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
+from common import files
 from common.data.texts import shown
 from common.errors import InputError
 from common.serving.text_hashes import TextHashes, hashes
@@ -21,7 +22,6 @@ from common.serving.vectors import (
   batches,
   narrowed,
   read_manifest,
-  sha256,
   store_kind,
 )
 
@@ -110,10 +110,8 @@ class VectorWriter:
     self, number: int, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray
   ) -> None:
     """Writes shard `number`: ids that are in no other, their texts' vectors [n, *shape] float32."""
-    path = self._path(number)
-    with ShardWriter(f'{path}.tmp', self.kind) as shard:
+    with files.whole(self._path(number)) as path, ShardWriter(path, self.kind) as shard:
       shard.write(ids, texts, vectors)
-    os.replace(f'{path}.tmp', path)
 
   def finish(self, shards: int, replaced: Sequence[int] | np.ndarray = ()) -> VectorStore:
     """Makes shards 0 to `shards` - 1, and what was there before, the store.
@@ -131,10 +129,7 @@ class VectorWriter:
     for place in range(shards):
       with pa.memory_map(self._path(place)) as file:
         listed.append(self._described(place, pa.ipc.open_file(file).get_batch(0).num_rows))
-    path = os.path.join(self.folder, MANIFEST)
-    with open(f'{path}.tmp', 'w', encoding='utf-8') as output:
-      json.dump({**self.kind, 'shards': listed}, output, indent=1)
-    os.replace(f'{path}.tmp', path)
+    files.write_json(os.path.join(self.folder, MANIFEST), {**self.kind, 'shards': listed})
     for name in {shard['name'] for shard in self.before} - {shard['name'] for shard in listed}:
       os.remove(os.path.join(self.folder, name))
     return VectorStore(self.folder)
@@ -150,11 +145,9 @@ class VectorWriter:
       return shard
     if not rows:
       return {**shard, 'rows': 0}
-    path = self._path(number)
-    with ShardWriter(f'{path}.tmp', self.kind) as copy:
+    with files.whole(self._path(number)) as path, ShardWriter(path, self.kind) as copy:
       for batch, of_batch in zip(batches(source), keep, strict=True):
         copy.copy(batch.filter(pa.array(of_batch)))
-    os.replace(f'{path}.tmp', path)
     return self._described(number, rows)
 
   def _hashes(self, shard: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -166,7 +159,7 @@ class VectorWriter:
   def _described(self, number: int, rows: int) -> dict[str, Any]:
     path = self._path(number)
     name, size = os.path.basename(path), os.path.getsize(path)
-    return {'name': name, 'rows': rows, 'bytes': size, 'sha256': sha256(path)}
+    return {'name': name, 'rows': rows, 'bytes': size, 'sha256': files.sha256(path)}
 
   def _path(self, number: int) -> str:
     return os.path.join(self.folder, f'vectors-{self._first + number:05d}.arrow')

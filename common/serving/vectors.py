@@ -10,7 +10,6 @@ Stores of version 1 do not have it: they are read, and not added to.
 Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 k; 8 of its hash.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from common import files
 from common.errors import InputError
 
 DTYPES = ('float32', 'float16', 'int8')
@@ -109,7 +109,7 @@ class VectorStore:
   def verify(self) -> None:
     """Reads every shard and compares checksums; raises InputError at one that differs."""
     for path, expected in self._sums:
-      if sha256(path) != expected:
+      if files.sha256(path) != expected:
         raise InputError(f'{path}: its bytes are not those that were written; write the store anew')
 
 
@@ -177,9 +177,3 @@ def read_manifest(folder: str) -> dict[str, Any]:
       return check_manifest(json.load(file), path)
   except OSError as error:
     raise InputError(f'{folder}: no whole vector store there ({MANIFEST} is missing)') from error
-
-
-def sha256(path: str) -> str:
-  """Of a file, in hexadecimal."""
-  with open(path, 'rb') as file:
-    return hashlib.file_digest(file, 'sha256').hexdigest()

@@ -7,7 +7,6 @@ function of the step, and dropout's generators are restored.
 """
 
 import dataclasses
-import json
 import math
 import os
 import time
@@ -18,6 +17,7 @@ import tensorflow as tf
 import tf_keras
 from tqdm import tqdm
 
+from common import files
 from common.training import strategies
 from common.training.optimization import PhaseConfig, create_optimizer
 
@@ -135,8 +135,7 @@ class Run:
       return
     self.latest.checkpoint.restore(path).assert_consumed()
     self.step = int(path.rsplit('-', 1)[1])
-    with tf.io.gfile.GFile(self._history_path) as file:
-      history = json.loads(file.read())
+    history = files.read_json(self._history_path)
     self.history = [entry for entry in history if entry['step'] <= self.step]
     self.seconds = self.history[-1]['seconds']
     if not self.finished():
@@ -164,9 +163,7 @@ class Run:
     self.saved_at = time.monotonic()
     if not self.chief:
       return
-    with tf.io.gfile.GFile(self._history_path + '.tmp', 'w') as file:
-      file.write(json.dumps(self.history, indent=1))
-    tf.io.gfile.rename(self._history_path + '.tmp', self._history_path, overwrite=True)
+    files.write_json(self._history_path, self.history)
     self.latest.save(self.step)
 
   def restore_best(self) -> None:
