@@ -23,9 +23,9 @@ from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.data import records
 from common.evaluation import benchmark
-from common.modeling import encoders
-from dipair import model as models
+from common.modeling import bert_network
 from dipair.scorer import Scorer
+from dipair.student import DiPair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,9 +46,9 @@ def main(config: EncodingConfig) -> None:
   examples = list(records.read(run.path('data/test')))
   lefts, rights = (list(dict.fromkeys(e.texts[side] for e in examples)) for side in (0, 1))
   texts = rights[: config.texts]
-  student, _ = models.load(run.path('student'))
+  student, _ = DiPair.load(run.path('student'))
   shape = dataclasses.replace(student.encoder_config, num_layers=student.config.depths[1])
-  encoder, length = encoders.build(shape), student.max_lengths[1]
+  encoder, length = bert_network.build(shape), student.max_lengths[1]
   ids = tf.random.uniform([128, length], 1, student.encoder_config.vocab_size, tf.int32, seed=0)
   inputs = {
     'input_word_ids': ids,

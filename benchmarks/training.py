@@ -25,7 +25,7 @@ from common.distillation.teacher import Teacher
 from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
-from dipair import model as models
+from dipair.student import DiPair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ def main(config: BenchmarkConfig) -> None:
   run = FinishedRun(config.run_dir)
   strategy = strategies.create(strategies.DeviceConfig())
   teacher = Teacher.load(run.path('teacher'))
-  student, tokenizer = models.load(run.path('student'))
+  student, tokenizer = DiPair.load(run.path('student'))
   trainer = run.trainer(student, tokenizer, strategy)
   small, large = run.flags['teacher_batch_size'], run.flags['stage2_batch_size']
   texts = trainer.distinct_texts(run.flags['stage1_cache_gb'])
@@ -76,7 +76,7 @@ def main(config: BenchmarkConfig) -> None:
 
   def plain_loss(batch: dict) -> tf.Tensor:
     tokens = [student.encode(ids, slot, training=True) for slot, ids in enumerate(batch['ids'])]
-    return cross_entropy(batch['targets'], student.head(tokens, training=True))
+    return cross_entropy(batch['targets'], student.score_vectors(tokens, training=True))
 
   def frozen_loss(batch: dict) -> tf.Tensor:
     return trainer.loss_of(batch, frozen=True)

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from common.data import batching
 from common.data.tokenization import Tokenizer
 from dipair.attention import Attended, AttendingEncoder
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 # What an input token is to a kept one, the first that fits: itself, [CLS], [SEP], another kept one.
 TARGETS = ('own', 'cls', 'sep', 'kept', 'other')
@@ -49,11 +49,11 @@ def attend(
 
   Args:
     model: The student.
-    tokenizer: Of its vocabulary.
+    tokenizer: The student's.
     texts: U of them.
-    slot: Which text of a tuple they are.
+    slot: Their place in a tuple.
     shown: How many are given as examples.
-    progress: Of the bar.
+    progress: The progress bar's text.
   """
   encoder, most = AttendingEncoder(model, slot), model.max_lengths[slot]
   k, width = model.feature_shape(slot)

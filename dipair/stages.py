@@ -7,13 +7,11 @@ import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
 from common.distillation.trainer import Trainer
-from common.modeling import students
-from common.modeling.losses import cross_entropy
+from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from dipair import initialization
-from dipair import model as models
 from dipair.config import StudentConfig, TrainConfig
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 STAGES = ('stage1', 'stage2')
 _START_TEXTS = 1000  # of a slot
@@ -42,7 +40,7 @@ def train(
     The stages' histories, as of `loop.fit`.
   """
   with strategy.scope():
-    model, tokenizer = models.from_pretrained(config, outputs)
+    model, tokenizer = DiPair.from_pretrained(config, outputs)
   one = trainer(model, tokenizer, strategy=strategy, **training)
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
@@ -54,20 +52,20 @@ def train(
       history = one.fit(name, phase, path, frozen=frozen, cache_gb=phases.stage1_cache_gb)
       histories.append(history)
   if strategies.is_chief(strategy):
-    students.save(folder, model, tokenizer)
+    model.save(folder, tokenizer)
   return histories
 
 
 def trainer(model: DiPair, tokenizer: Tokenizer, **training: Any) -> Trainer:
   """A trainer on the teacher's soft labels, by cross-entropy (Eq. 1)."""
-  return Trainer(model, tokenizer, targets=('soft_labels',), loss=cross_entropy, **training)
+  return Trainer(model, tokenizer, loss=CrossEntropy(), **training)
 
 
 def start(model: DiPair, one: Trainer) -> None:
   """Sets the new weights' starting point, by the first texts of its trainer's distillation set."""
   texts = one.first_texts(_START_TEXTS)
-  tokens = [one.scorer.features(slot, i) for i, slot in enumerate(texts)]
-  initialization.start(model, tokens, one.seed)
+  features = [one.scorer.features(some, slot) for slot, some in enumerate(texts)]
+  initialization.start(model, features, one.seed)
 
 
 def restore(folder: str, model: DiPair) -> None:

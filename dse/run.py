@@ -17,9 +17,10 @@ from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
-from dse import model, suite, training
+from dse import suite, training
 from dse.config import StudentConfig, TrainConfig
 from dse.embedder import Embedder
+from dse.student import DSE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,7 @@ class DSEStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    model.read_pretrained(self.config.student)
+    DSE.read_pretrained(self.config.student)
 
   def train(self, folder: str, **options: Any) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""
@@ -74,7 +75,7 @@ class DSEStudent:
     """Every variant, the first one last."""
     train = self.config.train
     return {
-      training.title(train, variant): model.load(training.path(folder, train, variant))
+      training.title(train, variant): DSE.load(training.path(folder, train, variant))
       for variant in reversed(train.variants)
     }
 

@@ -7,13 +7,11 @@ import tensorflow as tf
 import tf_keras
 
 from common.data.tokenization import Tokenizer
-from common.distillation.trainer import Loss, Trainer
-from common.modeling import students
-from common.modeling.losses import cross_entropy
+from common.distillation.trainer import Trainer
 from common.training import strategies
-from dse import model as models
 from dse.config import StudentConfig, TrainConfig
-from dse.model import DSE
+from dse.loss import DistillationLoss
+from dse.student import DSE
 
 
 def train(
@@ -47,9 +45,9 @@ def train(
     tf_keras.utils.set_random_seed(seed)
     frozen = variant == 'frozen'
     with strategy.scope():
-      model, tokenizer = models.from_pretrained(config, outputs)
+      model, tokenizer = DSE.from_pretrained(config, outputs)
       if teacher:
-        students.start_from_teacher(model, teacher)
+        model.start_from_teacher(teacher)
     one = trainer(
       model, tokenizer, training.alpha_of(variant), strategy=strategy, seed=seed, **options
     )
@@ -62,7 +60,7 @@ def train(
     )
     histories.append(history)
     if strategies.is_chief(strategy):
-      students.save(path(folder, training, variant), model, tokenizer)
+      model.save(path(folder, training, variant), tokenizer)
   return histories
 
 
@@ -78,31 +76,4 @@ def title(training: TrainConfig, variant: str) -> str:
 
 def trainer(model: DSE, tokenizer: Tokenizer, alpha: float, **options: Any) -> Trainer:
   """A trainer on the teacher's logits and the labels (Eq. 2)."""
-  targets = ('teacher_logits', 'label')
-  return Trainer(model, tokenizer, targets=targets, loss=loss(alpha), **options)
-
-
-def loss(alpha: float) -> Loss:
-  """Eq. 2: alpha ||S - T||^2 + (1 - alpha) l(S, R), of logits S, teacher's logits T, labels R.
-
-  The label loss l is softmax cross-entropy for classes (§3.5). A regression's is the squared error
-  of the score, sigmoid(S): the teacher's logits here are before a sigmoid, the labels after it.
-
-  Args:
-    alpha: From 0, labels alone, to 1, the teacher alone.
-
-  Returns:
-    A function of targets [B, 2 C], teacher's logits and then labels, and logits [B, C]; its value
-    is [B].
-  """
-
-  def of(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    teacher, label = tf.split(targets, 2, axis=1)
-    distillation = tf.reduce_sum(tf.square(logits - teacher), 1)
-    if logits.shape[-1] == 1:
-      hard = tf.square(tf.sigmoid(logits) - label)[:, 0]
-    else:
-      hard = cross_entropy(label, logits)
-    return alpha * distillation + (1 - alpha) * hard
-
-  return of
+  return Trainer(model, tokenizer, loss=DistillationLoss(alpha), **options)

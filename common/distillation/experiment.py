@@ -28,6 +28,7 @@ from common.errors import InputError
 from common.evaluation import report
 from common.json_files import write_json
 from common.modeling import checkpoints, saving
+from common.modeling.student import Student as StudentModel
 from common.serving import student_export
 from common.serving.scorer import PairScorer
 from common.training import strategies
@@ -62,7 +63,7 @@ class ExperimentConfig:
     return bool(self.data.table.teacher_logits_column) or self.data.annotated
 
 
-TrainedStudent = tuple[Any, Tokenizer]  # a `StudentModel` that can be exported, and its tokenizer
+TrainedStudent = tuple[StudentModel, Tokenizer]
 
 
 class Student(Protocol):

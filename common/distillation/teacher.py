@@ -180,7 +180,7 @@ def fine_tune(
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   with strategy.scope():
     teacher = Teacher(pretrained.config, tokenizer, config.teacher_max_length, outputs)
-    checkpoints.restore(teacher.model.encoder, pretrained)
+    teacher.model.encoder.restore(pretrained)
   valid = list(records.read(os.path.join(data, 'valid')))
   labels = np.array([example.label for example in valid])
 

@@ -9,7 +9,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ import tensorflow as tf
 
 from common.data import input_pipeline, records
 from common.data.tokenization import Tokenizer
-from common.distillation.inference import StudentModel, TupleScorer
+from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import metrics
+from common.modeling.losses import Loss, Tuples
+from common.modeling.student import Student
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
-
-Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # targets [B, T * O], logits [B, O] to [B]
 
 
 class Trainer:
@@ -35,8 +35,7 @@ class Trainer:
     distill: Record set with the targets.
     valid: Labelled record set that judges.
     task: Kind of the labels.
-    targets: Which targets the loss takes, as of `input_pipeline.tuples`.
-    loss: Of targets and logits, a tuple each.
+    loss: What is minimized; it says which targets it needs.
     devices: Devices and arithmetic.
     strategy: Made from `devices`; the model's.
     seed: Of shuffling.
@@ -44,20 +43,19 @@ class Trainer:
 
   def __init__(
     self,
-    model: StudentModel,
+    model: Student,
     tokenizer: Tokenizer,
     distill: str,
     valid: str,
     task: str,
     *,
-    targets: Sequence[str],
     loss: Loss,
     devices: strategies.DeviceConfig,
     strategy: tf.distribute.Strategy,
     seed: int,
   ):
     self.model, self.tokenizer, self.distill = model, tokenizer, distill
-    self.task, self.targets, self.loss = task, tuple(targets), loss
+    self.task, self.targets, self.loss = task, loss.needs, loss
     self.devices, self.strategy, self.seed = devices, strategy, seed
     self.scorer = TupleScorer(model, tokenizer, strategy)
     ids = [tf.TensorSpec([None, None], tf.int32)]
@@ -67,7 +65,7 @@ class Trainer:
         input_signature=ids,
         experimental_attributes={'_noinline': True},
       )
-      for slot in range(model.texts)
+      for slot in range(model.slots)
       for training in (False, True)
     }
     self.valid = list(records.read(valid))
@@ -129,13 +127,23 @@ class Trainer:
 
   def loss_of(self, batch: dict, frozen: bool) -> tf.Tensor:
     """The loss of each tuple of a batch, of cached features or by text: [B]."""
+    tuples = self._tuples(batch)
     if 'features' in batch:
-      return self.loss(batch['targets'], self.model(batch['features'], training=True))
-    encoded = []
+      return self.loss(tuples, self.model(batch['features'], training=True))
+    parts, vectors = [], []
     for slot, (buckets, index) in enumerate(zip(batch['ids'], batch['index'], strict=True)):
-      parts = [self._encode[slot, not frozen](ids) for ids in buckets]
-      encoded.append(tf.gather(tf.concat(parts, 0), index))  # [U, ...] to [B, ...]
-    return self.loss(batch['targets'], self.model.head(encoded, training=True))
+      encoded = tf.concat([self._encode[slot, not frozen](ids) for ids in buckets], 0)  # [U, ...]
+      parts.append(tf.gather(self.model.part(encoded, slot), index))  # [U, ...] to [B, ...]
+      vectors.append(tf.gather(encoded, index))
+    return self.loss(tuples, self.model.logits(parts, vectors, training=True))
+
+  def _tuples(self, batch: dict) -> Tuples:
+    """What the loss takes of a batch."""
+    targets = tf.split(batch['targets'], len(self.targets), axis=1)
+    tuples = dict(zip(self.targets, targets, strict=True))
+    if 'index' in batch:
+      tuples['items'] = tf.stack(batch['index'], axis=1)
+    return tuples
 
   def batches_by_text(self, phase: PhaseConfig) -> tf.data.Dataset:
     """Endless batches of each slot's distinct texts and the tuples' indices into them."""
@@ -161,13 +169,13 @@ class Trainer:
     manifest = records.read_manifest(self.distill)
     texts = manifest.info.get('block_texts')
     if texts is None or batch_size % manifest.block:
-      return [batch_size] * self.model.texts
+      return [batch_size] * self.model.slots
     blocks = batch_size // manifest.block
-    return [min(batch_size, blocks * t) for t in (texts[0], *[texts[1]] * (self.model.texts - 1))]
+    return [min(batch_size, blocks * t) for t in (texts[0], *[texts[1]] * (self.model.slots - 1))]
 
   def distinct_texts(self, most_gb: float) -> list[dict[str, int]] | None:
     """Each slot's distinct texts, or None where their features would not fit in the cache."""
-    slots: list[dict[str, int]] = [{} for _ in range(self.model.texts)]
+    slots: list[dict[str, int]] = [{} for _ in range(self.model.slots)]
     for example in records.read(self.distill):
       for slot, text in zip(slots, example.texts, strict=True):
         slot.setdefault(text, len(slot))
@@ -177,7 +185,7 @@ class Trainer:
 
   def first_texts(self, count: int) -> list[list[str]]:
     """The first texts of each slot of the distillation set, up to `count`."""
-    slots: list[dict[str, None]] = [{} for _ in range(self.model.texts)]
+    slots: list[dict[str, None]] = [{} for _ in range(self.model.slots)]
     for example in itertools.islice(records.read(self.distill), 100 * count):
       for slot, text in zip(slots, example.texts, strict=True):
         if len(slot) < count:

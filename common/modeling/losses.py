@@ -1,6 +1,55 @@
-"""Losses, example by example: tensors in, tensors out."""
+"""Losses: the tuples of a whole batch and their logits in, a loss a tuple out.
+
+Dimensions: B tuples, O outputs.
+"""
+
+import dataclasses
+from typing import Protocol
 
 import tensorflow as tf
+
+Tuples = dict[str, tf.Tensor]
+
+
+class Loss(Protocol):
+  """A loss over a batch; one tuple's may depend on the others' (pairwise, listwise).
+
+  Attributes:
+    needs: Targets that it reads: of 'label', 'soft_labels' and 'teacher_logits'.
+  """
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """As above."""
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """The loss of each tuple: [B].
+
+    Args:
+      tuples: Each target of `needs`, [B, O] float32 (labels one-hot where O > 1), and 'items',
+        [B, slots] int32: the number of each slot's item, the same for the same item in a batch.
+      logits: [B, O] float32.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossEntropy:
+  """Eq. 1 (DiPair): `cross_entropy` of a target.
+
+  Args:
+    target: 'soft_labels' or 'label'.
+  """
+
+  target: str = 'soft_labels'
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """The target alone."""
+    return (self.target,)
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """[B], in nats."""
+    return cross_entropy(tuples[self.target], logits)
 
 
 def cross_entropy(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

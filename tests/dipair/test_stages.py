@@ -72,7 +72,7 @@ def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, 
     for slot, texts in enumerate(tf.unstack(raw['texts'], axis=1)):
       ids = tokenizer.encode(texts, model.config.max_lengths[slot]).to_tensor(tokenizer.pad_id)
       tokens.append(model.encode(ids, slot, training=True))
-    return cross_entropy(raw['targets'], model.head(tokens, training=True))
+    return cross_entropy(raw['targets'], model.score_vectors(tokens, training=True))
 
   results = []
   for loss in (plain_loss, lambda: one.loss_of(by_text, frozen=False)):
