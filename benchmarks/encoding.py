@@ -21,9 +21,9 @@ from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.data.records import RecordSet
 from common.evaluation import benchmark
-from common.modeling import encoders
-from dipair import model as models
+from common.modeling import bert_network
 from dipair.scorer import Scorer
+from dipair.student import DiPair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +44,9 @@ def main(config: EncodingConfig) -> None:
   test = RecordSet(run.path('data/test')).texts()
   lefts, rights = (list(dict.fromkeys(column)) for column in zip(*test, strict=True))
   texts = rights[: config.texts]
-  student, _ = models.load(run.path('student'))
+  student, _ = DiPair.load(run.path('student'))
   shape = dataclasses.replace(student.encoder_config, num_layers=student.config.depths[1])
-  encoder, length = encoders.build(shape), student.max_lengths[1]
+  encoder, length = bert_network.build(shape), student.max_lengths[1]
   ids = tf.random.uniform([128, length], 1, student.encoder_config.vocab_size, tf.int32, seed=0)
   inputs = {
     'input_word_ids': ids,

@@ -13,9 +13,8 @@ from common.errors import InputError
 from common.files import read_json, write_json
 from common.serving import student_export
 from common.training import strategies
-from dipair import model as models
 from dipair import stages
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 
 class FinishedRun:
@@ -55,7 +54,7 @@ class FinishedRun:
 
   def export(self, folder: str) -> str:
     """Exports the run's student anew, as this version does, into `folder`/export."""
-    student, tokenizer = models.load(self.path('student'))
+    student, tokenizer = DiPair.load(self.path('student'))
     export = os.path.join(folder, 'export')
     student_export.write(
       export,

@@ -3,14 +3,15 @@
 import os
 from typing import Any
 
+from common import flags
 from common.data.tokenization import Tokenizer
 from common.modeling import checkpoints
 from common.modeling.encoders import EncoderConfig
 from common.serving import student_export
 from dipair.config import StudentConfig as DiPairConfig
-from dipair.model import DiPair
+from dipair.student import DiPair
 from dse.config import StudentConfig as DSEConfig
-from dse.model import DSE
+from dse.student import DSE
 
 _SAMPLES = (['a', 'red shoe'], ['b', 'a blue dog'])
 
@@ -19,7 +20,7 @@ def dipair(folder: str, **config: Any) -> str:
   """DiPair's head as the paper has it but for `config`: N=4, M=8, D=256, 2 layers of 1,024."""
   tokenizer, encoder = _tiny(64, 1)
   options = {'encoder_layers': 1, 'max_lengths': (16, 16), **config}
-  model = DiPair(DiPairConfig(**options), encoder, 1, tokenizer.pad_id)
+  model = DiPair(flags.build(DiPairConfig, options), encoder, 1, tokenizer.pad_id)
   return _write(folder, model, tokenizer)
 
 

@@ -24,8 +24,7 @@ from common.evaluation.tables import Table, digits
 from common.files import write_json
 from common.modeling.encoders import EncoderConfig
 from common.serving import runtimes
-from dipair.config import StudentConfig
-from dipair.heads import TransformerHead
+from dipair.heads.transformer import TransformerConfig, TransformerHead
 from dipair.scorer import Scorer
 from dse.embedder import Embedder
 
@@ -96,7 +95,7 @@ def _rows(folder: str) -> list[Row]:
     rows.append(Row(contender, _encoder_mflop(config, benchmark.BASELINE_TOKENS), 0))
   rng = np.random.default_rng(0)
   tokens = [rng.normal(size=(_BATCH, k, 256)).astype(np.float32) for k in (4, 8)]
-  naive = TransformerHead(StudentConfig(), 256, 1)
+  naive = TransformerHead(TransformerConfig(), (4, 8), 256, outputs=1, dropout=0.1)
   constants = [tf.constant(t) for t in tokens]
   call = tf.function(lambda: naive(constants, training=False))
   inputs = sum(t[0].nbytes for t in tokens) / 1e3

@@ -15,8 +15,8 @@ from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import model as models
 from dipair import stages
+from dipair.student import DiPair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ def main(config: BenchmarkConfig) -> None:
   """Trains both, prints each one's curve, writes the file."""
   run = FinishedRun(config.run_dir)
   chosen, strategy = run.flags, strategies.create(strategies.DeviceConfig())
-  student = models.load(run.path('student'))[0]
+  student = DiPair.load(run.path('student'))[0]
   phase = PhaseConfig(
     learning_rate=chosen['stage1_learning_rate'],
     batch_size=chosen['stage1_batch_size'],
@@ -44,7 +44,7 @@ def main(config: BenchmarkConfig) -> None:
   rows = []
   for name in ('random', 'tokens attend to those like them'):
     tf_keras.utils.set_random_seed(chosen['seed'])
-    model, tokenizer = models.from_pretrained(student.config, student.outputs)
+    model, tokenizer = DiPair.from_pretrained(student.config, student.outputs)
     trainer = run.trainer(model, tokenizer, strategy)
     if name != 'random':
       stages.start(model, trainer)

@@ -24,7 +24,7 @@ from common.distillation.teacher import Teacher
 from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
-from dipair import model as models
+from dipair.student import DiPair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ def main(config: BenchmarkConfig) -> None:
   run = FinishedRun(config.run_dir)
   strategy = strategies.create(strategies.DeviceConfig())
   teacher = Teacher.load(run.path('teacher'))
-  student, tokenizer = models.load(run.path('student'))
+  student, tokenizer = DiPair.load(run.path('student'))
   trainer = run.trainer(student, tokenizer, strategy)
   small, large = run.flags['teacher_batch_size'], run.flags['stage2_batch_size']
   phase = PhaseConfig(batch_size=large)
@@ -71,13 +71,13 @@ def main(config: BenchmarkConfig) -> None:
       ids = tf.numpy_function(take, [items[:, slot]], tf.int32)
       return tf.ensure_shape(ids, [large, most[slot]])
 
-    ids = made.map(lambda items: tuple(padded(items, slot) for slot in range(student.texts)))
+    ids = made.map(lambda items: tuple(padded(items, slot) for slot in range(student.slots)))
     zipped = tf.data.Dataset.zip(ids, targets)
     return zipped.map(lambda ids, soft: {'ids': ids, 'soft_labels': soft})
 
   def plain_loss(batch: dict) -> tf.Tensor:
     tokens = [student.encode(ids, slot, training=True) for slot, ids in enumerate(batch['ids'])]
-    return cross_entropy(batch['soft_labels'], student.head(tokens, training=True))
+    return cross_entropy(batch['soft_labels'], student.score_vectors(tokens, training=True))
 
   def frozen_loss(batch: dict) -> tf.Tensor:
     return trainer.loss_of(batch, frozen=True)

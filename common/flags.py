@@ -176,15 +176,30 @@ def _walk(cls: type, config: Any, prefix: str = '', heading: str = 'flags') -> I
       yield _Option(prefix + field.name, hints[field.name], field, value, heading)
 
 
-def _build(cls: type, prefix: str) -> Any:
+def build(cls: type, values: dict[str, Any]) -> Any:
+  """The config of {flag name: value}, as `flat` gives it or JSON keeps it.
+
+  Flags that are not named have their defaults.
+
+  Raises:
+    InputError: If a name is no flag of `cls`, or a value is out of range.
+  """
+  defaults = flat(cls())
+  if unknown := sorted(values.keys() - defaults.keys()):
+    raise InputError(f'{cls.__name__} has no {", ".join(unknown)}')
+  return _build(cls, '', {**defaults, **values})
+
+
+def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
+  """A config of the values `given` by flag name, or else of the command line's."""
   hints, values = get_type_hints(cls), {}
   for field in dataclasses.fields(cls):
     hint = hints[field.name]
     if 'group' in field.metadata:
-      values[field.name] = _build(hint, prefix + field.metadata['prefix'])
+      values[field.name] = _build(hint, prefix + field.metadata['prefix'], given)
       continue
     name = prefix + field.name
-    value = flags.FLAGS[name].value
+    value = flags.FLAGS[name].value if given is None else given[name]
     if get_origin(hint) is tuple:
       kind = get_args(hint)[0]
       try:

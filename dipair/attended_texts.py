@@ -13,7 +13,7 @@ from tqdm import tqdm
 from common.data import batching
 from common.data.tokens import TokenTable
 from dipair.attention import Attended, AttendingEncoder
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 # What an input token is to a kept one, the first that fits: itself, [CLS], [SEP], another kept one.
 TARGETS = ('own', 'cls', 'sep', 'kept', 'other')

@@ -4,11 +4,10 @@ Attention rollout (Abnar and Zuidema, 2020) follows attention from an encoder's 
 input tokens: R = A'_K ... A'_1, where A' = 0.5 A + 0.5 I, A the mean over a layer's heads, and I
 stands for what passes the layer by its side.
 
-Dimensions: b texts or tuples, t tokens, h attention heads, k_i kept tokens of text i, S = sum k_i,
+Dimensions: b texts or tuples, t tokens, h attention heads, k_i kept tokens of slot i, S = sum k_i,
 H encoder width, D projected width.
 """
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,10 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from common.errors import InputError
-from common.modeling import encoders
-from dipair.heads import TransformerHead
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 
 def rollout(attention: Sequence[np.ndarray]) -> np.ndarray:
@@ -54,29 +50,25 @@ class Attended(NamedTuple):
 
 
 class AttendingEncoder:
-  """The encoder of a student's text, with its attention.
+  """The encoder of a student's slot, with its attention.
 
   Args:
     model: The student; later changes of it are not seen.
-    text: Number of the text.
+    slot: The texts' place in a tuple.
   """
 
-  def __init__(self, model: DiPair, text: int):
-    self.tokens = model.config.output_tokens[text]
-    self.encoder = model.encoders[0 if model.config.one_encoder else text]
-    most = max(model.config.output_tokens) if self.encoder.selection == 'first' else None
-    shape = dataclasses.replace(model.encoder_config, num_layers=model.config.depths[text])
-    self.bert = encoders.build(shape, output_range=most, attention_scores=True)
-    self.bert.set_weights(self.encoder.bert.get_weights())
-    self._run = tf.function(lambda inputs: self.bert(inputs, training=False), reduce_retracing=True)
+  def __init__(self, model: DiPair, slot: int):
+    self.tokens = model.config.output_tokens[slot]
+    self.encoder = model.encoder(slot)
+    attending = self.encoder.encoder.attending()
+    self._run = tf.function(lambda ids: attending(ids, training=False), reduce_retracing=True)
 
   def __call__(self, ids: tf.Tensor) -> Attended:
     """Encodes [b, t] word ids; t is padded to k at least."""
-    inputs = self.encoder.bert_inputs(ids, self.tokens)
-    outputs, mask = self._run(inputs), inputs['input_mask']
-    kept = self.encoder.keep(outputs['sequence_output'], mask, self.tokens)
+    encoded = self._run(self.encoder.padded(ids, self.tokens))
+    kept, mask = self.encoder.keep(encoded, self.tokens), encoded.mask
     positions = self.encoder.kept_positions(mask, self.tokens).numpy()
-    rolled = rollout([scores.numpy() for scores in outputs['attention_scores']])
+    rolled = rollout([scores.numpy() for scores in encoded.attention])
     rolled = np.take_along_axis(rolled, positions[..., None], axis=1)  # [b, k, t]
     there = np.take_along_axis(mask.numpy(), positions, axis=1)  # [b, k]
     return Attended(kept.numpy(), positions, rolled * there[..., None])
@@ -85,11 +77,11 @@ class AttendingEncoder:
 def head_attention(model: DiPair, *vectors: np.ndarray) -> np.ndarray:
   """What each of a tuple's kept tokens attends to, in each layer of the head.
 
-  Of the last layer, the score depends on the first row alone.
+  The score depends on the last layer's first row alone.
 
   Args:
-    model: With a transformer head.
-    *vectors: A text each, as `model.vectors` gives them: [k_i, D] of one tuple, or [b, k_i, D].
+    model: With a head that attends.
+    *vectors: One argument a slot: [k_i, D] of one tuple, or [b, k_i, D].
 
   Returns:
     [layers, h, S, S], or [b, layers, h, S, S]. Rows add up to one; nothing attends to a position
@@ -98,14 +90,6 @@ def head_attention(model: DiPair, *vectors: np.ndarray) -> np.ndarray:
   Raises:
     InputError: The head has no attention.
   """
-  if not isinstance(model.head, TransformerHead):
-    raise InputError('a feed-forward head has no attention')
   one = np.ndim(vectors[0]) == 2
-  x, mask = model.head.embed([tf.constant(v[None] if one else v) for v in vectors], training=False)
-  layers = []
-  for block in model.head.blocks:
-    scores = block._attention_layer(x, x, attention_mask=mask, return_attention_scores=True)[1]
-    layers.append(scores.numpy())
-    x = block([x, mask], training=False)
-  stacked = np.stack(layers, axis=1)
-  return stacked[0] if one else stacked
+  found = model.head.attention([tf.constant(v[None] if one else v) for v in vectors]).numpy()
+  return found[0] if one else found

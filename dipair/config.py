@@ -5,6 +5,7 @@ import dataclasses
 from common import flags
 from common.errors import InputError
 from common.training.optimization import PhaseConfig
+from dipair.heads import HEADS, HeadsConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +25,8 @@ class StudentConfig:
   output_tokens: tuple[int, ...] = flags.option((4, 8), 'N,M: output tokens kept of each text')
   token_selection: str = flags.option('first', 'which output tokens are kept', ('first', 'last'))
   projection_dim: int = flags.option(256, 'D: width of the kept tokens; 0: as the encoder')
-  head: str = flags.option('transformer', 'what scores the kept tokens', ('transformer', 'ffnn'))
-  head_layers: int = flags.option(2, "transformer head's layers")
-  head_attention_heads: int = flags.option(1, "transformer head's attention heads")
-  head_inner_dim: int = flags.option(1024, "transformer head's feed-forward width")
-  ffnn_dims: tuple[int, ...] = flags.option((128, 128), "FFNN head's layer widths")
+  head: str = flags.option('transformer', 'what scores the kept tokens', tuple(HEADS))
+  heads: HeadsConfig = flags.group(HeadsConfig)
   dropout: float = flags.option(0.1, "dropout of the student's encoders and head")
 
   def __post_init__(self):
@@ -40,10 +38,8 @@ class StudentConfig:
     for length, tokens in zip(self.max_lengths, self.output_tokens, strict=True):
       if not 1 <= tokens <= length:
         raise InputError(f'--output_tokens: {tokens} kept of {length} tokens; 1 to the length')
-    if self.encoder_layers < 1 or self.projection_dim < 0 or self.head_layers < 1:
-      raise InputError(
-        '--encoder_layers and --head_layers are 1 or more, --projection_dim 0 or more'
-      )
+    if self.encoder_layers < 1 or self.projection_dim < 0:
+      raise InputError('--encoder_layers is 1 or more, --projection_dim 0 or more')
     sides = (self.left_encoder_layers, self.right_encoder_layers)
     if min(sides) < 0:
       raise InputError('--left_encoder_layers and --right_encoder_layers are 0 or more')

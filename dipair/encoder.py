@@ -1,13 +1,15 @@
-"""The dual encoder's half: BERT's first K layers, of whose output few tokens are kept (§3.2-3.4).
+"""The dual encoder's half: an encoder's first K layers, of whose output few tokens are kept (§3.2-3.4).
 
 Dimensions: b texts, t tokens, k kept tokens (N or M), H encoder width, D projected width.
 """
+
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from common.modeling import encoders
-from common.modeling.encoders import EncoderConfig
+from common.modeling.encoder import Encoded
 
 
 class TokenEncoder(tf_keras.layers.Layer):
@@ -16,16 +18,15 @@ class TokenEncoder(tf_keras.layers.Layer):
   Where the first are kept, the encoder's last layer is computed for those rows alone.
 
   Args:
-    config: Of the encoder; `num_layers` is K.
+    config: The encoder's config; its `num_layers` is K.
     most_tokens: The largest k that will be asked for.
     selection: 'first' or 'last'.
     pad_id: Word id of padding.
   """
 
-  def __init__(self, config: EncoderConfig, most_tokens: int, selection: str, pad_id: int):
+  def __init__(self, config: Any, most_tokens: int, selection: str, pad_id: int):
     super().__init__(name='token_encoder')
-    output_range = most_tokens if selection == 'first' else None
-    self.bert = encoders.build(config, output_range=output_range)
+    self.encoder = encoders.build(config, pad_id, most_tokens if selection == 'first' else None)
     self.selection, self.pad_id = selection, pad_id
 
   def call(self, ids: tf.Tensor, tokens: int, training: bool | None = None) -> tf.Tensor:
@@ -39,19 +40,16 @@ class TokenEncoder(tf_keras.layers.Layer):
     Returns:
       [b, k, H] float32; a position past the text's end is an all-zero row.
     """
-    inputs = self.bert_inputs(ids, tokens)
-    outputs = self.bert(inputs, training=training)['sequence_output']
-    return self.keep(outputs, inputs['input_mask'], tokens)
+    return self.keep(self.encoder(self.padded(ids, tokens), training=training), tokens)
 
-  def bert_inputs(self, ids: tf.Tensor, tokens: int) -> dict[str, tf.Tensor]:
-    """What BERT takes of [b, t] word ids, padded to k tokens at least."""
+  def padded(self, ids: tf.Tensor, tokens: int) -> tf.Tensor:
+    """[b, t] word ids, padded to k tokens at least."""
     missing = tf.maximum(0, tokens - tf.shape(ids)[1])
-    ids = tf.pad(ids, [[0, 0], [0, missing]], constant_values=self.pad_id)
-    mask = tf.cast(ids != self.pad_id, tf.int32)  # [b, t]
-    return {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': tf.zeros_like(ids)}
+    return tf.pad(ids, [[0, 0], [0, missing]], constant_values=self.pad_id)
 
-  def keep(self, outputs: tf.Tensor, mask: tf.Tensor, tokens: int) -> tf.Tensor:
-    """The kept of BERT's output rows: [b, t or fewer, H] to [b, k, H], zero past the text's end."""
+  def keep(self, encoded: Encoded, tokens: int) -> tf.Tensor:
+    """The kept of an encoder's tokens: [b, k, H], all-zero past the text's end."""
+    outputs, mask = encoded.tokens, encoded.mask
     if self.selection == 'last':
       positions = self.kept_positions(mask, tokens)
       outputs = tf.gather(outputs, positions, batch_dims=1)

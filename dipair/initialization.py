@@ -1,4 +1,4 @@
-"""Where projections and head start: with words of one text attending to those like them in the other.
+"""Where projections and the transformer head start: with words of one text attending to those like them in the other.
 
 The paper leaves it open. From random weights, a head needs millions of pairs to find out that the
 same word on two sides is a match; here it starts from there (`docs/architecture.md` compares):
@@ -15,43 +15,28 @@ same word on two sides is a match; here it starts from there (`docs/architecture
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
-from dipair.heads import TransformerHead
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 
-def start(model: DiPair, tokens: Sequence[np.ndarray], seed: int) -> None:
+def start(student: DiPair, features: Sequence[np.ndarray], seed: int) -> None:
   """Sets the starting point of a new student's projections and head.
 
   Args:
-    model: Changed in place. A feed-forward head keeps its random weights.
-    tokens: [U_i, k_i, H] a text slot, unprojected, of some texts; all-zero rows are padding.
-    seed: Of the segment embeddings.
+    student: Changed in place. A head says itself how it starts (`Head.start`).
+    features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding.
+    seed: Of the head's random numbers.
   """
-  kernel, bias = _principal_components(tokens, model.dim)
-  common = np.concatenate([_mean_by_position(slot) for slot in tokens])  # [S, H]
-  for projection in model.projections:
+  kernel, bias = _principal_components(features, student.dim)
+  for projection in student.projections:
     if projection.dense is not None:
       projection.dense.kernel.assign(kernel)
       projection.dense.bias.assign(bias)
-  if not isinstance(model.head, TransformerHead):
-    return
-  projected = model.projections[0].dense is not None
-  model.head.positions.assign(-(common @ kernel + bias if projected else common))
-  segments = np.random.default_rng(seed).normal(size=model.head.segments.shape)
-  model.head.segments.assign(segments)
-  span, _ = np.linalg.qr(segments.T)
-  turned = np.eye(model.dim) - 2 * span @ span.T
-  for variable in model.head.attention_kernels():
-    dim, heads, width = variable.shape
-    looked_for = turned if variable.name.split(':')[0].endswith('key/kernel') else np.eye(dim)
-    variable.assign((looked_for @ np.eye(dim, heads * width)).reshape([dim, heads, width]))
-
-
-def _mean_by_position(tokens: np.ndarray) -> np.ndarray:
-  """Of tokens [U, k, H] that are no padding: [k, H]."""
-  present = np.any(tokens != 0, axis=-1).sum(0)  # [k]
-  return tokens.sum(0) / np.maximum(1, present)[:, None]
+  vectors = [
+    student.vectors(tf.constant(x, tf.float32), slot).numpy() for slot, x in enumerate(features)
+  ]
+  student.head.start(vectors, seed)
 
 
 def _principal_components(tokens: Sequence[np.ndarray], dim: int) -> tuple[np.ndarray, np.ndarray]:

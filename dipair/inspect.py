@@ -13,7 +13,8 @@ from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.files import read_json, write_json
 from common.training import strategies
-from dipair import inspection, inspection_page, model
+from dipair import inspection, inspection_page
+from dipair.student import DiPair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +40,7 @@ def main(config: InspectConfig) -> None:
   except OSError as error:
     raise InputError(f'--output={config.output}: {error.strerror}') from error
   strategy = strategies.create(strategies.DeviceConfig())
-  scorer = TupleScorer(*model.load(os.path.join(config.run_dir, 'student')), strategy)
+  scorer = TupleScorer(*DiPair.load(os.path.join(config.run_dir, 'student')), strategy)
   records = RecordSet(os.path.join(config.run_dir, 'data', 'test'))
   rng = np.random.default_rng(run['flags']['seed'])  # in random order, as the first ones are shown
   chosen = rng.choice(len(records), min(config.texts, len(records)), replace=False)

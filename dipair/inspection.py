@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from tqdm import tqdm
 
 from common.data.records import RecordSet
@@ -16,8 +17,7 @@ from common.distillation.inference import TupleScorer
 from common.evaluation import metrics
 from dipair.attended_texts import AttendedTexts, attend
 from dipair.attention import head_attention
-from dipair.heads import TransformerHead
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 SHOWN = 3  # tuples shown one by one, and at least as many texts of each slot
 _BATCH = 1024  # tuples
@@ -37,7 +37,7 @@ def inspect(
 
   Returns:
     JSON values: `texts`, a slot each, as in `AttendedTexts` without the tokens themselves;
-    `metric` as from `removal`; `similarity` [S, S] and `norms` [S]; and, of a transformer head,
+    `metric` as from `removal`; `similarity` [S, S] and `norms` [S]; and, for a head that attends,
     `head`: `mean` [layers, h, S, S] and `examples`, each with `attention` of that shape and the
     word `pieces` [S] at its positions ('' past a text's end).
   """
@@ -53,7 +53,7 @@ def inspect(
     columns.append(np.argsort(order)[rows.reshape(-1)])
   index = np.stack(columns, 1)
   tokens = [column.kept for column in attended]
-  vectors = [project(x).numpy() for project, x in zip(model.projections, tokens, strict=True)]
+  vectors = [model.vectors(tf.constant(x), slot).numpy() for slot, x in enumerate(tokens)]
   cosines, norms = similarity(vectors, index)
   found = {
     'tuples': len(chosen),
@@ -65,7 +65,7 @@ def inspect(
     'similarity': _rounded(cosines),
     'norms': _rounded(norms),
   }
-  if isinstance(model.head, TransformerHead):
+  if model.head.attends:
     found['head'] = {
       'mean': _rounded(mean_head_attention(model, vectors, index)),
       'examples': [
@@ -153,7 +153,7 @@ def mean_head_attention(
   """What each position attends to in the head: [layers, h, S, S].
 
   Args:
-    model: With a transformer head.
+    model: With a head that attends.
     vectors: [U_i, k_i, D] a slot.
     index: [n, slots], row numbers into them.
 

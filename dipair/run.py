@@ -10,9 +10,10 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
-from dipair import model, stages
+from dipair import stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
+from dipair.student import DiPair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,7 @@ class DiPairStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    model.read_pretrained(self.config.student)
+    DiPair.read_pretrained(self.config.student)
 
   def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""
@@ -54,10 +55,10 @@ class DiPairStudent:
 
   def models(self, folder: str) -> dict[str, TrainedStudent]:
     """The student after each stage."""
-    found = {'student': model.load(folder)}
+    found = {'student': DiPair.load(folder)}
     stage1 = os.path.join(folder, 'stage1')
     if os.path.exists(stage1):
-      first = model.load(folder)
+      first = DiPair.load(folder)
       stages.restore(stage1, first[0])
       found = {'student, stage 1': first, **found}
     return found

@@ -6,13 +6,11 @@ from typing import Any
 import tensorflow as tf
 
 from common.distillation.trainer import Trainer, Training
-from common.modeling import students
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from dipair import initialization
-from dipair import model as models
 from dipair.config import StudentConfig, TrainConfig
-from dipair.model import DiPair
+from dipair.student import DiPair
 
 STAGES = ('stage1', 'stage2')
 _START_ITEMS = 1000  # of a slot
@@ -34,7 +32,7 @@ def train(
     The stages' histories, as of `loop.fit`.
   """
   with training.strategy.scope():
-    model, tokenizer = models.from_pretrained(config, training.outputs)
+    model, tokenizer = DiPair.from_pretrained(config, training.outputs)
   trainer = Trainer(model, tokenizer, training, LOSS)
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
@@ -46,7 +44,7 @@ def train(
       history = trainer.fit(name, phase, path, frozen=frozen, cache_gb=phases.stage1_cache_gb)
       histories.append(history)
   if strategies.is_chief(training.strategy):
-    students.save(folder, model, tokenizer)
+    model.save(folder, tokenizer)
   return histories
 
 

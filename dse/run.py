@@ -17,9 +17,10 @@ from common.distillation.pairing import PairingConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
-from dse import model, suite, training
+from dse import suite, training
 from dse.config import StudentConfig, TrainConfig
 from dse.embedder import Embedder
+from dse.student import DSE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +64,7 @@ class DSEStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that does not fit, and a distillation file that lacks the labels."""
-    model.read_pretrained(self.config.student)
+    DSE.read_pretrained(self.config.student)
     data, alpha = self.config.experiment.data, self.config.train.least_alpha
     path = data.files.distillation_file
     if self.takes_labels and path and not data.files.annotated:
@@ -85,7 +86,7 @@ class DSEStudent:
     """Every variant, the first one last."""
     train = self.config.train
     return {
-      training.title(train, variant): model.load(training.path(folder, train, variant))
+      training.title(train, variant): DSE.load(training.path(folder, train, variant))
       for variant in reversed(train.variants)
     }
 

@@ -29,10 +29,11 @@ from common.evaluation import report
 from common.evaluation.metrics import pearson, spearman
 from common.evaluation.tables import Table
 from common.files import write_json
-from dse import model, senteval_data
+from dse import senteval_data
 from dse.config import StudentConfig
 from dse.embedder import Embedder
 from dse.senteval_data import Dataset, Split
+from dse.student import DSE
 
 _WEIGHTS = [2.0**power for power in range(-2, 4)]  # C of the logistic regression, as SentEval tries
 _PAPER = {
@@ -208,7 +209,7 @@ def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.
 
 def _pretrained(name: str) -> Encode:
   """A checkpoint's encoder pooled as a DSE student's is, without training."""
-  student, tokenizer = model.from_pretrained(StudentConfig(pretrained=name), outputs=1)
+  student, tokenizer = DSE.from_pretrained(StudentConfig(pretrained=name), outputs=1)
   scorer = TupleScorer(student, tokenizer, tf.distribute.get_strategy())
 
   def encode(texts: Sequence[str]) -> np.ndarray:

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tf_keras
 
+from common.modeling.head import Head
 
-class Similarity(tf_keras.layers.Layer):
+
+class Similarity(Head):
   """Eq. 3, with C columns of w for C outputs.
 
   Args:
@@ -21,10 +23,10 @@ class Similarity(tf_keras.layers.Layer):
     outputs: C.
   """
 
-  pairs_take_vectors, attends = True, False
+  takes_vectors = True
 
   def __init__(self, dim: int, rows: int, outputs: int):
-    super().__init__(name='similarity')
+    super().__init__('similarity')
     # Glorot's uniform for W as a whole, [4 d, r], of which each part is a quarter.
     limit = (6.0 / (4 * dim + rows)) ** 0.5
     uniform = tf_keras.initializers.RandomUniform
@@ -34,21 +36,27 @@ class Similarity(tf_keras.layers.Layer):
     )
     self.output_weights = self.add_weight('w', [rows, outputs], initializer='glorot_uniform')
 
-  def call(self, vectors: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-    """Logits [B, C] of vectors u and v, [B, d] each."""
-    return self.of_parts([self.part(x, number) for number, x in enumerate(vectors)], vectors)
-
-  def part_shape(self, text: int) -> tuple[int, ...]:
-    """Of W1 u, or W2 v: r."""
-    del text
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """Width of W1 u, or W2 v: r."""
+    del slot
     return (self.product.shape[1],)
 
-  def part(self, vectors: tf.Tensor, text: int) -> tf.Tensor:
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """W1 u of left texts, W2 v of right ones: [B, d] to [B, r]."""
-    return vectors @ (self.left, self.right)[text]
+    return vectors @ (self.left, self.right)[slot]
 
-  def of_parts(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+  def logits(
+    self,
+    parts: Sequence[tf.Tensor],
+    vectors: Sequence[tf.Tensor] = (),
+    training: bool | None = None,
+  ) -> tf.Tensor:
     """Logits [B, C] of parts and vectors of both sides; a side of one row goes with all others."""
+    del training
     u, v = vectors
     hidden = parts[0] + parts[1] + (u * v) @ self.product + tf.abs(u - v) @ self.difference
     return tf.cast(tf.nn.relu(hidden) @ self.output_weights, tf.float32)
+
+  def exported(self) -> 'Similarity':
+    """This head: it is split already."""
+    return self

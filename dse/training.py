@@ -1,20 +1,17 @@
 """Training DSE students: end to end, or the similarity function alone on frozen encoders (§3.2)."""
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
 import tf_keras
 
 from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
-from common.modeling import students
-from common.modeling.losses import cross_entropy
 from common.training import strategies
-from dse import model as models
 from dse.config import StudentConfig, TrainConfig
+from dse.loss import DistillationLoss
+from dse.student import DSE
 
 
 def train(
@@ -44,10 +41,10 @@ def train(
     tf_keras.utils.set_random_seed(training.seed)
     frozen = variant == 'frozen'
     with training.strategy.scope():
-      model, tokenizer = models.from_pretrained(config, training.outputs)
+      model, tokenizer = DSE.from_pretrained(config, training.outputs)
       if teacher:
-        students.start_from_teacher(model, teacher)
-    trainer = Trainer(model, tokenizer, training, LogitsAndLabels(variants.alpha_of(variant)))
+        model.start_from_teacher(teacher)
+    trainer = Trainer(model, tokenizer, training, DistillationLoss(variants.alpha_of(variant)))
     history = trainer.fit(
       title(variants, variant),
       variants.frozen_phase if frozen else variants.phase,
@@ -57,7 +54,7 @@ def train(
     )
     histories.append(history)
     if strategies.is_chief(training.strategy):
-      students.save(path(folder, variants, variant), model, tokenizer)
+      model.save(path(folder, variants, variant), tokenizer)
   return histories
 
 
@@ -79,28 +76,3 @@ def _check_labels(distill: str, alpha: float) -> None:
         f'{distill}: holds tuples without a label, and alpha {alpha:g} takes labels: '
         '--alpha=1, or a --distillation_file with labels'
       )
-
-
-class LogitsAndLabels:
-  """Eq. 2: alpha ||S - T||^2 + (1 - alpha) l(S, R), of logits S, teacher's logits T, labels R.
-
-  The label loss l is softmax cross-entropy for classes (§3.5). A regression's is the squared error
-  of the score, sigmoid(S): the teacher's logits here are before a sigmoid, the labels after it.
-
-  Args:
-    alpha: From 0, labels alone, to 1, the teacher alone.
-  """
-
-  def __init__(self, alpha: float):
-    self.alpha = alpha
-    self.needs = ('teacher_logits', 'label') if alpha < 1 else ('teacher_logits',)
-
-  def __call__(self, tuples: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
-    losses = self.alpha * tf.reduce_sum(tf.square(logits - tuples['teacher_logits']), 1)
-    if self.alpha == 1:
-      return losses
-    if logits.shape[-1] == 1:
-      hard = tf.square(tf.sigmoid(logits) - tuples['label'])[:, 0]
-    else:
-      hard = cross_entropy(tuples['label'], logits)
-    return losses + (1 - self.alpha) * hard

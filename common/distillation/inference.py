@@ -1,10 +1,9 @@
-"""Students during training: what they are to the rest, and scoring tuples with a live one.
+"""Scoring tuples with a live student.
 
 Each distinct item is encoded once; what is made of several runs per tuple.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -14,44 +13,8 @@ from common.data import batching
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, TokenTable
+from common.modeling.student import Student
 from common.training import strategies
-
-
-class StudentModel(Protocol):
-  """A tf_keras layer: encoders of single texts, and a head on what they give.
-
-  Dimensions: U distinct texts, L tokens, B tuples, O outputs.
-
-  Attributes:
-    texts: Of a tuple.
-    outputs: O.
-    max_lengths: Most tokens of each text.
-    variables: All.
-    new_variables: What is not pretrained.
-    used_variables: What the logits depend on.
-  """
-
-  texts: int
-  outputs: int
-  max_lengths: Sequence[int]
-  variables: list[tf.Variable]
-  new_variables: list[tf.Variable]
-  used_variables: list[tf.Variable]
-
-  def feature_shape(self, text: int) -> tuple[int, ...]:
-    """Shape of one text's features."""
-
-  def features(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
-    """What the pretrained encoder of text number `text` gives: [U, L] to [U, *feature_shape]."""
-
-  def encode(self, ids: tf.Tensor, text: int, training: bool | None = None) -> tf.Tensor:
-    """All that can be computed of a text alone."""
-
-  def head(self, encoded: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
-    """Logits [B, O] of what `encode` gave."""
-
-  def __call__(self, features: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
-    """Logits [B, O] of what `features` gave."""
 
 
 class TupleScorer:
@@ -63,9 +26,9 @@ class TupleScorer:
     strategy: Its replicas share the work.
   """
 
-  def __init__(self, model: StudentModel, tokenizer: Tokenizer, strategy: tf.distribute.Strategy):
+  def __init__(self, model: Student, tokenizer: Tokenizer, strategy: tf.distribute.Strategy):
     self.model, self.tokenizer, self.strategy = model, tokenizer, strategy
-    slots, ids = range(model.texts), tf.TensorSpec([None, None], tf.int32)
+    slots, ids = range(model.slots), tf.TensorSpec([None, None], tf.int32)
     self._encoders = [
       tf.function(lambda ids, i=i: model.features(ids, i), input_signature=[ids]) for i in slots
     ]

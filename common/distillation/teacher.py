@@ -204,7 +204,7 @@ def fine_tune(
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   with strategy.scope():
     teacher = Teacher(pretrained.config, tokenizer, config.teacher_max_length, outputs)
-    checkpoints.restore(teacher.model.encoder, pretrained)
+    teacher.model.encoder.restore(pretrained)
   valid = RecordSet(os.path.join(data, 'valid'))
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
   labels = valid.tuples().labels

@@ -20,10 +20,11 @@ from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
 from common.data.tuples import Tuples
-from common.distillation.inference import StudentModel, TupleScorer
+from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import metrics
 from common.modeling.losses import Loss
+from common.modeling.student import Student
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
@@ -67,7 +68,7 @@ class Trainer:
     scorer: Scores tuples with the student as it is.
   """
 
-  def __init__(self, model: StudentModel, tokenizer: Tokenizer, training: Training, loss: Loss):
+  def __init__(self, model: Student, tokenizer: Tokenizer, training: Training, loss: Loss):
     self.model, self.tokenizer, self.training, self.loss = model, tokenizer, training, loss
     self.strategy, self.seed = training.strategy, training.seed
     self.scorer = TupleScorer(model, tokenizer, training.strategy)
@@ -79,7 +80,7 @@ class Trainer:
         input_signature=ids,
         experimental_attributes={'_noinline': True},
       )
-      for slot in range(model.texts)
+      for slot in range(model.slots)
       for on in (False, True)
     }
     valid = RecordSet(training.valid)
@@ -147,11 +148,12 @@ class Trainer:
     """The loss of each tuple of a batch, of cached features or by item: [B]."""
     if 'features' in batch:
       return self.loss(batch, self.model(batch['features'], training=True))
-    encoded = []
+    parts, vectors = [], []
     for slot, (buckets, index) in enumerate(zip(batch['ids'], batch['index'], strict=True)):
-      parts = [self._encode[slot, not frozen](ids) for ids in buckets]
-      encoded.append(tf.gather(tf.concat(parts, 0), index))  # [U, ...] to [B, ...]
-    return self.loss(batch, self.model.head(encoded, training=True))
+      encoded = tf.concat([self._encode[slot, not frozen](ids) for ids in buckets], 0)  # [U, ...]
+      parts.append(tf.gather(self.model.part(encoded, slot), index))  # [U, ...] to [B, ...]
+      vectors.append(tf.gather(encoded, index))
+    return self.loss(batch, self.model.logits(parts, vectors, training=True))
 
   def batches_by_item(self, phase: PhaseConfig, tuples: Tuples, start: int = 0) -> tf.data.Dataset:
     """Endless batches of each slot's distinct items and the tuples' indices into them."""

@@ -19,8 +19,8 @@ from official.nlp.modeling import networks
 
 from common import extras
 from common.errors import InputError
-from common.modeling import encoders
-from common.modeling.encoders import EncoderConfig
+from common.modeling import bert_network
+from common.modeling.bert_network import EncoderConfig
 
 MINILM = 'minilm'
 RANDOM_TINY = 'random-tiny'
@@ -99,7 +99,7 @@ def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
     if layers > depth:
       raise InputError(f'has {depth} BERT layers; the encoder asks for {layers}')
     kept = {name: w for name, w in weights.items() if layer_of.get(name, 0) < layers}
-    encoders.assign(encoder, kept)
+    bert_network.assign(encoder, kept)
 
 
 @contextlib.contextmanager
@@ -179,7 +179,7 @@ def _read_folder(folder: str) -> Pretrained:
   return Pretrained(folder, kind, config, vocabulary, bool(lower_case))
 
 
-def _read_safetensors(folder: str) -> encoders.Weights:
+def _read_safetensors(folder: str) -> bert_network.Weights:
   try:
     tensors = safetensors.numpy.load(_bytes(folder, _SAFETENSORS))
   except (safetensors.SafetensorError, KeyError) as error:  # KeyError: a type numpy has not
@@ -201,14 +201,14 @@ def _read_safetensors(folder: str) -> encoders.Weights:
   return weights
 
 
-def _read_tf1(folder: str) -> encoders.Weights:
+def _read_tf1(folder: str) -> bert_network.Weights:
   reader, keys = _reader(folder)
   slot = re.compile(r'/adam\w*$', re.IGNORECASE)
   keys = [key for key in keys if key.startswith('bert/') and not slot.search(key)]
   return {key: reader.get_tensor(key) for key in keys}
 
 
-def _read_tf2(folder: str) -> encoders.Weights:
+def _read_tf2(folder: str) -> bert_network.Weights:
   reader, keys = _reader(folder)
   suffix = '/.ATTRIBUTES/VARIABLE_VALUE'
   keys = [key.removesuffix(suffix) for key in keys if '.OPTIMIZER_SLOT' not in key]
@@ -220,14 +220,14 @@ def _read_tf2(folder: str) -> encoders.Weights:
   found = {}  # object path in BertEncoderV2 -> checkpoint key
   for key in keys:
     if key.startswith(scopes[0]) and not passed_over.match(key):
-      found[encoders.v2_place(key.removeprefix(scopes[0]))] = key
+      found[bert_network.v2_place(key.removeprefix(scopes[0]))] = key
   for key in keys:
     if key.endswith('masked_lm/embedding_table'):  # shared with the encoder, stored once
       found.setdefault('_embedding_layer/embeddings', key)
     elif match := re.fullmatch(r'next_sentence\.\.pooler_dense/(kernel|bias)', key):
       found[f'_pooler_layer/{match[1]}'] = key  # where a pretrainer trains the pooler
   depth = len({at.split('/')[1] for at in found if at.startswith('_transformer_layers/')})
-  names = {at: name for name, at in encoders.places(depth).items()}
+  names = {at: name for name, at in bert_network.places(depth).items()}
   return {names.get(at, at): reader.get_tensor(key + suffix) for at, key in found.items()}
 
 

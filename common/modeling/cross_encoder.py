@@ -3,8 +3,8 @@
 import tensorflow as tf
 import tf_keras
 
-from common.modeling import encoders
-from common.modeling.encoders import EncoderConfig
+from common.modeling.bert import Bert
+from common.modeling.bert_network import EncoderConfig
 
 
 class CrossEncoder(tf_keras.layers.Layer):
@@ -20,7 +20,7 @@ class CrossEncoder(tf_keras.layers.Layer):
 
   def __init__(self, config: EncoderConfig, outputs: int, pad_id: int = 0):
     super().__init__(name='cross_encoder')
-    self.encoder = encoders.build(config, output_range=1)
+    self.encoder = Bert(config, pad_id, rows=1)
     self.dropout = tf_keras.layers.Dropout(config.dropout)
     self.classifier = tf_keras.layers.Dense(
       outputs,
@@ -28,7 +28,6 @@ class CrossEncoder(tf_keras.layers.Layer):
       name='classifier',
     )
     self.classifier.build([None, config.hidden_size])
-    self.pad_id = pad_id
 
   def call(self, ids: tf.Tensor, segment_ids: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """Logits of packed tuples.
@@ -41,11 +40,6 @@ class CrossEncoder(tf_keras.layers.Layer):
     Returns:
       [batch, outputs] float32.
     """
-    inputs = {
-      'input_word_ids': ids,
-      'input_mask': tf.cast(ids != self.pad_id, tf.int32),
-      'input_type_ids': segment_ids,
-    }
-    pooled = self.encoder(inputs, training=training)['pooled_output']  # [batch, hidden]
+    pooled = self.encoder(ids, segment_ids, training=training).pooled  # [batch, hidden]
     logits = self.classifier(self.dropout(pooled, training=training))
     return tf.cast(logits, tf.float32)

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from common.data import batching
 from common.data.tokenization import Tokenizer
-from common.modeling import checkpoints, encoders
+from common.modeling import encoders
 from common.modeling.checkpoints import Pretrained
 
 
@@ -22,8 +22,8 @@ class MeanPooledEncoder:
 
   def __init__(self, pretrained: Pretrained, max_length: int = 128):
     self.tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-    self.encoder = encoders.build(pretrained.config)
-    checkpoints.restore(self.encoder, pretrained)
+    self.encoder = encoders.build(pretrained.config, self.tokenizer.pad_id)
+    self.encoder.restore(pretrained)
     self.max_length = min(max_length, pretrained.config.max_positions)
     self.dim = pretrained.config.hidden_size
 
@@ -39,8 +39,7 @@ class MeanPooledEncoder:
   @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
   def _pooled(self, texts: tf.Tensor) -> tf.Tensor:
     ids = self.tokenizer.encode(texts, self.max_length).to_tensor(self.tokenizer.pad_id)
-    mask = tf.cast(ids != self.tokenizer.pad_id, tf.int32)
-    inputs = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': tf.zeros_like(ids)}
-    tokens = self.encoder(inputs, training=False)['sequence_output']  # [batch, tokens, hidden]
-    total = tf.einsum('bth,bt->bh', tf.cast(tokens, tf.float32), tf.cast(mask, tf.float32))
+    encoded = self.encoder(ids, training=False)
+    tokens, mask = tf.cast(encoded.tokens, tf.float32), tf.cast(encoded.mask, tf.float32)
+    total = tf.einsum('bth,bt->bh', tokens, mask)  # [batch, hidden]
     return tf.math.l2_normalize(total, axis=-1)

@@ -1,36 +1,55 @@
-"""Losses: the targets of a batch's tuples and logits in, a loss each out."""
+"""Losses: the tuples of a whole batch and their logits in, a loss a tuple out.
 
-from collections.abc import Mapping, Sequence
+Dimensions: B tuples, O outputs.
+"""
+
+import dataclasses
 from typing import Protocol
 
 import tensorflow as tf
 
+Tuples = dict[str, tf.Tensor]
+
 
 class Loss(Protocol):
-  """A loss of a batch's tuples.
+  """A loss over a batch; one tuple's may depend on the others' (pairwise, listwise).
 
   Attributes:
-    needs: Which of 'label', 'teacher_logits' and 'soft_labels' it reads.
+    needs: Targets that it reads: of 'label', 'soft_labels' and 'teacher_logits'.
   """
 
-  needs: Sequence[str]
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """As above."""
 
-  def __call__(self, tuples: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
-    """Maps {'items': [B, slots] int32, target: [B, O]} and logits [B, O] to losses [B]."""
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """The loss of each tuple: [B].
+
+    Args:
+      tuples: Each target of `needs`, [B, O] float32 (labels one-hot where O > 1), and 'items',
+        [B, slots] int32: the number of each slot's item, the same for the same item in a batch.
+      logits: [B, O] float32.
+    """
 
 
+@dataclasses.dataclass(frozen=True)
 class CrossEntropy:
-  """Cross-entropy with one target (DiPair, Eq. 1).
+  """Eq. 1 (DiPair): `cross_entropy` of a target.
 
   Args:
-    target: 'soft_labels', or 'label'.
+    target: 'soft_labels' or 'label'.
   """
 
-  def __init__(self, target: str = 'soft_labels'):
-    self.needs = (target,)
+  target: str = 'soft_labels'
 
-  def __call__(self, tuples: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
-    return cross_entropy(tuples[self.needs[0]], logits)
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """The target alone."""
+    return (self.target,)
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """[B], in nats."""
+    return cross_entropy(tuples[self.target], logits)
 
 
 def cross_entropy(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -100,6 +100,14 @@ def test_flat_names_groups_by_their_prefixes():
   assert list(flags.flat(Phase(), 'teacher_')) == ['teacher_steps', 'teacher_rate']
 
 
+def test_a_flat_config_is_built_again_also_from_json():
+  assert flags.build(Config, flags.flat(OTHER)) == OTHER
+  assert flags.build(Config, as_json(OTHER)) == OTHER
+  assert flags.build(Config, {'train_second_steps': 3}).phases == Phases(second=Phase(steps=3))
+  with pytest.raises(InputError, match='Config has no stepz'):
+    flags.build(Config, {'stepz': 3, 'steps': 1})
+
+
 def test_without_flags_the_defaults():
   assert parsed() == as_json(Config())
 

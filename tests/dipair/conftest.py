@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import tf_keras
 
+from common import flags
 from common.data import record_writer
 from common.data.examples import Example
 from common.serving import student_export
 from common.training import strategies
-from dipair import model as models
 from dipair.config import StudentConfig
+from dipair.student import DiPair
 
 TERMS = ['red', 'wide footwear', 'nike shoes', 'a', 'blue queen blanket']
 PRODUCTS = ['black nike shoes for boys', 'red throw', 'wide red boots', 'x y']
@@ -25,17 +26,17 @@ def tiny_config(**changes):
     'head_inner_dim': 16,
     'dropout': 0.0,
   }
-  return StudentConfig(**{**fields, **changes})
+  return flags.build(StudentConfig, {**fields, **changes})
 
 
 @pytest.fixture(name='tiny', scope='session')
 def _tiny():
-  """Builds (model, tokenizer) with changes to the tiny config."""
+  """Builds (model, tokenizer) with changes, by flag, to the tiny config."""
 
   def build(outputs=1, **changes):
     strategies.create(strategies.DeviceConfig())
     tf_keras.utils.set_random_seed(3)
-    return models.from_pretrained(tiny_config(**changes), outputs)
+    return DiPair.from_pretrained(tiny_config(**changes), outputs)
 
   return build
 

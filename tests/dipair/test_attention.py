@@ -53,7 +53,7 @@ def test_head_attention_gives_the_heads_own_output(tiny):
   seen = (attention * there[:, None, None, None]).sum(-1)
   np.testing.assert_allclose(seen, np.ones_like(seen), atol=1e-5)
   np.testing.assert_allclose(head_attention(model, left[0], right[0]), attention[0], atol=1e-5)
-  x, mask = model.head.embed([left, right])
+  x, mask = model.head.merged([model.part(left, 0), model.part(right, 1)])
   layer = model.head.blocks[0]._attention_layer
   values = tf.einsum('bsd,dhe->bshe', x, layer._value_dense.kernel) + layer._value_dense.bias
   mixed = tf.einsum('bhqs,bshe->bqhe', attention[:, 0], values)

@@ -14,9 +14,7 @@ IDS = np.array([[5, 6, 7, 8, 9, 0], [5, 6, 0, 0, 0, 0]], np.int32)
 
 
 def full_output(encoder, ids):
-  mask = (ids != 0).astype(np.int32)
-  inputs = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': np.zeros_like(ids)}
-  return encoder.bert({k: tf.constant(v) for k, v in inputs.items()})['sequence_output'].numpy()
+  return encoder.encoder(tf.constant(ids)).tokens.numpy()
 
 
 def test_the_last_tokens_are_those_before_the_padding():

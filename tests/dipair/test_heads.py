@@ -1,28 +1,24 @@
 """Heads against a slow numpy transformer, and by hand."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from dipair import initialization, restructured
-from dipair import model as models
+from common import flags
+from dipair import heads, initialization
 from dipair.config import StudentConfig
-from dipair.heads import HEADS, FeedForwardHead, TransformerHead
+from dipair.heads import HeadsConfig
+from dipair.student import DiPair
 
-D = 8
-CONFIG = StudentConfig(
-  output_tokens=(2, 3),
-  max_lengths=(8, 8),
-  projection_dim=D,
-  head_layers=2,
-  head_attention_heads=2,
-  head_inner_dim=12,
-  ffnn_dims=(4,),
-  dropout=0.0,
-)
+D, TOKENS = 8, (2, 3)
+SETTINGS = {'head_layers': 2, 'head_attention_heads': 2, 'head_inner_dim': 12, 'ffnn_dims': (4,)}
+
+
+def build(name, *, dim=D, outputs=1, **settings):
+  config = flags.build(HeadsConfig, {**SETTINGS, **settings})
+  return heads.build(name, config, TOKENS, dim, outputs, 0.0)
 
 
 def layer_norm(x, layer):
@@ -48,7 +44,7 @@ def slow_head(head, tokens):
       }
       biases = {n: getattr(attention, f'_{n}_dense').bias.numpy() for n in kernels}
       mixed = attention._output_dense.bias.numpy().copy()[None].repeat(len(x), 0)
-      for h in range(CONFIG.head_attention_heads):
+      for h in range(SETTINGS['head_attention_heads']):
         q, k, v = (x @ kernels[n][:, h] + biases[n][h] for n in ('query', 'key', 'value'))
         scores = np.where(mask[None], q @ k.T / math.sqrt(q.shape[-1]), -np.inf)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -74,7 +70,7 @@ def _tokens():
 
 
 def test_the_transformer_head_equals_the_slow_one(tokens):
-  head = TransformerHead(CONFIG, D, outputs=3)
+  head = build('transformer', outputs=3)
   head([tf.constant(t) for t in tokens])
   rng = np.random.default_rng(2)
   for variable in head.variables:  # biases and norms too
@@ -84,21 +80,21 @@ def test_the_transformer_head_equals_the_slow_one(tokens):
 
 
 def test_layers_of_a_head_start_from_different_weights(tokens):
-  head = TransformerHead(CONFIG, D, outputs=1)
+  head = build('transformer')
   head([tf.constant(t) for t in tokens])
   first, second = (block._intermediate_dense.kernel.numpy() for block in head.blocks)
   assert not np.allclose(first, second)
 
 
 def test_a_pairs_logits_do_not_depend_on_the_batch(tokens):
-  head = TransformerHead(CONFIG, D, outputs=1)
+  head = build('transformer')
   together = head([tf.constant(t) for t in tokens]).numpy()
   alone = np.concatenate([head([tf.constant(t[i : i + 1]) for t in tokens]) for i in range(4)])
   np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
 def test_the_feed_forward_head_by_hand():
-  head = FeedForwardHead(CONFIG, 1, outputs=1)
+  head = build('ffnn', dim=1)
   left, right = tf.constant([[[1.0], [2.0]]]), tf.constant([[[3.0], [0.0], [-1.0]]])
   head([left, right])
   kernel = np.zeros([5, 4], np.float32)
@@ -113,7 +109,8 @@ def test_parameters_of_the_papers_head():
   config = StudentConfig()
   tokens = [tf.zeros([1, k, 256]) for k in config.output_tokens]
   counts = {}
-  for head in (TransformerHead(config, 256, 1), FeedForwardHead(config, 256, 1)):
+  for name in heads.HEADS:
+    head = heads.build(name, config.heads, config.output_tokens, 256, 1, 0.1)
     head(tokens)
     counts[head.name] = head.count_params() / 1e6
   assert counts['transformer_head'] == pytest.approx(1.6, abs=0.1)
@@ -121,9 +118,9 @@ def test_parameters_of_the_papers_head():
 
 
 def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
-  config = dataclasses.replace(CONFIG, pretrained='random-tiny', encoder_layers=1, head_layers=1)
-  config = dataclasses.replace(config, head_attention_heads=1, projection_dim=32)
-  model = models.from_pretrained(config, 1)[0]
+  config = {'pretrained': 'random-tiny', 'encoder_layers': 1, 'projection_dim': 32}
+  config |= {'output_tokens': TOKENS, 'max_lengths': (8, 8), 'head_layers': 1}
+  model = DiPair.from_pretrained(flags.build(StudentConfig, config), 1)[0]
   rng = np.random.default_rng(0)
   width = model.encoder_config.hidden_size
   # Words at a position resemble one another, as an encoder's outputs do.
@@ -133,14 +130,15 @@ def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
   right[9, 2] = left[9, 1] = 0.0  # padding
   initialization.start(model, [left, right], seed=1)
   tokens = [
-    project(tf.constant(x, tf.float32)).numpy()
-    for project, x in zip(model.projections, (left, right), strict=True)
+    model.vectors(tf.constant(x, tf.float32), slot).numpy() for slot, x in enumerate((left, right))
   ]
   rows = np.concatenate([x[x.any(-1)] for x in tokens])
   np.testing.assert_allclose(rows.mean(0), 0.0, atol=1e-5)
   np.testing.assert_allclose(rows.var(), 1.0, rtol=0.05)
   query, key = (v.numpy()[:, 0] for v in model.head.attention_kernels())
-  x = model.head.embed(tokens)[0].numpy()  # rows 0 and 1 are the left text's, 2 to 4 the right's
+  x = np.concatenate(
+    [model.part(x, slot) for slot, x in enumerate(tokens)], 1
+  )  # rows 0 and 1 are the left text's, 2 to 4 the right's
   scores = np.einsum('bid,bjd->bij', x @ query, x @ key)
   assert np.mean(scores[:, 1].argmax(-1) == 4) > 0.9
   assert model.head.segments.numpy().std() > 0.5
@@ -154,20 +152,23 @@ def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
     {'head_attention_heads': 4, 'head_layers': 3},
     {'head': 'ffnn'},
     {'head': 'ffnn', 'ffnn_dims': (6, 5)},
+    {'head': 'ffnn', 'ffnn_dims': ()},
   ],
 )
 def test_a_restructured_head_gives_the_same_logits(options):
+  options = dict(options)
   rng = np.random.default_rng(1)
-  config = dataclasses.replace(CONFIG, **options)
-  head = HEADS[config.head](config, D, 3)
+  head = build(options.pop('head', 'transformer'), outputs=3, **options)
   left, right = (rng.normal(size=(5, k, D)).astype(np.float32) for k in (2, 3))
   left[0, 1:], right[1, 1:], right[2] = 0, 0, 0  # padded positions
   head([left, right])
   for variable in head.variables:
     variable.assign(variable + rng.normal(0, 0.3, variable.shape))
-  fast = restructured.of(head, config.output_tokens)
-  parts = [fast.part(tf.constant(tokens), number) for number, tokens in enumerate((left, right))]
-  assert [part.shape[1:] for part in parts] == [fast.part_shape(number) for number in (0, 1)]
-  np.testing.assert_allclose(fast.of_parts(parts), head([left, right]), atol=1e-5)
+  fast = head.exported()
+  for one in (fast, head):
+    parts = [one.part(tf.constant(tokens), slot) for slot, tokens in enumerate((left, right))]
+    assert [part.shape[1:] for part in parts] == [one.part_shape(slot) for slot in (0, 1)]
+  parts = [fast.part(tf.constant(tokens), slot) for slot, tokens in enumerate((left, right))]
+  np.testing.assert_allclose(fast.logits(parts), head([left, right]), atol=1e-5)
   one_to_many = head([np.repeat(left[:1], 5, 0), right])
-  np.testing.assert_allclose(fast.of_parts([parts[0][:1], parts[1]]), one_to_many, atol=1e-5)
+  np.testing.assert_allclose(fast.logits([parts[0][:1], parts[1]]), one_to_many, atol=1e-5)

@@ -72,8 +72,8 @@ def test_removing_a_position_is_scoring_with_it_zeroed(scorer):
 
   def score(zeroed):
     vectors = [
-      project(x).numpy()[index[:, i]]
-      for i, (project, x) in enumerate(zip(scorer.model.projections, tokens, strict=True))
+      scorer.model.vectors(tf.constant(x), slot).numpy()[index[:, slot]]
+      for slot, x in enumerate(tokens)
     ]
     vectors[1][:, zeroed] = 0
     logits = scorer.model.score_vectors(vectors).numpy()

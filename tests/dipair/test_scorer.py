@@ -14,8 +14,8 @@ from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.serving import neighbors, runtimes, student_export
 from common.training import strategies
-from dipair import model as models
 from dipair.scorer import Scorer
+from dipair.student import DiPair
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots and more words']
@@ -99,7 +99,7 @@ def test_signatures_and_their_names(exported):
   np.testing.assert_allclose(by_ids, by_text, atol=1e-6)
   outputs = head.signatures['serving_default'](left=by_ids[:, :3], right=by_ids)
   assert {name: value.shape for name, value in outputs.items()} == {'logits': (4, 1), 'score': (4,)}
-  words = model.encoders[0].bert.get_embedding_table().shape[0]
+  words = model.encoders[0].encoder.network.get_embedding_table().shape[0]
   stored = tf.train.list_variables(f'{folder}/head/1/variables/variables')
   assert all(words not in shape for _, shape in stored)  # no embedding table
 
@@ -209,7 +209,7 @@ def test_xla_compiles_a_few_sizes_and_no_more(exported):
 def test_an_encoder_may_be_exported_in_bfloat16(exported, tmp_path):
   folder, model, tokenizer, _ = exported
   with strategies.precision('mixed_bfloat16'):
-    encoder, _ = models.from_pretrained(model.config, 1)
+    encoder, _ = DiPair.from_pretrained(model.config, 1)
   for variable, value in zip(encoder.variables, model.variables, strict=True):
     variable.assign(value)
   slots, samples = ('left', 'right'), (LEFT, RIGHT)

@@ -63,7 +63,7 @@ def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, 
       own = [texts[slot][item] for item in items]
       ids = tokenizer.encode(own, model.config.max_lengths[slot]).to_tensor(tokenizer.pad_id)
       tokens.append(model.encode(ids, slot, training=True))
-    return cross_entropy(by_item['soft_labels'], model.head(tokens, training=True))
+    return cross_entropy(by_item['soft_labels'], model.score_vectors(tokens, training=True))
 
   results = []
   for loss in (plain_loss, lambda: one.loss_of(by_item, frozen=False)):

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 import tf_keras
 
-from dse import model as models
 from dse.config import StudentConfig
+from dse.student import DSE
 
 CONFIG = StudentConfig(
   pretrained='random-tiny', max_lengths=(16, 16), pooled_layers=2, similarity_dim=6, dropout=0.0
@@ -19,6 +19,6 @@ def _tiny():
 
   def build(outputs=1, **changes):
     tf_keras.utils.set_random_seed(3)
-    return models.from_pretrained(dataclasses.replace(CONFIG, **changes), outputs)
+    return DSE.from_pretrained(dataclasses.replace(CONFIG, **changes), outputs)
 
   return build

@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from common.distillation.teacher import Teacher
 from common.errors import InputError
-from common.modeling import students
-from dse import model as models
+from dipair.student import DiPair
 from dse.config import StudentConfig, TrainConfig
+from dse.student import DSE
 
 IDS = np.array([[2, 9, 8, 3, 0], [2, 7, 3, 0, 0]])  # padded by 0
 
@@ -17,12 +17,14 @@ IDS = np.array([[2, 9, 8, 3, 0], [2, 7, 3, 0, 0]])  # padded by 0
 @pytest.mark.parametrize('pool_cls', [False, True])
 def test_a_sentence_is_its_last_layers_pooled(tiny, pooling, pool_cls):
   model, _ = tiny(pooling=pooling, pool_cls=pool_cls)
-  assert model.encoders[0].pad_id == 0
+  assert model.encoders[0].encoder.pad_id == 0
   expected = []
   for row in IDS:
     ids = row[None, row != 0]
     inputs = {'input_word_ids': ids, 'input_mask': ids * 0 + 1, 'input_type_ids': ids * 0}
-    layers = model.encoders[0].bert({k: tf.constant(v, tf.int32) for k, v in inputs.items()})
+    layers = model.encoders[0].encoder.network(
+      {k: tf.constant(v, tf.int32) for k, v in inputs.items()}
+    )
     tokens = [layer[0, 0 if pool_cls else 1 :].numpy() for layer in layers['encoder_outputs'][-2:]]
     expected.append(np.concatenate([getattr(layer, pooling)(0) for layer in tokens]))
   found = model.features(tf.constant(IDS, tf.int32), 0)
@@ -34,7 +36,7 @@ def test_a_sentence_is_its_last_layers_pooled(tiny, pooling, pool_cls):
 def test_split_similarity_is_equation_3(tiny, outputs):
   model, _ = tiny(outputs)
   u, v = np.random.default_rng(0).normal(size=[2, 7, model.dim]).astype(np.float32)
-  one = model.similarity
+  one = model.head
   w = np.concatenate([one.left, one.right, one.product, one.difference])  # [4 d, r]
   h = np.concatenate([u, v, u * v, np.abs(u - v)], 1)
   expected = np.maximum(h @ w, 0) @ one.output_weights.numpy()
@@ -48,8 +50,11 @@ def test_by_text_equals_by_pair(tiny, shared_encoder):
   model, _ = tiny(shared_encoder=shared_encoder)
   ids = tf.constant(IDS, tf.int32)
   plain = model([model.features(ids, 0), model.features(ids[::-1], 1)])
-  by_text = model.head([model.encode(ids, 0), model.encode(ids[::-1], 1)])
-  np.testing.assert_allclose(by_text, plain, atol=1e-5)
+  rows = tf.constant([0, 0, 1])  # of three pairs
+  vectors = [model.encode(ids, 0), model.encode(ids[::-1], 1)]
+  parts = [tf.gather(model.part(x, slot), rows) for slot, x in enumerate(vectors)]
+  by_text = model.logits(parts, [tf.gather(x, rows) for x in vectors])
+  np.testing.assert_allclose(by_text, tf.gather(plain, rows), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -69,23 +74,23 @@ def test_what_does_not_fit_is_refused(tiny, make, message):
 
 def test_a_students_folder_holds_all_of_it(tiny, tmp_path):
   model, tokenizer = tiny(3)
-  students.save(str(tmp_path), model, tokenizer)
-  loaded, _ = models.load(str(tmp_path))
+  model.save(str(tmp_path), tokenizer)
+  loaded, _ = DSE.load(str(tmp_path))
   assert loaded.config == model.config
   ids = tf.constant(IDS, tf.int32)
   np.testing.assert_array_equal(loaded.features(ids, 0), model.features(ids, 0))
   with pytest.raises(InputError, match='holds a dse, not a dipair student'):
-    students.load(str(tmp_path), 'dipair', models.DSE, StudentConfig)
+    DiPair.load(str(tmp_path))
 
 
 def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
   model, tokenizer = tiny()
   teacher = Teacher(model.encoder_config, tokenizer, 16, outputs=1)
   teacher.save(str(tmp_path))
-  students.start_from_teacher(model, str(tmp_path))
+  model.start_from_teacher(str(tmp_path))
   for found, expected in zip(
-    model.encoders[0].bert.get_weights(), teacher.model.encoder.get_weights(), strict=True
+    model.encoders[0].encoder.get_weights(), teacher.model.encoder.get_weights(), strict=True
   ):
     np.testing.assert_array_equal(found, expected)
   with pytest.raises(InputError, match='--from_teacher: .* has EncoderConfig.*the student'):
-    students.start_from_teacher(tiny(encoder_layers=1, pooled_layers=1)[0], str(tmp_path))
+    tiny(encoder_layers=1, pooled_layers=1)[0].start_from_teacher(str(tmp_path))

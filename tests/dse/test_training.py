@@ -15,26 +15,32 @@ from common.distillation.trainer import Training
 from common.errors import InputError
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dse import model as models
 from dse import training
 from dse.config import TrainConfig
+from dse.loss import DistillationLoss
+from dse.student import DSE
 
 PHASE = PhaseConfig(learning_rate=1e-2, batch_size=8, steps=30, warmup_steps=2, eval_every=15)
 
 
 @pytest.mark.parametrize(
-  ('alpha', 'targets', 'logits', 'expected'),
+  ('alpha', 'tuples', 'logits', 'expected'),
   [
-    (1.0, [[2.0, 0.25]], [[-1.0]], 9.0),
-    (0.0, [[2.0, 0.25]], [[0.0]], 0.0625),
-    (0.5, [[2.0, 0.25]], [[0.0]], 2.03125),
-    (0.5, [[1.0, 3.0, 0.0, 1.0]], [[1.0, 1.0]], 0.5 * 4 + 0.5 * math.log(2)),
+    (1.0, {'teacher_logits': [[2.0]]}, [[-1.0]], 9.0),
+    (0.0, {'label': [[0.25]]}, [[0.0]], 0.0625),
+    (0.5, {'teacher_logits': [[2.0]], 'label': [[0.25]]}, [[0.0]], 2.03125),
+    (
+      0.5,
+      {'teacher_logits': [[1.0, 3.0]], 'label': [[0.0, 1.0]]},
+      [[1.0, 1.0]],
+      0.5 * 4 + 0.5 * math.log(2),
+    ),
   ],
 )
-def test_equation_2_by_hand(alpha, targets, logits, expected):
-  teacher, label = np.split(np.array(targets, np.float32), 2, axis=1)
-  tuples = {'teacher_logits': tf.constant(teacher), 'label': tf.constant(label)}
-  value = training.LogitsAndLabels(alpha)(tuples, tf.constant(logits))
+def test_equation_2_by_hand(alpha, tuples, logits, expected):
+  loss = DistillationLoss(alpha)
+  assert loss.needs == tuple(tuples)
+  value = loss({name: tf.constant(target) for name, target in tuples.items()}, tf.constant(logits))
   np.testing.assert_allclose(value, [expected], rtol=1e-6)
 
 
@@ -67,7 +73,7 @@ def test_every_variant_learns_in_its_own_folder_whatever_trained_before(tiny, di
   config, folder = tiny()[0].config, str(tmp_path / 'student')
   both = train(config, folder, distill, variants=('labels', 'distilled'))
   assert all(losses[-1] < losses[0] for losses in both)
-  assert models.load(folder)[0].outputs == models.load(f'{folder}/distilled')[0].outputs == 2
+  assert DSE.load(folder)[0].outputs == DSE.load(f'{folder}/distilled')[0].outputs == 2
   (alone,) = train(config, tmp_path / 'alone', distill)
   np.testing.assert_allclose(alone, both[1], rtol=1e-3)
 
@@ -91,8 +97,8 @@ def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(tiny, distill, 
   cached = train(config, tmp_path / 'a', distill, **frozen)
   live = train(config, tmp_path / 'b', distill, **frozen, cache_gb=0.0)
   np.testing.assert_allclose(cached, live, rtol=1e-3)
-  trained = models.load(str(tmp_path / 'a'))[0].encoders[0]
+  trained = DSE.load(str(tmp_path / 'a'))[0].encoders[0]
   tf_keras.utils.set_random_seed(1)
-  fresh = models.from_pretrained(config, 2)[0].encoders[0]
+  fresh = DSE.from_pretrained(config, 2)[0].encoders[0]
   for found, expected in zip(trained.variables, fresh.variables, strict=True):
     np.testing.assert_array_equal(found, expected)

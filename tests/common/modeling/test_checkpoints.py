@@ -19,7 +19,7 @@ from official.nlp.modeling import layers, models
 from official.nlp.tools import tf2_bert_encoder_checkpoint_converter as converter
 
 from common.errors import InputError
-from common.modeling import checkpoints, encoders
+from common.modeling import bert_network, checkpoints
 
 WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', '##c', '\u2028', '[unused1]', 'é']
 BERT_JSON = {
@@ -190,7 +190,7 @@ def _inputs(ids=IDS, mask=MASK, segments=SEGMENTS):
 
 def _load(path: str, **changes):
   pretrained = checkpoints.read(path)
-  encoder = encoders.build(dataclasses.replace(pretrained.config, **changes))
+  encoder = bert_network.build(dataclasses.replace(pretrained.config, **changes))
   checkpoints.restore(encoder, pretrained)
   return encoder
 
@@ -307,7 +307,7 @@ def test_the_first_functional_layout_of_2020(tmp_path, tf1, expected):
 
 def test_two_encoders_in_a_checkpoint_are_refused(tmp_path, tf1):
   encoder = _load(tf1)
-  folder = _save_tf2(tmp_path / 'tf2', generator=encoder, discriminator=encoders.build(_tiny()))
+  folder = _save_tf2(tmp_path / 'tf2', generator=encoder, discriminator=bert_network.build(_tiny()))
   with pytest.raises(InputError, match="2 \\['discriminator/', 'generator/'\\]"):
     checkpoints.restore(encoder, checkpoints.read(folder))
 
@@ -330,7 +330,7 @@ def test_fewer_layers_in_the_pretrained_config_do_too(tf1, expected):
   pretrained = checkpoints.read(tf1)
   config = dataclasses.replace(pretrained.config, num_layers=1)
   pretrained = dataclasses.replace(pretrained, config=config)
-  encoder = encoders.build(config)
+  encoder = bert_network.build(config)
   checkpoints.restore(encoder, pretrained)
   np.testing.assert_allclose(
     encoder(_inputs())['sequence_output'], expected['encoder_outputs'][0], atol=1e-6
@@ -474,7 +474,7 @@ def test_damaged_weights_are_refused(tmp_path, tensors, tf1):
   pretrained = checkpoints.read(folder)
   (tmp_path / 'data/bert_model.ckpt.data-00000-of-00001').unlink()
   with pytest.raises(InputError, match=f'^{folder}: .*bert_model.ckpt.data'):
-    checkpoints.restore(encoders.build(_tiny()), pretrained)
+    checkpoints.restore(bert_network.build(_tiny()), pretrained)
 
 
 def test_several_checkpoints_are_refused(tmp_path):
@@ -543,7 +543,7 @@ def test_random_tiny():
   assert len(pretrained.vocabulary) == len(set(pretrained.vocabulary)) == 5 + 2 * (94 - 26)
   assert pretrained.vocabulary[:6] == ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '!')
   assert {'a', '##z', '~', '##~'} < set(pretrained.vocabulary)
-  encoder = encoders.build(pretrained.config)
+  encoder = bert_network.build(pretrained.config)
   before = encoder.get_weights()
   checkpoints.restore(encoder, pretrained)
   np.testing.assert_array_equal(before[0], encoder.get_weights()[0])
@@ -575,7 +575,7 @@ def test_minilm_is_bert():
   words = ['[CLS]', 'how', 'to', 'cook', 'bread', '##s', '[SEP]', '[PAD]']
   ids = np.array([[vocabulary[word] for word in words]])
   mask, segments = (ids != 0).astype(int), np.zeros_like(ids)
-  encoder = encoders.build(pretrained.config)
+  encoder = bert_network.build(pretrained.config)
   checkpoints.restore(encoder, pretrained)
   outputs = encoder(_inputs(ids, mask, segments))
   tensors = safetensors.numpy.load_file(os.path.join(pretrained.path, 'model.safetensors'))
@@ -584,8 +584,8 @@ def test_minilm_is_bert():
   np.testing.assert_allclose(outputs['pooled_output'], pooled, atol=1e-4)
 
 
-def _tiny() -> encoders.EncoderConfig:
-  return encoders.EncoderConfig(
+def _tiny() -> bert_network.EncoderConfig:
+  return bert_network.EncoderConfig(
     vocab_size=11,
     hidden_size=8,
     num_layers=3,

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
-from common.modeling import encoders
-from common.modeling.encoders import EncoderConfig
+from common.modeling import bert_network
+from common.modeling.bert_network import EncoderConfig
 
 TINY = EncoderConfig(
   vocab_size=11, hidden_size=8, num_layers=3, num_heads=2, inner_dim=12, max_positions=7
@@ -31,7 +31,7 @@ INPUTS = {
 }
 
 
-def _weights(encoder) -> encoders.Weights:
+def _weights(encoder) -> bert_network.Weights:
   """Random weights by TF1 name, in TF1 shapes written out by hand."""
   rng = np.random.default_rng(0)
   shapes = {
@@ -61,7 +61,7 @@ def _weights(encoder) -> encoders.Weights:
 
 @pytest.fixture
 def encoder():
-  return encoders.build(TINY)
+  return bert_network.build(TINY)
 
 
 @pytest.fixture
@@ -132,29 +132,29 @@ def test_json_without_a_field_is_refused():
   [('gelu', 0.8413447), ('gelu_tanh', 0.8411920), ('relu', 1.0)],  # x * Phi(x) at 1: erf, tanh
 )
 def test_activation_at_one(activation, value):
-  encoder = encoders.build(dataclasses.replace(TINY, activation=activation, num_layers=1))
+  encoder = bert_network.build(dataclasses.replace(TINY, activation=activation, num_layers=1))
   (layer,) = encoder.transformer_layers
   np.testing.assert_allclose(layer._inner_activation(tf.constant(1.0)), value, atol=1e-6)
 
 
 def test_build_creates_every_variable():
-  encoder = encoders.build(TINY, name='left')
+  encoder = bert_network.build(TINY, name='left')
   assert encoder.name == 'left'
-  assert len(encoder.trainable_variables) == len(encoders.places(3)) == 5 + 3 * 16 + 2
+  assert len(encoder.trainable_variables) == len(bert_network.places(3)) == 5 + 3 * 16 + 2
   assert encoder.trainable_variables[0].name == 'left/word_embeddings/embeddings:0'
 
 
 def test_dropout_reaches_the_layers():
-  encoder = encoders.build(dataclasses.replace(TINY, dropout=0.25))
+  encoder = bert_network.build(dataclasses.replace(TINY, dropout=0.25))
   config = encoder.get_config()
   assert (config['output_dropout'], config['attention_dropout']) == (0.25, 0.25)
 
 
 @pytest.mark.parametrize('rows', [1, 3, 5])
 def test_output_range_is_a_slice_of_the_full_output(encoder, weights, rows):
-  encoders.assign(encoder, weights)
-  sliced = encoders.build(TINY, output_range=rows)
-  encoders.assign(sliced, weights)
+  bert_network.assign(encoder, weights)
+  sliced = bert_network.build(TINY, output_range=rows)
+  bert_network.assign(sliced, weights)
   full, part = encoder(INPUTS), sliced(INPUTS)
   assert part['sequence_output'].shape == (2, rows, 8)
   np.testing.assert_allclose(
@@ -165,26 +165,26 @@ def test_output_range_is_a_slice_of_the_full_output(encoder, weights, rows):
 
 def test_an_empty_output_range_is_refused():
   with pytest.raises(InputError, match='output_range=0: 1 or more rows'):
-    encoders.build(TINY, output_range=0)
+    bert_network.build(TINY, output_range=0)
 
 
 def test_assign_sets_every_variable(encoder, weights):
-  encoders.assign(encoder, weights)
-  names = encoders.places(3)
+  bert_network.assign(encoder, weights)
+  names = bert_network.places(3)
   assert names.keys() == weights.keys()
   total = sum(float(tf.reduce_sum(tf.abs(v))) for v in encoder.trainable_variables)
   assert total == pytest.approx(sum(np.abs(w).sum() for w in weights.values()), rel=1e-5)
 
 
 def test_assign_takes_heads_split_or_merged(encoder, weights):
-  encoders.assign(encoder, weights)
+  bert_network.assign(encoder, weights)
   merged = encoder(INPUTS)['pooled_output'].numpy()
   scope = 'bert/encoder/layer_0/attention/'
   weights[scope + 'self/query/kernel'] = weights[scope + 'self/query/kernel'].reshape(8, 2, 4)
   weights[scope + 'self/query/bias'] = weights[scope + 'self/query/bias'].reshape(2, 4)
   weights[scope + 'output/dense/kernel'] = weights[scope + 'output/dense/kernel'].reshape(2, 4, 8)
-  other = encoders.build(TINY)
-  encoders.assign(other, weights)
+  other = bert_network.build(TINY)
+  bert_network.assign(other, weights)
   np.testing.assert_array_equal(other(INPUTS)['pooled_output'], merged)
 
 
@@ -196,7 +196,7 @@ def test_assign_names_all_that_does_not_fit_and_sets_nothing(encoder, weights):
   weights[scope + 'attention/self/key/kernel'] = np.zeros((8, 4, 2), np.float32)  # other heads
   weights['bert/extra'] = np.zeros((3,), np.float32)
   with pytest.raises(InputError) as error:
-    encoders.assign(encoder, weights)
+    bert_network.assign(encoder, weights)
   assert str(error.value) == (
     'the weights do not fit: '
     'bert/encoder/layer_1/attention/self/key/kernel is (8, 4, 2), the encoder needs (8, 2, 4); '
@@ -210,18 +210,18 @@ def test_assign_names_all_that_does_not_fit_and_sets_nothing(encoder, weights):
 
 def test_a_long_list_of_problems_is_cut(encoder):
   with pytest.raises(InputError, match=r'; and 42 more$'):  # 53 without the pooler, and a surplus
-    encoders.assign(encoder, {'bert/extra': np.zeros(3, np.float32)})
+    bert_network.assign(encoder, {'bert/extra': np.zeros(3, np.float32)})
 
 
 def test_half_a_pooler_is_missing_a_weight(encoder, weights):
   with pytest.raises(InputError, match=r'fit: missing bert/pooler/dense/bias \(8,\)$'):
-    encoders.assign(encoder, _without(weights, 'bert/pooler/dense/bias'))
+    bert_network.assign(encoder, _without(weights, 'bert/pooler/dense/bias'))
 
 
 def test_a_pooler_that_is_absent_stays_as_initialized(encoder, weights):
   before = encoder.pooler_layer.get_weights()
   pooler = [name for name in weights if 'pooler' in name]
-  encoders.assign(encoder, _without(weights, *pooler))
+  bert_network.assign(encoder, _without(weights, *pooler))
   for old, new in zip(before, encoder.pooler_layer.get_weights(), strict=True):
     np.testing.assert_array_equal(old, new)
 

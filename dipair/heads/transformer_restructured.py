@@ -1,9 +1,8 @@
-"""Trained heads in fewer operations: the same logits, to rounding (§3.5, §4.2).
+"""The transformer head in fewer operations: the same logits, to rounding (§3.5).
 
 What a head computes of a text alone, whatever it is paired with, is that text's part: made once per
-text, or once per call for a query. The rest is computed per pair.
+text, or once per call for a query. The rest is computed per pair. Exact in three steps:
 
-Transformer head, exact in three steps:
 * Part: the first layer's input (position and segment embeddings, LayerNorm) and its queries, keys
   and values. A padded position's part is all zeros, as its vector is, and is masked.
 * One attention head: (W_q x_i) . (W_k x_j) = (W_k^T W_q x_i) . x_j, so that x_j is its own key, and
@@ -11,58 +10,53 @@ Transformer head, exact in three steps:
 * Last layer: computed for its first row alone, and without its keys and values:
   q . (W_k x_j) = (W_k^T q) . x_j, and sum_j a_j W_v x_j = W_v sum_j a_j x_j.
 
-FFNN head: the first layer's rows split by text, W [x, y] = W_x x + W_y y; a part is W_x x.
-
-Dimensions: B pairs, k_i kept tokens of text i, S = sum k_i, D their width, h attention heads of
+Dimensions: B tuples, k_i kept tokens of slot i, S = sum k_i, D their width, h attention heads of
 width e, R width of a part, O outputs.
 """
 
-import functools
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from common.serving.student_export import ExportedHead
+from common.modeling.head import to_same_rows
 from dipair.encoder import present
-from dipair.heads import FeedForwardHead, TransformerHead
+
+if TYPE_CHECKING:
+  from dipair.heads.transformer import TransformerHead
 
 _MASKED = -1e9  # added to the attention logits of padded positions
 
 
 class RestructuredTransformer(tf.Module):
-  """A `TransformerHead`, as `ExportedHead` of `common.serving.student_export`.
+  """A `TransformerHead` as it is exported; later changes of the trained one are not seen."""
 
-  Args:
-    head: The trained head; later changes of it are not seen.
-    tokens: k_i, a text.
-  """
+  takes_vectors, attends = False, True
 
-  pairs_take_vectors, attends = False, True
-
-  def __init__(self, head: TransformerHead, tokens: Sequence[int]):
+  def __init__(self, head: TransformerHead):
     super().__init__(name='transformer')
-    self.tokens = list(tokens)
-    added = head.positions + tf.gather(head.segments, head.segment_ids)  # [S, D]
-    self.added = [tf.Variable(rows) for rows in tf.split(added, self.tokens)]
+    self.tokens = head.tokens
+    self.added = [tf.Variable(head.embeddings(slot)) for slot in range(len(head.tokens))]
     self.norm = _LayerNorm(head.norm)
     self.blocks = [_Block(block) for block in head.blocks]
     self.classifier = [tf.Variable(v) for v in head.classifier.variables]
-    # Of x and what the first layer's attention takes beside it; nothing where it is the last layer.
+    # Widths of x and of what the first layer's attention takes beside it (nothing if it is the last).
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
-    self.widths = [added.shape[1], *widths]
+    self.widths = [head.dim, *widths]
 
-  def part_shape(self, text: int) -> tuple[int, ...]:
-    return self.tokens[text], sum(self.widths)
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    return self.tokens[slot], sum(self.widths)
 
-  def part(self, tokens: tf.Tensor, text: int) -> tf.Tensor:
-    x = self.norm(tokens + self.added[text])
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    x = self.norm(vectors + self.added[slot])
     inputs = self.blocks[0].attention_inputs(x) if len(self.blocks) > 1 else []
-    return tf.concat([x, *inputs], axis=-1) * present(tokens)[..., None]
+    return tf.concat([x, *inputs], axis=-1) * present(vectors)[..., None]
 
-  def of_parts(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+  def logits(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
     del vectors  # the parts have all of them
-    part = tf.concat(_to_same_rows(parts), axis=1)  # [B, S, R]
+    part = tf.concat(to_same_rows(parts), axis=1)  # [B, S, R]
     mask = (1.0 - present(part))[:, None, :] * _MASKED  # [B, 1, S]
     x, *inputs = tf.split(part, self.widths, axis=-1)
     for number, block in enumerate(self.blocks[:-1]):
@@ -83,36 +77,6 @@ class RestructuredTransformer(tf.Module):
     return tf.stack(found, axis=1)
 
 
-class RestructuredFeedForward(tf.Module):
-  """A `FeedForwardHead` likewise; arguments as of `RestructuredTransformer`."""
-
-  pairs_take_vectors, attends = False, False
-
-  def __init__(self, head: FeedForwardHead, tokens: Sequence[int]):
-    super().__init__(name='feed_forward')
-    first, *rest = [*head.hidden, head.classifier]
-    kernel, bias = first.variables  # [S D, R], [R]
-    dim = kernel.shape[0] // sum(tokens)
-    self.kernels = [tf.Variable(rows) for rows in tf.split(kernel, [k * dim for k in tokens])]
-    self.bias = tf.Variable(bias)
-    self.rest = [[tf.Variable(v) for v in layer.variables] for layer in rest]
-
-  def part_shape(self, text: int) -> tuple[int, ...]:
-    del text
-    return (self.bias.shape[0],)
-
-  def part(self, tokens: tf.Tensor, text: int) -> tf.Tensor:
-    kernel = self.kernels[text]
-    return tf.reshape(tokens, [-1, kernel.shape[0]]) @ kernel
-
-  def of_parts(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
-    del vectors
-    x = self.bias + functools.reduce(tf.add, parts)
-    for kernel, bias in self.rest:
-      x = tf.nn.relu(x) @ kernel + bias
-    return x
-
-
 class _Block(tf.Module):
   """A layer of BERT: attention and feed-forward, each followed by LayerNorm.
 
@@ -120,7 +84,7 @@ class _Block(tf.Module):
   see. That of values passes through, as attention's weights add up to one: it joins the output's.
 
   Attributes:
-    input_widths: Of what `attention_inputs` gives.
+    input_widths: Widths of what `attention_inputs` gives.
   """
 
   def __init__(self, block: Any):
@@ -203,20 +167,9 @@ class _Block(tf.Module):
     return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
 
 
-def of(head: tf.Module, tokens: Sequence[int]) -> ExportedHead:
-  """The restructured form of a trained head that takes `tokens` of each text."""
-  kind = RestructuredTransformer if isinstance(head, TransformerHead) else RestructuredFeedForward
-  return kind(head, tokens)
-
-
 def _times(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
   """x @ kernel as one product of matrices, whatever x's rank."""
   return tf.tensordot(x, kernel, 1)
-
-
-def _to_same_rows(parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-  rows = tf.reduce_max([tf.shape(part)[0] for part in parts])
-  return [tf.broadcast_to(part, [rows, *part.shape[1:]]) for part in parts]
 
 
 class _LayerNorm(tf.Module):  # noqa: N801

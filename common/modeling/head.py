@@ -1,0 +1,117 @@
+"""The one contract of a head: vectors of a tuple's texts in, logits out, split by text.
+
+vectors → part(vectors, slot): what the head computes of one text, whatever it is paired with
+parts (and vectors) → logits(parts, vectors)
+
+Dimensions: U texts, B tuples, O outputs, S all stored tokens of a tuple.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from common.errors import InputError
+
+
+class ExportedHead(Protocol):
+  """A head as it is exported: a `tf.Module` whose weights are constants of the export.
+
+  Attributes:
+    variables: All its weights.
+    takes_vectors: Whether `logits` needs vectors beside parts.
+    attends: Whether it has `attention`, and its student `kept_ids`.
+  """
+
+  variables: Sequence[tf.Variable]
+  takes_vectors: bool
+  attends: bool
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """Shape of one text's part."""
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """Maps vectors of a slot, [U, *vector_shape], to parts [U, *part_shape]."""
+
+  def logits(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+    """Logits [B, O] float32 of a part a slot; a slot of a single row goes with all other rows."""
+
+  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """What each stored token attends to: [B, layers, S, S], a mean over attention heads."""
+
+
+class Head(tf_keras.layers.Layer):
+  """A trained head; a subclass has `part_shape`, `part` and `logits`, and holds no tokenizer.
+
+  Its own arithmetic is in float32, its sublayers' by the precision of training.
+  """
+
+  takes_vectors, attends = False, False
+
+  def __init__(self, name: str):
+    super().__init__(name=name, dtype=tf.float32)
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """Shape of one text's part."""
+    raise NotImplementedError
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """Maps vectors of a slot, [U, *vector_shape], to parts [U, *part_shape]; without dropout."""
+    raise NotImplementedError
+
+  def logits(
+    self,
+    parts: Sequence[tf.Tensor],
+    vectors: Sequence[tf.Tensor] = (),
+    training: bool | None = None,
+  ) -> tf.Tensor:
+    """Maps parts, and vectors where the head takes them, [B, ...] a slot, to [B, O] float32."""
+    raise NotImplementedError
+
+  def call(self, vectors: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
+    """Maps vectors, [B, *vector_shape] a slot, to logits [B, O]."""
+    vectors = list(vectors)
+    parts = [self.part(x, slot) for slot, x in enumerate(vectors)]
+    return self.logits(parts, vectors, training)
+
+  def start(self, vectors: Sequence[np.ndarray], seed: int) -> None:
+    """Sets the starting point by vectors of some texts, [U_i, ...] a slot; random unless overridden."""
+
+  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """What each stored token attends to: [B, layers, attention heads, S, S]."""
+    raise InputError(f'a {self.name} has no attention')
+
+  def exported(self) -> ExportedHead:
+    """The form that is exported: this head, unless one of fewer operations overrides it."""
+    return _AsTrained(self)
+
+
+class _AsTrained(tf.Module):
+  """A head that is exported as it is; a slot's single row is repeated for the others'."""
+
+  attends = False
+
+  def __init__(self, head: Head):
+    super().__init__(name='head')
+    self.head, self.takes_vectors = head, head.takes_vectors
+    self.part_shape, self.part = head.part_shape, head.part
+
+  @property
+  def variables(self) -> Sequence[tf.Variable]:
+    return self.head.variables
+
+  def logits(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+    return self.head.logits(to_same_rows(parts), to_same_rows(vectors), training=False)
+
+  def attention(self, vectors: Sequence[tf.Tensor]) -> Any:
+    return self.head.attention(vectors)
+
+
+def to_same_rows(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+  """Repeats a single row of a tensor as often as the others have rows."""
+  if not tensors:
+    return []
+  rows = tf.reduce_max([tf.shape(one)[0] for one in tensors])
+  return [tf.broadcast_to(one, [rows, *one.shape[1:]]) for one in tensors]

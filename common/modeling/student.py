@@ -1,0 +1,229 @@
+"""The one contract of a student: a chain of four links, each per slot, a text's place in a tuple.
+
+word ids → features(ids, slot, training)     the pretrained encoder's output; cached while it is frozen
+features → vectors(features, slot)           what is stored of a text
+vectors  → part(vectors, slot)               per-text computation, which the head combines per tuple
+parts    → logits(parts, vectors, training)  logits of tuples
+
+Training, export and scoring follow from these four.
+
+Dimensions: U distinct texts, L tokens, B tuples, O outputs.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import tensorflow as tf
+import tf_keras
+
+from common import flags
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+from common.modeling import checkpoints, encoders, saving
+from common.modeling.checkpoints import Pretrained
+from common.modeling.cross_encoder import CrossEncoder
+from common.modeling.encoders import EncoderConfig
+from common.modeling.head import ExportedHead, Head
+
+
+class Student(tf_keras.layers.Layer):
+  """A layer made of its config, its encoder's config, its outputs and the word id of padding.
+
+  A subclass has a `kind` and a `config_class`, makes `encoders` (one for all slots, or one a slot;
+  each a layer with an `encoder`), maybe `projections` (one a slot), and `head`, in this order, which
+  is that of its saved weights; then it calls `make_head`. It defines the features' and vectors'
+  shapes, `features` and, where there are projections, `vectors`.
+
+  Args:
+    config: An instance of `config_class`, with `pretrained`, `max_lengths`, `encoder_layers` (0:
+      all) and `dropout`, each a flag.
+    encoder: Config of the pretrained encoder.
+    outputs: O.
+    pad_id: Word id of padding.
+
+  Attributes:
+    name: Its kind.
+    slots: Number of texts in a tuple.
+    outputs: O.
+    max_lengths: Most tokens of a text, a slot.
+    config: As given.
+    encoder_config: As given.
+    encoders: As above.
+    projections: As above.
+    head: As above.
+  """
+
+  kind: ClassVar[str]
+  config_class: ClassVar[type]
+  encoders: list[Any]
+  head: Head
+
+  def __init__(self, config: Any, encoder: Any, outputs: int, pad_id: int):
+    super().__init__(name=self.kind, dtype=tf.float32)
+    self.config, self.encoder_config = config, encoder
+    self.outputs, self.pad_id = outputs, pad_id
+    self.max_lengths, self.slots = tuple(config.max_lengths), len(config.max_lengths)
+    self.projections: list[Any] = []
+
+  def feature_shape(self, slot: int) -> tuple[int, ...]:
+    """Shape of one text's features."""
+    raise NotImplementedError
+
+  def features(self, ids: tf.Tensor, slot: int, training: bool | None = None) -> tf.Tensor:
+    """The pretrained encoder's output: [U, L] word ids to [U, *feature_shape] float32."""
+    raise NotImplementedError
+
+  def vector_shape(self, slot: int) -> tuple[int, ...]:
+    """Shape of what is stored of one text."""
+    return self.feature_shape(slot)
+
+  def vectors(self, features: tf.Tensor, slot: int) -> tf.Tensor:
+    """What is stored of texts: [U, *feature_shape] to [U, *vector_shape] float32."""
+    del slot
+    return features
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """Shape of one text's part."""
+    return self.head.part_shape(slot)
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """What the head computes of each text alone: [U, *vector_shape] to [U, *part_shape]."""
+    return self.head.part(vectors, slot)
+
+  def logits(
+    self,
+    parts: Sequence[tf.Tensor],
+    vectors: Sequence[tf.Tensor],
+    training: bool | None = None,
+  ) -> tf.Tensor:
+    """Logits [B, O] float32 of parts and vectors, [B, ...] a slot each."""
+    return self.head.logits(parts, vectors, training)
+
+  def encode(self, ids: tf.Tensor, slot: int, training: bool | None = None) -> tf.Tensor:
+    """Word ids to vectors: [U, L] to [U, *vector_shape]."""
+    return self.vectors(self.features(ids, slot, training), slot)
+
+  def score_vectors(self, vectors: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
+    """Logits [B, O] of vectors, [B, *vector_shape] a slot."""
+    parts = [self.part(x, slot) for slot, x in enumerate(vectors)]
+    return self.logits(parts, vectors, training)
+
+  def call(self, features: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:
+    """Logits [B, O] of features, [B, *feature_shape] a slot."""
+    vectors = [self.vectors(x, slot) for slot, x in enumerate(features)]
+    return self.score_vectors(vectors, training)
+
+  def kept_ids(self, ids: tf.Tensor, slot: int) -> tf.Tensor:
+    """The word ids that stored tokens stand on, [U, L] to [U, k], for a head that attends."""
+    raise NotImplementedError
+
+  def exported_head(self) -> ExportedHead:
+    """The head as it is exported."""
+    return self.head.exported()
+
+  def encoder(self, slot: int) -> Any:
+    """The one of `encoders` that a slot's texts go through."""
+    return self.encoders[slot if len(self.encoders) > 1 else 0]
+
+  def encoder_layers(self, slot: int) -> list[tf.Module]:
+    """What `encode` computes with."""
+    return [self.encoder(slot), *self.projections[slot : slot + 1]]
+
+  @property
+  def new_variables(self) -> list[tf.Variable]:
+    """All that is not pretrained: what frozen encoders leave to train."""
+    return _without(self.trainable_variables, (e.trainable_variables for e in self.encoders))
+
+  @property
+  def used_variables(self) -> list[tf.Variable]:
+    """All that the logits depend on."""
+    return _without(self.trainable_variables, (e.encoder.unused_variables for e in self.encoders))
+
+  def make_head(self, head: Head) -> None:
+    """Sets the head and makes its variables."""
+    self.head = head
+    head([tf.zeros([1, *self.vector_shape(slot)]) for slot in range(self.slots)])
+
+  @classmethod
+  def needed_layers(cls, config: Any) -> dict[str, int]:
+    """{flag: layers that the checkpoint must have for it}."""
+    return {'encoder_layers': config.encoder_layers}
+
+  @classmethod
+  def read_pretrained(cls, config: Any) -> Pretrained:
+    """The checkpoint that the encoders start from.
+
+    Raises:
+      InputError: If it is not there, or too short or too shallow; names the flag.
+    """
+    pretrained = encoders.read(config.pretrained)
+    checkpoints.check_length(pretrained, '--max_lengths', max(config.max_lengths))
+    there = pretrained.config.num_layers
+    for flag, needed in cls.needed_layers(config).items():
+      if needed > there:
+        raise InputError(f'--{flag}={needed}: {config.pretrained} has {there}')
+    return pretrained
+
+  @classmethod
+  def from_pretrained(cls, config: Any, outputs: int) -> tuple[Self, Tokenizer]:
+    """A new student, of the checkpoint's first layers and what is random, and its tokenizer."""
+    pretrained = cls.read_pretrained(config)
+    layers = config.encoder_layers or pretrained.config.num_layers
+    encoder = dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
+    tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+    student = cls(config, encoder, outputs, tokenizer.pad_id)
+    for one in student.encoders:
+      one.encoder.restore(pretrained)
+    return student, tokenizer
+
+  def start_from_teacher(self, folder: str) -> None:
+    """Starts the encoders from a teacher's fine-tuned one (DSE §3.4 tried it).
+
+    Args:
+      folder: Teacher's folder, from `Teacher.save`.
+
+    Raises:
+      InputError: If their architectures differ.
+    """
+    fields, _ = saving.read(folder)
+    there = dataclasses.replace(EncoderConfig(**fields['encoder']), dropout=0.0)
+    here = dataclasses.replace(self.encoder_config, dropout=0.0)
+    if there != here:
+      raise InputError(f'--from_teacher: {folder} has {there}, the student {here}')
+    teacher = CrossEncoder(there, fields['outputs'])
+    saving.restore(folder, teacher)
+    for one in self.encoders:
+      one.encoder.set_weights(teacher.encoder.get_weights())
+
+  def save(self, folder: str, tokenizer: Tokenizer) -> None:
+    """Writes the student's folder."""
+    fields = {
+      'kind': self.kind,
+      'config': flags.flat(self.config),
+      'encoder_kind': encoders.kind_of(self.encoder_config),
+      'encoder': dataclasses.asdict(self.encoder_config),
+      'outputs': self.outputs,
+    }
+    saving.save(folder, self, tokenizer, fields)
+
+  @classmethod
+  def load(cls, folder: str) -> tuple[Self, Tokenizer]:
+    """Reads a folder that `save` wrote.
+
+    Raises:
+      InputError: If it holds something else.
+    """
+    fields, tokenizer = saving.read(folder)
+    if fields['kind'] != cls.kind:
+      raise InputError(f'{folder}: holds a {fields["kind"]}, not a {cls.kind} student')
+    config = flags.build(cls.config_class, fields['config'])
+    encoder = encoders.config_of(fields.get('encoder_kind', encoders.BERT), fields['encoder'])
+    student = cls(config, encoder, fields['outputs'], tokenizer.pad_id)
+    saving.restore(folder, student)
+    return student, tokenizer
+
+
+def _without(variables: Sequence[tf.Variable], groups: Any) -> list[tf.Variable]:
+  left_out = {id(v) for group in groups for v in group}
+  return [v for v in variables if id(v) not in left_out]

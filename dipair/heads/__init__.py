@@ -1,0 +1,36 @@
+"""The heads there are, by name, and their settings: this is the one place that lists them."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from common import flags
+from common.modeling.head import Head
+from dipair.heads.feed_forward import FeedForwardConfig, FeedForwardHead
+from dipair.heads.transformer import TransformerConfig, TransformerHead
+
+# A head is made of (settings, tokens kept of each slot, their width D, outputs O, dropout).
+HEADS: dict[str, Callable[..., Head]] = {'transformer': TransformerHead, 'ffnn': FeedForwardHead}
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadsConfig:
+  """Each head's settings, by its name; a head that needs none has no field."""
+
+  transformer: TransformerConfig = flags.group(TransformerConfig, 'head_')
+  ffnn: FeedForwardConfig = flags.group(FeedForwardConfig, 'ffnn_')
+
+
+def build(
+  name: str, config: HeadsConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
+) -> Head:
+  """A new head.
+
+  Args:
+    name: One of `HEADS`.
+    config: Each head's settings.
+    tokens: Kept tokens, a slot.
+    dim: D, their width.
+    outputs: O.
+    dropout: Rate in [0, 1).
+  """
+  return HEADS[name](getattr(config, name, None), tokens, dim, outputs, dropout)

@@ -1,0 +1,161 @@
+"""A small transformer over the merged tokens; the first one's output gives the logits (§3.5).
+
+Dimensions: U texts, B tuples, k_i kept tokens of slot i, S = Σ k_i, D their width, O outputs.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from official.nlp.modeling import layers
+
+from common import flags
+from common.errors import InputError
+from common.modeling.head import Head
+from dipair.encoder import present
+from dipair.heads.transformer_restructured import RestructuredTransformer
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig:
+  """Its depth and widths."""
+
+  layers: int = flags.option(2, "transformer head's layers")
+  attention_heads: int = flags.option(1, "transformer head's attention heads")
+  inner_dim: int = flags.option(1024, "transformer head's feed-forward width")
+
+  def __post_init__(self):
+    if self.layers < 1:
+      raise InputError(f'--head_layers={self.layers}: 1 or more')
+
+
+class TransformerHead(Head):
+  """The head.
+
+  Position and segment embeddings are added, as in BERT; all-zero rows are masked. The last layer
+  is computed for its first row only: nothing else of it is used. Kernels start from Glorot's
+  uniform: BERT's deviation of 0.02 is made for its width and leaves so narrow a head near zero
+  (queries, keys and segments: see `start`).
+
+  Args:
+    config: Layers, attention heads, widths.
+    tokens: k_i, a slot.
+    dim: D.
+    outputs: O.
+    dropout: Rate, of attention too.
+  """
+
+  attends = True
+
+  def __init__(
+    self, config: TransformerConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
+  ):
+    super().__init__('transformer_head')
+    self.tokens, self.dim = tuple(tokens), dim
+    self.positions = self.add_weight(
+      'position_embeddings', [sum(tokens), dim], initializer=_initializer()
+    )
+    self.segments = self.add_weight(
+      'segment_embeddings', [len(tokens), dim], initializer=_initializer()
+    )
+    self.norm = tf_keras.layers.LayerNormalization(
+      epsilon=1e-12, dtype=tf.float32, name='embeddings/layer_norm'
+    )
+    self.dropout = tf_keras.layers.Dropout(dropout)
+    self.blocks = [
+      layers.TransformerEncoderBlock(
+        config.attention_heads,
+        config.inner_dim,
+        lambda x: tf_keras.activations.gelu(x, approximate=True),
+        output_dropout=dropout,
+        attention_dropout=dropout,
+        name=f'layer_{i}',
+      )
+      for i in range(config.layers)
+    ]
+    self.classifier = tf_keras.layers.Dense(outputs, name='classifier')
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """That of the vectors: k_i, D."""
+    return self.tokens[slot], self.dim
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """Rows of the first layer's input: [U, k_i, D] to [U, k_i, D]; all-zero rows stay all-zero."""
+    x = self.norm(vectors + self.embeddings(slot))
+    return x * present(vectors)[..., None]
+
+  def embeddings(self, slot: int) -> tf.Tensor:
+    """What is added to a slot's tokens, for their positions and their segment: [k_i, D]."""
+    start = sum(self.tokens[:slot])
+    return self.positions[start : start + self.tokens[slot]] + self.segments[slot]
+
+  def logits(
+    self,
+    parts: Sequence[tf.Tensor],
+    vectors: Sequence[tf.Tensor] = (),
+    training: bool | None = None,
+  ) -> tf.Tensor:
+    """Maps parts, [B, k_i, D] a slot, to logits [B, O] float32."""
+    del vectors
+    x, mask = self.merged(parts)
+    x = self.dropout(x, training=training)
+    for block in self.blocks[:-1]:
+      x = block([x, mask], training=training)
+    x = self.blocks[-1]([x, mask], output_range=1, training=training)  # [B, 1, D]
+    return tf.cast(self.classifier(x[:, 0]), tf.float32)
+
+  def merged(self, parts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    """What the first layer takes: rows [B, S, D], and [B, S, S], 1.0 where a row may be seen."""
+    x = tf.concat(list(parts), axis=1)
+    return x, tf.tile(present(x)[:, None, :], [1, x.shape[1], 1])
+
+  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """What each token attends to, [B, k_i, D] a slot to [B, layers, attention heads, S, S].
+
+    Rows add up to one. The score depends on the last layer's first row alone.
+    """
+    x, mask = self.merged([self.part(tokens, slot) for slot, tokens in enumerate(vectors)])
+    found = []
+    for block in self.blocks:
+      scores = block._attention_layer(x, x, attention_mask=mask, return_attention_scores=True)[1]
+      found.append(scores)
+      x = block([x, mask], training=False)
+    return tf.stack(found, axis=1)
+
+  def start(self, vectors: Sequence[np.ndarray], seed: int) -> None:
+    """Starts where tokens attend to those like them in the other text (see `initialization`).
+
+    Args:
+      vectors: [U_i, k_i, D] a slot, of some texts; all-zero rows are padding.
+      seed: Of the segment embeddings.
+    """
+    self.positions.assign(-np.concatenate([_mean_by_position(tokens) for tokens in vectors]))
+    segments = np.random.default_rng(seed).normal(size=self.segments.shape)
+    self.segments.assign(segments)
+    span, _ = np.linalg.qr(segments.T)
+    turned = np.eye(self.dim) - 2 * span @ span.T
+    for variable in self.attention_kernels():
+      dim, heads, width = variable.shape
+      looked_for = turned if variable.name.split(':')[0].endswith('key/kernel') else np.eye(dim)
+      variable.assign((looked_for @ np.eye(dim, heads * width)).reshape([dim, heads, width]))
+
+  def attention_kernels(self) -> list[tf.Variable]:
+    """Every layer's query and key kernels, [D, heads, D / heads] each."""
+    names = ('query/kernel', 'key/kernel')
+    return [v for v in self.trainable_variables if v.name.split(':')[0].endswith(names)]
+
+  def exported(self) -> RestructuredTransformer:
+    """The same logits in fewer operations."""
+    return RestructuredTransformer(self)
+
+
+def _mean_by_position(tokens: np.ndarray) -> np.ndarray:
+  """Mean over the texts that reach a position: [U, k, D] to [k, D]."""
+  there = np.any(tokens != 0, axis=-1).sum(0)  # [k]
+  return tokens.sum(0) / np.maximum(1, there)[:, None]
+
+
+def _initializer() -> tf_keras.initializers.Initializer:
+  return tf_keras.initializers.TruncatedNormal(stddev=0.02)

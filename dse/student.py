@@ -1,0 +1,49 @@
+"""DSE (Figure 1): encoders of single sentences and the similarity of their vectors.
+
+Dimensions: U distinct texts, L tokens, d width of a vector.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from common.modeling.student import Student
+from dse.config import StudentConfig
+from dse.encoder import SentenceEncoder
+from dse.similarity import Similarity
+
+
+class DSE(Student):
+  """The student: features are vectors [d], and nothing stands between the two.
+
+  Args:
+    config: Architecture.
+    encoder: The encoder's own config.
+    outputs: Logits a pair.
+    pad_id: Word id of padding.
+  """
+
+  kind, config_class = 'dse', StudentConfig
+
+  def __init__(self, config: StudentConfig, encoder: Any, outputs: int, pad_id: int):
+    super().__init__(config, encoder, outputs, pad_id)
+    self.dim = config.pooled_layers * encoder.hidden_size
+    self.encoders = [
+      SentenceEncoder(encoder, config.pooled_layers, config.pooling, config.pool_cls, pad_id)
+      for _ in range(1 if config.shared_encoder else 2)
+    ]
+    self.make_head(Similarity(self.dim, config.similarity_dim, outputs))
+
+  def feature_shape(self, slot: int) -> tuple[int, ...]:
+    """d, whichever the slot."""
+    del slot
+    return (self.dim,)
+
+  def features(self, ids: tf.Tensor, slot: int, training: bool | None = None) -> tf.Tensor:
+    """A sentence's vector: [U, L] to [U, d]."""
+    return self.encoder(slot)(ids, training=training)
+
+  @classmethod
+  def needed_layers(cls, config: StudentConfig) -> dict[str, int]:
+    """Those of the encoder, and those that are pooled."""
+    return {'encoder_layers': config.encoder_layers, 'pooled_layers': config.pooled_layers}

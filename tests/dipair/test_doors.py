@@ -1,0 +1,149 @@
+"""A head and an encoder that a test enters by their registries train, export and score like others."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.data.examples import Example
+from common.distillation.inference import TupleScorer
+from common.modeling import checkpoints, encoders
+from common.modeling.checkpoints import Pretrained
+from common.modeling.encoder import Encoded, Encoder
+from common.modeling.head import Head
+from common.serving import student_export
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from dipair import heads, stages
+from dipair.config import StudentConfig, TrainConfig
+from dipair.scorer import Scorer
+from dipair.student import DiPair
+
+PHASE = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=1, warmup_steps=0, eval_every=1)
+LEFT = ['red', 'wide footwear', 'nike shoes', '']
+RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
+
+
+class MeanHead(Head):
+  """The inner product of the slots' mean tokens, all but the first weighed; logits take vectors."""
+
+  takes_vectors = True
+
+  def __init__(self, config, tokens, dim, outputs, dropout):
+    super().__init__('mean_head')
+    assert config is None and (tokens, outputs, dropout) == ((3, 4), 1, 0.0)
+    self.weights_ = self.add_weight('w', [dim], initializer='ones')
+
+  def part_shape(self, slot):
+    return self.weights_.shape
+
+  def part(self, vectors, slot):
+    mean = tf.reduce_mean(vectors, axis=1)
+    return mean if slot == 0 else mean * self.weights_
+
+  def logits(self, parts, vectors=(), training=None):
+    first = [v[:, 0] for v in vectors]
+    pairs = tf.stack([tf.concat(parts, 1), tf.concat(first, 1)], 1)  # fails for rows of two numbers
+    left, right = tf.split(pairs, 2, axis=2)
+    return tf.reduce_sum(left * right, axis=[1, 2])[:, None] / 10
+
+
+@dataclasses.dataclass(frozen=True)
+class TableConfig:
+  vocab_size: int
+  hidden_size: int = 6
+  num_layers: int = 1
+  max_positions: int = 64
+  dropout: float = 0.0
+
+
+class Table(Encoder):
+  """An embedding table and a dense layer."""
+
+  config_class = TableConfig
+
+  def __init__(self, config, pad_id, rows=None):
+    super().__init__(config, pad_id, rows, name='table')
+    self.table = tf_keras.layers.Embedding(config.vocab_size, config.hidden_size)
+    self.dense = tf_keras.layers.Dense(config.hidden_size)
+    self(tf.zeros([1, 1], tf.int32))
+
+  def call(self, ids, segment_ids=None, training=None):
+    return Encoded((self.dense(self.table(ids)),), self.mask(ids))
+
+  @classmethod
+  def read(cls, path):
+    words = checkpoints.read(path)
+    config = TableConfig(len(words.vocabulary))
+    return Pretrained(path, 'random', config, words.vocabulary, words.lower_case)
+
+
+def train(config, folder, distill):
+  devices = strategies.DeviceConfig()
+  strategy = strategies.create(devices)
+  tf_keras.utils.set_random_seed(3)
+  before = [v.numpy() for v in DiPair.from_pretrained(config, 1)[0].variables]
+  tf_keras.utils.set_random_seed(3)
+  stages.train(
+    config,
+    TrainConfig(stage1=PHASE, stage2=dataclasses.replace(PHASE, patience=0)),
+    folder,
+    distill=distill,
+    valid=distill,
+    task='regression',
+    outputs=1,
+    devices=devices,
+    strategy=strategy,
+    seed=1,
+  )
+  model, tokenizer = DiPair.load(folder)
+  moved = [not np.array_equal(a, b) for a, b in zip(before, model.variables, strict=True)]
+  return model, tokenizer, moved
+
+
+def scores_as_exported(model, tokenizer, folder):
+  """The export's scores, which are the live model's, of pairs and of one text with many."""
+  slots = {'slots': ('left', 'right'), 'task': 'regression', 'samples': (LEFT, RIGHT)}
+  student_export.write(folder, model, tokenizer, **slots)
+  scorer = Scorer.load(folder)
+  live = TupleScorer(model, tokenizer, tf.distribute.get_strategy())
+
+  def expected(left):
+    logits = live.logits([Example('', pair) for pair in zip(left, RIGHT, strict=True)])
+    return 1 / (1 + np.exp(-logits[:, 0]))
+
+  scores = scorer.score(LEFT, RIGHT)
+  np.testing.assert_allclose(scores, expected(LEFT), atol=1e-5)
+  vectors = scorer.encode(RIGHT, 'right')
+  for parts in (None, scorer.parts(vectors, 'right')):
+    ranked = dict(scorer.rank('red', vectors, parts=parts))
+    np.testing.assert_allclose([ranked[i] for i in range(4)], expected(['red'] * 4), atol=1e-5)
+  return scores
+
+
+def test_a_head_enters_by_its_registry(tiny, distill, tmp_path, monkeypatch):
+  monkeypatch.setitem(heads.HEADS, 'mean', MeanHead)
+  config = tiny(head='mean')[0].config
+  model, tokenizer, moved = train(config, str(tmp_path / 'student'), distill)
+  assert isinstance(model.head, MeanHead) and moved[-1]  # its own weights are the last
+  assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
+
+
+@pytest.mark.parametrize('selection', ['first', 'last'])
+def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, selection):
+  monkeypatch.setitem(encoders.ENCODERS, 'table', Table)
+  config = StudentConfig(
+    pretrained='table:random-tiny',
+    encoder_layers=1,
+    max_lengths=(16, 32),
+    output_tokens=(3, 4),
+    token_selection=selection,
+    projection_dim=8,
+    head='ffnn',
+    dropout=0.0,
+  )
+  model, tokenizer, moved = train(config, str(tmp_path / 'student'), distill)
+  assert isinstance(model.encoder(0).encoder, Table) and all(moved)
+  assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
