@@ -37,7 +37,7 @@ setup(
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
   ],
   packages=find_packages(include=['common', 'common.*', 'dipair', 'dipair.*', 'dse', 'dse.*']),
-  package_data={'common.serving.page': ['page.*']},
+  package_data={'common.page': ['page.*']},
   python_requires='>=3.11,<3.13',
   install_requires=[
     *TENSORFLOW,

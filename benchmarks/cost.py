@@ -20,7 +20,7 @@ from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.tables import Table, digits
 from common.files import read_json, write_json
-from common.serving.vectors import DTYPES
+from common.vectors.store import DTYPES
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')
 _EFFICIENCY, _WRITTEN = 0.85, 20.0  # where the job was not measured
@@ -149,7 +149,7 @@ def costs(pairs: float, config: CostConfig, rates: Rates) -> list[dict[str, Any]
 
 
 def stored(dtype: str, config: CostConfig) -> dict[str, Any]:
-  """Bytes of the stores, as `common.serving.vectors` has them."""
+  """Bytes of the stores, as `common.vectors.store` has them."""
   width = {'float32': 4 * config.dim, 'float16': 2 * config.dim, 'int8': config.dim + 4}[dtype]
   left, right = config.left_tokens * width, config.right_tokens * width
   total = config.lefts * left + config.rights * right

@@ -10,8 +10,8 @@ from common.data.tokenization import Tokenizer
 from common.distillation import results
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
+from common.export import student_export
 from common.files import read_json, write_json
-from common.serving import student_export
 from common.training import strategies
 from dipair import stages
 from dipair.student import DiPair

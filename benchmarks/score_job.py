@@ -34,7 +34,7 @@ from common.evaluation import benchmark, report
 from common.evaluation.tables import Table, digits
 from common.files import write_json
 from common.pipelines import shards
-from common.serving.vectors import VectorStore
+from common.vectors.store import VectorStore
 from dipair.scorer import Scorer
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

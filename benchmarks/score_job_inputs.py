@@ -16,7 +16,7 @@ from tqdm import tqdm
 from benchmarks import random_exports
 from common.errors import InputError
 from common.files import read_json, write_json
-from common.serving.vector_writer import VectorWriter
+from common.vectors.writer import VectorWriter
 
 _GROUP = 250_000  # pairs of a row group, a unit of the job, at the most; four of them at the least
 _SHARD = 16_384  # vectors written at a time

@@ -23,7 +23,7 @@ from common.evaluation.benchmark import Contender
 from common.evaluation.tables import Table, digits
 from common.files import write_json
 from common.modeling.encoders import EncoderConfig
-from common.serving import runtimes
+from common.scoring import runtimes
 from dipair.heads.transformer import TransformerConfig, TransformerHead
 from dipair.scorer import Scorer
 from dse.embedder import Embedder

@@ -97,7 +97,7 @@ class Bench:
     np.savez(os.path.join(folder, 'request.npz'), **self.request)
     args = ['--port=0', '--rest_api_port=0', f'--runtime={_RUNTIME}']
     args.append(f'--models=head={os.path.join(self.export, "head")}')
-    self.server, line = _started('common.serving.local_server', *args)
+    self.server, line = _started('common.local_server', *args)
     self.target = _address(r'gRPC on (\S+),', line)
     self.rest = _address(r'REST on http://(\S+)', line)
 
@@ -157,7 +157,7 @@ class Bench:
       file.writelines(json.dumps({'id': str(i), 'text': t}) + '\n' for i, t in enumerate(products))
     args = ['--port=0', f'--export_dir={config.export or self.export}', f'--input={path}']
     args += [f'--store={os.path.join(self.folder, "vectors")}', f'--runtime={_RUNTIME}']
-    server, line = _started('common.serving.page', *args)
+    server, line = _started('common.page', *args)
     page = _address(r'http://(\S+)', line)
     times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'head', 'sort')}
     try:

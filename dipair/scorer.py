@@ -1,6 +1,6 @@
 """Scoring with a DiPair export: texts encoded once, pairs scored by the head. No training code."""
 
-from common.serving.scorer import PairScorer
+from common.scoring.scorer import PairScorer
 
 
 class Scorer(PairScorer):

@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from common.errors import InputError
-from common.serving.scorer import PairScorer, Texts
+from common.scoring.scorer import PairScorer, Texts
 
 _SCORES_HELD = 16_000_000  # by a block of rows of `score_all_pairs`
 

@@ -13,7 +13,10 @@ from common import extras, flags
 from common.errors import InputError
 
 ROOT = Path(__file__).parents[1]
-NO_FLAGS = {'benchmarks.tables', 'common.serving.export'}  # nothing to set; a process of its own
+NO_FLAGS = {
+  'benchmarks.tables',
+  'common.export.saved_models',
+}  # nothing to set; a process of its own
 
 
 def guarded(tree: ast.Module) -> list[ast.stmt]:
@@ -53,7 +56,7 @@ def run(module: str, *arguments: str, **environment: str) -> subprocess.Complete
 
 def test_the_commands_are_found():
   known = {'dipair.run', 'dse.senteval', 'common.pipelines.encode', 'benchmarks.cost'}
-  assert known | {'common.serving.local_server.__main__'} < COMMANDS.keys()
+  assert known | {'common.local_server.__main__'} < COMMANDS.keys()
 
 
 @pytest.mark.parametrize('module', COMMANDS)
@@ -71,7 +74,7 @@ def test_help_names_each_flag_of_every_command(module):
   ('module', 'headings'),
   [
     ('dipair.mine', ('flags', 'mining')),
-    ('common.serving.local_server', ('flags', 'demo')),
+    ('common.local_server', ('flags', 'demo')),
     ('common.pipelines.encode', ('flags', 'input', 'output')),
   ],
 )
@@ -86,7 +89,7 @@ def test_help_of_a_real_process(module, headings):
   ('module', 'package', 'extra'),
   [
     ('common.pipelines.encode', 'apache_beam', 'beam'),
-    ('common.serving.local_server', 'prometheus_client', 'serving'),
+    ('common.local_server', 'prometheus_client', 'serving'),
     ('common.serving.load_test', 'tensorflow_serving', 'serving'),
   ],
 )

@@ -11,8 +11,9 @@ import tensorflow as tf
 from common import flags
 from common.distillation.teacher import Teacher
 from common.errors import InputError
+from common.export import saved_models
 from common.modeling.losses import probabilities
-from common.serving import export
+from common.scoring import exported
 from common.training import strategies
 
 
@@ -56,15 +57,17 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   )
   samples = {name: ['a red shoe', 'b'] for name in names}
   signatures = {'serving_default': function}
-  saved = export.save(folder, signatures, teacher.model.variables, {'serving_default': samples})
-  return export.verify(saved)
+  saved = saved_models.save(
+    folder, signatures, teacher.model.variables, {'serving_default': samples}
+  )
+  return saved_models.verify(saved)
 
 
 def main(config: ExportConfig) -> None:
   """Exports, unless it is there."""
   if not config.teacher or not config.output:
     raise InputError("--teacher and --output: a teacher's folder, and a new one")
-  if os.path.exists(os.path.join(config.output, export.VERSION)):
+  if os.path.exists(os.path.join(config.output, exported.VERSION)):
     raise InputError(f'--output={config.output}: holds an export already; name another')
   with strategies.precision():
     teacher = Teacher.load(config.teacher)

@@ -7,9 +7,9 @@ import numpy as np
 
 from common.data.records import RecordSet
 from common.evaluation import benchmark, metrics
-from common.serving import runtimes
-from common.serving.scorer import PairScorer
-from common.serving.vectors import DTYPES, narrowed, widened
+from common.scoring import runtimes
+from common.scoring.scorer import PairScorer
+from common.vectors.store import DTYPES, narrowed, widened
 
 
 def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.data.records import RecordSet
 from common.distillation import mining
-from common.serving.vectors import VectorStore
+from common.vectors.store import VectorStore
 
 
 @dataclasses.dataclass(frozen=True)

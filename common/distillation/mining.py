@@ -22,11 +22,11 @@ from common.data.items import ItemWriter
 from common.data.matching import SPLITS, Matching
 from common.data.records import Manifest
 from common.data.tuples import Tuples
-from common.distillation import datasheet
+from common.distillation import datasheet, embedders
 from common.errors import InputError
-from common.serving import embedders, neighbors
-from common.serving.vector_writer import VectorWriter
-from common.serving.vectors import MANIFEST, VectorStore
+from common.vectors import neighbors
+from common.vectors.store import MANIFEST, VectorStore
+from common.vectors.writer import VectorWriter
 
 COLUMNS = ('query', 'passage')
 QUERIES = 4096  # searched at a time

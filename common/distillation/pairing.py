@@ -21,7 +21,7 @@ from common.data.tuples import Tuples
 from common.errors import InputError
 from common.modeling import checkpoints
 from common.modeling.embedding import MeanPooledEncoder
-from common.serving import neighbors
+from common.vectors import neighbors
 
 _NEIGHBOURS = 16
 

@@ -16,8 +16,8 @@ from common.data.tuples import Tuples
 from common.distillation import datasheet, mining, pairing
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig, Pairs
-from common.serving import neighbors
-from common.serving.vectors import VectorStore
+from common.vectors import neighbors
+from common.vectors.store import VectorStore
 
 TRANSFER = 'transfer'
 _GROUP = 400  # pairs of the whole transfer set that stay together, of neighbouring queries

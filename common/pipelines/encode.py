@@ -4,7 +4,7 @@
     --input=products.jsonl --id_column=id --text_column=title --output=products \\
     --direct_running_mode=multi_processing --direct_num_workers=8 --threads=1
 
-The output is what `common.serving.vectors.VectorStore` opens, once all of it is there.
+The output is what `common.vectors.store.VectorStore` opens, once all of it is there.
 """
 
 import dataclasses
@@ -23,10 +23,11 @@ from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.serving import export, vectors
-from common.serving.scorer import PairScorer
-from common.serving.text_hashes import hashes, repeated
-from common.serving.vector_writer import ShardWriter
+from common.scoring import exported
+from common.scoring.scorer import PairScorer
+from common.vectors import store
+from common.vectors.text_hashes import hashes, repeated
+from common.vectors.writer import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
 
@@ -40,7 +41,7 @@ class EncodeConfig:
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   id_column: str = flags.option('id', 'column of the unique id')
   text_column: str = flags.option('text', 'column of the text')
-  dtype: str = flags.option('int8', 'of the stored vectors', vectors.DTYPES)
+  dtype: str = flags.option('int8', 'of the stored vectors', store.DTYPES)
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
@@ -68,19 +69,19 @@ class EncodeJob:
 
 def main(config: EncodeConfig, options: Sequence[str]) -> None:
   """Runs the job; the store's manifest comes last."""
-  description = export.describe(shards.local(config.export_dir))
+  description = exported.describe(shards.local(config.export_dir))
   slots = description['slots']
   if config.side not in slots:
     raise InputError(f'--side={config.side}: one of {", ".join(slots)}')
   shape = description['vector_shapes'][slots.index(config.side)]
-  kind = vectors.store_kind(shape, config.dtype, description['fingerprint'], config.side)
+  kind = store.store_kind(shape, config.dtype, description['fingerprint'], config.side)
   todo = config.files.units()
   units.check_columns(todo[0], (config.id_column, config.text_column))
   plan = {'store': kind, 'columns': [config.id_column, config.text_column]}
   marks = jobs.run(EncodeJob(config, kind), todo, config.out, plan, options)
   listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
   _check_ids(config.out.output, [shard['name'] for shard in listed])
-  path = FileSystems.join(config.out.output, vectors.MANIFEST)
+  path = FileSystems.join(config.out.output, store.MANIFEST)
   shards.write_json(path, {**kind, 'shards': listed})
 
 

@@ -26,8 +26,8 @@ from common.pipelines.models import PairModel, ScorerHandler
 from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.serving.scorer import PairScorer
-from common.serving.vectors import VectorStore
+from common.scoring.scorer import PairScorer
+from common.vectors.store import VectorStore
 
 _READ = 1 << 18  # pairs read at a time: the more, the fewer and longer the values of a block
 _SCORED = 4096  # pairs scored at a time

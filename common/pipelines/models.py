@@ -10,8 +10,8 @@ from apache_beam.ml.inference.base import ModelHandler
 
 from common.pipelines import shards
 from common.pipelines.units import Refuse
-from common.serving.scorer import PairScorer
-from common.serving.vectors import VectorStore
+from common.scoring.scorer import PairScorer
+from common.vectors.store import VectorStore
 
 _BLOCK = 1024  # pairs whose vectors are read at a time: they stay in cache
 

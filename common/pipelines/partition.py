@@ -23,8 +23,8 @@ from common.pipelines import jobs, shards
 from common.pipelines.jobs import OutputConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.serving import vectors
-from common.serving.vector_writer import ShardWriter
+from common.vectors import store
+from common.vectors.writer import ShardWriter
 
 PARTITION = 'partition.json'
 _MOST = 512  # buckets: a worker has a file of each open
@@ -66,7 +66,7 @@ class Buckets:
     """Those of a folder; raises InputError where there is neither a partition nor a store."""
     if is_partition(folder):
       path = FileSystems.join(folder, PARTITION)
-      manifest = vectors.check_manifest(shards.read_json(path), path)
+      manifest = store.check_manifest(shards.read_json(path), path)
       names = map(_name, range(manifest['buckets']))
       buckets, rows = [FileSystems.join(folder, name) for name in names], manifest['rows']
     else:
@@ -95,7 +95,7 @@ class PartitionJob:
     counts: dict[str, int] = {}
     with contextlib.ExitStack() as open_files:
       writers: dict[int, tuple[str, ShardWriter]] = {}
-      for batch in vectors.batches(open_files.enter_context(_local(unit.path))):
+      for batch in store.batches(open_files.enter_context(_local(unit.path))):
         rows: dict[int, list[int]] = {}
         for row, key in enumerate(batch.column('id').to_pylist()):
           rows.setdefault(hash64(key) % self.buckets, []).append(row)
@@ -135,7 +135,7 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
       folder, name = file['name'].split('/')
       of_bucket[folder].append({**file, 'name': name})
   for folder, files in of_bucket.items():
-    path = FileSystems.join(config.out.output, folder, vectors.MANIFEST)
+    path = FileSystems.join(config.out.output, folder, store.MANIFEST)
     shards.write_json(path, {**kind, 'shards': files})
   whole = {**kind, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
   shards.write_json(FileSystems.join(config.out.output, PARTITION), whole)
@@ -146,10 +146,10 @@ def _name(number: int) -> str:
 
 
 def _manifest(folder: str) -> dict[str, Any]:
-  path = FileSystems.join(folder, vectors.MANIFEST)
+  path = FileSystems.join(folder, store.MANIFEST)
   if not shards.exists(path):
-    raise InputError(f'{folder}: no whole vector store there ({vectors.MANIFEST} is missing)')
-  return vectors.check_manifest(shards.read_json(path), path)
+    raise InputError(f'{folder}: no whole vector store there ({store.MANIFEST} is missing)')
+  return store.check_manifest(shards.read_json(path), path)
 
 
 def _shard_units(folder: str, manifest: dict[str, Any]) -> list[Unit]:

@@ -26,8 +26,8 @@ from common.pipelines.models import PairModel, ScorerHandler
 from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.serving import export, runtimes
-from common.serving.vectors import VectorStore
+from common.scoring import exported, runtimes
+from common.vectors.store import VectorStore
 
 SHAPES = ('pairs', 'candidates', 'all')
 _CHUNK = 4096  # pairs in memory at a time
@@ -135,7 +135,7 @@ class ScoreJob:
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
-  description = export.describe(shards.local(config.export_dir))
+  description = exported.describe(shards.local(config.export_dir))
   if config.shape != 'pairs' and description['outputs'] > 1:
     raise InputError(
       f'--shape={config.shape} ranks by one score; {config.export_dir} gives '

@@ -24,8 +24,10 @@ import tensorflow as tf
 
 from common import files, flags
 from common.errors import InputError
-from common.serving import export, online, warmup
-from common.serving.runtimes import XLA_BLOCKS
+from common.export import online, saved_models
+from common.scoring import exported
+from common.scoring.runtimes import XLA_BLOCKS
+from common.serving import warmup
 
 FOLDER = 'serving'  # in an export
 _TIMEOUT_MICROS = 1000  # that a request waits for others
@@ -113,7 +115,7 @@ def write(config: ServingConfig) -> str:
   """
   if not config.export_dir:
     raise InputError('--export_dir is needed')
-  export.describe(config.export_dir)
+  exported.describe(config.export_dir)
   folder = os.path.abspath(config.export_dir)
   name = config.name or os.path.basename(os.path.dirname(folder))
   smaller = (size for size in XLA_BLOCKS if size < config.max_batch_size)
@@ -143,11 +145,11 @@ def _contents(folder: str, name: str, sizes: Sequence[int]) -> dict[str, _Conten
   batching = {'encoder': _batching(sizes[-1]), 'head': _batching(sizes[-1], sizes)}
   contents: dict[str, _Content] = {}
   for model in rows:
-    version = export.latest(os.path.join(folder, model))
+    version = exported.latest(os.path.join(folder, model))
     requests = warmup.requests(version, f'{name}_{model}', rows[model])
-    contents[os.path.join(version, 'assets.extra', export.WARMUP)] = requests
+    contents[os.path.join(version, 'assets.extra', saved_models.WARMUP)] = requests
     if model in batching:
-      contents[os.path.join(version, export.BATCHING)] = batching[model]
+      contents[os.path.join(version, saved_models.BATCHING)] = batching[model]
   own = os.path.join(folder, FOLDER)
   models = [
     _MODEL.format(
@@ -179,7 +181,7 @@ def _readme(folder: str, name: str) -> str:
   ]
   return _README.format(
     name=name,
-    batching=export.BATCHING,
+    batching=saved_models.BATCHING,
     folder=shlex.quote(folder),
     options=' \\\n  '.join(options),
   )

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from common import extras
-from common.serving import export
+from common.scoring import exported
 
 _TOKENS = 8  # where word ids are asked for
 _TEXT = b'warm up'
@@ -30,7 +30,7 @@ def requests(path: str, name: str, rows: Sequence[int]) -> list[bytes]:
   with extras.needed('serving'):
     from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
   logs = []
-  for signature, definition in export.signature_definitions(path).items():
+  for signature, definition in exported.signature_definitions(path).items():
     for count in rows:
       request = predict_pb2.PredictRequest(
         model_spec=model_pb2.ModelSpec(name=name, signature_name=signature),

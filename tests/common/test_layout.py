@@ -12,13 +12,22 @@ import common
 
 ROOT = Path(common.__file__).parents[1]
 PACKAGES = ('common', 'dipair', 'dse')
-GROUND = (
-  'common.data',
-  'common.modeling',
-  'common.training',
-  'common.evaluation',
-  'common.serving',
-)
+BELOW = {  # what each room stands on
+  'common.data': (),
+  'common.modeling': ('data',),
+  'common.training': (),
+  'common.evaluation': ('modeling',),
+  'common.vectors': ('data',),
+  'common.scoring': ('data', 'vectors'),
+  'common.export': ('data', 'modeling', 'scoring'),
+  'common.serving': ('data', 'scoring', 'export'),
+  'common.local_server': ('scoring', 'export', 'serving'),
+  'common.page': ('data', 'vectors', 'scoring', 'local_server'),
+  'common.distillation': (
+    *('data', 'modeling', 'training', 'evaluation', 'vectors', 'scoring', 'export'),
+  ),
+  'common.pipelines': ('data', 'vectors', 'scoring', 'distillation'),
+}
 
 
 def sources(*folders: str) -> dict[str, ast.AST]:
@@ -109,14 +118,21 @@ def test_the_walk_sees_keras_3(code, found):
     ('common', ('dipair', 'dse')),
     ('dipair', ('dse',)),
     ('dse', ('dipair',)),
-    ('common.distillation', ('common.pipelines',)),
-    *((package, ('common.distillation', 'common.pipelines')) for package in GROUND),
+    *(
+      (room, tuple(r for r in BELOW if r != room and r.removeprefix('common.') not in below))
+      for room, below in BELOW.items()
+    ),
   ],
 )
 def test_imports_go_down_only(package, forbidden):
   trees = sources(package.replace('.', '/'))
   assert trees
   assert [w for path, tree in trees.items() for w in wrong_imports(tree, path, forbidden)] == []
+
+
+def test_every_room_of_common_has_its_place():
+  rooms = {f'common.{p.parent.name}' for p in (ROOT / 'common').glob('*/__init__.py')}
+  assert rooms == set(BELOW)
 
 
 def test_keras_3_is_nowhere_used():

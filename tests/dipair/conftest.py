@@ -7,7 +7,7 @@ import tf_keras
 from common import flags
 from common.data import record_writer
 from common.data.examples import Example
-from common.serving import student_export
+from common.export import student_export
 from common.training import strategies
 from dipair.config import StudentConfig
 from dipair.student import DiPair

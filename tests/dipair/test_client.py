@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from common.export import student_export
+from common.local_server.__main__ import ServerConfig, serving
 from common.serving import client as clients
-from common.serving import student_export
 from common.serving.client import Client
-from common.serving.local_server.__main__ import ServerConfig, serving
 from dipair.scorer import Scorer
 
 # The first and the fourth tie.

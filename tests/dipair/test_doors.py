@@ -9,11 +9,11 @@ import tf_keras
 
 from common.data.examples import Example
 from common.distillation.inference import TupleScorer
+from common.export import student_export
 from common.modeling import checkpoints, encoders
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoder import Encoded, Encoder
 from common.modeling.head import Head
-from common.serving import student_export
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import heads, stages

@@ -12,7 +12,7 @@ from common.data.tables import hash64
 from common.errors import InputError
 from common.pipelines import encode, join, partition, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
-from common.serving.vectors import VectorStore
+from common.vectors.store import VectorStore
 
 LEFT = [(f't{i}', f'red shoes {i}') for i in range(8)]
 RIGHT = [(f'p{i}', f'boots {i}') for i in range(12)]

@@ -12,7 +12,7 @@ from common.data.records import RecordSet
 from common.distillation.dataset import DataConfig
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
-from common.serving import embedders
+from common.scoring import embedders
 from dipair import mine
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -11,7 +11,8 @@ import tensorflow as tf
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from common.serving import export, student_export
+from common.export import saved_models, student_export
+from common.scoring import exported
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import stages
@@ -26,7 +27,7 @@ SLOTS = {'slots': ('left', 'right'), 'task': 'regression', 'samples': (LEFT, RIG
 
 
 def online(folder, query, candidates):
-  signature = export.load(os.path.join(folder, 'online')).signatures['serving_default']
+  signature = exported.load(os.path.join(folder, 'online')).signatures['serving_default']
   outputs = signature(text=tf.constant([query]), candidates=tf.constant(candidates))
   return {name: value.numpy() for name, value in outputs.items()}
 
@@ -53,7 +54,7 @@ def test_online_scores_and_order_are_those_of_encode_and_rank(exported):
 def test_online_of_classes_has_scores_and_no_order(tiny, tmp_path):
   model, tokenizer = tiny(outputs=3)
   result = student_export.write(str(tmp_path), model, tokenizer, **{**SLOTS, 'task': 'multiclass'})
-  assert result['online_bytes'] == export.size(str(tmp_path / 'online'))
+  assert result['online_bytes'] == saved_models.size(str(tmp_path / 'online'))
   scorer = Scorer.load(str(tmp_path))
   candidates = scorer.encode(RIGHT, 'right')
   found = online(str(tmp_path), 'red', candidates)

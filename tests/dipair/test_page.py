@@ -18,8 +18,8 @@ from common.distillation import export_teacher
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.serving.page.__main__ import serving
-from common.serving.page.ranking_page import PageConfig, RankingPage
+from common.page.__main__ import serving
+from common.page.ranking_page import PageConfig, RankingPage
 from dipair.attention import head_attention
 from dipair.scorer import Scorer
 
@@ -124,7 +124,7 @@ def test_what_the_command_refuses(config, url):
 
 
 def test_the_command_serves_until_it_is_told_to_stop(config):
-  command = [sys.executable, '-m', 'common.serving.page', f'--export_dir={config.export_dir[0]}']
+  command = [sys.executable, '-m', 'common.page', f'--export_dir={config.export_dir[0]}']
   command += [f'--input={config.input}', f'--store={config.store[0]}', '--port=0']
   with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
     address = process.stdout.readline().strip().removeprefix('the page: ')

@@ -19,12 +19,12 @@ from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
 from common.errors import InputError
+from common.export import student_export
 from common.modeling import checkpoints
 from common.pipelines import annotate, encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
-from common.serving import student_export
-from common.serving.vectors import VectorStore
+from common.vectors.store import VectorStore
 from dipair.scorer import Scorer
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -12,8 +12,10 @@ import tensorflow as tf
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from common.serving import neighbors, runtimes, student_export
+from common.export import student_export
+from common.scoring import runtimes
 from common.training import strategies
+from common.vectors import neighbors
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 
@@ -46,7 +48,7 @@ def test_exports_score_as_the_live_model_does(exported, monkeypatch):
   vectors = scorer.encode(LEFT, side='left'), scorer.encode(RIGHT, side='right')
   np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
   np.testing.assert_allclose(scorer.score(LEFT, RIGHT), expected, atol=1e-5)
-  monkeypatch.setattr('common.serving.runtimes._TENSORFLOW_BLOCK', 3)
+  monkeypatch.setattr('common.scoring.runtimes._TENSORFLOW_BLOCK', 3)
   np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
   assert vectors[0].shape == (4, 3, 8)
   assert vectors[0].dtype == np.float32
@@ -105,7 +107,7 @@ def test_signatures_and_their_names(exported):
 
 
 def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, monkeypatch):
-  monkeypatch.setattr('common.serving.runtimes._TENSORFLOW_BLOCK', 2)
+  monkeypatch.setattr('common.scoring.runtimes._TENSORFLOW_BLOCK', 2)
   scorer = Scorer.load(exported[0])
   products = scorer.encode(RIGHT, side='right')
   ranking = scorer.rank('red', products, top_k=3)
@@ -127,7 +129,7 @@ def test_equal_scores_keep_the_candidates_order(exported):
 
 
 def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
-  monkeypatch.setattr('common.serving.scorer._READ', 3)
+  monkeypatch.setattr('common.scoring.scorer._READ', 3)
   scorer = Scorer.load(exported[0])
   rows = [(f'p{i}', RIGHT[i % 4]) for i in range(10)]
   store = scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)

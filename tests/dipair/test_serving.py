@@ -19,7 +19,9 @@ from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from common.errors import InputError
-from common.serving import config, export
+from common.export import saved_models
+from common.scoring import exported
+from common.serving import config
 from common.serving.config import ServingConfig
 
 
@@ -76,7 +78,7 @@ def test_the_server_finds_three_models_of_which_two_are_batched(served):
 @pytest.mark.parametrize('model', ['encoder', 'head', 'online'])
 def test_warm_up_requests_call_every_signature_at_every_size(served, model):
   path = served / model / '1' / 'assets.extra' / 'tf_serving_warmup_requests'
-  signatures = export.load(str(served / model)).signatures
+  signatures = exported.load(str(served / model)).signatures
   called = []
   for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
     request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
@@ -103,7 +105,9 @@ def test_again_gives_the_same_files_and_the_same_model(served, exported):
   config.write(ServingConfig(export_dir=str(served), max_batch_size=32))
   assert contents() == before
   assert not [path for path in before if path.endswith('.tmp')]
-  assert export.fingerprint(str(served / 'encoder')) == export.fingerprint(f'{exported[0]}/encoder')
+  assert saved_models.fingerprint(str(served / 'encoder')) == saved_models.fingerprint(
+    f'{exported[0]}/encoder'
+  )
   assert os.listdir(exported[0])  # the fixture's export is as it was
   assert 'serving' not in os.listdir(exported[0])
 

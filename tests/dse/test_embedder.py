@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
-from common.serving import export, student_export
+from common.export import student_export
+from common.scoring import exported
 from dse.embedder import Embedder
 
 LEFT = ['a red dog', 'blue', 'two green cats run', 'black']
@@ -51,7 +52,7 @@ def test_one_text_or_none_is_refused(embedders):
 @pytest.mark.parametrize('number', [0, 1])
 @pytest.mark.parametrize('block', [2, 1024])
 def test_all_pairs_are_scored_as_each_pair_is(embedders, number, block, monkeypatch):
-  monkeypatch.setattr('common.serving.runtimes._TENSORFLOW_BLOCK', block)
+  monkeypatch.setattr('common.scoring.runtimes._TENSORFLOW_BLOCK', block)
   embedder = embedders[number]
   u, v = embedder.encode(LEFT), embedder.encode(RIGHT, 'right')
   found = embedder.score_all_pairs(u, v)
@@ -85,7 +86,7 @@ def test_rank_is_the_order_of_scores_with_and_without_parts(embedders):
 def test_online_scores_and_order_are_those_of_encode_and_rank(embedders):
   for embedder in embedders:
     candidates = embedder.encode([*RIGHT, RIGHT[0]], 'right')  # the last ties with the first
-    signatures = export.load(os.path.join(embedder.folder, 'online')).signatures
+    signatures = exported.load(os.path.join(embedder.folder, 'online')).signatures
     found = signatures['serving_default'](
       text=tf.constant(LEFT[:1]), candidates=tf.constant(candidates)
     )

@@ -10,7 +10,7 @@ from common.distillation import datasheet, mining, transfer
 from common.distillation.mining import MiningConfig
 from common.distillation.sources.source import Source, UnlabelledSet, digests
 from common.errors import InputError
-from common.serving import export
+from common.export import saved_models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Mined(Source):
     if not os.path.exists(path):
       raise InputError(f'--mine_from={path}: no such file or folder')
     if os.path.isdir(path):
-      return {**self.config.labelled_flags(), f'sha256 of {path}': export.fingerprint(path)}
+      return {**self.config.labelled_flags(), f'sha256 of {path}': saved_models.fingerprint(path)}
     return {**self.config.labelled_flags(), **digests([path])}
 
   def unlabelled_inputs(self) -> dict[str, Any]:

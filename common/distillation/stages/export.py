@@ -8,7 +8,7 @@ from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
-from common.serving import student_export
+from common.export import student_export
 from common.training import strategies
 
 _SAMPLES = 8  # test tuples whose texts the export is compared on

@@ -11,7 +11,7 @@ from common.distillation.stages.data import Data
 from common.distillation.stages.distill import Distill
 from common.distillation.stages.run import Run, Trained
 from common.distillation.trainer import Training
-from common.serving.scorer import PairScorer
+from common.scoring.scorer import PairScorer
 
 TrainedStudent = tuple[Any, Tokenizer]  # a `StudentModel` that can be exported, and its tokenizer
 

@@ -10,7 +10,7 @@ from common.distillation import export_teacher
 from common.distillation.teacher import Teacher, mean_logits
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.serving import export
+from common.scoring import exported
 
 
 def test_several_teachers_are_one_of_mean_logits():
@@ -36,7 +36,7 @@ def test_a_teacher_as_a_saved_model_of_texts(tmp_path):
   pairs = list(zip(left, right, strict=True))
   tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)
   logits = teacher.logits(tuples, strategy=tf.distribute.get_strategy())
-  served = export.load(str(tmp_path / 'export')).signatures['serving_default']
+  served = exported.load(str(tmp_path / 'export')).signatures['serving_default']
   outputs = served(left=tf.constant(left), right=tf.constant(right))
   np.testing.assert_allclose(outputs['logits'], logits, atol=1e-5)
   np.testing.assert_allclose(outputs['score'], 1 / (1 + np.exp(-logits[:, 0])), atol=1e-5)

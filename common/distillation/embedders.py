@@ -1,0 +1,118 @@
+"""What says how near two texts are: an export, a SavedModel or hub handle, or a checkpoint as it is."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import batching
+from common.errors import InputError
+from common.export import saved_models
+from common.modeling import checkpoints
+from common.modeling.embedding import MeanPooledEncoder
+from common.scoring import exported
+from common.scoring.scorer import PairScorer
+from common.vectors import neighbors
+
+_BATCH = 128
+_QUESTION, _RESPONSE = 'question_encoder', 'response_encoder'
+
+
+class Embedder(Protocol):
+  """Texts in, vectors of length one out; the inner product of two says how near they are.
+
+  Attributes:
+    fingerprint: Another for another model.
+  """
+
+  fingerprint: str
+
+  def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
+    """[len(texts), d] float32 for texts of a side, 'left' (queries) or 'right' (passages)."""
+
+
+def load(handle: str) -> Embedder:
+  """Loads an embedder.
+
+  Args:
+    handle: A run's `export` folder (the mean of a text's tokens); a SavedModel's folder or hub URL
+      that takes texts, such as universal-sentence-encoder-qa (`question_encoder` for queries,
+      `response_encoder` for passages); or a checkpoint, whose last layer's tokens are averaged.
+
+  Raises:
+    InputError: If it is none of them.
+  """
+  if os.path.exists(os.path.join(handle, exported.DESCRIPTION)):
+    return _Export(handle)
+  if handle.startswith(('http://', 'https://')) or tf.saved_model.contains_saved_model(handle):
+    return _SavedModel(handle)
+  return _Checkpoint(handle)
+
+
+class _Export:
+  """An exported encoder of each side."""
+
+  def __init__(self, folder: str):
+    self._scorer = PairScorer.load(folder)
+    self.fingerprint = self._scorer.fingerprint
+
+  def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
+    return neighbors.pooled(self._scorer.encode(texts, side))
+
+
+class _Checkpoint:
+  """A pretrained encoder, the same for both sides."""
+
+  def __init__(self, path: str):
+    pretrained = checkpoints.read(path)
+    self._encoder = MeanPooledEncoder(pretrained)
+    self.fingerprint = f'{path} {saved_models.fingerprint(pretrained.path)}'
+
+  def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
+    del side
+    return self._encoder.encode(texts)
+
+
+class _SavedModel:
+  """A SavedModel that takes texts: signatures for questions and responses, or one for all."""
+
+  def __init__(self, handle: str):
+    import tensorflow_hub
+    import tensorflow_text  # noqa: F401  (registers the tokenizers' ops)
+
+    self.handle = handle
+    try:
+      self._model = tensorflow_hub.load(handle)
+    except (OSError, tf.errors.OpError) as error:
+      raise InputError(f'{handle}: cannot be loaded: {error}') from error
+    local = tf.saved_model.contains_saved_model(handle)
+    self.fingerprint = saved_models.fingerprint(handle) if local else handle
+    signatures = self._model.signatures
+    if _QUESTION in signatures:
+      names = {'left': _QUESTION, 'right': _RESPONSE}
+    elif 'serving_default' in signatures:
+      names = dict.fromkeys(('left', 'right'), 'serving_default')
+    else:
+      known = ', '.join(signatures)
+      raise InputError(f'{handle}: signatures {known}; {_QUESTION} or serving_default is needed')
+    self._encode = {side: self._function(signatures[name]) for side, name in names.items()}
+
+  def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
+    rows, vectors = [], []
+    for batch, (column,) in batching.length_sorted([np.array(texts, object)], _BATCH):
+      rows.append(batch)
+      vectors.append(self._encode[side](tf.constant(column)).numpy())
+    return neighbors.pooled(np.concatenate(vectors)[np.argsort(np.concatenate(rows))])
+
+  def _function(self, signature: Any) -> Callable[[tf.Tensor], tf.Tensor]:
+    inputs = signature.structured_input_signature[1]
+    if any(spec.dtype != tf.string for spec in inputs.values()):
+      raise InputError(f'{self.handle}: takes {", ".join(map(str, inputs.values()))}, not texts')
+
+    def encode(texts: tf.Tensor) -> tf.Tensor:
+      outputs = signature(**dict.fromkeys(inputs, texts))  # a response is its own context
+      return outputs['outputs'] if 'outputs' in outputs else next(iter(outputs.values()))
+
+    return encode

@@ -1,0 +1,1 @@
+"""Exports: SavedModels and LiteRT files, checked in a fresh process."""

@@ -1,0 +1,55 @@
+"""The online form: the text of a query and its candidates' vectors in, scores and order out.
+
+`online/1` has one signature, `serving_default`: `text` [1] and `candidates` [n, *vector_shape], n of
+1 or more, to `scores` [n] and `order` [n], or to `scores` [n, C] alone for C classes, which have no
+order of their own. It holds the left text's encoder and the head; the query is encoded, and its
+part of the head computed, once a call. A small left encoder (`--left_encoder_layers`) makes it fast.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from common.export import saved_models
+
+NAME = 'online'  # the folder, in an export
+
+
+def write(
+  folder: str,
+  encode: Any,
+  score: Callable[..., dict[str, tf.Tensor]],
+  variables: Sequence[tf.Variable],
+  samples: dict[str, Any],
+) -> saved_models.Saved:
+  """Writes `online/1` of a model of two texts.
+
+  Args:
+    folder: The export.
+    encode: Concrete function of the left `text` that gives its 'vectors'.
+    score: Of both sides' vectors, by slot; gives 'score'. One left row goes with all right ones.
+    variables: All that both read.
+    samples: {slot: values}: texts of the left, vectors of the right.
+  """
+  (left, texts), (right, vectors) = samples.items()
+
+  @tf.function
+  def rank(text: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
+    scores = score(**{left: encode(text=text)['vectors'], right: candidates})['score']
+    if scores.shape.rank > 1:
+      return {'scores': scores}
+    return {'scores': scores, 'order': tf.argsort(scores, direction='DESCENDING', stable=True)}
+
+  concrete = rank.get_concrete_function(
+    tf.TensorSpec([1], tf.string, name='text'),
+    tf.TensorSpec([None, *vectors.shape[1:]], tf.float32, name='candidates'),
+  )
+  inputs = {'text': list(texts[:1]), 'candidates': vectors}
+  return saved_models.save(
+    os.path.join(folder, NAME),
+    {'serving_default': concrete},
+    variables,
+    {'serving_default': inputs},
+  )

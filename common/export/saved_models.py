@@ -1,0 +1,131 @@
+"""SavedModels in TF Serving's version folders, each reloaded in a fresh process before it counts.
+
+`python -m common.export.saved_models CASES` is that process: it loads each SavedModel, calls its
+signatures on samples and prints the largest difference from the outputs given.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common import files
+from common.scoring.exported import VERSION
+
+TOLERANCE = 1e-5
+WARMUP = 'tf_serving_warmup_requests'  # in assets.extra/, TensorFlow Serving's own name
+BATCHING = 'batching_params.pbtxt'  # likewise
+_NOT_THE_MODEL = (WARMUP, BATCHING, 'fingerprint.pb')  # the last differs from save to save
+
+Samples = dict[str, dict[str, Any]]  # signature: {input name: value}
+
+
+class Saved(NamedTuple):
+  """A SavedModel that was written and is to be checked.
+
+  Attributes:
+    path: Of its version folder.
+    signatures: Concrete functions of the live model.
+    samples: Inputs of each signature.
+  """
+
+  path: str
+  signatures: dict[str, Any]
+  samples: Samples
+
+
+def save(
+  folder: str, signatures: dict[str, Any], variables: Sequence[tf.Variable], samples: Samples
+) -> Saved:
+  """Saves functions as the signatures of `folder`/1, for `verify`.
+
+  Args:
+    folder: The model's; its name is what a server calls it.
+    signatures: Concrete functions of named tensors; each returns a dict.
+    variables: All that the functions read.
+    samples: Inputs of each signature to be checked.
+  """
+  module = tf.Module()
+  module.variables_ = list(variables)
+  path = os.path.join(folder, VERSION)
+  tf.saved_model.save(module, path, signatures=signatures)
+  return Saved(path, signatures, samples)
+
+
+def verify(*models: Saved) -> float:
+  """The largest absolute difference of what a fresh process reloads from the live models.
+
+  Raises:
+    RuntimeError: If it is above 1e-5, or cannot be loaded: an export is not the model.
+  """
+  cases = {model.path: _cases(model) for model in models}
+  with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
+    json.dump(cases, file)
+    file.flush()
+    command = [sys.executable, '-m', 'common.export.saved_models', file.name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+  if done.returncode:
+    raise RuntimeError(f'{", ".join(cases)}: not loaded in a fresh process:\n{done.stderr[-2000:]}')
+  differences = json.loads(done.stdout.splitlines()[-1])
+  for path, difference in differences.items():
+    if not difference <= TOLERANCE:
+      raise RuntimeError(f'{path}: reloaded outputs differ from the live model by {difference:g}')
+  return max(differences.values())
+
+
+def size(folder: str) -> int:
+  """Bytes of all files in a folder."""
+  return sum(
+    os.path.getsize(os.path.join(base, name))
+    for base, _, names in os.walk(folder)
+    for name in names
+  )
+
+
+def fingerprint(folder: str) -> str:
+  """sha256 of a model's files, without what a server's configuration adds."""
+  return files.sha256_of_folder(folder, _NOT_THE_MODEL)
+
+
+def _cases(model: Saved) -> dict[str, Any]:
+  cases = {}
+  for name, inputs in model.samples.items():
+    outputs = model.signatures[name](**{k: tf.constant(value) for k, value in inputs.items()})
+    cases[name] = {
+      'inputs': {key: np.asarray(value).tolist() for key, value in inputs.items()},
+      # An order follows from its scores; between scores that rounding alone tells apart it is free.
+      'outputs': {k: v.numpy().tolist() for k, v in outputs.items() if v.dtype.is_floating},
+    }
+  return cases
+
+
+def _largest_difference(path: str, cases: dict[str, Any]) -> float:
+  model, largest = tf.saved_model.load(path), 0.0
+  for name, case in cases.items():
+    signature = model.signatures[name]
+    kinds = signature.structured_input_signature[1]
+    inputs = {k: tf.constant(v, kinds[k].dtype) for k, v in case['inputs'].items()}
+    outputs = signature(**inputs)
+    for key, expected in case['outputs'].items():
+      largest = max(largest, float(np.abs(outputs[key].numpy() - np.array(expected)).max()))
+  return largest
+
+
+def _main(path: str) -> None:
+  import tensorflow_text  # noqa: F401
+
+  with open(path, encoding='utf-8') as file:
+    found = {
+      folder: _largest_difference(folder, cases) for folder, cases in json.load(file).items()
+    }
+  print(json.dumps(found))
+
+
+if __name__ == '__main__':
+  _main(sys.argv[1])

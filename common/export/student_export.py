@@ -1,0 +1,225 @@
+"""A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
+
+`encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
+[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds
+no tokenizer and no embedding table. Its other signatures score what was computed once per text:
+
+* `left_part`, `right_part`: vectors to the text's part, what the head computes of it alone;
+* `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other side's;
+* `one_to_many`: the part of one left text and the vectors of right ones;
+* `attention`: of a transformer head, what its tokens attend to. The encoder's `left_tokens` and
+  `right_tokens` then give the word pieces that they stand on.
+
+`online/1`, of pairs, takes a query's text and candidates' vectors (`common.export.online`).
+`head_litert/` has the head in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.data.tokenization import Tokenizer
+from common.export import litert, online, saved_models
+from common.export.litert import Shapes
+from common.modeling.head import ExportedHead
+from common.modeling.losses import probabilities
+from common.modeling.student import Student
+from common.scoring import exported
+
+_SCORING = ('serving_default', 'of_parts', 'one_to_many')  # signatures that LiteRT has too
+
+
+def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
+  """'left' and 'right' for two texts; for more, the columns' names."""
+  return ('left', 'right') if len(text_columns) == 2 else tuple(text_columns)
+
+
+def write(
+  folder: str,
+  model: Student,
+  tokenizer: Tokenizer,
+  *,
+  slots: Sequence[str],
+  task: str,
+  samples: Sequence[Sequence[str]],
+  encoder: Student | None = None,
+) -> dict[str, Any]:
+  """Exports a student and compares its SavedModels, reloaded, with the live model.
+
+  Args:
+    folder: Gets `encoder/1`, `head/1`, for two slots `online/1`, and `scorer.json`.
+    model: The student.
+    tokenizer: The student's.
+    slots: Name of each slot.
+    task: What a score means.
+    samples: A few texts a slot, for the comparison.
+    encoder: The same student in another precision, whose encoder is exported; the student's own
+      where absent.
+
+  Returns:
+    {'max_difference', 'encoder_bytes', 'head_bytes', 'online_bytes' for two slots,
+    'vector_bytes': {slot: bytes a text}}.
+  """
+  encoder = encoder or model
+  encoders, inputs = {}, {}
+  for slot, (name, texts) in enumerate(zip(slots, samples, strict=True)):
+    by_text, by_ids = _encoder_functions(encoder, tokenizer, slot)
+    encoders |= {name: by_text, f'{name}_ids': by_ids}
+    ids = tokenizer.encode(tf.constant(texts), model.max_lengths[slot])
+    inputs |= {
+      name: {'text': texts},
+      f'{name}_ids': {'ids': ids.to_tensor(tokenizer.pad_id).numpy()},
+    }
+  vectors = {
+    name: encoders[name](text=tf.constant(texts))['vectors'].numpy()
+    for name, texts in zip(slots, samples, strict=True)
+  }
+  head = model.exported_head()
+  if head.attends:
+    for slot, (name, texts) in enumerate(zip(slots, samples, strict=True)):
+      encoders[f'{name}_tokens'] = _tokens_function(model, tokenizer, slot)
+      inputs[f'{name}_tokens'] = {'text': texts}
+  _check(head, model, list(vectors.values()))
+  functions = _head_functions(head, model, slots)
+  heads = {name: _concrete(*function) for name, function in functions.items()}
+  layers = [layer for slot in range(model.slots) for layer in encoder.encoder_layers(slot)]
+  head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
+  saved = [
+    saved_models.save(encoder_path, encoders, _variables(layers), inputs),
+    saved_models.save(head_path, heads, head.variables, _head_samples(heads, vectors)),
+  ]
+  sizes = {
+    'encoder_bytes': saved_models.size(encoder_path),
+    'head_bytes': saved_models.size(head_path),
+  }
+  if len(slots) == 2:
+    left, right = slots
+    score, _ = functions['serving_default']
+    variables = [*_variables(encoder.encoder_layers(0)), *head.variables]
+    both = {left: samples[0], right: vectors[right]}
+    saved.append(online.write(folder, encoders[left], score, variables, both))
+    sizes['online_bytes'] = saved_models.size(os.path.join(folder, online.NAME))
+  litert.write(folder, {name: functions[name] for name in _SCORING}, head.variables)
+  shapes = [model.vector_shape(slot) for slot in range(model.slots)]
+  description = {
+    'kind': model.name,
+    'slots': list(slots),
+    'vector_shapes': shapes,
+    'outputs': model.outputs,
+    'task': task,
+    'fingerprint': saved_models.fingerprint(encoder_path),
+  }
+  with open(os.path.join(folder, exported.DESCRIPTION), 'w', encoding='utf-8') as file:
+    json.dump(description, file, indent=2)
+  return {
+    'max_difference': saved_models.verify(*saved),
+    **sizes,
+    'vector_bytes': {n: 4 * math.prod(shape) for n, shape in zip(slots, shapes, strict=True)},
+  }
+
+
+def _encoder_functions(model: Student, tokenizer: Tokenizer, slot: int) -> tuple[Any, Any]:
+  max_length = model.max_lengths[slot]
+
+  @tf.function
+  def by_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids = tokenizer.encode(text, max_length).to_tensor(tokenizer.pad_id)
+    return {'vectors': tf.cast(model.encode(ids, slot, training=False), tf.float32)}
+
+  @tf.function
+  def by_ids(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {'vectors': tf.cast(model.encode(ids, slot, training=False), tf.float32)}
+
+  return (
+    by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
+    by_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name='ids')),
+  )
+
+
+def _tokens_function(model: Student, tokenizer: Tokenizer, slot: int) -> Any:
+  pieces, pad = tf.constant(tokenizer.vocabulary), tokenizer.pad_id
+
+  @tf.function
+  def tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids = model.kept_ids(tokenizer.encode(text, model.max_lengths[slot]).to_tensor(pad), slot)
+    return {'tokens': tf.where(ids == pad, '', tf.gather(pieces, ids))}
+
+  return tokens.get_concrete_function(tf.TensorSpec([None], tf.string, name='text'))
+
+
+def _variables(layers: Sequence[tf.Module]) -> list[tf.Variable]:
+  """The layers' variables, each once."""
+  return list({id(v): v for layer in layers for v in layer.variables}.values())
+
+
+def _check(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) -> None:
+  """The head as exported must be the trained one."""
+  parts = [head.part(tf.constant(v), slot) for slot, v in enumerate(vectors)]
+  difference = np.abs(head.logits(parts, vectors) - model.score_vectors(vectors)).max()
+  if not difference <= saved_models.TOLERANCE:
+    raise RuntimeError(f'the exported head differs from the trained one by {difference:g}')
+
+
+def _head_functions(
+  head: ExportedHead, model: Student, slots: Sequence[str]
+) -> dict[str, litert.HeadFunction]:
+  """The head's signatures, with scores beside logits, and their inputs' shapes."""
+  whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
+  parts: Shapes = {f'{name}_part': head.part_shape(slot) for slot, name in enumerate(slots)}
+
+  def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Scores of parts where they are given, else of vectors."""
+    found = [
+      inputs[f'{name}_part'] if f'{name}_part' in inputs else head.part(inputs[name], slot)
+      for slot, name in enumerate(slots)
+    ]
+    vectors = [inputs[name] for name in slots] if head.takes_vectors else []
+    logits = head.logits(found, vectors)
+    scores = probabilities(logits)
+    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
+
+  def part_of(slot: int, name: str) -> litert.HeadFunction:
+    return lambda **inputs: {'part': head.part(inputs[name], slot)}, {name: whole[name]}
+
+  def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {'attention': head.attention([inputs[name] for name in slots])}
+
+  left, *others = slots
+  of_parts: Shapes = {**(whole if head.takes_vectors else {}), **parts}
+  of_left: Shapes = {
+    name: shape for name, shape in of_parts.items() if name in (left, f'{left}_part')
+  }
+  return {
+    'serving_default': (score, whole),
+    'of_parts': (score, of_parts),
+    'one_to_many': (score, {**of_left, **{name: whole[name] for name in others}}),
+    **{f'{name}_part': part_of(slot, name) for slot, name in enumerate(slots)},
+    **({'attention': (attend, whole)} if head.attends else {}),
+  }
+
+
+def _concrete(function: Callable[..., Any], shapes: dict[str, Sequence[int]]) -> Any:
+  return tf.function(function).get_concrete_function(
+    **{name: tf.TensorSpec([None, *s], tf.float32, name=name) for name, s in shapes.items()}
+  )
+
+
+def _head_samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> saved_models.Samples:
+  """Inputs of each of the head's signatures: vectors, and what it makes of them alone."""
+  values, left = dict(vectors), next(iter(vectors))
+  for name in vectors:
+    part = heads[f'{name}_part'](**{name: tf.constant(vectors[name])})
+    values[f'{name}_part'] = part['part'].numpy()
+  samples = {
+    signature: {key: values[key] for key in head.structured_input_signature[1]}
+    for signature, head in heads.items()
+  }
+  samples['one_to_many'] |= {
+    key: value[:1] for key, value in samples['one_to_many'].items() if key in (left, f'{left}_part')
+  }
+  return samples

@@ -1,0 +1,118 @@
+"""Serves models by TF Serving's gRPC and REST APIs, for development and tests.
+
+  python -m common.local_server --model_config_file=runs/p2t/export/serving/models.config
+  python -m common.local_server --models=head=runs/p2t/export/head --runtime=litert-int8
+
+The flags that both have are named as `tensorflow_model_server` names them.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from common import flags
+from common.errors import InputError
+from common.local_server.batching import BatchingConfig
+from common.local_server.grpc_api import GrpcFront
+from common.local_server.http_front import HttpFront, stop_signal
+from common.local_server.metrics import Metrics
+from common.local_server.predict import Predictor
+from common.local_server.rest_api import RestApi
+from common.scoring import runtimes
+
+_RUNTIMES = ('tensorflow', *(name for name in runtimes.RUNTIMES if name.startswith('litert')))
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerConfig:
+  """What is served, and where."""
+
+  models: tuple[str, ...] = flags.option((), 'name=folder of each model')
+  model_config_file: str = flags.option('', "TF Serving's ModelServerConfig, in place of --models")
+  runtime: str = flags.option(
+    'tensorflow', "what runs the heads; LiteRT's give scores alone", _RUNTIMES
+  )
+  host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
+  port: int = flags.option(8500, 'of gRPC; 0: any that is free')
+  rest_api_port: int = flags.option(8501, 'of REST; 0: any that is free')
+  file_system_poll_wait_seconds: float = flags.option(1.0, 'between two looks for new versions')
+  max_batch_size: int = flags.option(1024, 'most rows that are run together')
+  batch_timeout_micros: int = flags.option(0, 'what the first request of a batch waits for others')
+  max_enqueued: int = flags.option(1000, 'most requests that wait; more are refused')
+  max_request_mb: int = flags.option(64, 'most megabytes of a request')
+  grace_seconds: float = flags.option(30.0, 'most time for what was accepted before a stop')
+
+  def __post_init__(self):
+    for name in ('max_batch_size', 'max_enqueued', 'max_request_mb'):
+      if getattr(self, name) <= 0:
+        raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
+
+  def folders(self) -> dict[str, str]:
+    """Of the models, by name."""
+    if bool(self.models) == bool(self.model_config_file):
+      raise InputError('--models or --model_config_file: one of them')
+    if self.model_config_file:
+      return _from_config(self.model_config_file)
+    found = dict(model.partition('=')[::2] for model in self.models)
+    if not all(found) or not all(found.values()) or len(found) < len(self.models):
+      raise InputError(f'--models={",".join(self.models)}: name=folder each, each name once')
+    return found
+
+
+@contextlib.contextmanager
+def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, HttpFront]]:
+  """Serves while the block runs; at its end, what was accepted is finished.
+
+  Raises:
+    InputError: If a model cannot be loaded or a port is taken.
+  """
+  batching = BatchingConfig(
+    config.max_batch_size, config.batch_timeout_micros / 1e6, config.max_enqueued
+  )
+  predictor = Predictor(config.folders(), config.runtime, batching, Metrics())
+  limit = config.max_request_mb << 20
+  try:
+    grpc_front = GrpcFront(predictor, f'{config.host}:{config.port}', limit)
+    address = config.host, config.rest_api_port
+    api = RestApi(predictor)
+    rest_front = HttpFront(address, limit, api.answer, api.answered)
+  except (RuntimeError, OSError, OverflowError) as error:
+    raise InputError(f'--host={config.host}: cannot be listened to: {error}') from error
+  predictor.models.watch(config.file_system_poll_wait_seconds)
+  try:
+    yield grpc_front, rest_front
+  finally:
+    rest_front.close()
+    grpc_front.close(config.grace_seconds)
+    predictor.close()
+
+
+def main(config: ServerConfig) -> None:
+  """Serves until SIGTERM or SIGINT."""
+  stop = stop_signal()
+  with serving(config) as (grpc_front, rest_front):
+    at = f'gRPC on {config.host}:{grpc_front.port}, REST on http://{config.host}:{rest_front.port}'
+    print(f'{", ".join(config.folders())}: {at}', flush=True)
+    print('a local server for development and tests; in production, TF Serving', flush=True)
+    stop.wait()
+    print('stopping: what was accepted is finished', flush=True)
+
+
+def _from_config(path: str) -> dict[str, str]:
+  config = model_server_config_pb2.ModelServerConfig()
+  try:
+    with open(path, encoding='utf-8') as file:
+      text_format.Parse(file.read(), config)
+  except (OSError, text_format.ParseError) as error:
+    raise InputError(f'--model_config_file={path}: {error}') from error
+  found = {one.name: one.base_path for one in config.model_config_list.config}
+  if not found:
+    raise InputError(f'--model_config_file={path}: no model_config_list in it')
+  return found
+
+
+if __name__ == '__main__':
+  flags.command(main, ServerConfig)

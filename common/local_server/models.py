@@ -1,0 +1,218 @@
+"""Models as they are served: version folders watched, loaded, and swapped between two requests.
+
+A model is a folder of version folders (`1/`, `2/`, …), each a SavedModel; the highest is served. A new
+one is loaded beside the old, then takes its place: requests that have begun end on the old one.
+"""
+
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import InputError
+from common.local_server.errors import not_found, unavailable
+from common.scoring import exported, runtimes
+
+Arrays = dict[str, np.ndarray]
+_DEFAULT = 'serving_default'
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+  """Of a tensor: its type and shape, -1 where any size goes."""
+
+  dtype: tf.DType
+  shape: tuple[int, ...]
+
+  def __str__(self) -> str:
+    return f'{self.dtype.name} [{", ".join("?" if n < 0 else str(n) for n in self.shape)}]'
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+  """A function of a model.
+
+  Attributes:
+    name: Of the signature.
+    inputs: By name.
+    outputs: By name.
+    call: Arrays in, arrays out.
+  """
+
+  name: str
+  inputs: Mapping[str, Spec]
+  outputs: Mapping[str, Spec]
+  call: Callable[[Arrays], Arrays]
+
+
+class Version:
+  """A loaded version of a model.
+
+  Args:
+    model: Name of the model.
+    folder: Of the model.
+    number: Of the version.
+    runtime: 'tensorflow' or one of LiteRT's, which is for heads: it gives scores alone.
+  """
+
+  def __init__(self, model: str, folder: str, number: int, runtime: str):
+    import tensorflow_text  # noqa: F401  (registers the tokenizers' ops)
+
+    self.model, self.number = model, number
+    path = os.path.join(folder, str(number))
+    self.definitions = exported.signature_definitions(path)
+    self._loaded = tf.saved_model.load(path)  # kept alive: the signatures hold it weakly
+    head: runtimes.Runtime | None = None
+    if runtime != 'tensorflow' and self._loaded.signatures and 'of_parts' in self.definitions:
+      of_export = os.path.dirname(os.path.abspath(folder))
+      head = runtimes.load(of_export, self._loaded, runtime)
+    self.signatures: dict[str, Signature] = {}
+    for name, definition in self.definitions.items():
+      if head and 'score' in definition.outputs:
+        for output in set(definition.outputs) - {'score'}:
+          del definition.outputs[output]
+        call = _by_runtime(head, name)
+      else:
+        call = _by_tensorflow(self._loaded.signatures[name])
+      inputs, outputs = (_specs(side) for side in (definition.inputs, definition.outputs))
+      self.signatures[name] = Signature(name, inputs, outputs, call)
+
+  def signature(self, name: str) -> Signature:
+    """A signature by name; the empty one is `serving_default`."""
+    found = self.signatures.get(name or _DEFAULT)
+    if found is None:
+      known = ', '.join(self.signatures)
+      raise not_found(f'model {self.model!r}: no signature {name or _DEFAULT!r}; it has {known}')
+    return found
+
+
+@dataclasses.dataclass
+class _Model:
+  folder: str
+  serving: Version | None = None
+  seen: tuple[Any, ...] = ()  # the version folder that was last tried, and its files
+  failed: tuple[int, str] | None = None  # version, why
+
+
+class ModelStore:
+  """All models that are served.
+
+  Args:
+    folders: Of the models, by name.
+    runtime: As for `Version`.
+    loaded: Called with each version that has taken its place.
+
+  Raises:
+    InputError: If a model has no version that can be loaded.
+  """
+
+  def __init__(
+    self,
+    folders: Mapping[str, str],
+    runtime: str,
+    loaded: Callable[[Version], None] = lambda version: None,
+  ):
+    self._models = {name: _Model(folder) for name, folder in folders.items()}
+    self._runtime, self._loaded = runtime, loaded
+    self._stop = threading.Event()
+    self._watcher: threading.Thread | None = None
+    self.poll()
+    for name, model in self._models.items():
+      if model.serving is None:
+        why = model.failed[1] if model.failed else 'no version folder such as 1/ in it'
+        raise InputError(f'{model.folder}: model {name!r} cannot be served: {why}')
+
+  def watch(self, seconds: float) -> None:
+    """Looks for new versions every so often, until `close`."""
+
+    def run() -> None:
+      while not self._stop.wait(seconds):
+        self.poll()
+
+    self._watcher = threading.Thread(target=run, daemon=True, name='versions')
+    self._watcher.start()
+
+  def close(self) -> None:
+    """Stops watching."""
+    self._stop.set()
+    if self._watcher:
+      self._watcher.join()
+
+  def poll(self) -> None:
+    """Loads versions that are new, and swaps them in."""
+    for name, model in self._models.items():
+      number = max(_versions(model.folder), default=None)
+      if number is None:  # nothing to change to
+        continue
+      seen = (number, _files(os.path.join(model.folder, str(number))))
+      if seen == model.seen or (model.serving and model.serving.number == number):
+        continue
+      model.seen = seen
+      try:
+        version = Version(name, model.folder, number, self._runtime)
+      except Exception as error:  # a version half copied, or no model: the old one is served on
+        model.failed = number, ' '.join(str(error).split())[:500]
+        continue
+      model.serving, model.failed = version, None
+      self._loaded(version)
+
+  def names(self) -> list[str]:
+    """Of the models."""
+    return list(self._models)
+
+  def find(self, name: str, number: int | None = None) -> Version:
+    """The version of a model that is served; raises ServingError where there is none such."""
+    model = self._model(name)
+    if model.serving is None:
+      raise unavailable(f'model {name!r}: no version is loaded')
+    if number is not None and number != model.serving.number:
+      raise not_found(f'model {name!r}: version {number} is not served; {model.serving.number} is')
+    return model.serving
+
+  def status(self, name: str) -> list[tuple[int, str]]:
+    """(version, '' or why it could not be loaded) of a model, the newest first."""
+    model = self._model(name)
+    served = [(model.serving.number, '')] if model.serving else []
+    return ([model.failed] if model.failed else []) + served
+
+  def _model(self, name: str) -> _Model:
+    if name not in self._models:
+      raise not_found(f'no model {name!r}; there are {", ".join(self._models)}')
+    return self._models[name]
+
+
+def _versions(folder: str) -> list[int]:
+  """Numbers of the version folders that hold a SavedModel."""
+  if not os.path.isdir(folder):
+    return []
+  names = [name for name in os.listdir(folder) if name.isdecimal()]
+  return [int(n) for n in names if os.path.exists(os.path.join(folder, n, exported.SAVED_MODEL))]
+
+
+def _files(folder: str) -> tuple[tuple[str, int], ...]:
+  """Names and sizes: a version that is still being copied is tried again when they change."""
+  paths = (os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
+  return tuple(sorted((path, os.path.getsize(path)) for path in paths))
+
+
+def _specs(tensors: Mapping[str, Any]) -> dict[str, Spec]:
+  return {
+    name: Spec(tf.as_dtype(info.dtype), tuple(d.size for d in info.tensor_shape.dim))
+    for name, info in sorted(tensors.items())
+  }
+
+
+def _by_tensorflow(function: Any) -> Callable[[Arrays], Arrays]:
+  def call(inputs: Arrays) -> Arrays:
+    outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
+    return {name: value.numpy() for name, value in outputs.items()}
+
+  return call
+
+
+def _by_runtime(head: runtimes.Runtime, signature: str) -> Callable[[Arrays], Arrays]:
+  return lambda inputs: {'score': head.score(signature, inputs)}

@@ -1,0 +1,79 @@
+"""TF Serving's REST API: `:predict`, status, metadata; and metrics and health.
+
+Rows (`instances`) or columns (`inputs`), texts as they are or `{"b64": …}` for bytes. Errors are
+`{"error": …}` with the status of what was wrong.
+"""
+
+import re
+from http import HTTPStatus
+
+from google.protobuf import json_format
+
+from common.local_server import grpc_api, json_tensors
+from common.local_server.errors import ServingError, invalid, not_allowed, not_found
+from common.local_server.http_front import Answer, json_answer
+from common.local_server.predict import Predictor
+
+_MODEL = re.compile(r'/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(/metadata|:\w+)?')
+
+
+class RestApi:
+  """What the REST port answers.
+
+  Args:
+    predictor: Answers.
+  """
+
+  def __init__(self, predictor: Predictor):
+    self._predictor = predictor
+
+  def answer(self, method: str, path: str, body: bytes) -> Answer:
+    """The answer to a request; raises ServingError."""
+    if (method, path) == ('GET', '/healthz'):
+      return 'text/plain; charset=utf-8', b'ok\n'
+    if (method, path) == ('GET', '/monitoring/prometheus/metrics'):
+      return 'text/plain; version=0.0.4; charset=utf-8', self._predictor.metrics.text()
+    found = _MODEL.fullmatch(path)
+    if not found:
+      raise not_found(f'{method} {path}: no such path; models are at /v1/models/NAME')
+    name, version, what = found[1], int(found[2]) if found[2] else None, found[3]
+    if (method, what) == ('POST', ':predict'):
+      return self._predict(name, version, body)
+    if method == 'GET' and what in (None, '/metadata'):
+      get = grpc_api.metadata if what else grpc_api.status
+      message = get(self._predictor, name, version)
+      text = json_format.MessageToJson(message, preserving_proto_field_name=True)
+      return 'application/json', text.encode()
+    raise not_allowed(f'{method} {path}: GET a model, or POST :predict')
+
+  def answered(self, path: str, code: HTTPStatus, started: float) -> None:
+    """Counts an answer."""
+    found = _MODEL.fullmatch(path)
+    self._predictor.answered(found[1] if found else '', 'rest', str(code.value), started)
+
+  def _predict(self, name: str, version: int | None, body: bytes) -> Answer:
+    found = self._predictor.models.find(name, version)
+    fields = 'either "instances" (rows) or "inputs" (columns)'
+    request = json_tensors.parsed(body, fields)
+    if len({'instances', 'inputs'} & request.keys()) != 1:
+      raise invalid(f'the body is an object with {fields}')
+    key = request.get('signature_name', '')
+    if not isinstance(key, str):
+      raise invalid('signature_name is a text')
+    signature = found.signature(key)
+    rows = 'instances' in request
+    where = f'model {name!r}, signature {signature.name!r}'
+    columns = (
+      json_tensors.columns(request['instances'], signature, where) if rows else request['inputs']
+    )
+    if not isinstance(columns, dict):
+      columns = {json_tensors.only(signature, where): columns}
+    inputs = {
+      key: json_tensors.array(value, signature.inputs.get(key), f'{where}: input {key!r}')
+      for key, value in columns.items()
+    }
+    _, _, outputs = self._predictor.predict(name, version, key, inputs)
+    try:
+      return json_answer(json_tensors.by_row(outputs) if rows else json_tensors.by_column(outputs))
+    except ServingError as error:
+      raise ServingError(f'{where}: {error}', error.code) from error

@@ -1,0 +1,46 @@
+"""Serves a page on which queries are typed and stored texts ranked, to try exports on.
+
+  python -m common.page --export_dir=runs/p2t/export --input=products.tsv \\
+    --store=vectors/products
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from common import flags
+from common.errors import InputError
+from common.local_server.http_front import HttpFront, stop_signal
+from common.page.ranking_page import PageConfig, RankingPage
+
+_MOST_BYTES = 1 << 20  # of a request: a query, or ids of texts
+
+
+@contextlib.contextmanager
+def serving(config: PageConfig) -> Iterator[HttpFront]:
+  """Serves the page while the block runs.
+
+  Raises:
+    InputError: If a file is missing or does not fit, or the port is taken.
+  """
+  page = RankingPage(config)
+  try:
+    front = HttpFront((config.host, config.port), _MOST_BYTES, page.answer)
+  except (OSError, OverflowError) as error:
+    where = f'--host={config.host} --port={config.port}'
+    raise InputError(f'{where}: cannot be listened to: {error}') from error
+  try:
+    yield front
+  finally:
+    front.close()
+
+
+def main(config: PageConfig) -> None:
+  """Serves until SIGTERM or SIGINT."""
+  stop = stop_signal()
+  with serving(config) as front:
+    print(f'the page: http://{config.host}:{front.port}', flush=True)
+    stop.wait()
+
+
+if __name__ == '__main__':
+  flags.command(main, PageConfig)

@@ -1,0 +1,79 @@
+"""An export that ranks the page's texts, whose vectors are in memory."""
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from common.errors import InputError
+from common.scoring.scorer import PairScorer, top
+from common.vectors.store import MANIFEST, VectorStore
+
+_PARTS = 20_000  # texts up to which the head's parts of them are kept: faster, three times as large
+
+
+class Ranker:
+  """Ranks texts for a query; callers on several threads take turns.
+
+  Args:
+    folder: The export.
+    store: Folder of the texts' vectors; encoded there where it is missing.
+    runtime: What runs the head.
+    texts: By id.
+
+  Raises:
+    InputError: If the model does not give pairs one score, or the store is another encoder's.
+
+  Attributes:
+    name: Of the run.
+    attends: Whether its head has attention to show.
+  """
+
+  def __init__(self, folder: str, store: str, runtime: str, texts: Mapping[str, str]):
+    self.name = os.path.basename(os.path.dirname(os.path.abspath(folder)))
+    self._scorer = PairScorer.load(folder, runtime)
+    if len(self._scorer.slots) != 2 or self._scorer.outputs != 1:
+      raise InputError(f'{folder}: the page takes models of two texts and one score')
+    side = self._scorer.slots[1]
+    if not os.path.exists(os.path.join(store, MANIFEST)):
+      self._scorer.encode_to(store, iter(texts.items()), side, dtype='int8', total=len(texts))
+    opened = VectorStore(store)
+    if opened.fingerprint != self._scorer.fingerprint:
+      raise InputError(f'{store}: vectors of another encoder than {folder}; name a new folder')
+    self._keys = list(texts)
+    self._vectors = opened.vectors(opened.rows(self._keys))
+    few = len(texts) <= _PARTS
+    self._parts = self._scorer.parts(self._vectors, side) if few else None
+    self._lock = threading.Lock()
+    self.attends = self._scorer.attends
+    self.rank('warm', 1)
+
+  def rank(self, query: str, count: int) -> tuple[list[str], np.ndarray, dict[str, float]]:
+    """The best texts: (ids, scores, milliseconds of 'encode', 'head', 'sort')."""
+    left = self._scorer.slots[0]
+    with self._lock:
+      started = time.perf_counter()
+      vectors = self._scorer.encode([query], left)
+      encoded = time.perf_counter()
+      part = self._scorer.parts(vectors, left)
+      scores = self._scorer.one_to_many(vectors, part, self._vectors, self._parts)
+      scored = time.perf_counter()
+    order = top(scores, count)
+    ids = [self._keys[row] for row in order]
+    ends = (encoded - started, scored - encoded, time.perf_counter() - scored)
+    ms = {name: 1e3 * t for name, t in zip(('encode', 'head', 'sort'), ends, strict=True)}
+    return ids, scores[order], ms
+
+  def pair(self, query: str, text: str) -> dict[str, Any]:
+    """Kept tokens, 'left' and 'right', and the head's 'attention' between them, by layer."""
+    with self._lock:
+      (left, right), attention = self._scorer.attention(query, text)
+    tokens = [piece or '·' for piece in (*left, *right)]
+    return {
+      'left': tokens[: len(left)],
+      'right': tokens[len(left) :],
+      'attention': attention.round(4).tolist(),
+    }

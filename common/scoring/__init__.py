@@ -1,0 +1,1 @@
+"""Scoring with an export, by any runtime."""

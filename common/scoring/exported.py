@@ -1,0 +1,52 @@
+"""Reading an export: its SavedModels in version folders, and what it says of itself."""
+
+import os
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from common import files
+from common.errors import InputError
+
+VERSION = '1'
+SAVED_MODEL = 'saved_model.pb'
+DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
+
+
+def load(folder: str) -> Any:
+  """The SavedModel of the highest version in `folder`."""
+  import tensorflow_text  # noqa: F401  (registers the tokenizer's ops)
+
+  return tf.saved_model.load(latest(folder))
+
+
+def latest(folder: str) -> str:
+  """The folder of the highest version in `folder`."""
+  names = [name.strip('/') for name in tf.io.gfile.listdir(folder)]
+  versions = [name for name in names if name.isdigit()]
+  if not versions:
+    raise FileNotFoundError(f'{folder}: no version folder such as {VERSION}/ in it')
+  return os.path.join(folder, max(versions, key=int))
+
+
+def signature_definitions(path: str) -> dict[str, Any]:
+  """`SignatureDef`s of a SavedModel's version folder, by name, as they stand in it."""
+  model = saved_model_pb2.SavedModel()
+  with open(os.path.join(path, SAVED_MODEL), 'rb') as file:
+    model.ParseFromString(file.read())
+  definitions = model.meta_graphs[0].signature_def
+  return {name: definitions[name] for name in sorted(definitions) if not name.startswith('__')}
+
+
+def describe(folder: str) -> dict[str, Any]:
+  """What an export says of itself: 'kind', 'slots', 'vector_shapes', 'outputs', 'fingerprint'.
+
+  Raises:
+    InputError: If it is none.
+  """
+  try:
+    return files.read_json(os.path.join(folder, DESCRIPTION))
+  except OSError as error:
+    missing = f'({DESCRIPTION} is missing)'
+    raise InputError(f'{folder}: no export there {missing}') from error

@@ -1,0 +1,299 @@
+"""Scoring with an export: texts encoded once, pairs scored by the head. No training code."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.data.batching import length_sorted
+from common.data.texts import listed
+from common.errors import InputError
+from common.scoring import exported, runtimes
+from common.scoring.runtimes import Runtime
+from common.vectors.store import VectorStore
+from common.vectors.writer import VectorWriter
+
+Texts = Sequence[str] | np.ndarray
+_READ = 8192  # candidates read at a time, for all queries
+
+
+class PairScorer:
+  """An exported student of any kind; each has a class of its own with its `kind`.
+
+  Attributes:
+    slots: Names of the sides: ('left', 'right') for pairs.
+    vector_shapes: Shape of a text's vectors, by side.
+    outputs: Logits a pair.
+    fingerprint: Of the encoder; what its vectors are stored under.
+  """
+
+  kind = ''
+
+  def __init__(self, encoder: Any, head: Any, runtime: Runtime, description: dict[str, Any]):
+    self._encoder, self._head, self._runtime = encoder, head, runtime
+    self.slots = tuple(description['slots'])
+    self.vector_shapes = {
+      slot: tuple(shape)
+      for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
+    }
+    self.outputs = description['outputs']
+    self.fingerprint = description['fingerprint']
+
+  @classmethod
+  def load(cls, folder: str, runtime: str = 'tensorflow', threads: int = 0) -> Self:
+    """Loads the `export` folder of a run.
+
+    Args:
+      folder: The export.
+      runtime: What runs the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
+        'litert-int8'.
+      threads: Of LiteRT; 0: one a core.
+
+    Raises:
+      InputError: If it holds no export of this kind, or nothing for the runtime.
+    """
+    description = exported.describe(folder)
+    if cls.kind and description['kind'] != cls.kind:
+      raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
+    encoder, head = (exported.load(os.path.join(folder, name)) for name in ('encoder', 'head'))
+    return cls(encoder, head, runtimes.load(folder, head, runtime, threads), description)
+
+  def encode(
+    self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False
+  ) -> np.ndarray:
+    """Encodes texts of one side; what is to be cached.
+
+    Args:
+      texts: Any number; batched by length.
+      side: 'left' or 'right' (one of `slots`).
+      batch_size: Texts at a time.
+      progress: Whether a progress bar is shown.
+
+    Returns:
+      [len(texts), *vector shape] float32.
+
+    Raises:
+      InputError: If the side is none, or a row holds no text; names it.
+    """
+    if side not in self.slots:
+      raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
+    texts = listed(texts, side)
+    vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
+    encode = self._encoder.signatures[side]
+    with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
+      for rows, (column,) in length_sorted([np.array(texts, object)], batch_size):
+        vectors[rows] = encode(text=tf.constant(column))['vectors'].numpy()
+        bar.update(len(rows))
+    return vectors
+
+  def encode_to(
+    self,
+    folder: str,
+    rows: Iterable[tuple[str, str]],
+    side: str,
+    *,
+    dtype: str = 'float32',
+    replace: bool = False,
+    shard_size: int = 16_384,
+    total: int | None = None,
+  ) -> VectorStore:
+    """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
+
+    Killed at any moment, the same call goes on with the first missing shard. A store that is there
+    gets the texts added whose ids it does not have; `VectorWriter.fill` says what replacing does.
+
+    Args:
+      folder: Of the store.
+      rows: (id, text); an id may come again with the same text, which changes nothing.
+      side: 'left' or 'right' (one of `slots`).
+      dtype: 'float32', 'float16' or 'int8'.
+      replace: Whether another text for an id that is there replaces its vectors; else an error.
+      shard_size: Texts a shard; those alike in it are encoded once.
+      total: Number of rows, for the progress bar.
+    """
+    writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprint, side)
+    sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
+    return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
+
+  def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
+    """What the head computes of each text alone, whatever it is paired with.
+
+    For DiPair's transformer the first layer's inputs, queries and values, three times the vectors'
+    size (four with several attention heads); for its FFNN and for DSE less than the vectors' own.
+
+    Args:
+      vectors: [n, *vector shape], from `encode`.
+      side: 'left' or 'right' (one of `slots`).
+      batch_size: Vectors at a time.
+
+    Returns:
+      [n, *part shape] float32.
+    """
+    part, vectors = self._head.signatures[f'{side}_part'], self._vectors(vectors, side)
+    blocks = (vectors[i : i + batch_size] for i in range(0, max(1, len(vectors)), batch_size))
+    return np.concatenate([part(**{side: tf.constant(block)})['part'].numpy() for block in blocks])
+
+  def score(self, *sides: Texts) -> np.ndarray:
+    """Scores pairs (tuples), row by row.
+
+    Args:
+      *sides: One argument a side, of equal lengths: vectors from `encode`, or texts.
+
+    Returns:
+      [pairs] probabilities in float32; [pairs, C] for C classes.
+    """
+    if len(sides) != len(self.slots):
+      raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
+    vectors = [self._vectors(side, slot) for side, slot in zip(sides, self.slots, strict=True)]
+    counts = [len(side) for side in vectors]
+    if len(set(counts)) > 1:
+      raise InputError(f'sides of {counts} rows; pairs need one row on each')
+    if not counts[0]:
+      return self._none()
+    return self._runtime.score('serving_default', dict(zip(self.slots, vectors, strict=True)))
+
+  def rank(
+    self,
+    query: str | Sequence[str] | np.ndarray,
+    candidates: Texts | VectorStore,
+    top_k: int = 10,
+    *,
+    parts: np.ndarray | None = None,
+    rows: Sequence[int] | np.ndarray | None = None,
+    first_stage: str = '',
+    shortlist: int = 1000,
+  ) -> Any:
+    """Ranks candidates (right) for a query (left), whose own part is computed once.
+
+    Args:
+      query: A text, or its vectors; or several of either, for which candidates are read once.
+      candidates: Vectors from `encode`, texts, or a vector store, which is read in blocks.
+      top_k: Results at the most.
+      parts: The candidates', where they have been computed.
+      rows: The candidates to be ranked, where it is not all: a first stage's.
+      first_stage: 'ann': a store's `shortlist` nearest by pooled vectors (FAISS), then the head.
+      shortlist: Candidates of the first stage.
+
+    Returns:
+      [(index, score)], best first; equal scores in the candidates' order; a list of such lists for
+      several queries. `VectorStore.ids` has the ids of indices.
+    """
+    stored = isinstance(candidates, VectorStore) and rows is None
+    if first_stage not in ('', 'ann') or (first_stage and not stored):
+      raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
+    right = self._candidates(candidates)
+    left, several = self._queries(query)
+    if isinstance(right, VectorStore) and first_stage:
+      from common.vectors import neighbors
+
+      found = []
+      for vectors, near in zip(left, neighbors.nearest(right, left, shortlist), strict=True):
+        found.append(self.rank(vectors, right, top_k, rows=np.sort(near[near >= 0])))
+      return found if several else found[0]
+    if rows is not None:
+      rows = np.asarray(rows, np.int64)
+    best = self._best(left, right, top_k, parts, rows)
+    ranked = [[(int(row), float(score)) for row, score in zip(*of, strict=True)] for of in best]
+    return ranked if several else ranked[0]
+
+  def _best(
+    self,
+    left: np.ndarray,
+    right: np.ndarray | VectorStore,
+    top_k: int,
+    parts: np.ndarray | None,
+    rows: np.ndarray | None,
+  ) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Each left row's best right rows, of all or of `rows`, and scores; all are read once."""
+    left_parts = self.parts(left, self.slots[0])
+    best = [(np.zeros([0], np.int64), self._none())] * len(left)
+    for start in range(0, len(right if rows is None else rows), _READ):
+      picked: Any = slice(start, start + _READ)
+      picked = picked if rows is None else rows[picked]
+      block = right.vectors(picked) if isinstance(right, VectorStore) else right[picked]
+      own = None if parts is None else parts[picked]
+      numbers = np.arange(start, start + len(block)) if rows is None else picked
+      for i, (kept, kept_scores) in enumerate(best):
+        scores = self.one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own)
+        scores, both = np.append(kept_scores, scores), np.append(kept, numbers)
+        order = top(scores, top_k)
+        best[i] = both[order], scores[order]
+    return best
+
+  @property
+  def attends(self) -> bool:
+    """Whether `attention` can be asked for: of a transformer head."""
+    return 'attention' in self._head.signatures
+
+  def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
+    """What the kept tokens of a pair (a tuple) of texts attend to in the head.
+
+    Returns:
+      The kept word pieces of each text, and [layers, S, S], the mean over attention heads, S the
+      kept tokens of all texts; rows add up to one. Of the last layer the first row alone counts.
+    """
+    tokens, vectors = [], {}
+    for slot, text in zip(self.slots, texts, strict=True):
+      kept = self._encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens'][0]
+      tokens.append([piece.decode() for piece in kept.numpy()])
+      vectors[slot] = tf.constant(self.encode([text], slot))
+    return tokens, self._head.signatures['attention'](**vectors)['attention'][0].numpy()
+
+  def _candidates(self, candidates: Texts | VectorStore) -> np.ndarray | VectorStore:
+    """Vectors of the right side, or a store of them that is this model's."""
+    side = self.slots[-1]
+    if not isinstance(candidates, VectorStore):
+      return self._vectors(candidates, side)
+    if candidates.fingerprint != self.fingerprint:
+      raise InputError(f'{candidates.folder}: vectors of another encoder; encode the texts anew')
+    if candidates.side != side:
+      raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
+    return candidates
+
+  def one_to_many(
+    self, left: np.ndarray, left_part: np.ndarray, right: np.ndarray, parts: np.ndarray | None
+  ) -> np.ndarray:
+    """Scores of one left row with every right one, given their parts: [rights], or [rights, C]."""
+    if not len(right):
+      return self._none()
+    signature = 'one_to_many' if parts is None else 'of_parts'
+    one, other = self.slots
+    inputs = {one: left, f'{one}_part': left_part, other: right}
+    if parts is not None:
+      inputs[f'{other}_part'] = parts
+    taken = self._head.signatures[signature].structured_input_signature[1]
+    return self._runtime.score(signature, {name: inputs[name] for name in taken})
+
+  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[np.ndarray, bool]:
+    """Vectors of the left side, [q, *shape], and whether several were asked for."""
+    if len(self.slots) != 2 or self.outputs != 1:
+      raise InputError('rank takes a model of two sides and one output')
+    slot = self.slots[0]
+    if isinstance(query, str):
+      return self._vectors([query], slot), False
+    if isinstance(query, np.ndarray) and query.shape == self.vector_shapes[slot]:
+      return self._vectors(query[None], slot), False
+    return self._vectors(query, slot), True
+
+  def _none(self) -> np.ndarray:
+    """Scores of no pairs."""
+    return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
+
+  def _vectors(self, side: Texts, slot: str) -> np.ndarray:
+    if not isinstance(side, np.ndarray) or side.dtype.kind in 'OUS':
+      return self.encode(side, slot)
+    shape = self.vector_shapes[slot]
+    if side.shape[1:] != shape:
+      raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
+    return side.astype(np.float32, copy=False)
+
+
+def top(scores: np.ndarray, top_k: int) -> np.ndarray:
+  """Where the best scores are, best first; equal ones in their order."""
+  numbers = np.arange(len(scores))
+  if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides
+    numbers = np.flatnonzero(scores >= np.partition(scores, -top_k)[-top_k])
+  return numbers[np.argsort(-scores[numbers], kind='stable')][:top_k]

@@ -1,0 +1,1 @@
+"""Stored vectors: the store, its writer, nearest neighbours."""

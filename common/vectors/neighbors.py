@@ -1,0 +1,126 @@
+"""Nearest neighbours by inner product: a first stage before the head, partners for pairing, mining.
+
+FAISS (the default) or ScaNN (`pip install -e '.[scann]'`), behind one interface: an `Index` is made
+from a sample, gets vectors added and is searched.
+"""
+
+import hashlib
+import importlib
+import os
+from typing import Any, Protocol
+
+import faiss
+import numpy as np
+from tqdm import tqdm
+
+from common import extras, files
+from common.vectors.store import MANIFEST, VectorStore
+
+LIBRARIES = ('faiss', 'scann')
+_EXACT = 200_000  # vectors up to which the search is exact
+_BLOCK = 65_536
+
+
+class Index(Protocol):
+  """What is searched."""
+
+  def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inner products [q, count] and rows [q, count], nearest first; row -1: none was found."""
+
+
+def index_of(vectors: np.ndarray) -> Index:
+  """A FAISS index of vectors in memory."""
+  index = _faiss_index(vectors, len(vectors))
+  index.add(vectors)
+  return index
+
+
+def pooled(vectors: np.ndarray) -> np.ndarray:
+  """One vector of length 1 a text: [n, k, D] to [n, D], the mean of what is not padding."""
+  if vectors.ndim == 3:
+    present = np.maximum(1, vectors.any(-1).sum(-1))
+    vectors = vectors.sum(1) / present[:, None]
+  length = np.linalg.norm(vectors, axis=1, keepdims=True)
+  return vectors / np.where(length == 0, 1, length)
+
+
+def nearest(store: VectorStore, queries: np.ndarray, count: int) -> np.ndarray:
+  """Rows of the store whose pooled vectors are nearest to the queries' own, nearest first.
+
+  Args:
+    store: Of vectors from the same encoder.
+    queries: [q, *vector shape].
+    count: Rows a query.
+
+  Returns:
+    [q, min(count, len(store))] int64; -1 where the index found fewer.
+  """
+  return open_index(store).search(pooled(queries), min(count, len(store)))[1]
+
+
+def open_index(store: VectorStore, library: str = 'faiss') -> Index:
+  """The index of a store's pooled vectors.
+
+  FAISS's is made at the first call and kept beside the store's shards; ScaNN's is made each time.
+
+  Args:
+    store: Of the vectors.
+    library: One of `LIBRARIES`.
+
+  Raises:
+    InputError: If the library is not installed.
+  """
+  return _SCANN(store) if library == 'scann' else _kept_faiss(store)
+
+
+class _SCANN:
+  """ScaNN's searcher: quantized scores, the best ones again with whole vectors."""
+
+  def __init__(self, store: VectorStore):
+    with extras.needed('scann', '--index=scann: '):
+      scann: Any = importlib.import_module('scann')
+    vectors = np.concatenate([*_blocks(store)])
+    builder = scann.scann_ops_pybind.builder(vectors, 10, 'dot_product')
+    if len(store) > _EXACT:
+      leaves = int(len(store) ** 0.5)
+      builder = builder.tree(leaves, max(1, leaves // 20), training_sample_size=4 * _BLOCK)
+      self._searcher = builder.score_ah(2, anisotropic_quantization_threshold=0.2).reorder(200)
+    else:
+      self._searcher = builder.score_brute_force()
+    self._searcher = self._searcher.build()
+
+  def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    rows, scores = self._searcher.search_batched_parallel(queries, final_num_neighbors=count)
+    return scores, rows.astype(np.int64)
+
+
+def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:
+  """An empty index for `count` vectors: exact, or of cells (made from a sample) for many."""
+  index = faiss.IndexFlatIP(sample.shape[1])
+  if count > _EXACT:
+    cells = int(4 * count**0.5)
+    index = faiss.IndexIVFFlat(index, sample.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
+    index.train(sample[np.linspace(0, len(sample) - 1, min(len(sample), 40 * cells), dtype=int)])
+    index.nprobe = 16
+  return index
+
+
+def _kept_faiss(store: VectorStore) -> faiss.Index:
+  with open(os.path.join(store.folder, MANIFEST), 'rb') as file:
+    version = hashlib.sha256(file.read()).hexdigest()[:12]
+  path = os.path.join(store.folder, f'nearest-{version}.faiss')
+  if os.path.exists(path):
+    return faiss.read_index(path)
+  rows = np.random.default_rng(0).permutation(len(store))[: 4 * _BLOCK]
+  index = _faiss_index(pooled(store.vectors(np.sort(rows))), len(store))
+  for block in _blocks(store):
+    index.add(block)
+  with files.whole(path) as temporary:
+    faiss.write_index(index, temporary)
+  return index
+
+
+def _blocks(store: VectorStore):
+  """Pooled vectors, block by block."""
+  for start in tqdm(range(0, len(store), _BLOCK), desc='index', disable=len(store) <= _BLOCK):
+    yield pooled(store.vectors(slice(start, start + _BLOCK)))

@@ -1,0 +1,50 @@
+"""Embedders by handle: SavedModels of texts, checkpoints; what is none is refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import InputError
+from common.scoring import embedders
+
+TEXT = tf.TensorSpec([None], tf.string)
+
+
+class Module(tf.Module):
+  """Counts letters: as universal-sentence-encoder-qa, a response also has a context."""
+
+  @tf.function
+  def question(self, input):
+    a, b = (tf.strings.length(tf.strings.regex_replace(input, f'[^{c}]', '')) for c in 'ab')
+    return {'outputs': tf.cast(tf.stack([a, b], 1), tf.float32)}
+
+  @tf.function
+  def response(self, input, context):
+    return {'outputs': self.question(input)['outputs'] + 2 * self.question(context)['outputs']}
+
+
+def test_a_saved_model_of_two_sides(tmp_path):
+  module, path = Module(), str(tmp_path / 'use')
+  question = module.question.get_concrete_function(TEXT)
+  response = module.response.get_concrete_function(TEXT, TEXT)
+  signatures = {'question_encoder': question, 'response_encoder': response}
+  tf.saved_model.save(module, path, signatures)
+  embedder = embedders.load(path)
+  np.testing.assert_allclose(embedder.encode(['aaab' * 9, 'a'], 'left')[1], [1, 0])
+  np.testing.assert_allclose(embedder.encode(['b', 'aaabbbb'], 'right')[1], [0.6, 0.8], atol=1e-6)
+  tf.saved_model.save(module, path, {'serving_default': question})
+  assert embedders.load(path).fingerprint != embedder.fingerprint
+  tf.saved_model.save(module, path, {'other': question})
+  with pytest.raises(InputError, match='signatures other; question_encoder or serving_default'):
+    embedders.load(path)
+
+
+def test_a_checkpoint():
+  vectors = embedders.load('random-tiny').encode(['abc', 'abc d', 'abc'], 'right')
+  np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+  np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+
+
+def test_what_is_none(tmp_path):
+  with pytest.raises(InputError, match='none'):
+    embedders.load(str(tmp_path / 'none'))

@@ -1,0 +1,150 @@
+"""The local server in a process of its own: both fronts, version swaps, a clean stop."""
+
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+
+from common.errors import InputError
+from common.serving import load_test
+from common.serving.client import Client, Grpc, Rest, ServingError
+
+X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+
+
+@pytest.mark.parametrize('transport', ['grpc', 'rest'])
+def test_both_fronts_answer_alike(served, transport):
+  client = Client(served.target if transport == 'grpc' else served.url, 'x', max_batch=2)
+  np.testing.assert_allclose(client.call('toy', '', {'x': X})['y'], [3, 7, 11])
+  texts = np.array([text.encode() for text in ('a', 'né', '')], object)
+  outputs = client.call('toy', 'lengths', {'text': texts})
+  assert next(iter(outputs.values())).tolist() == [1, 2, 0]
+  assert client._batched('toy', 'serving_default', {'x': X})['y'].tolist() == [3, 7, 11]
+
+
+def test_rows_and_columns(served):
+  path = '/v1/models/toy:predict'
+  assert served.post(path, b'{"instances": [[1, 2], [3, 4]]}') == (
+    200,
+    {'predictions': [{'y': 3.0, 'version': 1.0}, {'y': 7.0, 'version': 1.0}]},
+  )
+  code, found = served.post(path, b'{"instances": [{"x": [1, 2]}]}')
+  assert (code, found['predictions'][0]['y']) == (200, 3)
+  body = b'{"signature_name": "lengths", "instances": ["ab", {"b64": "w6k="}]}'
+  assert served.post(path, body) == (200, {'predictions': [2, 1]})
+  code, found = served.post('/v1/models/toy/versions/1:predict', b'{"inputs": [[1, 2]]}')
+  assert (code, found['outputs']['y']) == (200, [3.0])
+
+
+def test_status_and_metadata(served):
+  (state,) = served.get('/v1/models/toy')['model_version_status']
+  assert (state['version'], state['state']) == ('1', 'AVAILABLE')
+  signatures = served.get('/v1/models/toy/metadata')['metadata']['signature_def']['signature_def']
+  assert {'serving_default', 'lengths', 'slow'} <= signatures.keys()
+  shape = signatures['serving_default']['inputs']['x']['tensor_shape']['dim']
+  assert [int(one['size']) for one in shape] == [-1, 2]
+
+
+def test_metrics_and_health(served):
+  if served.real:
+    pytest.skip("the real server's own")
+  assert served.post('/other', b'{}')[0] == 404
+  with urllib.request.urlopen(served.url + '/monitoring/prometheus/metrics') as answer:
+    text = answer.read().decode()
+  assert re.search(r'requests_total\{api="rest",code="404",model=""\} [1-9]', text)
+  with urllib.request.urlopen(served.url + '/healthz') as answer:
+    assert answer.read() == b'ok\n'
+
+
+def test_load(served, tmp_path, capsys):
+  np.savez(tmp_path / 'a.npz', x=X)
+  line = {'signature_name': 'serving_default', 'inputs': {'x': X[:1].tolist()}}
+  (tmp_path / 'b.jsonl').write_text(json.dumps(line) + '\n')
+  config = load_test.LoadConfig(served.target, 'toy', payload=f'{tmp_path}/*.*', concurrency=4)
+  config = dataclasses.replace(config, requests=100, output=str(tmp_path / 'out'))
+  load_test.main(config)
+  found = json.loads((tmp_path / 'out').read_text())
+  assert (found['requests'], found['errors']) == (100, {})
+  assert found['rows_per_second'] == pytest.approx(2 * found['requests_per_second'])
+  assert 0 < found['p50'] <= found['p95'] <= found['p99'] < found['seconds']
+  with pytest.raises(InputError, match='5 NOT_FOUND; the first: '):
+    load_test.main(dataclasses.replace(config, model='none', requests=5))
+  (tmp_path / 'b.jsonl').write_text('[' * 200_000)
+  with pytest.raises(InputError, match='b.jsonl: no requests: RecursionError'):
+    load_test.main(config)
+
+
+def test_versions_are_swapped_without_losing_a_request(served):
+  transports = [Grpc(served.target), Rest(served.url)]
+  stop, lost, seen = threading.Event(), [], set()
+
+  def ask(transport):
+    while not stop.is_set():
+      try:
+        outputs = transport.predict('toy', '', {'x': X}, 20)
+        version = outputs['version'][0]
+        assert outputs['y'].tolist() == [3 * version, 7 * version, 11 * version]
+        seen.add(version)
+      except Exception as error:
+        lost.append(error)
+
+  threads = [threading.Thread(target=ask, args=(t,)) for t in transports * 2]
+  for thread in threads:
+    thread.start()
+  (served.base / '9').mkdir()  # half copied: the one before is served on
+  (served.base / '9' / 'saved_model.pb').write_bytes(b'half')
+  time.sleep(2)
+  states = served.get('/v1/models/toy')['model_version_status']
+  assert any(state['state'] == 'AVAILABLE' and state['version'] == '1' for state in states)
+  shutil.rmtree(served.base / '9')
+  for version in (2, 3):
+    served.add_version(version)
+    for _ in range(200):
+      if version in seen:
+        break
+      time.sleep(0.1)
+  stop.set()
+  for thread in threads:
+    thread.join()
+  assert not lost and seen >= {1.0, 2.0, 3.0}
+
+
+def test_a_stop_finishes_what_was_accepted(local_server):
+  server, answers = local_server, []
+
+  def ask(transport):
+    answers.append(transport.predict('toy', 'slow', {'x': X}, 30))
+
+  threads = [
+    threading.Thread(target=ask, args=(t,)) for t in (Grpc(server.target), Rest(server.url))
+  ]
+  for thread in threads:
+    thread.start()
+  time.sleep(0.05)
+  assert server.stop() == 0
+  for thread in threads:
+    thread.join()
+  assert len(answers) == 2
+  with pytest.raises(ServingError) as refused:
+    Client(server.target, 'x', deadline=0.5).call('toy', '', {'x': X})
+  assert re.match(
+    r"model 'toy', signature '', inputs x \[3, 2\], tried \d times", str(refused.value)
+  )
+
+
+def test_what_the_command_refuses(tmp_path):
+  command = [sys.executable, '-m', 'common.local_server']
+  for args, message in (
+    (['--models=a=/none'], "/none: model 'a' cannot be served: no version folder such as 1/ in it"),
+    ([], '--models or --model_config_file: one of them'),
+  ):
+    done = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and message in done.stderr

@@ -1,0 +1,114 @@
+"""The vector store: what is written is read, and nothing half-written or changed is."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from common.errors import InputError
+from common.vectors.store import VectorStore
+from common.vectors.writer import VectorWriter
+
+SHAPE = (2, 3)
+
+
+def vectors(rows, seed=0):
+  values = np.random.default_rng(seed).normal(size=(rows, *SHAPE)).astype(np.float32)
+  values[0, 1] = 0  # a padded position
+  return values
+
+
+def write(folder, dtype='float32', fingerprint='f'):
+  """Two shards, of 5 and 3 rows."""
+  writer = VectorWriter(str(folder), SHAPE, dtype, fingerprint, 'right')
+  values = vectors(8)
+  ids = [f'é{i}' for i in range(8)]
+  writer.write(0, ids[:5], ids[:5], values[:5])
+  writer.write(1, ids[5:], ids[5:], values[5:])
+  return writer.finish(2), values
+
+
+@pytest.mark.parametrize(
+  ('dtype', 'atol', 'size'), [('float32', 0, 24), ('float16', 2e-3, 12), ('int8', 0.02, 14)]
+)
+def test_vectors_are_read_as_they_were_written(tmp_path, dtype, atol, size):
+  store, values = write(tmp_path, dtype)
+  assert (len(store), store.dtype, store.shape, store.side) == (8, dtype, SHAPE, 'right')
+  np.testing.assert_allclose(store.vectors(slice(None)), values, atol=atol)
+  picked = [6, 0, 4, 5, 5]  # across shards, out of order
+  np.testing.assert_allclose(store.vectors(picked), values[picked], atol=atol)
+  np.testing.assert_allclose(store.vectors(slice(4, 6)), values[4:6], atol=atol)
+  assert not store.vectors([0])[0, 1].any()
+  assert store.ids(picked) == ['é6', 'é0', 'é4', 'é5', 'é5']
+  assert store.rows(['é7', 'é0']).tolist() == [7, 0]
+  store.verify()
+  arrays = [a for shard in store._shards for a in shard if a is not None]
+  assert sum(a.nbytes for a in arrays) == 8 * size
+
+
+def test_int8_rounds_to_the_nearest_127th_of_a_tokens_largest_value(tmp_path):
+  store, values = write(tmp_path, 'int8')
+  step = np.abs(values).max(-1, keepdims=True) / 127
+  assert np.all(np.abs(store.vectors(slice(None)) - values) <= step / 2 + 1e-6)
+
+
+def test_a_store_is_whole_or_not_there_and_can_be_appended_to(tmp_path):
+  writer = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
+  writer.write(0, ['a'], ['x'], vectors(1))
+  with pytest.raises(InputError, match='no whole vector store there'):
+    VectorStore(str(tmp_path))
+  assert writer.has(0, ['a'], ['x'])
+  assert not writer.has(0, ['a'], ['y'])
+  assert not writer.has(0, ['b'], ['x'])
+  assert not writer.has(1, ['a'], ['x'])
+  writer.finish(1)
+  more = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
+  assert not more.has(0, ['a'], ['x'])
+  more.write(0, ['b', 'c'], ['y', 'z'], vectors(2, seed=1))
+  assert len(VectorStore(str(tmp_path))) == 1
+  store = more.finish(1)
+  assert store.ids([0, 1, 2]) == ['a', 'b', 'c']
+  np.testing.assert_array_equal(store.vectors([2]), vectors(2, seed=1)[1:])
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+  store, values = write(tmp_path)
+  with pytest.raises(InputError, match="no vectors of id 'x'"):
+    store.rows(['x'])
+  with pytest.raises(InputError, match='a store of fingerprint f, not g'):
+    VectorWriter(str(tmp_path), SHAPE, 'float32', 'g', 'right')
+  with pytest.raises(InputError, match="dtype='int4': one of float32, float16, int8"):
+    VectorWriter(str(tmp_path), SHAPE, 'int4', 'f', 'right')
+  with open(tmp_path / 'manifest.json', encoding='utf-8') as file:
+    name = json.load(file)['shards'][0]['name']
+  path = tmp_path / name
+  data = bytearray(path.read_bytes())
+  data[data.index(values[0].tobytes())] ^= 1
+  path.write_bytes(data)
+  with pytest.raises(InputError, match='not those that were written'):
+    VectorStore(str(tmp_path)).verify()
+  path.write_bytes(bytes(len(data)))
+  with pytest.raises(InputError, match='damaged'):
+    VectorStore(str(tmp_path))
+  os.truncate(path, len(data) - 1)
+  with pytest.raises(InputError, match='missing or cut short'):
+    VectorStore(str(tmp_path))
+
+
+def test_texts_alike_are_encoded_once_and_never_again(tmp_path):
+  encoded = []
+
+  def encode(texts):
+    encoded.extend(texts)
+    return np.array([[len(text)] for text in texts], np.float32)
+
+  rows = [('a', 'xx'), ('b', 'x'), ('c', 'xx'), ('d', 'xxx'), ('e', 'x')]
+  for _ in range(2):
+    store = VectorWriter(str(tmp_path), [1], 'float32', 'f', 'left').fill(
+      rows, encode, shard_size=3
+    )
+    (tmp_path / 'manifest.json').unlink()
+  assert store.ids(range(5)) == ['a', 'b', 'c', 'd', 'e']
+  assert store.vectors(slice(None))[:, 0].tolist() == [2, 1, 2, 3, 1]
+  assert encoded == ['x', 'xx', 'x', 'xxx']
