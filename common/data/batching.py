@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 LEAST_STEP = 16  # between few buckets
 BUCKETS = (*range(8, 64, 8), *range(64, 128, 16), *range(128, 512, 32))
@@ -34,10 +33,3 @@ def length_sorted(
   for start in range(0, len(order), batch_size):
     rows = order[start : start + batch_size]
     yield rows, [column[rows] for column in columns]
-
-
-def pad_to_bucket(ids: tf.RaggedTensor, lengths: Sequence[int], value: int) -> tf.Tensor:
-  """A dense [batch, L], where L is the least of `lengths` that holds the longest row."""
-  longest = tf.cast(tf.reduce_max(ids.row_lengths()), tf.int32)
-  bucket = tf.gather(lengths, tf.searchsorted(lengths, longest[None])[0])
-  return ids.to_tensor(value, shape=[None, bucket])
