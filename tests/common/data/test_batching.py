@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.data import batching
 
@@ -55,11 +54,3 @@ def test_length_sorted_takes_each_row_once_longest_first(batch_size):
 
 def test_length_sorted_without_rows():
   assert list(batching.length_sorted([np.array([], object)], 4)) == []
-
-
-@pytest.mark.parametrize(('longest', 'padded'), [(1, 2), (2, 2), (3, 5), (5, 5)])
-def test_pad_to_bucket(longest, padded):
-  ids = tf.ragged.constant([[7] * longest, [8], []], dtype=tf.int32)
-  expected = np.full([3, padded], -1)
-  expected[0, :longest], expected[1, 0] = 7, 8
-  np.testing.assert_array_equal(batching.pad_to_bucket(ids, (2, 5), -1), expected)
