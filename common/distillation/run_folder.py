@@ -2,15 +2,18 @@
 
 A stage works in `<name>.part` and is renamed to `<name>` when whole. Its `stage.json` holds the
 flags and stages it depends on. A later run does only what is missing; flags that would redo a
-finished stage are refused with the list of what they would cost, unless `redo` says so.
+finished stage are refused with the list of what they would cost, unless `redo` says so. One process
+at a time works in a folder; one that is killed leaves it free.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from common import flags
@@ -69,7 +72,7 @@ class RunFolder:
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if os.path.isfile(path):
       raise InputError(f'--run_dir={path}: a file; name a new folder')
-    if os.path.isdir(path) and os.listdir(path):
+    if os.path.isdir(path) and set(os.listdir(path)) - {f'{_FLAGS}.tmp'}:  # killed as it began
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
       with open(saved, encoding='utf-8') as file:
@@ -82,6 +85,36 @@ class RunFolder:
     """Runs the stages that are missing, in order; returns {stage name: result}."""
     if not self.chief:
       return {stage.name: self._follow(stage) for stage in stages}
+    os.makedirs(self.path, exist_ok=True)
+    with self._alone():
+      self._clear(stages)
+      flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
+      return {stage.name: self._run(stage) for stage in stages}
+
+  def folder(self, name: str) -> str:
+    """Path of a finished stage, or of a file of the run."""
+    return os.path.join(self.path, name)
+
+  @contextlib.contextmanager
+  def _alone(self) -> Iterator[None]:
+    """Keeps other processes out of the folder; where a file system has no locks, nobody."""
+    folder = os.open(self.path, os.O_RDONLY)
+    try:
+      fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+      os.close(folder)
+      raise InputError(
+        f'--run_dir={self.path}: another process works in it; wait for its end, or name another'
+      ) from error
+    except OSError:
+      pass  # NFS locks no folders
+    try:
+      yield
+    finally:
+      os.close(folder)
+
+  def _clear(self, stages: Sequence[Stage]) -> None:
+    """Removes stages of other flags, or refuses where `redo` does not say so; and mere remains."""
     stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
     costly = [stage for stage in stale if self._holds_work(stage)]
     if costly and not self.redo:
@@ -90,18 +123,12 @@ class RunFolder:
         f'--redo makes {", ".join(stage.name for stage in costly)} anew, '
         'another --run_dir leaves them'
       )
-    os.makedirs(self.path, exist_ok=True)
     for stage in costly:
       print(f'{stage.name}: made anew ({self._difference(stage)})')
-    for stage in stale:
-      for folder in self._folders(stage):
-        shutil.rmtree(folder, ignore_errors=True)
-    flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
-    return {stage.name: self._run(stage) for stage in stages}
-
-  def folder(self, name: str) -> str:
-    """Path of a finished stage, or of a file of the run."""
-    return os.path.join(self.path, name)
+    for stage in stages:
+      done, part = self._folders(stage)
+      _remove(done, stage in stale)
+      _remove(part, stage in stale or os.path.exists(done))
 
   def _run(self, stage: Stage) -> Any:
     done, part = self._folders(stage)
@@ -154,3 +181,15 @@ class RunFolder:
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+
+
+def _remove(folder: str, whole: bool) -> None:
+  """Removes a folder, if `whole`, and what an interrupted removal has left of it.
+
+  It gets another name first, so that nothing takes a half removed one for a stage.
+  """
+  old = folder + '.old'
+  shutil.rmtree(old, ignore_errors=True)
+  if whole and os.path.exists(folder):
+    os.replace(folder, old)
+    shutil.rmtree(old)
