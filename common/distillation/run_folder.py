@@ -2,18 +2,22 @@
 
 A stage works in `<name>.part` and is renamed to `<name>` when whole. Its `stage.json` holds the
 flags and stages it depends on. A later run does only what is missing; flags that would redo a
-finished stage are refused with the list of what they would cost, unless `redo` says so.
+finished stage are refused with the list of what they would cost, unless `redo` says so. One process
+at a time works in a folder; one that is killed leaves it free.
 """
 
+<<<<<<< HEAD
 import abc
+import contextlib
 import dataclasses
+import fcntl
 import functools
 import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from common import files, flags
@@ -82,7 +86,7 @@ class RunFolder:
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if os.path.isfile(path):
       raise InputError(f'--run_dir={path}: a file; name a new folder')
-    if os.path.isdir(path) and os.listdir(path):
+    if os.path.isdir(path) and set(os.listdir(path)) - {f'{_FLAGS}.tmp'}:  # killed as it began
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
       with open(saved, encoding='utf-8') as file:
@@ -97,23 +101,12 @@ class RunFolder:
       for stage in stages:
         self._follow(stage)
       return
-    stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
-    costly = [stage for stage in stale if self._holds_work(stage)]
-    if costly and not self.redo:
-      raise InputError(
-        f'--run_dir={self.path}: made with other flags ({self._difference(costly[0])}); '
-        f'--redo makes {", ".join(stage.name for stage in costly)} anew, '
-        'another --run_dir leaves them'
-      )
     os.makedirs(self.path, exist_ok=True)
-    for stage in costly:
-      print(f'{stage.name}: made anew ({self._difference(stage)})')
-    for stage in stale:
-      for folder in self._folders(stage):
-        shutil.rmtree(folder, ignore_errors=True)
-    flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
-    for stage in stages:
-      self._run(stage)
+    with self._alone():
+      self._clear(stages)
+      flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
+      for stage in stages:
+        self._run(stage)
 
   def result(self, stage: Stage[Result]) -> Result:
     """What a finished stage came to."""
@@ -122,6 +115,41 @@ class RunFolder:
   def file(self, name: str) -> str:
     """Path of a file of the run."""
     return os.path.join(self.path, name)
+
+  @contextlib.contextmanager
+  def _alone(self) -> Iterator[None]:
+    """Keeps other processes out of the folder; where a file system has no locks, nobody."""
+    folder = os.open(self.path, os.O_RDONLY)
+    try:
+      fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+      os.close(folder)
+      raise InputError(
+        f'--run_dir={self.path}: another process works in it; wait for its end, or name another'
+      ) from error
+    except OSError:
+      pass  # NFS locks no folders
+    try:
+      yield
+    finally:
+      os.close(folder)
+
+  def _clear(self, stages: Sequence[Stage]) -> None:
+    """Removes stages of other flags, or refuses where `redo` does not say so; and mere remains."""
+    stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
+    costly = [stage for stage in stale if self._holds_work(stage)]
+    if costly and not self.redo:
+      raise InputError(
+        f'--run_dir={self.path}: made with other flags ({self._difference(costly[0])}); '
+        f'--redo makes {", ".join(stage.name for stage in costly)} anew, '
+        'another --run_dir leaves them'
+      )
+    for stage in costly:
+      print(f'{stage.name}: made anew ({self._difference(stage)})')
+    for stage in stages:
+      done, part = self._folders(stage)
+      _remove(done, stage in stale)
+      _remove(part, stage in stale or os.path.exists(done))
 
   def _run(self, stage: Stage) -> None:
     done, part = self._folders(stage)
@@ -171,3 +199,15 @@ class RunFolder:
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+
+
+def _remove(folder: str, whole: bool) -> None:
+  """Removes a folder, if `whole`, and what an interrupted removal has left of it.
+
+  It gets another name first, so that nothing takes a half removed one for a stage.
+  """
+  old = folder + '.old'
+  shutil.rmtree(old, ignore_errors=True)
+  if whole and os.path.exists(folder):
+    os.replace(folder, old)
+    shutil.rmtree(old)

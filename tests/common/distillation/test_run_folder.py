@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -13,6 +15,7 @@ from common.errors import InputError
 from common.files import write_json
 
 PROGRAM = 'toy.run'
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..', '..'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +189,80 @@ def test_foreign_folders_are_refused(run):
     file.write('mine')
   assert refused(run) == f'--run_dir={run.path}: holds files but no flags.txt; name a new folder'
   assert run.files('.') == ['thesis.txt']
+
+
+def test_a_run_killed_before_its_flags_were_whole_is_begun_again(run):
+  os.makedirs(run.path)
+  with open(os.path.join(run.path, 'flags.txt.tmp'), 'w', encoding='utf-8') as file:
+    file.write('# python')
+  run()
+  assert run.calls == ALL
+
+
+def test_a_stage_half_removed_is_neither_whole_nor_gone_on_with(run, monkeypatch):
+  run()
+  run.failing = 'export'
+  with pytest.raises(RuntimeError, match='interrupted'):
+    run(Config(rate=0.2), redo=True)
+  run.failing = ''
+  assert run.files('.') == ['data', 'export.part', 'figures', 'flags.txt', 'model']
+
+  remove = shutil.rmtree
+
+  def killed(folder, **_):
+    if os.path.exists(os.path.join(folder, 'stage.json')):
+      os.remove(os.path.join(folder, 'stage.json'))
+      raise KeyboardInterrupt
+    remove(folder, ignore_errors=True)
+
+  for _ in ('model', 'export.part'):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+      patch.setattr(shutil, 'rmtree', killed)
+      run(Config(rate=0.3), redo=True)
+  results = run(Config(rate=0.3), redo=True)
+  assert [results[name].found for name in ALL] == [[], [], [], []]
+  assert run.files('.') == sorted([*ALL, 'flags.txt'])
+
+
+def test_remains_of_a_finished_stage_are_removed(run):
+  run()
+  os.makedirs(os.path.join(run.path, 'export.part', 'head'))
+  run()
+  assert run.files('.') == sorted([*ALL, 'flags.txt'])
+
+
+_AT_WORK = """
+import dataclasses, sys, time
+from common.distillation.run_folder import RunFolder, Stage
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  pass
+
+class Data(Stage):
+  name = 'data'
+
+  def run(self, folder):
+    print('at work', flush=True)
+    time.sleep(600)
+
+RunFolder(sys.argv[1], Config(), 'toy.run', False).run([Data(sys.argv[1], [], {})])
+"""
+
+
+def test_one_process_at_a_time_works_in_a_folder_and_a_killed_one_leaves_it_free(run):
+  command = [sys.executable, '-c', _AT_WORK, run.path]
+  with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
+    try:
+      assert other.stdout.readline() == 'at work\n'
+      assert refused(run) == (
+        f'--run_dir={run.path}: another process works in it; wait for its end, or name another'
+      )
+      assert run.calls == []
+    finally:
+      other.kill()
+  run(redo=True)
+  assert run.calls == ALL
 
 
 def test_a_file_is_no_folder(run):
