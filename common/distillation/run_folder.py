@@ -6,7 +6,6 @@ finished stage are refused with the list of what they would cost, unless `redo` 
 at a time works in a folder; one that is killed leaves it free.
 """
 
-<<<<<<< HEAD
 import abc
 import contextlib
 import dataclasses
