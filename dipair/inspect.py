@@ -10,8 +10,8 @@ from common import flags
 from common.data.records import RecordSet
 from common.distillation import results
 from common.distillation.inference import TupleScorer
-from common.distillation.run_folder import read_json, write_json
 from common.errors import InputError
+from common.files import read_json, write_json
 from common.training import strategies
 from dipair import inspection, inspection_page, model
 

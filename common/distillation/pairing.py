@@ -86,10 +86,10 @@ def from_training(train: RecordSet, config: PairingConfig, seed: int) -> Iterato
   items = train.tuples().items
   left, right = Side.of(items[:, :1]), Side.of(items[:, 1:])
   encoder = MeanPooledEncoder(checkpoints.read(config.pairing_pretrained))
-  vectors = _vectors(train, [left, right], encoder)
+  left_vectors, right_vectors = _vectors(train, [left, right], encoder)
   partners = np.stack([left.index, right.index], 1)
   shape, pairs = block_shape(len(left.items), len(right.items), config)
-  blocks = pair_blocks(*vectors, partners, shape, pairs, config.block_near, seed)
+  blocks = pair_blocks(left_vectors, right_vectors, partners, shape, pairs, config.block_near, seed)
   count = -(-config.distillation_pairs // pairs)
   for block in tqdm(itertools.islice(blocks, count), total=count, desc='pairs', unit=' blocks'):
     both = [left.items[block[:, 0]], right.items[block[:, 1]]]
