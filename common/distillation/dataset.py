@@ -59,7 +59,7 @@ class DataConfig:
   def labelled_inputs(self) -> dict[str, Any]:
     """What the labelled sets are made from: flags, and each file's sha256."""
     schema = {'schema of record sets': SCHEMA_VERSION}
-    return {**flags.flat(self.table), **self.source.labelled_inputs(), **schema}
+    return {**schema, **flags.flat(self.table), **self.source.labelled_inputs()}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     """What the unlabelled set is made from, beside the labelled ones."""

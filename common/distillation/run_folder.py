@@ -194,7 +194,7 @@ class RunFolder:
   def _difference(self, stage: Stage) -> str:
     saved = self._saved(stage) or {'depends_on': {}}
     old, new = saved['depends_on'], stage.depends_on
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])

@@ -175,6 +175,18 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
   assert os.listdir(tmp_path) == ['thesis.txt']
 
 
+def test_a_run_of_records_that_held_texts_is_refused_in_one_line(tmp_path):
+  (tmp_path / 'flags.txt').write_text('# python -m dipair.run --flagfile=flags.txt\n')
+  (tmp_path / 'data').mkdir()
+  old = {'fingerprint': 'old', 'depends_on': {'task': 'regression'}, 'after': {}, 'result': {}}
+  (tmp_path / 'data' / 'stage.json').write_text(json.dumps(old))
+  done = run(f'--run_dir={tmp_path}')
+  (line,) = [line for line in done.stderr.splitlines() if line.startswith('error:')]
+  assert done.returncode == 2
+  assert 'made with other flags (schema of record sets was None, is 2' in line
+  assert '--redo makes data anew, another --run_dir leaves them' in line
+
+
 def test_own_tables_with_brought_logits_need_no_teacher(tmp_path):
   """Binary task, own scores in a column, JSONL and gzip-free TSV side by side."""
   rows = [(f'term {i}', f'thing {i % 7}', i % 2, (i % 5) - 2.0) for i in range(96)]

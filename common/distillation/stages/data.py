@@ -22,7 +22,7 @@ class Data(Stage[LabelledSets]):
   name, result = 'data', LabelledSets
 
   def __init__(self, shared: Run, config: DataConfig):
-    super().__init__(shared.folder, [], {**config.labelled_inputs(), **shared.seeded})
+    super().__init__(shared.folder, [], {**config.labelled_inputs(), **shared.seed_flags})
     self.config, self.seed = config, shared.seed
 
   def run(self, folder: str) -> LabelledSets:
@@ -42,7 +42,7 @@ class Unlabelled(Stage[UnlabelledSet]):
   name, result = 'unlabelled', UnlabelledSet
 
   def __init__(self, shared: Run, config: DataConfig, data: Data, labelled: bool):
-    super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seeded})
+    super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seed_flags})
     self.config, self.data, self.seed, self.labelled = config, data, shared.seed, labelled
 
   def run(self, folder: str) -> UnlabelledSet:

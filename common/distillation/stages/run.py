@@ -28,14 +28,14 @@ class Run:
   seed: int
 
   @property
-  def seeded(self) -> dict[str, Any]:
+  def seed_flags(self) -> dict[str, Any]:
     """What a stage that draws depends on."""
     return {'seed': self.seed}
 
   @property
-  def trained(self) -> dict[str, Any]:
+  def training_flags(self) -> dict[str, Any]:
     """What a stage that trains depends on."""
-    return {**self.seeded, 'precision': self.devices.precision}
+    return {**self.seed_flags, 'precision': self.devices.precision}
 
 
 @dataclasses.dataclass(frozen=True)

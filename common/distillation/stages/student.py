@@ -44,7 +44,7 @@ class StudentTraining(Stage[Trained]):
   name, result, collective = 'student', Trained, True
 
   def __init__(self, shared: Run, student: Student, data: Data, distill: Distill):
-    super().__init__(shared.folder, [distill], {**student.depends_on, **shared.trained})
+    super().__init__(shared.folder, [distill], {**student.depends_on, **shared.training_flags})
     self.shared, self.student, self.data, self.distill = shared, student, data, distill
 
   def run(self, folder: str) -> Trained:

@@ -22,7 +22,7 @@ class Teacher(Stage[Trained]):
 
   def __init__(self, shared: Run, config: TeacherConfig, phase: PhaseConfig, data: Data):
     own = {**flags.flat(config), **flags.flat(phase, 'teacher_')}
-    super().__init__(shared.folder, [data], {**own, **shared.trained})
+    super().__init__(shared.folder, [data], {**own, **shared.training_flags})
     self.shared, self.config, self.phase, self.data = shared, config, phase, data
 
   def run(self, folder: str) -> Trained:
