@@ -82,7 +82,9 @@ def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
   model, tokenizer = tiny()
   teacher = Teacher(model.encoder_config, tokenizer, 16, outputs=1)
   teacher.save(str(tmp_path))
+  before = model.encoders[0].bert.get_embedding_table().numpy()
   students.start_from_teacher(model, str(tmp_path))
+  assert not np.array_equal(before, model.encoders[0].bert.get_embedding_table())
   for found, expected in zip(
     model.encoders[0].bert.get_weights(), teacher.model.encoder.get_weights(), strict=True
   ):
