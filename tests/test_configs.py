@@ -41,6 +41,7 @@ def test_every_flagfile_parses(package):
     check=False,
   )
   assert done.returncode == 0, done.stderr[-2000:]
+  assert paths
   assert [line.split()[0] for line in done.stdout.splitlines()] == paths
 
 

@@ -225,23 +225,23 @@ def test_annotation_is_the_teachers_mean(tmp_path):
   np.testing.assert_allclose(found.tuples().soft_labels, soft, atol=1e-5)
 
 
-def test_the_command_on_two_processes_and_misled(exported, tmp_path):
+def test_the_command_on_two_processes_and_misled(exported, tmp_path, refusals):
   files = tsv(tmp_path / 'products.tsv', ('id', 'text'), PRODUCTS)
-  command = [sys.executable, '-m', 'common.pipelines.encode', f'--export_dir={exported[0]}']
-  command += [f'--input={files.input[0]}', '--unit_bytes=40', '--threads=1']
-
-  def run(*more):
-    return subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, check=False)
-
-  beams = ('--direct_running_mode=multi_processing', '--direct_num_workers=2')
-  done = run(f'--output={tmp_path}/out', *beams)
+  arguments = [f'--export_dir={exported[0]}', f'--input={files.input[0]}']
+  arguments += ['--unit_bytes=40', '--threads=1']
+  command = [sys.executable, '-m', 'common.pipelines.encode', *arguments]
+  command += [f'--output={tmp_path}/out']
+  command += ['--direct_running_mode=multi_processing', '--direct_num_workers=2']
+  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stderr[-3000:]
   assert '9 rows in ' in done.stdout
   assert sorted(VectorStore(f'{tmp_path}/out').ids(range(9))) == [key for key, _ in PRODUCTS]
-  for flag, message in (
-    ('--outptu=x', "Unknown command line flag 'outptu'"),
-    ('--side=up', '--side=up: one of left, right'),
-    ('--text_column=txt', "no column 'txt'; did you mean 'text'"),
-  ):
-    done = run(f'--output={tmp_path}/other', flag)
-    assert (done.returncode, message in done.stderr) == (2, True), done.stderr[-2000:]
+  refused = {
+    '--outptu=x': "Unknown command line flag 'outptu'",
+    '--side=up': '--side=up: one of left, right',
+    '--text_column=txt': "no column 'txt'; did you mean 'text'",
+  }
+  cases = [[*arguments, f'--output={tmp_path}/other', flag] for flag in refused]
+  found = refusals('common.pipelines.encode', cases)
+  for (status, said), message in zip(found, refused.values(), strict=True):
+    assert (status, message in said) == (2, True), said[-2000:]

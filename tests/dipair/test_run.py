@@ -2,11 +2,10 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
+import numpy as np
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -81,57 +80,52 @@ def test_other_flags_are_refused_with_what_they_would_cost(smoke):
   assert (folder / 'student' / 'weights.index').exists()
 
 
-def test_killed_again_and_again_it_ends_with_the_same_metrics(smoke, tmp_path):
+def test_killed_again_and_again_it_ends_with_the_same_weights(smoke, tmp_path, kill_at, last_step):
   folder = tmp_path / 'killed'
-  kills = 0
-  for marker in ('data/train', 'teacher.part/checkpoints', 'student.part/stage1/checkpoints'):
-    process = subprocess.Popen(
-      command(f'--run_dir={folder}'),
-      cwd=ROOT,
-      stdout=subprocess.DEVNULL,
-      stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not (folder / marker).exists():
-      time.sleep(0.02)
-    time.sleep(0.3)
-    if process.poll() is None:
-      process.send_signal(signal.SIGKILL)
-      kills += 1
-    process.wait()
-  assert kills == 3
+  moments = (('teacher.part', 10), ('student.part/stage1', 10), ('student.part/stage2', 2))
+  for phase, step in moments:
+    kill_at(command(f'--run_dir={folder}'), folder / phase, step, cwd=ROOT)
   done = run(f'--run_dir={folder}')
   assert done.returncode == 0, done.stderr[-3000:]
   assert metrics(folder) == metrics(smoke[0])
+  for phase in ('teacher', 'student/stage1', 'student/stage2'):
+    expected, found = last_step(smoke[0] / phase), last_step(folder / phase)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+      np.testing.assert_array_equal(found[name], values, err_msg=f'{phase} {name}')
+  assert not [path.name for path in folder.iterdir() if path.suffix in ('.part', '.old', '.tmp')]
 
 
-@pytest.mark.parametrize(
-  ('arguments', 'message'),
-  [
-    (['--teacher_stps=5'], "Unknown command line flag 'teacher_stps'"),
-    (['--task=ranking'], '--task=ranking'),
-    (['--teacher_batch_size=0'], 'batch_size=0: must be above 0'),
-    (['--output_tokens=4'], '--output_tokens'),
-    (['--output_tokens=4,x'], '--output_tokens=4,x'),
-    (['--teacher_pretrained=/nowhere'], '/nowhere'),
-    (['--pretrained=/nowhere'], '/nowhere'),
-    (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
-    (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),
-    (['--teacher_max_length=200'], 'random-tiny has 128 positions'),
-    (['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'], '/nowhere.tsv'),
-    (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
-    (['--run_dir='], '--run_dir is needed'),
-    (['extra'], "'extra' is not a flag"),
-  ],
+REFUSED = (
+  (['--teacher_stps=5'], "Unknown command line flag 'teacher_stps'"),
+  (['--task=ranking'], '--task=ranking: value should be one of <'),
+  (['--teacher_batch_size=0'], 'batch_size=0: must be above 0'),
+  (['--output_tokens=4'], '--output_tokens=(4,): one number a text column each'),
+  (['--output_tokens=4,x'], '--output_tokens=4,x: invalid literal for int()'),
+  (['--teacher_pretrained=/nowhere'], '/nowhere: no such folder'),
+  (['--pretrained=/nowhere'], '/nowhere: no such folder'),
+  (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
+  (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),
+  (['--teacher_max_length=200'], 'random-tiny has 128 positions'),
+  (
+    ['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'],
+    '/nowhere.tsv: no such file',
+  ),
+  (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
+  (['--run_dir='], '--run_dir is needed'),
+  (['extra'], "'extra' is not a flag"),
 )
-def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, message):
-  run_dir = tmp_path / 'run'
-  done = run(f'--run_dir={run_dir}', *arguments)
-  lines = [line for line in done.stderr.splitlines() if line.startswith('error:')]
-  assert done.returncode == 2, done.stderr
-  assert len(lines) == 1
-  assert message in lines[0]
-  assert 'Traceback' not in done.stderr
-  assert not (run_dir / 'data').exists()
+
+
+def test_bad_input_is_one_line_and_status_2(tmp_path, refusals):
+  smoke = ['--flagfile=configs/smoke.flags', f'--run_dir={tmp_path / "run"}']
+  found = refusals('dipair.run', [[*smoke, *arguments] for arguments, _ in REFUSED])
+  for (status, said), (arguments, message) in zip(found, REFUSED, strict=True):
+    lines = [line for line in said.splitlines() if line.startswith('error:')]
+    assert (status, len(lines)) == (2, 1), (arguments, said)
+    assert message in lines[0]
+    assert 'Traceback' not in said
+  assert not (tmp_path / 'run' / 'data').exists()
 
 
 def inspect(*arguments):
@@ -152,19 +146,17 @@ def test_a_finished_run_is_inspected_twice_alike(smoke, tmp_path):
   assert [text['name'] for text in one['texts']] == ['term', 'product']
 
 
-@pytest.mark.parametrize(
-  ('arguments', 'message'),
-  [
-    (['--run_dir=/nowhere'], '/nowhere: no results.json'),
-    (['--run_dir=/nowhere', '--output=page.txt'], '--output=page.txt'),
-    (['--run_dir=/nowhere', '--texts=0'], '--texts=0'),
-  ],
-)
-def test_what_cannot_be_inspected_is_refused_in_one_line(arguments, message):
-  done = inspect(*arguments)
-  (line,) = [line for line in done.stderr.splitlines() if line.startswith('error:')]
-  assert done.returncode == 2
-  assert message in line
+def test_what_cannot_be_inspected_is_refused_in_one_line(refusals):
+  refused = {
+    '/nowhere: no results.json': ['--run_dir=/nowhere'],
+    '--output=page.txt': ['--run_dir=/nowhere', '--output=page.txt'],
+    '--texts=0': ['--run_dir=/nowhere', '--texts=0'],
+  }
+  found = refusals('dipair.inspect', list(refused.values()))
+  for (status, said), message in zip(found, refused, strict=True):
+    (line,) = [line for line in said.splitlines() if line.startswith('error:')]
+    assert status == 2
+    assert message in line
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

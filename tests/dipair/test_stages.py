@@ -93,35 +93,53 @@ def test_the_most_items_that_a_static_batch_can_hold():
   assert most_items(aligned, 4) == [2, 4]
 
 
-def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp_path):
-  config = tiny()[0].config
+def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp_path, monkeypatch):
+  config, cached_batches, calls = tiny()[0].config, Trainer.cached_batches, []
+
+  def spy(*arguments):
+    calls.append(arguments)
+    return cached_batches(*arguments)
+
+  monkeypatch.setattr(Trainer, 'cached_batches', spy)
   only_first = dataclasses.replace(PHASES, stage2=dataclasses.replace(PHASE, steps=0))
   cached = train(config, tmp_path / 'a', distill, only_first)
+  assert len(calls) == 1
   no_cache = dataclasses.replace(only_first, stage1_cache_gb=0.0)
   live = train(config, tmp_path / 'b', distill, no_cache)
+  assert len(calls) == 1
   # One group is the whole set, so both forms see the same tuples in each step.
   np.testing.assert_allclose(losses(cached), losses(live), rtol=1e-4)
   assert not (tmp_path / 'a' / 'stage1' / 'cache').exists()
 
 
-def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_path):
-  model, tokenizer = tiny()
-  before = [v.numpy() for v in model.encoders[0].variables]
-  one = trainer(model, tokenizer, distill)
-  one.fit('stage 1', PHASE, str(tmp_path / 'stage1'), frozen=True, cache_gb=1.0)
-  for value, variable in zip(before, model.encoders[0].variables, strict=True):
-    np.testing.assert_array_equal(value, variable.numpy())
-  phase = dataclasses.replace(PHASE, patience=0)
-  one.fit('stage 2', phase, str(tmp_path / 'stage2'), frozen=False)
-  latest = tf.train.latest_checkpoint(str(tmp_path / 'stage2' / 'checkpoints'))
+def at_the_last_step(model, folder):
+  """Puts the weights that a phase ended with into its model, in place of its best."""
+  latest = tf.train.latest_checkpoint(str(folder / 'checkpoints'))
   assert latest.endswith('-3')
   tf.train.Checkpoint(variables=model.variables).restore(latest).expect_partial()
-  moved = [
-    not np.array_equal(value, variable.numpy())
-    for value, variable in zip(before, model.encoders[0].variables, strict=True)
-    if 'pooler' not in variable.name
-  ]
-  assert all(moved)
+
+
+@pytest.mark.parametrize('cache_gb', [0.0, 1.0], ids=['live', 'cached'])
+def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_path, cache_gb):
+  model, tokenizer = tiny()
+  variables = [v for v in model.variables if 'pooler' not in v.name]  # which no logit depends on
+  encoders = {v.ref() for v in model.encoders[0].variables}
+  one = trainer(model, tokenizer, distill)
+  phase = dataclasses.replace(PHASE, patience=0)
+
+  def moved(stage, **options):
+    """Whether each variable is another at the stage's end: (the encoders', all others)."""
+    before = [v.numpy() for v in variables]
+    one.fit(stage, phase, str(tmp_path / stage), **options)
+    at_the_last_step(model, tmp_path / stage)
+    found = [not np.array_equal(x, v.numpy()) for x, v in zip(before, variables, strict=True)]
+    return [
+      {other for other, v in zip(found, variables, strict=True) if (v.ref() in encoders) == own}
+      for own in (True, False)
+    ]
+
+  assert moved('stage1', frozen=True, cache_gb=cache_gb) == [{False}, {True}]
+  assert moved('stage2', frozen=False) == [{True}, {True}]
 
 
 def test_the_train_steps_compile_under_xla_with_static_shapes(tiny, distill, tmp_path):
@@ -139,7 +157,9 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 sys.path.insert(0, sys.argv[1])
 from test_stages import PHASES, losses, train
 from conftest import tiny_config
-found = {}
+from common.training import strategies
+mirrored = strategies.create(strategies.DeviceConfig('mirrored'))
+found = {'replicas': mirrored.num_replicas_in_sync}
 for name in ('one_device', 'mirrored'):
   folder = f'{sys.argv[2]}/{name}'
   found[name] = losses(train(tiny_config(), folder, sys.argv[3], distribution_strategy=name))
@@ -153,17 +173,22 @@ def test_two_mirrored_devices_give_one_devices_loss_curve(distill, tmp_path, req
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stderr[-3000:]
   found = json.loads(done.stdout.splitlines()[-1])
+  assert found['replicas'] == 2
   assert len(found['one_device']) == 6
   np.testing.assert_allclose(found['mirrored'], found['one_device'], rtol=1e-4)
 
 
-def test_bfloat16_trains(tiny, distill, tmp_path):
+def test_bfloat16_trains_nearly_alike(tiny, distill, tmp_path):
   config = tiny()[0].config
+  last = dataclasses.replace(PHASES, stage1=dataclasses.replace(PHASE, steps=0))
+  plain = losses(train(config, tmp_path / 'plain', distill, last))
+  precision = {'precision': 'mixed_bfloat16'}
   try:
-    history = train(config, tmp_path, distill, precision='mixed_bfloat16')
+    found = losses(train(config, tmp_path / 'bfloat16', distill, last, **precision))
   finally:
     strategies.create(strategies.DeviceConfig())
-  assert np.isfinite(losses(history)).all()
+  np.testing.assert_allclose(found, plain, rtol=0.05)
+  assert found != plain
 
 
 def test_a_batch_larger_than_the_distillation_set_is_refused(tiny, distill, tmp_path):

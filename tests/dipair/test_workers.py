@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -15,33 +17,67 @@ def free_port():
     return listener.getsockname()[1]
 
 
-def test_two_workers_train_one_student(tmp_path):
+def cluster_of_two():
+  """TF_CONFIG of each of two workers."""
   cluster = {'worker': [f'127.0.0.1:{free_port()}' for _ in range(2)]}
-  processes = []
-  for index in range(2):
-    task = {'cluster': cluster, 'task': {'type': 'worker', 'index': index}}
-    arguments = [
-      '--flagfile=configs/smoke.flags',
-      f'--run_dir={tmp_path / "run"}',
-      '--distribution_strategy=multi_worker_mirrored',
-    ]
-    processes.append(
-      subprocess.Popen(
-        [sys.executable, '-m', 'dipair.run', *arguments],
-        cwd=ROOT,
-        env={**os.environ, 'TF_CONFIG': json.dumps(task)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-      )
-    )
+  return [
+    json.dumps({'cluster': cluster, 'task': {'type': 'worker', 'index': index}})
+    for index in range(2)
+  ]
+
+
+def start(command, **environment):
+  environment = {**os.environ, **environment}
+  pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.STDOUT}
+  return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
+
+
+def finish(processes):
   try:
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    outputs = [process.communicate(timeout=600)[0] for process in processes]
   finally:
     for process in processes:
       process.kill()
-  assert [process.returncode for process in processes] == [0, 0], outputs[0][-2000:] + outputs[1]
+  codes = [process.returncode for process in processes]
+  assert codes == [0] * len(processes), '\n'.join(output[-2000:] for output in outputs)
+
+
+def test_two_workers_train_one_student(tmp_path):
+  arguments = [
+    '--flagfile=configs/smoke.flags',
+    f'--run_dir={tmp_path / "run"}',
+    '--distribution_strategy=multi_worker_mirrored',
+  ]
+  command = [sys.executable, '-m', 'dipair.run', *arguments]
+  finish([start(command, TF_CONFIG=config) for config in cluster_of_two()])
   with open(tmp_path / 'run' / 'results.json', encoding='utf-8') as file:
     results = json.load(file)
   assert [len(phase['history']) for phase in results['training']] == [3, 3, 3]
   assert (tmp_path / 'run' / 'export' / 'head' / '1' / 'saved_model.pb').exists()
+
+
+_TRAIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_stages import train
+from conftest import tiny_config
+train(tiny_config(), sys.argv[2], sys.argv[3], distribution_strategy=sys.argv[4])
+"""
+
+
+def test_two_workers_end_with_the_weights_of_one_process(distill, tmp_path, request, last_step):
+  """Of the same global batch, to a thousandth of a step: the sums' order differs."""
+
+  def train(name, strategy, **environment):
+    here, folder = str(request.path.parent), str(tmp_path / name)
+    command = [sys.executable, '-c', _TRAIN, here, folder, distill, strategy]
+    return start(command, **environment)
+
+  workers = [train('two', 'multi_worker_mirrored', TF_CONFIG=config) for config in cluster_of_two()]
+  finish([*workers, train('one', 'one_device')])
+  for stage, rate in (('stage1', 1e-2), ('stage2', 1e-3)):
+    one, two = last_step(tmp_path / 'one' / stage), last_step(tmp_path / 'two' / stage)
+    weights = [name for name in one if name.startswith('variables/') and 'SLOT' not in name]
+    assert weights and one.keys() == two.keys()
+    for name in weights:
+      np.testing.assert_allclose(two[name], one[name], atol=rate / 1000, err_msg=name)

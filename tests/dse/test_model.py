@@ -87,7 +87,9 @@ def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
   model, tokenizer = tiny()
   teacher = Teacher(model.encoder_config, tokenizer, 16, outputs=1)
   teacher.save(str(tmp_path))
+  before = model.encoders[0].encoder.get_weights()
   model.start_from_teacher(str(tmp_path))
+  assert not np.array_equal(before[0], model.encoders[0].encoder.get_weights()[0])
   for found, expected in zip(
     model.encoders[0].encoder.get_weights(), teacher.model.encoder.get_weights(), strict=True
   ):

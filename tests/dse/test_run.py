@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from common.data import records
@@ -27,12 +28,16 @@ TOY = (
   *('--teacher_steps=6', '--teacher_eval_every=3', '--steps=6', '--eval_every=3'),
   *('--batch_size=8', '--frozen_batch_size=8'),
   *('--frozen_steps=6', '--frozen_eval_every=3', '--variants=distilled,labels,frozen'),
+  '--dropout=0.2',
 )
 
 
+def command(*arguments):
+  return [sys.executable, '-m', 'dse.run', *arguments]
+
+
 def run(*arguments):
-  command = [sys.executable, '-m', 'dse.run', *arguments]
-  return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+  return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(name='glue', scope='module')
@@ -49,18 +54,41 @@ def _glue(tmp_path_factory):
   return folder
 
 
-def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(glue, tmp_path):
+@pytest.fixture(name='finished', scope='module')
+def _finished(glue, tmp_path_factory):
+  """A finished suite: (folder, output)."""
+  folder = tmp_path_factory.mktemp('suite')
   suite = '--suite=configs/mnli.flags,configs/mrpc.flags'
-  done = run(suite, f'--run_dir={tmp_path}', f'--suite_data_dir={glue}', *TOY)
+  done = run(suite, f'--run_dir={folder}', f'--suite_data_dir={glue}', *TOY)
   assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
-  assert 'mnli: passed over: ' in done.stdout
-  with open(tmp_path / 'table1.json', encoding='utf-8') as file:
+  return folder, done.stdout
+
+
+def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(finished):
+  folder, output = finished
+  assert 'mnli: passed over: ' in output
+  with open(folder / 'table1.json', encoding='utf-8') as file:
     table = json.load(file)['table']
   assert table['headers'] == ['Model', 'MRPC', 'AVG', 'Degradation']
   names = ['Teacher', 'DSE (frozen, alpha = 1)', 'DSE (alpha = 0)', 'DSE (alpha = 0.5)']
   assert [row[0] for row in table['rows'][:4]] == names
   for name in ('export/head/1', 'student/labels', 'student/frozen', 'report.html'):
-    assert (tmp_path / 'mrpc' / name).exists(), name
+    assert (folder / 'mrpc' / name).exists(), name
+
+
+def test_killed_again_and_again_it_ends_with_the_same_weights(
+  finished, glue, tmp_path, kill_at, last_step
+):
+  arguments = ('--flagfile=configs/mrpc.flags', f'--data_dir={glue}', f'--run_dir={tmp_path}', *TOY)
+  for phase in ('phase', 'labels/phase', 'frozen/phase'):  # of the first variant, and the others
+    kill_at(command(*arguments), tmp_path / 'student.part' / phase, 3, cwd=ROOT)
+  done = run(*arguments)
+  assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
+  for phase in ('teacher', 'student/phase', 'student/labels/phase', 'student/frozen/phase'):
+    expected, found = last_step(finished[0] / 'mrpc' / phase), last_step(tmp_path / phase)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+      np.testing.assert_array_equal(found[name], values, err_msg=f'{phase} {name}')
 
 
 def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path):

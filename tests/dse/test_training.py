@@ -11,7 +11,7 @@ import tf_keras
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
-from common.distillation.trainer import Training
+from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -90,15 +90,32 @@ def test_labels_are_taken_where_alpha_is_below_1_alone(tiny, distill, tmp_path):
     train(config, tmp_path / 'c', unlabelled, variants=('teacher', 'distilled'), valid=distill)
 
 
-def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(tiny, distill, tmp_path):
-  config = tiny()[0].config
+def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(
+  tiny, distill, tmp_path, monkeypatch
+):
+  config, cached_batches, calls = tiny()[0].config, Trainer.cached_batches, []
+
+  def spy(*arguments):
+    calls.append(arguments)
+    return cached_batches(*arguments)
+
+  monkeypatch.setattr(Trainer, 'cached_batches', spy)
   whole = dataclasses.replace(PHASE, batch_size=16)  # every step sees all pairs, in any order
   frozen = {'variants': ('frozen',), 'frozen_phase': whole}
   cached = train(config, tmp_path / 'a', distill, **frozen)
+  assert len(calls) == 1
   live = train(config, tmp_path / 'b', distill, **frozen, cache_gb=0.0)
+  assert len(calls) == 1
   np.testing.assert_allclose(cached, live, rtol=1e-3)
-  trained = DSE.load(str(tmp_path / 'a'))[0].encoders[0]
   tf_keras.utils.set_random_seed(1)
-  fresh = DSE.from_pretrained(config, 2)[0].encoders[0]
-  for found, expected in zip(trained.variables, fresh.variables, strict=True):
-    np.testing.assert_array_equal(found, expected)
+  fresh = DSE.from_pretrained(config, 2)[0]
+  for name in ('a', 'b'):
+    trained = DSE.load(str(tmp_path / name))[0]
+    latest = tf.train.latest_checkpoint(str(tmp_path / name / 'phase' / 'checkpoints'))
+    assert latest.endswith('-30')  # the weights of the last step, whatever was the best
+    tf.train.Checkpoint(variables=trained.variables).restore(latest).expect_partial()
+    for found, expected in zip(trained.new_variables, fresh.new_variables, strict=True):
+      assert not np.array_equal(found, expected)
+    encoders = trained.encoders[0].variables, fresh.encoders[0].variables
+    for found, expected in zip(*encoders, strict=True):
+      np.testing.assert_array_equal(found, expected)

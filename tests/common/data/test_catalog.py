@@ -105,6 +105,7 @@ def test_ratings_are_means_of_three_quarter_grades_and_spread_over_the_range(row
 
 def test_distillation_is_unrated_and_comes_in_whole_blocks(rows):
   pairs = rows['distillation']
+  assert pairs
   size = catalog.BLOCK[0] * catalog.BLOCK[1] // catalog.KEPT
   for start in range(0, len(pairs), size):
     block = pairs[start : start + size]

@@ -46,5 +46,5 @@ def test_a_checkpoint():
 
 
 def test_what_is_none(tmp_path):
-  with pytest.raises(InputError, match='none'):
+  with pytest.raises(InputError, match='none: no such folder, nor minilm, random-tiny'):
     embedders.load(str(tmp_path / 'none'))

@@ -67,7 +67,9 @@ def test_partners_come_first_then_the_nearest_by_hand():
 
 @pytest.mark.parametrize('shape', [(2, 3), (1, 4), (3, 2), (2, 7)])
 def test_near_items_equal_the_reference(shape):
-  for side, lefts, rights in blocks(24, shape):
+  found = blocks(24, shape)
+  assert len(found) == 24
+  for side, lefts, rights in found:
     assert (len(lefts), len(rights)) == shape
     group, chosen = (lefts, rights) if side == 0 else (rights, lefts)
     assert chosen in in_turn(group, side, shape[1 - side])
@@ -106,8 +108,8 @@ def test_combinations_equal_the_reference(pairs):
 
   expected = sorted(everything, key=lambda pair: (turn(*pair), -value[pair]))[:pairs]
   made = pairing.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), pairs, 1.0, 0)
-  for block in itertools.islice(made, 4):
-    assert sorted(map(tuple, block.tolist())) == sorted(expected)
+  found = [sorted(map(tuple, block.tolist())) for block in itertools.islice(made, 4)]
+  assert found == [sorted(expected)] * 4
 
 
 def test_the_rest_of_a_block_is_random_and_never_twice():

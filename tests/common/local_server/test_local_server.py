@@ -4,8 +4,6 @@ import dataclasses
 import json
 import re
 import shutil
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -140,11 +138,11 @@ def test_a_stop_finishes_what_was_accepted(local_server):
   )
 
 
-def test_what_the_command_refuses(tmp_path):
-  command = [sys.executable, '-m', 'common.local_server']
-  for args, message in (
-    (['--models=a=/none'], "/none: model 'a' cannot be served: no version folder such as 1/ in it"),
-    ([], '--models or --model_config_file: one of them'),
-  ):
-    done = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and message in done.stderr
+def test_what_the_command_refuses(refusals):
+  refused = {
+    "/none: model 'a' cannot be served: no version folder such as 1/ in it": ['--models=a=/none'],
+    '--models or --model_config_file: one of them': [],
+  }
+  found = refusals('common.local_server.__main__', list(refused.values()))
+  for (status, said), message in zip(found, refused, strict=True):
+    assert (status, message in said) == (2, True), said[-2000:]

@@ -57,7 +57,9 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize('killed_at', [3, 7, 10])
-def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tmp_path, monkeypatch, killed_at):
+def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
+  tmp_path, monkeypatch, last_step, killed_at
+):
   whole, weights = fit(task(), tmp_path / 'whole')
   monkeypatch.setattr(loop, '_CHECKPOINT_SECONDS', -1)  # a checkpoint at every step
 
@@ -70,12 +72,16 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tmp_path, monkey
     steps = tf.data.Dataset.range(100).map(lambda i: tf.numpy_function(fail, [i], tf.int64))
     return tf.data.Dataset.zip(batches(start), steps).map(lambda batch, _: batch)
 
-  with pytest.raises(Exception, match='Killed'):
+  with pytest.raises(tf.errors.UnknownError, match='Killed'):
     fit(task(batches=until_killed), tmp_path / 'broken')
   resumed, weights_resumed = fit(task(), tmp_path / 'broken')
 
   for one, other in zip(weights, weights_resumed, strict=True):
     np.testing.assert_array_equal(one, other)
+  expected, found = last_step(tmp_path / 'whole'), last_step(tmp_path / 'broken')
+  assert found.keys() == expected.keys()
+  for name, values in expected.items():
+    np.testing.assert_array_equal(found[name], values, err_msg=name)
   curve = [(e['step'], e['loss'], e['valid']) for e in whole['history']]
   assert curve == [(e['step'], e['loss'], e['valid']) for e in resumed['history']]
   assert [step for step, _, _ in curve] == [0, 4, 8, 12]
