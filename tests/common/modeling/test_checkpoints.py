@@ -503,7 +503,7 @@ def test_a_path_that_is_nothing_is_refused():
 
 def test_a_hub_id_without_the_client(monkeypatch):
   monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
-  message = r"^org/name: no such folder; for a hub id, pip install 'dipair\[hub\]'$"
+  message = r"^org/name: no such folder; for a hub id, huggingface_hub is not installed: pip install 'dipair\[hub\]'$"
   with pytest.raises(InputError, match=message):
     checkpoints.read('org/name')
 
