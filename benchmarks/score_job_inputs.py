@@ -1,4 +1,4 @@
-"""What `benchmarks.score_job` scores: a random export, stores of random vectors, tables of pairs.
+"""Inputs of `benchmarks.score_job`: a random export, stores of random vectors, tables of pairs.
 
 Made once in a folder and kept: `export`, `left`, `right`, `pairs-N.parquet`, `bad-N.tsv`.
 """

@@ -29,7 +29,7 @@ from dipair.student import DiPair
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig:
-  """What is measured."""
+  """The finished run to measure, and the steps."""
 
   run_dir: str = flags.option('runs/homedepot', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the figures')

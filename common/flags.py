@@ -66,7 +66,7 @@ def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
 
 
 def help_text(cls: type, about: str) -> str:
-  """What `--help` prints: what the command is about, and its flags below their groups' headings."""
+  """Text of `--help`: what the command is about, and its flags below their groups' headings."""
   values = flags.FlagValues()
   define(cls, values)
   headings = dict.fromkeys(option.heading for option in _walk(cls, cls()))

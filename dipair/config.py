@@ -1,4 +1,4 @@
-"""What a DiPair student consists of, and how it is trained (§3, §4.4), as flags."""
+"""Flags of a DiPair student: its architecture and its training (§3, §4.4)."""
 
 import dataclasses
 
@@ -23,9 +23,9 @@ class StudentConfig:
   shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
   max_lengths: tuple[int, ...] = flags.option((32, 128), 'most tokens of each text')
   output_tokens: tuple[int, ...] = flags.option((4, 8), 'N,M: output tokens kept of each text')
-  token_selection: str = flags.option('first', 'which output tokens are kept', ('first', 'last'))
+  token_selection: str = flags.option('first', 'output tokens that are kept', ('first', 'last'))
   projection_dim: int = flags.option(256, 'D: width of the kept tokens; 0: as the encoder')
-  head: str = flags.option('transformer', 'what scores the kept tokens', tuple(HEADS))
+  head: str = flags.option('transformer', 'head that scores the kept tokens', tuple(HEADS))
   heads: HeadsConfig = flags.group(HeadsConfig)
   dropout: float = flags.option(0.1, "dropout of the student's encoders and head")
 

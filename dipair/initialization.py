@@ -1,4 +1,4 @@
-"""Where projections and the transformer head start: with words of one text attending to those like them in the other.
+"""Starting point of projections and transformer head: words attend to those like them in the other text.
 
 The paper leaves it open. From random weights, a head needs millions of pairs to find out that the
 same word on two sides is a match; here it starts from there (`docs/architecture.md` compares):
@@ -26,7 +26,7 @@ def start(student: DiPair, features: Sequence[np.ndarray], seed: int) -> None:
   Args:
     student: Changed in place. A head says itself how it starts (`Head.start`).
     features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding.
-    seed: Of the head's random numbers.
+    seed: Seed of the head's random numbers.
   """
   kernel, bias = _principal_components(features, student.dim)
   for projection in student.projections:

@@ -41,7 +41,7 @@ def write(found: dict[str, Any], path: str) -> None:
   """Writes the page: whole, or not at all.
 
   Args:
-    found: As from `inspection.inspect`, with `title`, `run_dir` and `command`.
+    found: Figures from `inspection.inspect`, with `title`, `run_dir` and `command`.
     path: The file to write.
   """
   names = [f'{t["name"]} {i}' for t in found['texts'] for i in range(t['positions'])]

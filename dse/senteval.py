@@ -47,7 +47,7 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class SentEvalConfig:
-  """What is evaluated, on what."""
+  """Encoders to evaluate, and the tasks."""
 
   export_dir: str = flags.option('', "a DSE run's export")
   pretrained: str = flags.option(
@@ -97,8 +97,8 @@ def evaluate(
   Args:
     dataset: The task.
     vectors: [rows, d] of each split's sides.
-    folds: Of cross-validation.
-    title: Of the progress bar.
+    folds: Folds of cross-validation.
+    title: Title of the progress bar.
 
   Returns:
     Accuracy; F1 and accuracy of MRPC; Pearson of SICK-R; Pearson and Spearman of STS-B.

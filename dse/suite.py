@@ -41,8 +41,8 @@ def run(flagfiles: Sequence[str], run_dir: str, data_dir: str, config: Any) -> N
   Args:
     flagfiles: Named after their tasks: `configs/mrpc.flags`.
     run_dir: Gets a folder a task.
-    data_dir: Of GLUE.
-    config: Of the command: what differs from the defaults goes to each task.
+    data_dir: GLUE's folder.
+    config: The command's; flags that differ from the defaults go to each task.
 
   Raises:
     InputError: If no task has data, or a flagfile is not named after a task.

@@ -36,7 +36,7 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class TableConfig:
-  """Which columns of a table hold what, and what the labels mean."""
+  """Columns of a table, and the meaning of its labels."""
 
   text_columns: tuple[str, ...] = flags.option(
     ('left', 'right'), 'columns of the texts, in the order of the encoders (two or more)'
@@ -46,7 +46,7 @@ class TableConfig:
     (0.0, 1.0), 'lowest and highest label of a regression, mapped to 0 and 1'
   )
   task: str = flags.option(
-    'regression', 'what a label is; or the GLUE task in --data_dir', (*KINDS, *glue.NAMES)
+    'regression', 'kind of label; or the GLUE task in --data_dir', (*KINDS, *glue.NAMES)
   )
   classes: tuple[str, ...] = flags.option((), "a multiclass task's labels, in order of the outputs")
   id_column: str = flags.option('', 'column of a unique id; empty: rows are numbered')

@@ -26,14 +26,14 @@ _VALID_SHARE = 10  # one in so many training rows
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-  """Where a task's files are and what their columns mean.
+  """Files of a GLUE task, and the meaning of their columns.
 
   Attributes:
     folder: Below --data_dir.
     texts: Columns of the two sentences.
     label: Column of the label.
     classes: Labels in the order of the outputs; none for a regression.
-    most: Of a regression, whose labels are from 0 to this.
+    most: Highest label of a regression, whose lowest is 0.
     dev: The dev sets: the first, and one of another domain.
     test: A labelled test set that the folder may hold.
     tfds_texts: Features of the two sentences in TensorFlow Datasets.
@@ -111,7 +111,7 @@ def read(task: str, data_dir: str, name: str) -> Iterator[tuple[str, tuple[str, 
   Args:
     task: As for `sets`.
     data_dir: As for `sets`.
-    name: Of the set.
+    name: Name of the set.
 
   Raises:
     InputError: At a label that the task does not have, with file and line.

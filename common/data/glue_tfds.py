@@ -18,8 +18,8 @@ def builder(task: str, name: str, data_dir: str) -> Any:
 
   Args:
     task: One of GLUE's.
-    name: In TensorFlow Datasets: 'glue/mrpc', 'snli'.
-    data_dir: Of TensorFlow Datasets; empty: its own default.
+    name: Name in TensorFlow Datasets: 'glue/mrpc', 'snli'.
+    data_dir: Folder of TensorFlow Datasets; empty: its own default.
 
   Raises:
     InputError: If there is no such data set, or it has not the task's features.

@@ -113,8 +113,8 @@ def read(path: str, query_column: str, passage_column: str) -> Matching:
     path: A folder of MS MARCO passage ranking (`collection.tsv`, `queries.*.tsv`, `qrels.*.tsv`),
       of BEIR (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`) or of WANDS (`product.csv`,
       `query.csv`, `label.csv`); or a table of questions with their answers, or its folder.
-    query_column: Of such a table.
-    passage_column: Of such a table.
+    query_column: Column of the questions in such a table.
+    passage_column: Column of the answers in such a table.
 
   Raises:
     InputError: If it is none of them, or not whole.

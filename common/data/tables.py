@@ -50,8 +50,8 @@ def rows(
   """Streams (line number, row) of a table; raises InputError at the first bad line.
 
   Args:
-    path: Of the file.
-    encoding: Of its characters.
+    path: Path of the file.
+    encoding: Encoding of its characters.
     ragged: Whether a line of too few or too many cells is a row of empty cells.
     header: The columns' names, where the first line is not they.
     delimiter: Between the cells of a CSV.

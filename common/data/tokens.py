@@ -29,7 +29,7 @@ class TokenTable:
   """The word pieces of a slot's items, without special tokens.
 
   Attributes:
-    tokenizer: What made them.
+    tokenizer: Tokenizer that made them.
     ids: [all pieces] word ids, item after item.
     ends: [items + 1] int64, where each item's pieces end; ends[0] is 0.
   """
@@ -69,7 +69,7 @@ class TokenTable:
     return len(self.ends) - 1
 
   def sizes(self, numbers: np.ndarray) -> np.ndarray:
-    """How many pieces items have: [b] int64."""
+    """Number of pieces of each item: [b] int64."""
     return np.asarray(self.ends[numbers + 1] - self.ends[numbers])
 
   def padded(self, numbers: np.ndarray, max_length: int, length: int = 0) -> np.ndarray:
@@ -122,7 +122,7 @@ def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[TokenTable]:
 
 
 def packed_sizes(tables: Sequence[TokenTable], items: np.ndarray, max_length: int) -> np.ndarray:
-  """How many pieces of each item a packed tuple keeps: BERT's `_truncate_seq_pair`, for any number.
+  """Pieces that a packed tuple keeps of each item: BERT's `_truncate_seq_pair`, for any number.
 
   A tuple that is too long loses the last piece of its longest item, of the last one among equals,
   until it fits.

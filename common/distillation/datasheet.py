@@ -1,4 +1,4 @@
-"""What a mined task holds: leak check and examples of its sets, histograms, a picture."""
+"""Datasheet of a mined task: leak check and examples of its sets, histograms, a picture."""
 
 import itertools
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _COLORS = {
 
 
 def counts(values: np.ndarray) -> np.ndarray:
-  """How many inner products are in each of the bins."""
+  """Number of inner products in each of the bins."""
   return np.histogram(np.clip(values, -1, 1), _EDGES)[0]
 
 
@@ -42,7 +42,7 @@ def describe(
   """Looks at the sets as they were written: what they share, how well similarity alone tells labels.
 
   Args:
-    sets: By name, in this order: training set, validation set, test set, transfer set.
+    sets: Record sets by name, in this order: training set, validation set, test set, transfer set.
     similarity: Inner products of pairs [n, 2] of item numbers: [n].
 
   Returns:

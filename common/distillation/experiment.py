@@ -36,7 +36,7 @@ class ExperimentConfig:
   run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
   title: str = flags.option('', "title of the report; empty: the run folder's name")
   redo: bool = flags.option(False, 'replace stages that were made with other flags')
-  seed: int = flags.option(7, 'of data, initial weights, dropout and shuffling')
+  seed: int = flags.option(7, 'seed of data, initial weights, dropout and shuffling')
   data: DataConfig = flags.group(DataConfig)
   teacher: TeacherConfig = flags.group(TeacherConfig)
   teacher_phase: PhaseConfig = flags.group(
@@ -69,7 +69,7 @@ class Experiment:
   Args:
     config: The run.
     student: Its student.
-    shared: What the stages share.
+    shared: Folder, table, devices and seed of all stages.
   """
 
   def __init__(self, config: ExperimentConfig, student: Student, shared: Run):
@@ -94,7 +94,7 @@ class Experiment:
     return [*before, self.student, self.export, self.evaluation, self.benchmark]
 
   def results(self, folder: RunFolder) -> summary.Done:
-    """What they came to."""
+    """Their results."""
     return summary.Done(
       data=folder.result(self.data),
       unlabelled=folder.result(self.unlabelled),

@@ -1,4 +1,4 @@
-"""What an export is worth: the speed and metrics of its runtimes, and of its vectors as stored."""
+"""Speed and quality of an export, by runtime and vector dtype."""
 
 import os
 from typing import Any
@@ -13,13 +13,13 @@ from common.vectors.store import DTYPES, narrowed, widened
 
 
 def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> dict[str, Any]:
-  """What an export is worth with each runtime, and with each way to store its vectors.
+  """Speed and quality of an export, by runtime, and quality by vector dtype.
 
   Args:
-    scorer: Of the export.
-    title: Of the student.
+    scorer: Class that loads the export.
+    title: The student's name, as people write it.
     run_dir: Holds `export` and `data`.
-    task: Of the labels.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
 
   Returns:
     {'rates', 'stored'}: rows of `benchmark.rates` with those of `compare`, and of `compare`.
@@ -37,11 +37,11 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
 def compare(
   scorers: dict[str, PairScorer], task: str, data: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-  """What each runtime of one export is worth, and each way to store its vectors.
+  """Quality of one export, by runtime and by vector dtype.
 
   Args:
-    scorers: By runtime; the first is what the others are compared with.
-    task: Of the labels.
+    scorers: Scorers by runtime; the first is what the others are compared with.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
 
   Returns:

@@ -49,7 +49,7 @@ class MiningConfig:
     'minilm',
     "what says how near texts are: a run's export, a SavedModel or its hub URL, a checkpoint",
   )
-  index: str = flags.option('faiss', 'what finds the nearest', neighbors.LIBRARIES)
+  index: str = flags.option('faiss', 'library that finds the nearest', neighbors.LIBRARIES)
   negatives_from: int = flags.option(30, "nearest passages that a query's negatives are drawn from")
   negative_threshold: float = flags.option(
     0.53, "inner product that negatives are below (the paper's, of universal-sentence-encoder-qa)"
@@ -62,7 +62,8 @@ class MiningConfig:
     0, 'pairs of the transfer set, about: in blocks that share texts, with matches; 0: all nearest'
   )
   split_shares: tuple[float, ...] = flags.option(
-    (0.8, 0.1, 0.1), 'of train, valid, test, where the data bring no training split of their own'
+    (0.8, 0.1, 0.1),
+    'shares of train, valid, test, where the data bring no training split of their own',
   )
 
   def __post_init__(self):

@@ -23,9 +23,9 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   """Metrics of each scorer on valid, test and what other test set there is.
 
   Args:
-    scorers: By name; 'teacher' is what the others are compared with, the last is the student. With
+    scorers: Scorers by name; 'teacher' is what the others are compared with, the last is the student. With
       no teacher among them, logits that the sets hold are the teacher's.
-    task: Of the labels.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
     folder: Gets `scores.npz`: label, teacher and student on test.
 
@@ -87,7 +87,7 @@ def finite(value: Any) -> Any:
 
 
 def commit() -> str:
-  """Of the project's repository, with -dirty where files differ from it; empty outside one."""
+  """The repository's commit, with -dirty where files differ from it; empty outside a repository."""
   root = os.path.dirname(os.path.abspath(__file__))
   command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
   done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -95,7 +95,7 @@ def commit() -> str:
 
 
 def environment() -> dict[str, Any]:
-  """Where a result was measured."""
+  """The machine and the versions that a result was measured with."""
   return {
     'python': platform.python_version(),
     'tensorflow': tf.__version__,

@@ -31,7 +31,7 @@ from common.training.optimization import PhaseConfig
 
 @dataclasses.dataclass(frozen=True)
 class TeacherConfig:
-  """How the teacher is had: fine-tuned here, or taken from a folder; several are averaged."""
+  """The teacher: fine-tuned here, or taken from a folder; several are averaged."""
 
   teachers: tuple[str, ...] = flags.option(
     (),
@@ -49,7 +49,7 @@ class Teacher:
 
   Args:
     encoder: Architecture.
-    tokenizer: Of the encoder's vocabulary.
+    tokenizer: Tokenizer of the encoder's vocabulary.
     max_length: Most tokens of a packed tuple.
     outputs: Logits a tuple.
   """
@@ -90,7 +90,7 @@ class Teacher:
     """Scores tuples, batched by length, the longest first.
 
     Args:
-      tuples: What is scored, tokenized by this teacher's tokenizer.
+      tuples: Tuples to score, tokenized by this teacher's tokenizer.
       strategy: Its replicas share the work.
       batch_size: Tuples a replica's batch.
       advance: Told how many more tuples are scored, as a progress bar's `update`.
@@ -187,15 +187,15 @@ def fine_tune(
   The loss is the cross-entropy of Eq. 1 (softmax cross-entropy for more classes than two).
 
   Args:
-    config: Where it starts from.
+    config: Checkpoint that it starts from.
     phase: Rates and lengths.
     data: Folder of the record sets `train` and `valid`.
-    folder: Of the teacher; training resumes from it.
-    task: Of the labels.
+    folder: The teacher's folder; training resumes from it.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
     outputs: Logits a tuple.
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
-    seed: Of initial weights, dropout and shuffling.
+    seed: Seed of initial weights, dropout and shuffling.
 
   Returns:
     The phase's history, as of `loop.fit`.

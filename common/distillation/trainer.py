@@ -34,7 +34,7 @@ _FIRST_TUPLES = 100  # in how many tuples, for each item wanted, a slot's first 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-  """What a student is trained on, and where.
+  """Data, devices and seed of a student's training.
 
   Attributes:
     distill: Record set with the targets.
@@ -56,7 +56,7 @@ class Training:
 
 
 class Trainer:
-  """What the phases of a student's training share.
+  """Trains a student, phase by phase.
 
   Args:
     model: The student.

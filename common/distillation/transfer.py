@@ -34,7 +34,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
   that match them or are near: many pairs of few texts, and matches among them.
 
   Args:
-    config: As for `mine`.
+    config: The same as for `mine`.
     data: Folder that `mine` wrote.
     folder: The record set's folder; gets `datasheet.json` and `scores.svg` too.
     seed: Seed of the order, and of what is taken.
@@ -88,7 +88,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
 
 @dataclasses.dataclass(frozen=True)
 class _Task:
-  """What the transfer set is taken from."""
+  """Training queries, passages and their index, from which the transfer set is taken."""
 
   queries: VectorStore
   passages: VectorStore

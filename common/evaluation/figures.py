@@ -115,7 +115,7 @@ def picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> tup
   """Draws a figure twice.
 
   Args:
-    caption: Of the picture.
+    caption: Caption below the picture.
     draw: Draws into a figure with colors: 'ink', 'label', 'teacher', 'student', 'few', 'many'.
 
   Returns:

@@ -1,4 +1,4 @@
-"""What a run gives: report.html (one file, nothing outside it), the model card, a summary.
+"""Report of a run: report.html (one file, nothing outside it), the model card, a summary.
 
 All three show the same tables, made from the run's `results`. An absent part (a teacher whose
 scores were brought, speed, training, export) leaves its tables and pictures out.

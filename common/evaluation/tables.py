@@ -123,7 +123,7 @@ def times(value: float | None) -> str:
 
 
 def _speed_note(results: dict[str, Any]) -> str:
-  """What the student's speed in 'Results' is of, and the fastest runtime's beside it."""
+  """Runtime that the student's speed in 'Results' is of, and the fastest one's speed beside it."""
   rows = speeds.default_and_fastest(results)
   if not rows:
     return ''

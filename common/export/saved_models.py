@@ -30,7 +30,7 @@ class Saved(NamedTuple):
   """A SavedModel that was written and is to be checked.
 
   Attributes:
-    path: Of its version folder.
+    path: Path of its version folder.
     signatures: Concrete functions of the live model.
     samples: Inputs of each signature.
   """
@@ -48,7 +48,7 @@ def save(
   Args:
     folder: The model's; its name is what a server calls it.
     signatures: Concrete functions of named tensors; each returns a dict.
-    variables: All that the functions read.
+    variables: Variables that the functions read.
     samples: Inputs of each signature to be checked.
   """
   module = tf.Module()

@@ -20,10 +20,10 @@ class Predictor:
   """Answers requests.
 
   Args:
-    folders: Of the models, by name.
-    runtime: Of heads.
+    folders: Folders of the models, by name.
+    runtime: Runtime of the heads.
     batching: Sizes and times.
-    metrics: Of the server.
+    metrics: Metrics of the server.
 
   Raises:
     InputError: If a model cannot be loaded.
@@ -120,7 +120,7 @@ class Predictor:
 
 
 def _reason(error: Exception) -> str:
-  """What an operation says, in one line, without TensorFlow's account of where the graph was made."""
+  """An operation's error in one line, without TensorFlow's account of where the graph was made."""
   said = str(error).split('<stack traces unavailable>')[-1].split('[[{{node')[0]
   return ' '.join(said.split())[:500]
 

@@ -28,7 +28,7 @@ _FILES = {
 
 @dataclasses.dataclass(frozen=True)
 class PageConfig:
-  """What the page shows, and where."""
+  """Exports and texts that the page shows, and its address."""
 
   export_dir: tuple[str, ...] = flags.option((), "a run's export, or two side by side")
   input: str = flags.option('', 'table of the texts to be ranked')
@@ -40,7 +40,7 @@ class PageConfig:
   teacher: str = flags.option(
     '', "the teacher's SavedModel (common.distillation.export_teacher), whose scores stand beside"
   )
-  runtime: str = flags.option('litert-int8', 'what runs the heads')
+  runtime: str = flags.option('litert-int8', 'runtime of the heads')
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8501, 'port of the page; 0: any that is free')
 

@@ -34,14 +34,14 @@ _CHUNK = 16_384  # texts in memory at a time
 
 @dataclasses.dataclass(frozen=True)
 class EncodeConfig:
-  """Which texts, by which encoder, stored how."""
+  """Texts to encode, the encoder, and the form of its vectors."""
 
   export_dir: str = flags.option('', "a run's export")
-  side: str = flags.option('right', 'which of its encoders')
+  side: str = flags.option('right', 'side of the texts, which has its encoder')
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   id_column: str = flags.option('id', 'column of the unique id')
   text_column: str = flags.option('text', 'column of the text')
-  dtype: str = flags.option('int8', 'of the stored vectors', store.DTYPES)
+  dtype: str = flags.option('int8', 'dtype of the stored vectors', store.DTYPES)
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 

@@ -32,7 +32,7 @@ _MOST = 512  # buckets: a worker has a file of each open
 
 @dataclasses.dataclass(frozen=True)
 class PartitionConfig:
-  """Which store, in how many buckets."""
+  """The store to cut, and the number of its buckets."""
 
   store: str = flags.option('', 'folder of the vectors')
   buckets: int = flags.option(16, 'buckets; a worker opens one of each side at a time')
@@ -48,11 +48,11 @@ class Buckets:
   """A partitioned store; one that is not is its only bucket.
 
   Attributes:
-    folder: Where it is.
+    folder: The folder of buckets.
     buckets: Folders of stores.
-    rows: Of all of them.
-    fingerprint: Of the encoder.
-    side: Of the texts.
+    rows: Rows of all buckets together.
+    fingerprint: Fingerprint of the encoder.
+    side: Side of the texts: 'left' or 'right'.
   """
 
   folder: str

@@ -29,7 +29,7 @@ class Shard:
 
   Args:
     output: Folder of the job's output.
-    number: Of the unit.
+    number: Number of the unit.
   """
 
   def __init__(self, output: str, number: int):
@@ -76,7 +76,7 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
 
 
 def count_marks(output: str) -> int:
-  """How many shards are finished."""
+  """Number of finished shards."""
   return len(_mark_files(output))
 
 

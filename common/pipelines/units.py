@@ -32,8 +32,8 @@ class Unit:
   """A piece of a file.
 
   Attributes:
-    number: Of the unit and of its shard.
-    path: Of the file.
+    number: Number of the unit and of its shard.
+    path: Path of the file.
     start: First byte, row group or row.
     stop: One after the last; -1: the file's end.
   """

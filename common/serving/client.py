@@ -59,7 +59,7 @@ class Client:
 
   Args:
     target: 'host:port' of gRPC, or 'http://host:port' of REST.
-    name: Of the export's models.
+    name: Name that the export's models start with.
     deadline: Seconds for a call, its repetitions included.
     retries: Repetitions of a call that found the server unavailable.
     max_batch: Most rows of a request to encoder or head, which the server batches; longer calls
@@ -121,8 +121,8 @@ class Client:
 
     Args:
       model: 'encoder', 'head' or 'online'; or a whole name, of a model of another export.
-      signature: Of the model.
-      inputs: By name; texts as bytes.
+      signature: Signature of the model.
+      inputs: Inputs by name; texts as bytes.
 
     Raises:
       ServingError: With model, signature and reason.

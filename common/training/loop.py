@@ -26,12 +26,12 @@ _CHECKPOINT_SECONDS = 60
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """What a phase trains, on what, and how it is judged.
+  """Model, data and judge of a phase.
 
   Attributes:
     name: Shown at the progress bar.
     model: Its variables are saved and restored.
-    variables: Those that are trained.
+    variables: Variables that are trained.
     loss: Maps a replica's batch to losses [batch], one a tuple.
     batches: Makes the endless dataset of batches from a step on, one a replica.
     evaluate: Returns metrics on the validation set.
@@ -62,7 +62,7 @@ def fit(
   Args:
     task: The phase's model, data and judge.
     phase: Rates and lengths.
-    folder: Of this phase; made, or gone on with.
+    folder: Working folder; created or resumed.
     strategy: Under whose scope the model was made.
     jit_compile: Whether the step is compiled with XLA.
 

@@ -1,4 +1,4 @@
-"""What a vector store has, as hashes: an id stands in it once, with one text.
+"""Contents of a vector store as hashes: an id stands in it once, with one text.
 
 Hashes are of 64 bits: that any two of ten million ids share one has a probability of 3e-6, and they
 would count as one id.
@@ -28,7 +28,7 @@ class TextHashes:
   """Ids of a store and of what is being added, each with its text; 17 bytes an id.
 
   Args:
-    folder: Of the store, for messages.
+    folder: The store's folder, for messages.
     stored: (hashes of ids, hashes of texts) of its shards.
     replace: Whether another text may take the place of a stored one.
   """

@@ -30,11 +30,11 @@ class VectorWriter:
   """Writes shards into a folder; `finish` makes them a store, or adds them to the one there.
 
   Args:
-    folder: Of the store.
-    shape: Of a text's vectors.
+    folder: The store's folder.
+    shape: Shape of a text's vectors.
     dtype: One of `DTYPES`.
-    fingerprint: Of the encoder.
-    side: Of the texts.
+    fingerprint: Fingerprint of the encoder.
+    side: Side of the texts: 'left' or 'right'.
 
   Raises:
     InputError: If the folder has a store of another kind, encoder or version.
@@ -193,8 +193,8 @@ class ShardWriter:
   """Writes one shard, in pieces; a context.
 
   Args:
-    path: Of the file.
-    kind: From `store_kind`.
+    path: Path of the shard.
+    kind: Description of the vectors, from `store_kind`.
   """
 
   def __init__(self, path: str, kind: dict[str, Any]):

@@ -14,7 +14,7 @@ from common.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class GlueConfig:
-  """Where GLUE's tasks are."""
+  """The folder of GLUE's tasks."""
 
   data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
   tfds: str = flags.option(

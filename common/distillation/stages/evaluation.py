@@ -1,4 +1,4 @@
-"""Metrics of the teacher and of the student's models, and what the export is worth."""
+"""Metrics of the teacher and of the student's models, and the export's speed and quality."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ from common.training import strategies
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
-  """What `results.evaluate` finds."""
+  """Metrics, rates and significance, as from `results.evaluate`."""
 
   models: list[dict[str, Any]]
   tuples_per_second: dict[str, float]
@@ -49,7 +49,7 @@ class Evaluation(Stage[Evaluated]):
 
 @dataclasses.dataclass(frozen=True)
 class Benchmarked:
-  """What `measure.of_export` finds."""
+  """Rows by runtime and by vector dtype, as from `measure.of_export`."""
 
   rates: list[dict[str, Any]]
   stored: list[dict[str, Any]]

@@ -58,7 +58,7 @@ class Teachers:
 
   @property
   def name(self) -> str:
-    """What a manifest calls them."""
+    """Their name in a manifest."""
     return ', '.join(self.given) or 'teacher'
 
   def load(self) -> list[teacher.Teacher]:
