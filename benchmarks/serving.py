@@ -134,9 +134,9 @@ class Bench:
     thread.start()
     served = []
     for version in range(2, self.config.swaps + 2):
-      part = os.path.join(base, f'.{version}')
-      shutil.copytree(os.path.join(base, '1'), part)
-      os.rename(part, os.path.join(base, str(version)))
+      temporary = os.path.join(base, f'.{version}')
+      shutil.copytree(os.path.join(base, '1'), temporary)
+      os.rename(temporary, os.path.join(base, str(version)))
       for _ in range(100):
         if self._version() == version:
           served.append(version)

@@ -201,9 +201,9 @@ def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
     name = prefix + field.name
     value = flags.FLAGS[name].value if given is None else given[name]
     if get_origin(hint) is tuple:
-      kind = get_args(hint)[0]
+      of_items = get_args(hint)[0]
       try:
-        value = tuple(kind(item) for item in value)
+        value = tuple(of_items(item) for item in value)
       except ValueError as error:
         raise InputError(f'--{name}={",".join(value)}: {error}') from error
     values[field.name] = value

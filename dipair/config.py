@@ -40,10 +40,10 @@ class StudentConfig:
         raise InputError(f'--output_tokens: {tokens} kept of {length} tokens; 1 to the length')
     if self.encoder_layers < 1 or self.projection_dim < 0:
       raise InputError('--encoder_layers is 1 or more, --projection_dim 0 or more')
-    sides = (self.left_encoder_layers, self.right_encoder_layers)
-    if min(sides) < 0:
+    depths = (self.left_encoder_layers, self.right_encoder_layers)
+    if min(depths) < 0:
       raise InputError('--left_encoder_layers and --right_encoder_layers are 0 or more')
-    if any(sides) and len(self.output_tokens) != 2:
+    if any(depths) and len(self.output_tokens) != 2:
       raise InputError(
         '--left_encoder_layers and --right_encoder_layers are of pairs; '
         f'--output_tokens names {len(self.output_tokens)} texts'
@@ -56,8 +56,8 @@ class StudentConfig:
     """K of each text's encoder."""
     if len(self.output_tokens) != 2:
       return (self.encoder_layers,) * len(self.output_tokens)
-    sides = (self.left_encoder_layers, self.right_encoder_layers)
-    return tuple(layers or self.encoder_layers for layers in sides)
+    depths = (self.left_encoder_layers, self.right_encoder_layers)
+    return tuple(layers or self.encoder_layers for layers in depths)
 
   @property
   def one_encoder(self) -> bool:

@@ -258,8 +258,8 @@ each layer passing by its side, multiplied from the kept output token down to th
 {% endfor %}
 
 <h2>Similarity between positions</h2>
-<p>Mean cosine of the projected tokens: of the same text within a side, of the texts of a tuple
-across sides.</p>
+<p>Mean cosine of the projected tokens: of the same text within a slot, of the texts of a tuple
+across slots.</p>
 {{ heat(similarity) }}
 {{ show(norms) }}
 

@@ -51,7 +51,7 @@ class Similarity(Head):
     vectors: Sequence[tf.Tensor] = (),
     training: bool | None = None,
   ) -> tf.Tensor:
-    """Logits [B, C] of parts and vectors of both sides; a side of one row goes with all others."""
+    """Logits [B, C] of parts and vectors of both slots; a slot of one row goes with all others."""
     del training
     u, v = vectors
     hidden = parts[0] + parts[1] + (u * v) @ self.product + tf.abs(u - v) @ self.difference

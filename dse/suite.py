@@ -94,7 +94,7 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
   for task in tasks:
     for model in done[task]['models']:
       wanted = _SCORES.get(task, [('test', 'accuracy')])
-      scores = [100 * model[part][metric] for part, metric in wanted if part in model]
+      scores = [100 * model[set_name][metric] for set_name, metric in wanted if set_name in model]
       ours.setdefault(_name(model['name'], done[task]['flags']), {})[task] = scores
   paper: Rows = {}
   for name, text in _PAPER.items():

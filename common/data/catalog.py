@@ -219,12 +219,12 @@ class _Dice:
 
   def term(self, facets: Mapping[str, str], first: str = 'kind') -> str:
     """One to three words for some of the facets, `first` likeliest, in the order of `_WORTH`."""
-    count, parts = self.pick((1, 1, 1, 2, 2, 2, 2, 3)), {}
+    count, phrases = self.pick((1, 1, 1, 2, 2, 2, 2, 3)), {}
     for facet in sorted(facets, key=lambda facet: self.uniform() - 0.5 * (facet == first))[:count]:
       phrase = self.pick(_PHRASES[facet, facets[facet]])
-      if len(' '.join([*parts.values(), phrase]).split()) <= 3:
-        parts[facet] = phrase
-    return ' '.join(parts[facet] for facet in _WORTH if facet in parts)
+      if len(' '.join([*phrases.values(), phrase]).split()) <= 3:
+        phrases[facet] = phrase
+    return ' '.join(phrases[facet] for facet in _WORTH if facet in phrases)
 
   def any_term(self) -> str:
     """A term for no product in particular, at times too general or off-topic."""

@@ -74,11 +74,11 @@ class Matching:
     self, query: str, passage: str, where: str, *, positive: bool = True, split: str = ''
   ) -> None:
     """Adds what is known of a pair of ids, and the split that the query is in."""
-    for key, numbers, kind in zip(
+    for key, numbers, what in zip(
       (query, passage), self._numbers, ('query', 'passage'), strict=True
     ):
       if key not in numbers:
-        raise InputError(f'{where}: no {kind} of id {key!r}')
+        raise InputError(f'{where}: no {what} of id {key!r}')
     pair = self._numbers[0][query], self._numbers[1][passage]
     self._pairs[positive].add(pair)
     if split:

@@ -54,12 +54,12 @@ class TokenTable:
     folder = os.path.join(beside, f'{items.digest}-{tokenizer.digest}')
     if not os.path.exists(folder):
       os.makedirs(beside, exist_ok=True)
-      part = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
-      _write(part, items, tokenizer)
+      temporary = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
+      _write(temporary, items, tokenizer)
       try:
-        os.rename(part, folder)
+        os.rename(temporary, folder)
       except OSError:  # another process was faster
-        shutil.rmtree(part)
+        shutil.rmtree(temporary)
     ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
     if len(ends) != len(items) + 1 or len(ids) != ends[-1]:
       raise InputError(f'{folder}: damaged; delete it and run again')
@@ -177,19 +177,19 @@ def pack(
 
 
 def _write(folder: str, items: Items, tokenizer: Tokenizer) -> None:
-  kind = np.uint16 if len(tokenizer.vocabulary) <= 1 << 16 else np.int32
+  dtype = np.uint16 if len(tokenizer.vocabulary) <= 1 << 16 else np.int32
   sizes = [np.zeros([1], np.int64)]
   raw = os.path.join(folder, 'ids.raw')
   with open(raw, 'wb') as file, tqdm(total=len(items), desc='tokenize', unit=' texts') as bar:
     for some, lengths in _tokenized(items.texts(), tokenizer):
-      some.astype(kind).tofile(file)
+      some.astype(dtype).tofile(file)
       sizes.append(lengths)
       bar.update(len(lengths))
   ends = np.cumsum(np.concatenate(sizes))
   np.save(os.path.join(folder, 'ends.npy'), ends)
-  ids = np.lib.format.open_memmap(os.path.join(folder, 'ids.npy'), 'w+', kind, (int(ends[-1]),))
+  ids = np.lib.format.open_memmap(os.path.join(folder, 'ids.npy'), 'w+', dtype, (int(ends[-1]),))
   if len(ids):
-    ids[:] = np.memmap(raw, kind, 'r')
+    ids[:] = np.memmap(raw, dtype, 'r')
   ids.flush()
   os.remove(raw)
 

@@ -44,8 +44,8 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   tokenizer = teacher.tokenizer
 
   @tf.function
-  def score(**sides: tf.Tensor) -> dict[str, tf.Tensor]:
-    ids, segment_ids = tokenizer.pack([sides[name] for name in names], teacher.max_length)
+  def score(**columns: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids, segment_ids = tokenizer.pack([columns[name] for name in names], teacher.max_length)
     ids = ids.to_tensor(tokenizer.pad_id)
     segments = segment_ids.to_tensor(0, shape=tf.shape(ids))
     logits = tf.cast(teacher.model(ids, segments, training=False), tf.float32)

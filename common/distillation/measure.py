@@ -46,23 +46,23 @@ def compare(
 
   Returns:
     A row a runtime, and a row a dtype of the store: the primary metric on 'valid' and 'test', and
-    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by side.
+    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by slot.
   """
   first = next(iter(scorers.values()))
   running: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
   stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
-  for part in ('valid', 'test'):
-    records = RecordSet(os.path.join(data, part))
+  for set_name in ('valid', 'test'):
+    records = RecordSet(os.path.join(data, set_name))
     labels = records.tuples().labels
     vectors = [_vectors(first, slot, records, i) for i, slot in enumerate(first.slots)]
     found = [scorer.score(*vectors) for scorer in scorers.values()]
     for row in stored:
       narrow = [narrowed(v, row['dtype']) for v in vectors]
-      sizes = (sum(a[0].nbytes for a in side if a is not None) for side in narrow)
+      sizes = (sum(a[0].nbytes for a in of_slot if a is not None) for of_slot in narrow)
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
-      found.append(first.score(*(widened(*side) for side in narrow)))
+      found.append(first.score(*(widened(*of_slot) for of_slot in narrow)))
     for row, scores in zip([*running, *stored], found, strict=True):
-      row[part] = _primary(task, labels, scores)
+      row[set_name] = _primary(task, labels, scores)
       row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
   return running, stored
 

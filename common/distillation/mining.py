@@ -109,7 +109,7 @@ class Pairs:
 def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Manifest]:
   """Writes the labelled record sets `train`, `valid` and `test`, and the vectors of all texts.
 
-  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled part
+  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled half
   of the datasheet; `known.npz` holds the matches and the query's splits.
 
   Args:
@@ -191,14 +191,14 @@ def _embedded(
   embedder: embedders.Embedder, texts: list[str], side: str, folder: str
 ) -> VectorStore:
   """A store of texts' vectors, by number."""
-  kind = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
+  fingerprint = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
   if os.path.exists(os.path.join(folder, MANIFEST)):
     store = VectorStore(folder)
-    if (store.fingerprint, store.shape) != (kind, (width,)):
+    if (store.fingerprint, store.shape) != (fingerprint, (width,)):
       raise InputError(f'{folder}: vectors of other texts or another embedder; remove it')
     return store
-  writer = VectorWriter(folder, [width], 'float16', kind, side)
+  writer = VectorWriter(folder, [width], 'float16', fingerprint, side)
   rows = ((str(number), text) for number, text in enumerate(texts))
   return writer.fill(
     rows,

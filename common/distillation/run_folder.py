@@ -26,7 +26,7 @@ Result = TypeVar('Result')
 
 
 class Stage(abc.ABC, Generic[Result]):
-  """A named part of a run: a subclass is a stage's inputs, its flags and its work.
+  """A named step of a run: a subclass is a stage's inputs, its flags and its work.
 
   Args:
     run_dir: The run's folder.

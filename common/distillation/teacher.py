@@ -31,17 +31,12 @@ from common.training.optimization import PhaseConfig
 
 @dataclasses.dataclass(frozen=True)
 class TeacherConfig:
-  """The teacher: fine-tuned here, or taken from a folder; several are averaged."""
+  """A teacher that the run fine-tunes."""
 
-  teachers: tuple[str, ...] = flags.option(
-    (),
-    "teachers' folders from other runs, whose mean logits are the teacher's; empty: fine-tune one",
-    alias='teacher',
-  )
-  teacher_pretrained: str = flags.option(
+  pretrained: str = flags.option(
     'minilm', 'checkpoint the teacher starts from: a folder, gs://, a hub id, minilm, random-tiny'
   )
-  teacher_max_length: int = flags.option(128, 'most tokens of a packed tuple')
+  max_length: int = flags.option(128, 'most tokens of a packed tuple')
 
 
 class Teacher:
@@ -200,10 +195,10 @@ def fine_tune(
   Returns:
     The phase's history, as of `loop.fit`.
   """
-  pretrained = checkpoints.read(config.teacher_pretrained)
+  pretrained = checkpoints.read(config.pretrained)
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   with strategy.scope():
-    teacher = Teacher(pretrained.config, tokenizer, config.teacher_max_length, outputs)
+    teacher = Teacher(pretrained.config, tokenizer, config.max_length, outputs)
     teacher.model.encoder.restore(pretrained)
   valid = RecordSet(os.path.join(data, 'valid'))
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
@@ -214,11 +209,11 @@ def fine_tune(
     train = RecordSet(os.path.join(data, 'train'))
     tuples, tables = train.tuples(), tokens.tables_of(train, tokenizer)
     bucketed = not devices.static_shapes
-    buckets, lengths = batches.by_length(tuples, tables, config.teacher_max_length, bucketed)
+    buckets, lengths = batches.by_length(tuples, tables, config.max_length, bucketed)
     order = ShuffledByLength(buckets, phase.batch_size, seed)
     replicas = strategy.num_replicas_in_sync
     made = TupleBatches(tuples, order, criterion.needs, outputs, replicas)
-    return made.packed(start, tables, config.teacher_max_length, lengths)
+    return made.packed(start, tables, config.max_length, lengths)
 
   def loss(batch: batches.Batch) -> tf.Tensor:
     logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
@@ -228,7 +223,7 @@ def fine_tune(
     return metrics.evaluate(task, labels, teacher.logits(valid_tuples, strategy=strategy))
 
   history = loop.fit(
-    loop.Task(
+    loop.Phase(
       'teacher',
       teacher.model,
       teacher.model.trainable_variables,

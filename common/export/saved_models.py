@@ -109,8 +109,8 @@ def _largest_difference(path: str, cases: dict[str, Any]) -> float:
   model, largest = tf.saved_model.load(path), 0.0
   for name, case in cases.items():
     signature = model.signatures[name]
-    kinds = signature.structured_input_signature[1]
-    inputs = {k: tf.constant(v, kinds[k].dtype) for k, v in case['inputs'].items()}
+    specs = signature.structured_input_signature[1]
+    inputs = {k: tf.constant(v, specs[k].dtype) for k, v in case['inputs'].items()}
     outputs = signature(**inputs)
     for key, expected in case['outputs'].items():
       largest = max(largest, float(np.abs(outputs[key].numpy() - np.array(expected)).max()))

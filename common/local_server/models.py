@@ -78,7 +78,7 @@ class Version:
         call = _by_runtime(head, name)
       else:
         call = _by_tensorflow(self._loaded.signatures[name])
-      inputs, outputs = (_specs(side) for side in (definition.inputs, definition.outputs))
+      inputs, outputs = (_specs(infos) for infos in (definition.inputs, definition.outputs))
       self.signatures[name] = Signature(name, inputs, outputs, call)
 
   def signature(self, name: str) -> Signature:

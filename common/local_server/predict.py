@@ -139,9 +139,9 @@ def _checked(inputs: Arrays, signature: Signature, where: str) -> Arrays:
 
 
 def _fitting(value: np.ndarray, spec: Spec, where: str) -> np.ndarray:
-  kind = 'string' if value.dtype == object else value.dtype.name
-  if kind != spec.dtype.name:
-    raise invalid(f'{where} is {kind}, not {spec}')
+  dtype = 'string' if value.dtype == object else value.dtype.name
+  if dtype != spec.dtype.name:
+    raise invalid(f'{where} is {dtype}, not {spec}')
   fits = value.ndim == len(spec.shape)
   if not fits or any(n not in (-1, m) for n, m in zip(spec.shape, value.shape, strict=True)):
     raise invalid(f'{where} has the shape {list(value.shape)}, not {spec}')

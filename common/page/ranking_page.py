@@ -73,7 +73,9 @@ class RankingPage:
     ]
     self._teacher = exported.load(config.teacher) if config.teacher else None
     files = importlib.resources.files(__package__)
-    self._files = {path: (kind, files / name) for path, (name, kind) in _FILES.items()}
+    self._files = {
+      path: (content_type, files / name) for path, (name, content_type) in _FILES.items()
+    }
     self._posts: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
       '/demo/rank': self._rank,
       '/demo/teacher': self._teacher_scores,
@@ -87,8 +89,8 @@ class RankingPage:
     if (method, path) == ('GET', '/demo/info'):
       return json_answer(self._info())
     if method == 'GET' and path in self._files:
-      kind, file = self._files[path]
-      return kind, file.read_bytes()
+      content_type, file = self._files[path]
+      return content_type, file.read_bytes()
     if method == 'POST' and path in self._posts:
       return json_answer(self._posts[path](json_tensors.parsed(body, '"query"')))
     raise not_found(f'{method} {path}: no such path; the page is at /')

@@ -138,8 +138,8 @@ def command(main: Callable[[Any, Sequence[str]], None], cls: type) -> None:
 
   def take(arguments: list[str]) -> list[str]:
     parser = _OptionsParser(add_help=False, allow_abbrev=False)
-    for kind in PipelineOptions.__subclasses__():
-      kind._add_argparse_args(parser)
+    for options_class in PipelineOptions.__subclasses__():
+      options_class._add_argparse_args(parser)
     _, unknown = parser.parse_known_args(arguments)
     options.extend(argument for argument in arguments if argument not in unknown)
     return unknown

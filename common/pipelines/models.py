@@ -39,7 +39,7 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
   def run_inference(
     self, batch: Sequence[tuple[Any, Any]], model: PairScorer, inference_args: Any = None
   ) -> Iterable[Any]:
-    """Scores of pairs: each side a text, or its vectors."""
+    """Scores of pairs: in each slot a text, or its vectors."""
     del inference_args
     sides = [
       list(side) if isinstance(side[0], str) else np.stack(side)

@@ -24,8 +24,8 @@ class PairScorer:
   """An exported student of any kind; each has a class of its own with its `kind`.
 
   Attributes:
-    slots: Names of the sides: ('left', 'right') for pairs.
-    vector_shapes: Shape of a text's vectors, by side.
+    slots: Names of the slots: ('left', 'right') for pairs.
+    vector_shapes: Shape of a text's vectors, by slot.
     outputs: Logits a pair.
     fingerprint: Fingerprint of the encoder, which its vectors are stored under.
   """
@@ -140,7 +140,7 @@ class PairScorer:
     """Scores pairs (tuples), row by row.
 
     Args:
-      *sides: One argument a side, of equal lengths: vectors from `encode`, or texts.
+      *sides: One argument a slot, of equal lengths: vectors from `encode`, or texts.
 
     Returns:
       [pairs] probabilities in float32; [pairs, C] for C classes.

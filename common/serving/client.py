@@ -152,11 +152,11 @@ class Client:
       shapes = ', '.join(f'{name} {list(value.shape)}' for name, value in inputs.items())
       raise ServingError(f'inputs of different lengths: {shapes}', grpc.StatusCode.INVALID_ARGUMENT)
     starts = range(0, max(1, rows.pop()), self.max_batch)
-    parts = [
+    answers = [
       self.call(model, signature, {n: v[i : i + self.max_batch] for n, v in inputs.items()})
       for i in starts
     ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
 def request_of(model: str, signature: str, inputs: Arrays) -> predict_pb2.PredictRequest:

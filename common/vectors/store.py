@@ -113,7 +113,7 @@ class VectorStore:
         raise InputError(f'{path}: its bytes are not those that were written; write the store anew')
 
 
-def store_kind(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
+def description(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
   """The manifest's description of a store's vectors: shape and dtype, encoder, side."""
   if dtype not in DTYPES:
     raise InputError(f'dtype={dtype!r}: one of {", ".join(DTYPES)}')

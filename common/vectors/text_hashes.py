@@ -17,9 +17,9 @@ def hashes(texts: Sequence[str]) -> np.ndarray:
   return np.fromiter(map(hash64, texts), np.uint64, len(texts))
 
 
-def repeated(parts: Iterable[np.ndarray]) -> np.ndarray:
-  """Hashes that occur more than once in all parts together; takes 8 bytes each."""
-  ordered = np.concatenate([np.zeros([0], np.uint64), *parts])
+def repeated(arrays: Iterable[np.ndarray]) -> np.ndarray:
+  """Hashes that occur more than once in all arrays together; takes 8 bytes each."""
+  ordered = np.concatenate([np.zeros([0], np.uint64), *arrays])
   ordered.sort()
   return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 

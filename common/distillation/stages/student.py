@@ -53,7 +53,7 @@ class StudentTraining(Stage[Trained]):
     training = Training(
       distill=self.distill.folder,
       valid=os.path.join(self.data.folder, 'valid'),
-      task=shared.table.kind,
+      task=shared.table.base_task,
       outputs=shared.table.outputs,
       devices=shared.devices,
       strategy=shared.strategy,
