@@ -1,4 +1,4 @@
-"""What scoring so many pairs takes, by the head and by cross-encoders: time, machines, storage, money.
+"""Cost of scoring many pairs, by the head and by cross-encoders: time, machines, storage, money.
 
   python -m benchmarks.cost --pairs=1e9,1e12 --lefts=1e6 --rights=1e7 \\
     --output=benchmarks/results/cost.json
@@ -31,7 +31,7 @@ _BASELINE = 'BERT-base cross-encoder, 128 tokens'
 
 @dataclasses.dataclass(frozen=True)
 class CostConfig:
-  """What is assumed."""
+  """Assumptions."""
 
   pairs: tuple[float, ...] = flags.option((1e9, 1e12), 'pairs to be scored')
   lefts: float = flags.option(1e6, 'distinct left texts, each encoded once')
@@ -39,18 +39,19 @@ class CostConfig:
   left_tokens: int = flags.option(4, 'vectors kept of a left text: N of the measured head')
   right_tokens: int = flags.option(8, 'vectors kept of a right text: M of the measured head')
   dim: int = flags.option(256, 'width of a vector: D of the measured head')
-  hours: float = flags.option(24.0, 'in which it is to be done')
+  hours: float = flags.option(24.0, 'hours in which it is to be done')
   core_hour_usd: float = flags.option(
-    0.05, "of a core with its memory: a round number; put in your provider's price"
+    0.05, "price of a core with its memory: a round number; put in your provider's"
   )
   shuffle_bytes: float = flags.option(
-    12.0, 'of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key'
+    12.0, 'bytes of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key'
   )
   efficiency: float = flags.option(
     0.0, f"the job's pairs/s to the head's; 0: as score_job.json has it, or {_EFFICIENCY}"
   )
   written_bytes: float = flags.option(
-    0.0, f'of a pair in Parquet; 0: as score_job.json has it, or {_WRITTEN:g}, ids of 13 bytes'
+    0.0,
+    f'bytes of a pair in Parquet; 0: as score_job.json has it, or {_WRITTEN:g}, ids of 13 bytes',
   )
   output: str = flags.option('', 'JSON file of the figures')
 
@@ -63,7 +64,7 @@ class CostConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Rates:
-  """Of one core."""
+  """Rates of one core."""
 
   pairs: float  # a second, in the job
   teacher_pairs: float

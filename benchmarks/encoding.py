@@ -28,7 +28,7 @@ from dipair.student import DiPair
 
 @dataclasses.dataclass(frozen=True)
 class EncodingConfig:
-  """Of what."""
+  """The finished run to measure, and the number of its texts."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run')
   texts: int = flags.option(2048, 'distinct texts of its test set, right side')
@@ -96,7 +96,7 @@ def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
 
 
 def _peak_memory() -> int:
-  """Of this process, in bytes."""
+  """Peak memory of this process, in bytes."""
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -18,10 +18,10 @@ from dipair.student import DiPair
 
 
 class FinishedRun:
-  """Its folders and flags.
+  """Folders and flags of a finished run.
 
   Args:
-    folder: Of the run.
+    folder: Folder of the run.
 
   Raises:
     InputError: If it is none of DiPair's.

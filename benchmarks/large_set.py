@@ -39,7 +39,7 @@ _VALID = 512
 
 @dataclasses.dataclass(frozen=True)
 class LargeSetConfig:
-  """How large, and where."""
+  """Size of the set, and its folder."""
 
   tuples: int = flags.option(30_000_000, 'tuples of the distillation set')
   texts: int = flags.option(500_000, 'distinct texts of each of the two slots')

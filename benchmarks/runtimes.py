@@ -1,4 +1,4 @@
-"""What each runtime of a student's head costs and gives, and each way to store its vectors.
+"""Speed and quality of a student's head, by runtime and vector dtype.
 
   python -m benchmarks.runtimes --run_dir=runs/homedepot \\
     --output=benchmarks/results/homedepot_runtimes.json
@@ -19,7 +19,7 @@ from dipair.scorer import Scorer
 
 @dataclasses.dataclass(frozen=True)
 class RuntimesConfig:
-  """Of what."""
+  """The finished run to measure."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the figures')

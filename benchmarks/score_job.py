@@ -44,7 +44,7 @@ _BATCH = 1024  # pairs of a call of the head alone
 
 @dataclasses.dataclass(frozen=True)
 class JobConfig:
-  """How much."""
+  """Sizes of the stores and of the jobs."""
 
   pairs: tuple[int, ...] = flags.option(
     (1_000_000, 10_000_000), 'pairs of each job; the first is killed and gets bad rows too'
@@ -53,7 +53,7 @@ class JobConfig:
   rights: int = flags.option(100_000, 'vectors of the right store')
   bad_rows: int = flags.option(1000, 'rows that are none')
   workers: int = flags.option(0, 'processes; 0: one a core')
-  folder: str = flags.option('', 'where inputs are kept between runs; empty: nowhere')
+  folder: str = flags.option('', 'folder that keeps the inputs between runs; empty: none')
   output: str = flags.option('', 'JSON file of the figures')
 
   def __post_init__(self):

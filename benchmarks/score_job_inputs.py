@@ -1,4 +1,4 @@
-"""What `benchmarks.score_job` scores: a random export, stores of random vectors, tables of pairs.
+"""Inputs of `benchmarks.score_job`: a random export, stores of random vectors, tables of pairs.
 
 Made once in a folder and kept: `export`, `left`, `right`, `pairs-N.parquet`, `bad-N.tsv`.
 """
@@ -64,8 +64,8 @@ class Inputs:
     group = min(_GROUP, -(-count // 4))
     with pq.ParquetWriter(f'{path}.tmp', schema) as writer:
       for start in tqdm(range(0, count, group), desc=f'{count:,} pairs', unit=' groups'):
-        part = slice(start, start + group)
-        columns = [_ids('left', lefts[part]), _ids('right', rights[part])]
+        rows = slice(start, start + group)
+        columns = [_ids('left', lefts[rows]), _ids('right', rights[rows])]
         writer.write_table(pa.table(columns, schema=schema), row_group_size=group)
     os.replace(f'{path}.tmp', path)
     return path

@@ -39,7 +39,7 @@ _CROSS_ENCODERS = {
 
 @dataclasses.dataclass(frozen=True)
 class ScoringConfig:
-  """How long."""
+  """Length of the measurement."""
 
   rounds: int = flags.option(5, 'rounds, of which the median is taken')
   seconds: float = flags.option(1.0, 'least time of a contender in a round')

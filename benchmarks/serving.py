@@ -45,16 +45,16 @@ _PREDICT = '/tensorflow.serving.PredictionService/Predict'
 
 @dataclasses.dataclass(frozen=True)
 class ServingConfig:
-  """How much."""
+  """Size of the load."""
 
-  candidates: int = flags.option(1000, 'of a request')
-  requests: int = flags.option(1000, 'of the load')
+  candidates: int = flags.option(1000, 'candidates of a request')
+  requests: int = flags.option(1000, 'requests to send')
   concurrency: int = flags.option(32, 'requests at a time')
   malformed: int = flags.option(200, 'requests that are none')
   swaps: int = flags.option(10, 'versions that take the place of the one before')
   export: str = flags.option('', "a run's export, for queries; empty: random weights, tiny encoder")
-  products: int = flags.option(10_000, 'of the synthetic catalogue, stored, for queries')
-  queries: int = flags.option(200, 'ranked one by one')
+  products: int = flags.option(10_000, 'products of the synthetic catalogue, stored, for queries')
+  queries: int = flags.option(200, 'queries ranked one by one')
   output: str = flags.option('', 'JSON file of the figures')
 
 
@@ -134,9 +134,9 @@ class Bench:
     thread.start()
     served = []
     for version in range(2, self.config.swaps + 2):
-      part = os.path.join(base, f'.{version}')
-      shutil.copytree(os.path.join(base, '1'), part)
-      os.rename(part, os.path.join(base, str(version)))
+      temporary = os.path.join(base, f'.{version}')
+      shutil.copytree(os.path.join(base, '1'), temporary)
+      os.rename(temporary, os.path.join(base, str(version)))
       for _ in range(100):
         if self._version() == version:
           served.append(version)

@@ -21,7 +21,7 @@ from dipair.student import DiPair
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig:
-  """What is compared."""
+  """The run to compare on, and the steps."""
 
   run_dir: str = flags.option('runs/p2t', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the curves')

@@ -29,7 +29,7 @@ from dipair.student import DiPair
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig:
-  """What is measured."""
+  """The finished run to measure, and the steps."""
 
   run_dir: str = flags.option('runs/homedepot', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the figures')
@@ -118,10 +118,10 @@ def main(config: BenchmarkConfig) -> None:
 
 def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[None]:
   """One training step at each `next`."""
-  task = loop.Task('benchmark', model, variables, loss, lambda start: dataset, dict, '')
-  phase = PhaseConfig(learning_rate=1e-9, batch_size=batch_size)
-  run = loop.Run(task, phase, '', chief=False)
-  step = loop.train_step(task, phase, run, strategy, dataset.element_spec)
+  phase = loop.Phase('benchmark', model, variables, loss, lambda start: dataset, dict, '')
+  config = PhaseConfig(learning_rate=1e-9, batch_size=batch_size)
+  run = loop.Run(phase, config, '', chief=False)
+  step = loop.train_step(phase, config, run, strategy, dataset.element_spec)
   return (step(batch) for batch in dataset.prefetch(2))
 
 

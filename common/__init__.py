@@ -1,4 +1,4 @@
-"""What both students stand on: data, modeling, training, evaluation, distillation, serving."""
+"""Ground of both students: data, modeling, training, evaluation, distillation, export, serving."""
 
 import os
 

@@ -66,7 +66,7 @@ def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
 
 
 def help_text(cls: type, about: str) -> str:
-  """What `--help` prints: what the command is about, and its flags below their groups' headings."""
+  """Text of `--help`: what the command is about, and its flags below their groups' headings."""
   values = flags.FlagValues()
   define(cls, values)
   headings = dict.fromkeys(option.heading for option in _walk(cls, cls()))
@@ -201,9 +201,9 @@ def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
     name = prefix + field.name
     value = flags.FLAGS[name].value if given is None else given[name]
     if get_origin(hint) is tuple:
-      kind = get_args(hint)[0]
+      of_items = get_args(hint)[0]
       try:
-        value = tuple(kind(item) for item in value)
+        value = tuple(of_items(item) for item in value)
       except ValueError as error:
         raise InputError(f'--{name}={",".join(value)}: {error}') from error
     values[field.name] = value

@@ -30,7 +30,7 @@ class AttendedTexts(NamedTuple):
     reached: [k], how many texts do.
     offsets: [o], distances from the own position, up to the farthest that occurs.
     relative: [k, o], how much goes how far; to word pieces alone, not to [CLS] and [SEP].
-    examples: Of the first texts: 'text', its word 'pieces' [t], the 'kept' positions among them
+    examples: The first texts, each with 'text', its word 'pieces' [t], the 'kept' positions of them
       and their 'rollout' [kept, t].
   """
 

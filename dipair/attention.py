@@ -1,4 +1,4 @@
-"""What attends to what: a head's attention, and an encoder's, rolled out from its output tokens.
+"""Attention of a head, and of an encoder, rolled out from its output tokens.
 
 Attention rollout (Abnar and Zuidema, 2020) follows attention from an encoder's output down to its
 input tokens: R = A'_K ... A'_1, where A' = 0.5 A + 0.5 I, A the mean over a layer's heads, and I
@@ -75,12 +75,12 @@ class AttendingEncoder:
 
 
 def head_attention(model: DiPair, *vectors: np.ndarray) -> np.ndarray:
-  """What each of a tuple's kept tokens attends to, in each layer of the head.
+  """Attention of each of a tuple's kept tokens, in each layer of the head.
 
   The score depends on the last layer's first row alone.
 
   Args:
-    model: With a head that attends.
+    model: A student whose head attends.
     *vectors: One argument a slot: [k_i, D] of one tuple, or [b, k_i, D].
 
   Returns:

@@ -1,4 +1,4 @@
-"""What a DiPair student consists of, and how it is trained (§3, §4.4), as flags."""
+"""Flags of a DiPair student: its architecture and its training (§3, §4.4)."""
 
 import dataclasses
 
@@ -23,9 +23,9 @@ class StudentConfig:
   shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
   max_lengths: tuple[int, ...] = flags.option((32, 128), 'most tokens of each text')
   output_tokens: tuple[int, ...] = flags.option((4, 8), 'N,M: output tokens kept of each text')
-  token_selection: str = flags.option('first', 'which output tokens are kept', ('first', 'last'))
+  token_selection: str = flags.option('first', 'output tokens that are kept', ('first', 'last'))
   projection_dim: int = flags.option(256, 'D: width of the kept tokens; 0: as the encoder')
-  head: str = flags.option('transformer', 'what scores the kept tokens', tuple(HEADS))
+  head: str = flags.option('transformer', 'head that scores the kept tokens', tuple(HEADS))
   heads: HeadsConfig = flags.group(HeadsConfig)
   dropout: float = flags.option(0.1, "dropout of the student's encoders and head")
 
@@ -40,10 +40,10 @@ class StudentConfig:
         raise InputError(f'--output_tokens: {tokens} kept of {length} tokens; 1 to the length')
     if self.encoder_layers < 1 or self.projection_dim < 0:
       raise InputError('--encoder_layers is 1 or more, --projection_dim 0 or more')
-    sides = (self.left_encoder_layers, self.right_encoder_layers)
-    if min(sides) < 0:
+    depths = (self.left_encoder_layers, self.right_encoder_layers)
+    if min(depths) < 0:
       raise InputError('--left_encoder_layers and --right_encoder_layers are 0 or more')
-    if any(sides) and len(self.output_tokens) != 2:
+    if any(depths) and len(self.output_tokens) != 2:
       raise InputError(
         '--left_encoder_layers and --right_encoder_layers are of pairs; '
         f'--output_tokens names {len(self.output_tokens)} texts'
@@ -56,8 +56,8 @@ class StudentConfig:
     """K of each text's encoder."""
     if len(self.output_tokens) != 2:
       return (self.encoder_layers,) * len(self.output_tokens)
-    sides = (self.left_encoder_layers, self.right_encoder_layers)
-    return tuple(layers or self.encoder_layers for layers in sides)
+    depths = (self.left_encoder_layers, self.right_encoder_layers)
+    return tuple(layers or self.encoder_layers for layers in depths)
 
   @property
   def one_encoder(self) -> bool:

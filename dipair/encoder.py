@@ -60,7 +60,7 @@ class TokenEncoder(tf_keras.layers.Layer):
     return kept
 
   def kept_positions(self, mask: tf.Tensor, tokens: int) -> tf.Tensor:
-    """Where in the text each kept token is: [b, t] to [b, k]; past the end for a short text."""
+    """Position in the text of each kept token: [b, t] to [b, k]; past the end for a short text."""
     length = tf.reduce_sum(mask, 1, keepdims=True)  # [b, 1]
     start = tf.maximum(0, length - tokens) if self.selection == 'last' else tf.zeros_like(length)
     return start + tf.range(tokens)

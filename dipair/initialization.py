@@ -1,10 +1,10 @@
-"""Where projections and the transformer head start: with words of one text attending to those like them in the other.
+"""Starting point of projections and transformer head: words attend to those like them in the other text.
 
 The paper leaves it open. From random weights, a head needs millions of pairs to find out that the
-same word on two sides is a match; here it starts from there (`docs/architecture.md` compares):
+same word in two texts is a match; here it starts from there (`docs/architecture.md` compares):
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
-  one on average: similar tokens stay similar, and the sides can be compared;
+  one on average: similar tokens stay similar, and the slots can be compared;
 * position embeddings take away what all tokens at a position have in common, so similar are those
   that say the same, not those that stand at the same place;
 * segment embeddings are as large as tokens, so what a token attends to says which text it met;
@@ -26,7 +26,7 @@ def start(student: DiPair, features: Sequence[np.ndarray], seed: int) -> None:
   Args:
     student: Changed in place. A head says itself how it starts (`Head.start`).
     features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding.
-    seed: Of the head's random numbers.
+    seed: Seed of the head's random numbers.
   """
   kernel, bias = _principal_components(features, student.dim)
   for projection in student.projections:

@@ -1,4 +1,4 @@
-"""What a run's output tokens learn: `python -m dipair.inspect --run_dir=runs/p2t`."""
+"""Inspection of a run's output tokens: `python -m dipair.inspect --run_dir=runs/p2t`."""
 
 import dataclasses
 import os
@@ -19,7 +19,7 @@ from dipair.student import DiPair
 
 @dataclasses.dataclass(frozen=True)
 class InspectConfig:
-  """What is looked at, and where the page goes."""
+  """The run to inspect, and the page's file."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run; nothing in it is changed')
   output: str = flags.option('inspect.html', 'the page; its numbers go beside it, as .json')

@@ -1,4 +1,4 @@
-"""What the kept output tokens of a student learn (the paper's §5 leaves it open), in numbers.
+"""Numbers on what a student's kept tokens learn (the paper's §5 leaves it open).
 
 Dimensions: n tuples, U_i distinct texts of slot i, k_i kept tokens of text i, S = sum k_i, H
 encoder width, D projected width, h attention heads of the head.
@@ -26,14 +26,14 @@ _BATCH = 1024  # tuples
 def inspect(
   scorer: TupleScorer, records: RecordSet, chosen: np.ndarray, task: str, names: Sequence[str]
 ) -> dict[str, Any]:
-  """Everything that is looked at.
+  """Figures of the kept tokens of chosen tuples.
 
   Args:
-    scorer: Of a DiPair student.
+    scorer: Scorer of a DiPair student.
     records: Labelled tuples.
     chosen: [n] rows of those looked at; the first are shown one by one.
-    task: Of the labels.
-    names: Of a tuple's texts.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    names: Names of a tuple's texts.
 
   Returns:
     JSON values: `texts`, a slot each, as in `AttendedTexts` without the tokens themselves;
@@ -95,10 +95,10 @@ def removal(
   """The primary metric without each position, and with it as the only one of its text.
 
   Args:
-    scorer: Of a DiPair student.
+    scorer: Scorer of a DiPair student.
     tokens: [U_i, k_i, H] a slot; a position is removed as all-zero rows, which the head masks.
     index: [n, slots], row numbers into them.
-    task: Of the labels.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
     labels: [n].
 
   Returns:
@@ -150,10 +150,10 @@ def similarity(vectors: Sequence[np.ndarray], index: np.ndarray) -> tuple[np.nda
 def mean_head_attention(
   model: DiPair, vectors: Sequence[np.ndarray], index: np.ndarray
 ) -> np.ndarray:
-  """What each position attends to in the head: [layers, h, S, S].
+  """Attention of each position in the head: [layers, h, S, S].
 
   Args:
-    model: With a head that attends.
+    model: A student whose head attends.
     vectors: [U_i, k_i, D] a slot.
     index: [n, slots], row numbers into them.
 

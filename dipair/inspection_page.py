@@ -41,7 +41,7 @@ def write(found: dict[str, Any], path: str) -> None:
   """Writes the page: whole, or not at all.
 
   Args:
-    found: As from `inspection.inspect`, with `title`, `run_dir` and `command`.
+    found: Figures from `inspection.inspect`, with `title`, `run_dir` and `command`.
     path: The file to write.
   """
   names = [f'{t["name"]} {i}' for t in found['texts'] for i in range(t['positions'])]
@@ -258,8 +258,8 @@ each layer passing by its side, multiplied from the kept output token down to th
 {% endfor %}
 
 <h2>Similarity between positions</h2>
-<p>Mean cosine of the projected tokens: of the same text within a side, of the texts of a tuple
-across sides.</p>
+<p>Mean cosine of the projected tokens: of the same text within a slot, of the texts of a tuple
+across slots.</p>
 {{ heat(similarity) }}
 {{ show(norms) }}
 

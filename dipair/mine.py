@@ -19,10 +19,10 @@ _MANIFEST = 'manifest.json'
 
 @dataclasses.dataclass(frozen=True)
 class MineConfig:
-  """What is mined, and to where."""
+  """The task to mine, and the folder for it."""
 
   output: str = flags.option('', 'folder of the task; the same command goes on with it')
-  seed: int = flags.option(7, 'of the negatives drawn')
+  seed: int = flags.option(7, 'seed of the negatives drawn')
   mining: MiningConfig = flags.group(MiningConfig)
 
 

@@ -41,9 +41,9 @@ class DiPairStudent:
   def __init__(self, config: RunConfig):
     self.config = config
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
-    for side in ('left_encoder_layers', 'right_encoder_layers'):
-      if not self.depends_on[side]:
-        del self.depends_on[side]  # runs from before there were sides stay as they are
+    for flag in ('left_encoder_layers', 'right_encoder_layers'):
+      if not self.depends_on[flag]:
+        del self.depends_on[flag]  # runs from before there were these flags stay as they are
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""

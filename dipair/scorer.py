@@ -4,7 +4,7 @@ from common.scoring.scorer import PairScorer
 
 
 class Scorer(PairScorer):
-  """An exported DiPair student; a side's vectors are [texts, k, D], its k kept tokens.
+  """An exported DiPair student; a slot's vectors are [texts, k, D], its k kept tokens.
 
   A position past a text's end is an all-zero row.
 

@@ -74,9 +74,9 @@ class DiPair(Student):
 
   @classmethod
   def needed_layers(cls, config: StudentConfig) -> dict[str, int]:
-    """Those of the sides, and of all where a side has none of its own."""
-    sides = {
+    """Layers by flag: a slot's own, and those of all where a slot has none of its own."""
+    own = {
       'left_encoder_layers': config.left_encoder_layers,
       'right_encoder_layers': config.right_encoder_layers,
     }
-    return sides if all(sides.values()) else {**sides, 'encoder_layers': config.encoder_layers}
+    return own if all(own.values()) else {**own, 'encoder_layers': config.encoder_layers}

@@ -1,4 +1,4 @@
-"""What a DSE student consists of, and how it is trained (§3.4, §3.5), as flags."""
+"""Flags of a DSE student: its architecture and its training (§3.4, §3.5)."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ class StudentConfig:
   shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')
   max_lengths: tuple[int, ...] = flags.option((128, 128), 'most tokens of each text')
   pooled_layers: int = flags.option(4, 'last layers whose pooled tokens make a sentence')
-  pooling: str = flags.option('mean', 'how the tokens of a layer are pooled', ('mean', 'max'))
+  pooling: str = flags.option('mean', 'pooling of the tokens of a layer', ('mean', 'max'))
   pool_cls: bool = flags.option(False, 'pool [CLS] too')
   similarity_dim: int = flags.option(512, 'rows of W')
   dropout: float = flags.option(0.1, "dropout of the student's encoder")
@@ -44,7 +44,7 @@ VARIANTS = ('distilled', 'labels', 'teacher', 'frozen')
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-  """What is trained, and how long (§4.1.1)."""
+  """Variants to train, and their length of training (§4.1.1)."""
 
   alpha: float = flags.option(0.5, 'alpha of Eq. 2: 1 is the teacher alone, 0 the labels alone')
   variants: tuple[str, ...] = flags.option(

@@ -18,7 +18,7 @@ class DistillationLoss:
   of the score, sigmoid(S): the teacher's logits here are before a sigmoid, the labels after it.
 
   Args:
-    alpha: From 0, labels alone, to 1, the teacher alone.
+    alpha: Weight of the teacher: 0 takes the labels alone, 1 the teacher alone.
   """
 
   alpha: float

@@ -38,7 +38,7 @@ class RunConfig:
   train: TrainConfig = flags.group(TrainConfig, heading='training')
 
   def __post_init__(self):
-    data, teachers = self.experiment.data, self.experiment.teacher.teachers
+    data, teachers = self.experiment.data, self.experiment.teachers
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
     made = data.pairing.distillation_pairs and not data.files.distillation_file
@@ -79,7 +79,7 @@ class DSEStudent:
     """Distils every variant into its folder."""
     train, run, teacher = self.config.train, self.config.experiment, ''
     if train.from_teacher:
-      teacher = next(iter(run.teacher.teachers), os.path.join(run.run_dir, 'teacher'))
+      teacher = next(iter(run.teachers), os.path.join(run.run_dir, 'teacher'))
     return training.train(self.config.student, train, folder, data, teacher=teacher)
 
   def models(self, folder: str) -> dict[str, TrainedStudent]:

@@ -47,7 +47,7 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class SentEvalConfig:
-  """What is evaluated, on what."""
+  """Encoders to evaluate, and the tasks."""
 
   export_dir: str = flags.option('', "a DSE run's export")
   pretrained: str = flags.option(
@@ -96,9 +96,9 @@ def evaluate(
 
   Args:
     dataset: The task.
-    vectors: [rows, d] of each split's sides.
-    folds: Of cross-validation.
-    title: Of the progress bar.
+    vectors: [rows, d] of each split's slots.
+    folds: Folds of cross-validation.
+    title: Title of the progress bar.
 
   Returns:
     Accuracy; F1 and accuracy of MRPC; Pearson of SICK-R; Pearson and Spearman of STS-B.
@@ -189,8 +189,8 @@ def _relatedness(
 
 
 def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.ndarray]]:
-  """Vectors of each split's sides; each text is encoded once, for this model and these texts."""
-  texts = sorted({text for s in dataset.splits.values() for side in s.texts for text in side})
+  """Vectors of each split's slots; each text is encoded once, for this model and these texts."""
+  texts = sorted({text for s in dataset.splits.values() for column in s.texts for text in column})
   digest = hashlib.sha256('\n'.join(texts).encode()).hexdigest()[:12]
   path = os.path.join(cache, f'{dataset.name}-{digest}.npy')
   if not os.path.exists(path):
@@ -202,7 +202,7 @@ def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.
   vectors, row = np.load(path), {text: number for number, text in enumerate(texts)}
 
   def of(split: Split) -> list[np.ndarray]:
-    return [vectors[[row[text] for text in side]] for side in split.texts]
+    return [vectors[[row[text] for text in column]] for column in split.texts]
 
   return {name: of(split) for name, split in dataset.splits.items()}
 

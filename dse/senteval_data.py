@@ -17,7 +17,7 @@ class Split:
   """Rows of one file or several.
 
   Attributes:
-    texts: The sentences, a list a side: one, or two for pairs.
+    texts: The sentences, a list a slot: one, or two for pairs.
     labels: A class or a score for each row.
   """
 
@@ -67,9 +67,9 @@ def _binary(name: str, folder: str) -> Dataset:
     'SUBJ': ('subj.objective', 'subj.subjective', 'latin-1'),
     'MPQA': ('mpqa.pos', 'mpqa.neg', 'latin-1'),
   }[name]
-  sides = [_lines(os.path.join(folder, file), encoding) for file in (positive, negative)]
-  labels = np.repeat([1, 0], [len(side) for side in sides])
-  return Dataset(name, 'classes', {'train': Split((sides[0] + sides[1],), labels)})
+  classes = [_lines(os.path.join(folder, file), encoding) for file in (positive, negative)]
+  labels = np.repeat([1, 0], [len(lines) for lines in classes])
+  return Dataset(name, 'classes', {'train': Split((classes[0] + classes[1],), labels)})
 
 
 def _sst(name: str, folder: str) -> Dataset:

@@ -27,7 +27,7 @@ class Similarity(Head):
 
   def __init__(self, dim: int, rows: int, outputs: int):
     super().__init__('similarity')
-    # Glorot's uniform for W as a whole, [4 d, r], of which each part is a quarter.
+    # Glorot's uniform for W as a whole, [4 d, r], of which each kernel is a quarter.
     limit = (6.0 / (4 * dim + rows)) ** 0.5
     uniform = tf_keras.initializers.RandomUniform
     self.left, self.right, self.product, self.difference = (
@@ -51,7 +51,7 @@ class Similarity(Head):
     vectors: Sequence[tf.Tensor] = (),
     training: bool | None = None,
   ) -> tf.Tensor:
-    """Logits [B, C] of parts and vectors of both sides; a side of one row goes with all others."""
+    """Logits [B, C] of parts and vectors of both slots; a slot of one row goes with all others."""
     del training
     u, v = vectors
     hidden = parts[0] + parts[1] + (u * v) @ self.product + tf.abs(u - v) @ self.difference

@@ -41,8 +41,8 @@ def run(flagfiles: Sequence[str], run_dir: str, data_dir: str, config: Any) -> N
   Args:
     flagfiles: Named after their tasks: `configs/mrpc.flags`.
     run_dir: Gets a folder a task.
-    data_dir: Of GLUE.
-    config: Of the command: what differs from the defaults goes to each task.
+    data_dir: GLUE's folder.
+    config: The command's; flags that differ from the defaults go to each task.
 
   Raises:
     InputError: If no task has data, or a flagfile is not named after a task.
@@ -94,7 +94,7 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
   for task in tasks:
     for model in done[task]['models']:
       wanted = _SCORES.get(task, [('test', 'accuracy')])
-      scores = [100 * model[part][metric] for part, metric in wanted if part in model]
+      scores = [100 * model[set_name][metric] for set_name, metric in wanted if set_name in model]
       ours.setdefault(_name(model['name'], done[task]['flags']), {})[task] = scores
   paper: Rows = {}
   for name, text in _PAPER.items():

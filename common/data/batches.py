@@ -27,7 +27,7 @@ Batch = dict[str, Any]  # of tensors, and tuples of them
 
 
 class Order(Protocol):
-  """Which tuples each step takes."""
+  """An order of tuples: the rows that each step takes."""
 
   batch_size: int
 
@@ -43,7 +43,7 @@ class ShuffledGroups:
   Args:
     groups: [groups + 1] where each group starts, and the number of tuples.
     batch_size: B.
-    seed: Of the shuffling, which differs from epoch to epoch.
+    seed: Seed of the shuffling, which differs from epoch to epoch.
   """
 
   def __init__(self, groups: np.ndarray, batch_size: int, seed: int):
@@ -70,7 +70,7 @@ class ShuffledTuples:
   Args:
     count: Tuples.
     batch_size: B.
-    seed: Of the shuffling.
+    seed: Seed of the shuffling.
   """
 
   def __init__(self, count: int, batch_size: int, seed: int):
@@ -93,7 +93,7 @@ class ShuffledByLength:
   Args:
     buckets: [tuples] the number of each one's bucket.
     batch_size: B.
-    seed: Of the shuffling.
+    seed: Seed of the shuffling.
   """
 
   def __init__(self, buckets: np.ndarray, batch_size: int, seed: int):
@@ -123,11 +123,11 @@ class ShuffledByLength:
 
 
 class TupleBatches:
-  """What a step is given of tuples: item numbers and targets, one share a replica.
+  """Batches of tuples: item numbers and targets, one share a replica.
 
   Args:
     tuples: The distillation set's, or a teacher's training set's.
-    order: Which ones each step takes.
+    order: Rows that each step takes.
     targets: Which of 'label', 'teacher_logits' and 'soft_labels' are given.
     outputs: O.
     replicas: Shares of a batch.

@@ -154,7 +154,7 @@ _LONGEST_FIRST = re.compile(rf'(?:{"|".join(sorted(_LEXICON, key=len)[::-1])})(?
 
 
 def _fit(facet: str, fits: Mapping[str, float], product: Product) -> float:
-  """How far, in [0, 1], the product has one of the values that a term's facet asks for."""
+  """Degree, in [0, 1], to which the product has a value that a term's facet asks for."""
   value = product.facets.get(facet, '')
   if value in fits:
     return fits[value] * (_DESCRIPTION if facet in product.described else 1.0)
@@ -167,7 +167,7 @@ def _fit(facet: str, fits: Mapping[str, float], product: Product) -> float:
 
 
 def relevance(term: str, product: Product) -> float:
-  """What a term is worth for a product, before the raters' noise, in [0, 1].
+  """A term's relevance for a product, before the raters' noise, in [0, 1].
 
   (1 - prod_f (1 - w_f s_f)) * prod_f (r_f + (1 - r_f) s_f) over the term's facets f, of fit s_f,
   worth w_f and remainder r_f: facets that are met add up, a single one that is not spoils the rest.
@@ -219,12 +219,12 @@ class _Dice:
 
   def term(self, facets: Mapping[str, str], first: str = 'kind') -> str:
     """One to three words for some of the facets, `first` likeliest, in the order of `_WORTH`."""
-    count, parts = self.pick((1, 1, 1, 2, 2, 2, 2, 3)), {}
+    count, phrases = self.pick((1, 1, 1, 2, 2, 2, 2, 3)), {}
     for facet in sorted(facets, key=lambda facet: self.uniform() - 0.5 * (facet == first))[:count]:
       phrase = self.pick(_PHRASES[facet, facets[facet]])
-      if len(' '.join([*parts.values(), phrase]).split()) <= 3:
-        parts[facet] = phrase
-    return ' '.join(parts[facet] for facet in _WORTH if facet in parts)
+      if len(' '.join([*phrases.values(), phrase]).split()) <= 3:
+        phrases[facet] = phrase
+    return ' '.join(phrases[facet] for facet in _WORTH if facet in phrases)
 
   def any_term(self) -> str:
     """A term for no product in particular, at times too general or off-topic."""

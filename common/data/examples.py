@@ -15,7 +15,7 @@ from common import flags
 from common.data import glue, tables
 from common.errors import InputError
 
-KINDS = ('regression', 'binary', 'multiclass')
+TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
 _LEAST = 1e-6  # a probability's distance from 0 and 1, so that its logit is finite
 
@@ -36,7 +36,7 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class TableConfig:
-  """Which columns of a table hold what, and what the labels mean."""
+  """Columns of a table, and the meaning of its labels."""
 
   text_columns: tuple[str, ...] = flags.option(
     ('left', 'right'), 'columns of the texts, in the order of the encoders (two or more)'
@@ -46,7 +46,7 @@ class TableConfig:
     (0.0, 1.0), 'lowest and highest label of a regression, mapped to 0 and 1'
   )
   task: str = flags.option(
-    'regression', 'what a label is; or the GLUE task in --data_dir', (*KINDS, *glue.NAMES)
+    'regression', 'what a label is; or the GLUE task in --data_dir', (*TASKS, *glue.NAMES)
   )
   classes: tuple[str, ...] = flags.option((), "a multiclass task's labels, in order of the outputs")
   id_column: str = flags.option('', 'column of a unique id; empty: rows are numbered')
@@ -81,9 +81,9 @@ class TableConfig:
       raise InputError(f'--encoding={self.encoding}: bytes must extend ASCII; convert to UTF-8')
 
   @property
-  def kind(self) -> str:
-    """One of `KINDS`."""
-    if self.task in KINDS:
+  def base_task(self) -> str:
+    """The task, one of `TASKS`; a GLUE task is one of them too."""
+    if self.task in TASKS:
       return self.task
     return 'multiclass' if glue.classes(self.task) else 'regression'
 
@@ -168,7 +168,7 @@ def _label(text: str, config: TableConfig, where: str) -> float:
 def _logits(text: str, config: TableConfig, where: str) -> tuple[float, ...]:
   """z of a cell: as it stands; of probabilities p, log(p / (1 - p)), or log p of each class."""
   what = f'teacher {config.teacher_scores}'
-  values = tuple(_number(part, where, what) for part in text.strip('[]').replace(',', ' ').split())
+  values = tuple(_number(cell, where, what) for cell in text.strip('[]').replace(',', ' ').split())
   if len(values) != config.outputs:
     raise InputError(f'{where}: {len(values)} teacher scores; --task needs {config.outputs}')
   if config.teacher_scores == 'logit':

@@ -26,14 +26,14 @@ _VALID_SHARE = 10  # one in so many training rows
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-  """Where a task's files are and what their columns mean.
+  """Files of a GLUE task, and the meaning of their columns.
 
   Attributes:
     folder: Below --data_dir.
     texts: Columns of the two sentences.
     label: Column of the label.
     classes: Labels in the order of the outputs; none for a regression.
-    most: Of a regression, whose labels are from 0 to this.
+    most: Highest label of a regression, whose lowest is 0.
     dev: The dev sets: the first, and one of another domain.
     test: A labelled test set that the folder may hold.
     tfds_texts: Features of the two sentences in TensorFlow Datasets.
@@ -89,19 +89,19 @@ def sets(task: str, data_dir: str) -> dict[str, list[tuple[GlueTask, str]]]:
     InputError: If a folder or one of its files is missing.
   """
   found: dict[str, list[tuple[GlueTask, str]]] = {}
-  for part in _parts(task, data_dir):
-    folder = os.path.join(data_dir, part.folder)
-    train, dev = (os.path.join(folder, name) for name in ('train.tsv', part.dev[0]))
-    test = os.path.join(folder, part.test)
+  for member in _members(task, data_dir):
+    folder = os.path.join(data_dir, member.folder)
+    train, dev = (os.path.join(folder, name) for name in ('train.tsv', member.dev[0]))
+    test = os.path.join(folder, member.test)
     files = {'train': train, 'valid': train, 'test': dev}
-    if part.test and tf.io.gfile.exists(test):
+    if member.test and tf.io.gfile.exists(test):
       files = {'train': train, 'valid': dev, 'test': test}
-    if len(part.dev) > 1:
-      files['test_mismatched'] = os.path.join(folder, part.dev[1])
+    if len(member.dev) > 1:
+      files['test_mismatched'] = os.path.join(folder, member.dev[1])
     for name, path in files.items():
       if not tf.io.gfile.exists(path):
         raise InputError(f'{path}: no such file; --task={task} needs it')
-      found.setdefault(name, []).append((part, path))
+      found.setdefault(name, []).append((member, path))
   return found
 
 
@@ -111,15 +111,15 @@ def read(task: str, data_dir: str, name: str) -> Iterator[tuple[str, tuple[str, 
   Args:
     task: As for `sets`.
     data_dir: As for `sets`.
-    name: Of the set.
+    name: Name of the set.
 
   Raises:
     InputError: At a label that the task does not have, with file and line.
   """
   files = sets(task, data_dir)
-  for part, path in files[name]:
-    shared = (part, path) in files['train'] and (part, path) in files['valid']
-    for row_id, texts, label in _rows(part, path):
+  for member, path in files[name]:
+    shared = (member, path) in files['train'] and (member, path) in files['valid']
+    for row_id, texts, label in _rows(member, path):
       if not shared or (name == 'valid') == for_validation(texts[0]):
         yield row_id, texts, label
 
@@ -129,28 +129,28 @@ def for_validation(text: str) -> bool:
   return tables.hash64(text) % _VALID_SHARE == 0
 
 
-def _parts(task: str, data_dir: str) -> list[GlueTask]:
+def _members(task: str, data_dir: str) -> list[GlueTask]:
   """The tasks that a task joins; of several, those that are there."""
-  parts = [TASKS[name] for name in _JOINED.get(task, (task,))]
-  there = [part for part in parts if tf.io.gfile.isdir(os.path.join(data_dir, part.folder))]
+  members = [TASKS[name] for name in _JOINED.get(task, (task,))]
+  there = [member for member in members if tf.io.gfile.isdir(os.path.join(data_dir, member.folder))]
   if not there:
-    folders = ' or '.join(part.folder for part in parts)
+    folders = ' or '.join(member.folder for member in members)
     raise InputError(f'--data_dir={data_dir}: no folder {folders} there; --task={task} needs it')
   return there
 
 
-def _rows(part: GlueTask, path: str) -> Iterator[tuple[str, tuple[str, str], float]]:
+def _rows(member: GlueTask, path: str) -> Iterator[tuple[str, tuple[str, str], float]]:
   counts = {'rows': 0, 'undecided': 0, 'broken': 0}
   for number, row in tables.rows(path, ragged=True):
     counts['rows'] += 1
-    texts, label = (row[part.texts[0]], row[part.texts[1]]), row[part.label]
+    texts, label = (row[member.texts[0]], row[member.texts[1]]), row[member.label]
     if label == '-':
       counts['undecided'] += 1
     elif not all(text.strip() for text in texts) or not label:
       counts['broken'] += 1
     else:
       stem = os.path.basename(path).rsplit('.', 1)[0]
-      yield f'{part.folder}-{stem}-{number}', texts, _label(part, label, f'{path}:{number}')
+      yield f'{member.folder}-{stem}-{number}', texts, _label(member, label, f'{path}:{number}')
   if counts['undecided'] or counts['broken']:
     print(
       f'{path}: of {counts["rows"]:,} rows, {counts["undecided"]:,} undecided and '
@@ -158,15 +158,15 @@ def _rows(part: GlueTask, path: str) -> Iterator[tuple[str, tuple[str, str], flo
     )
 
 
-def _label(part: GlueTask, text: str, where: str) -> float:
-  if part.classes:
-    if text not in part.classes:
-      raise InputError(f'{where}: label {text!r} is none of {", ".join(part.classes)}')
-    return float(part.classes.index(text))
+def _label(member: GlueTask, text: str, where: str) -> float:
+  if member.classes:
+    if text not in member.classes:
+      raise InputError(f'{where}: label {text!r} is none of {", ".join(member.classes)}')
+    return float(member.classes.index(text))
   try:
     value = float(text)
   except ValueError:
     value = -1.0
-  if not 0 <= value <= part.most:
-    raise InputError(f'{where}: label {text!r} is no number from 0 to {part.most:g}')
-  return value / part.most
+  if not 0 <= value <= member.most:
+    raise InputError(f'{where}: label {text!r} is no number from 0 to {member.most:g}')
+  return value / member.most

@@ -18,8 +18,8 @@ def builder(task: str, name: str, data_dir: str) -> Any:
 
   Args:
     task: One of GLUE's.
-    name: In TensorFlow Datasets: 'glue/mrpc', 'snli'.
-    data_dir: Of TensorFlow Datasets; empty: its own default.
+    name: Name in TensorFlow Datasets: 'glue/mrpc', 'snli'.
+    data_dir: Folder of TensorFlow Datasets; empty: its own default.
 
   Raises:
     InputError: If there is no such data set, or it has not the task's features.
@@ -48,14 +48,14 @@ def sets(task: str, made: Any) -> dict[str, str]:
 
 def read(task: str, made: Any, name: str) -> Iterator[tuple[str, tuple[str, str], float]]:
   """Streams (id, texts, label) of a set, as `glue.read`; undecided rows (label -1) are skipped."""
-  part, splits = glue.TASKS[task], sets(task, made)
+  of_task, splits = glue.TASKS[task], sets(task, made)
   shared, split = splits['valid'] == 'train' and name in ('train', 'valid'), splits[name]
   for number, row in enumerate(tfds.as_numpy(made.as_dataset(split=split, shuffle_files=False))):
-    first, second = (row[feature].decode() for feature in part.tfds_texts)
+    first, second = (row[feature].decode() for feature in of_task.tfds_texts)
     if row['label'] < 0 or not first.strip() or not second.strip():
       continue
     if not shared or (name == 'valid') == glue.for_validation(first):
-      yield f'{task}-{split}-{number}', (first, second), float(row['label']) / part.most
+      yield f'{task}-{split}-{number}', (first, second), float(row['label']) / of_task.most
 
 
 def _labelled(made: Any) -> bool:

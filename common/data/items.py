@@ -78,7 +78,7 @@ class Items:
   Attributes:
     paths: The tables' files.
     counts: Rows of each.
-    digest: What the tables' contents are known by.
+    digest: Digest of the tables' contents.
     numbers: [rows of all tables] int32, the item's number of each row; None: rows are numbers.
     firsts: [items] int64, the first row of each item; None likewise.
   """

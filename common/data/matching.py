@@ -74,11 +74,11 @@ class Matching:
     self, query: str, passage: str, where: str, *, positive: bool = True, split: str = ''
   ) -> None:
     """Adds what is known of a pair of ids, and the split that the query is in."""
-    for key, numbers, kind in zip(
+    for key, numbers, what in zip(
       (query, passage), self._numbers, ('query', 'passage'), strict=True
     ):
       if key not in numbers:
-        raise InputError(f'{where}: no {kind} of id {key!r}')
+        raise InputError(f'{where}: no {what} of id {key!r}')
     pair = self._numbers[0][query], self._numbers[1][passage]
     self._pairs[positive].add(pair)
     if split:
@@ -113,8 +113,8 @@ def read(path: str, query_column: str, passage_column: str) -> Matching:
     path: A folder of MS MARCO passage ranking (`collection.tsv`, `queries.*.tsv`, `qrels.*.tsv`),
       of BEIR (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`) or of WANDS (`product.csv`,
       `query.csv`, `label.csv`); or a table of questions with their answers, or its folder.
-    query_column: Of such a table.
-    passage_column: Of such a table.
+    query_column: Column of the questions in such a table.
+    passage_column: Column of the answers in such a table.
 
   Raises:
     InputError: If it is none of them, or not whole.

@@ -33,7 +33,7 @@ def write(
   Args:
     folder: Made if need be.
     groups: Their items are row numbers into each slot's one table.
-    tables: By slot, relative to `folder` (see `tables_from`).
+    tables: Tables by slot, relative to `folder` (see `tables_from`).
     info: Goes into the manifest.
 
   Returns:
@@ -49,9 +49,9 @@ def write_sets(
   """Writes record sets that share one item table a slot.
 
   Args:
-    folder: Gets a folder a set, and `items/` with the tables. Files of an earlier call that was cut
+    folder: Folder that gets a folder a set, and `items/` with the tables. Files of an earlier call that was cut
       short are written anew.
-    sets: By name ('' is `folder` itself), a function that streams a set's groups; it numbers their
+    sets: For each name ('' is `folder` itself), a function that streams a set's groups; it numbers their
       items with the slots' writers, which it is given.
     slots: Items of a tuple.
     info: Goes into the manifests.

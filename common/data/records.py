@@ -47,7 +47,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-  """What a record set holds; `tables` by slot. `info` is free: temperature, teacher, source."""
+  """Contents of a record set; `tables` by slot. `info` is free: temperature, teacher, source."""
 
   count: int
   shards: tuple[Shard, ...]
@@ -60,11 +60,11 @@ class RecordSet:
   """A record set, opened: sizes are checked, nothing is read.
 
   Args:
-    folder: That holds a manifest.
+    folder: Folder with a manifest.
 
   Attributes:
-    manifest: What it says.
-    slots: Items of a tuple.
+    manifest: The folder's manifest.
+    slots: Number of items of a tuple.
 
   Raises:
     InputError: If there is no whole record set of this schema.

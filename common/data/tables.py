@@ -50,21 +50,21 @@ def rows(
   """Streams (line number, row) of a table; raises InputError at the first bad line.
 
   Args:
-    path: Of the file.
-    encoding: Of its characters.
+    path: Path of the file.
+    encoding: Encoding of its characters.
     ragged: Whether a line of too few or too many cells is a row of empty cells.
     header: The columns' names, where the first line is not they.
     delimiter: Between the cells of a CSV.
   """
-  kind = path.removesuffix('.gz')
-  if not kind.endswith(SUFFIXES):
+  name = path.removesuffix('.gz')
+  if not name.endswith(SUFFIXES):
     raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
   lines = _lines(path, encoding)
-  if kind.endswith('.jsonl'):
+  if name.endswith('.jsonl'):
     for number, line in enumerate(lines, 1):
       yield number, object_row(line, f'{path}:{number}')
     return
-  cells = _csv(path, lines, delimiter) if kind.endswith('.csv') else _tsv(lines)
+  cells = _csv(path, lines, delimiter) if name.endswith('.csv') else _tsv(lines)
   if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
   if len(set(header)) < len(header):

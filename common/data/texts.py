@@ -11,7 +11,7 @@ def listed(texts: Any, name: str = '') -> list[str]:
 
   Args:
     texts: Any iterable of texts, each a `str` (or UTF-8 `bytes`, as arrays of them hold).
-    name: Of the texts' side, for the message.
+    name: Name of the texts' side, for the message.
 
   Raises:
     InputError: If it is one text, or a row (counted from 0) is none.

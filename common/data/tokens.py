@@ -29,7 +29,7 @@ class TokenTable:
   """The word pieces of a slot's items, without special tokens.
 
   Attributes:
-    tokenizer: What made them.
+    tokenizer: Tokenizer that made them.
     ids: [all pieces] word ids, item after item.
     ends: [items + 1] int64, where each item's pieces end; ends[0] is 0.
   """
@@ -54,12 +54,12 @@ class TokenTable:
     folder = os.path.join(beside, f'{items.digest}-{tokenizer.digest}')
     if not os.path.exists(folder):
       os.makedirs(beside, exist_ok=True)
-      part = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
-      _write(part, items, tokenizer)
+      temporary = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
+      _write(temporary, items, tokenizer)
       try:
-        os.rename(part, folder)
+        os.rename(temporary, folder)
       except OSError:  # another process was faster
-        shutil.rmtree(part)
+        shutil.rmtree(temporary)
     ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
     if len(ends) != len(items) + 1 or len(ids) != ends[-1]:
       raise InputError(f'{folder}: damaged; delete it and run again')
@@ -69,7 +69,7 @@ class TokenTable:
     return len(self.ends) - 1
 
   def sizes(self, numbers: np.ndarray) -> np.ndarray:
-    """How many pieces items have: [b] int64."""
+    """Number of pieces of each item: [b] int64."""
     return np.asarray(self.ends[numbers + 1] - self.ends[numbers])
 
   def padded(self, numbers: np.ndarray, max_length: int, length: int = 0) -> np.ndarray:
@@ -122,7 +122,7 @@ def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[TokenTable]:
 
 
 def packed_sizes(tables: Sequence[TokenTable], items: np.ndarray, max_length: int) -> np.ndarray:
-  """How many pieces of each item a packed tuple keeps: BERT's `_truncate_seq_pair`, for any number.
+  """Pieces that a packed tuple keeps of each item: BERT's `_truncate_seq_pair`, for any number.
 
   A tuple that is too long loses the last piece of its longest item, of the last one among equals,
   until it fits.
@@ -177,19 +177,19 @@ def pack(
 
 
 def _write(folder: str, items: Items, tokenizer: Tokenizer) -> None:
-  kind = np.uint16 if len(tokenizer.vocabulary) <= 1 << 16 else np.int32
+  dtype = np.uint16 if len(tokenizer.vocabulary) <= 1 << 16 else np.int32
   sizes = [np.zeros([1], np.int64)]
   raw = os.path.join(folder, 'ids.raw')
   with open(raw, 'wb') as file, tqdm(total=len(items), desc='tokenize', unit=' texts') as bar:
     for some, lengths in _tokenized(items.texts(), tokenizer):
-      some.astype(kind).tofile(file)
+      some.astype(dtype).tofile(file)
       sizes.append(lengths)
       bar.update(len(lengths))
   ends = np.cumsum(np.concatenate(sizes))
   np.save(os.path.join(folder, 'ends.npy'), ends)
-  ids = np.lib.format.open_memmap(os.path.join(folder, 'ids.npy'), 'w+', kind, (int(ends[-1]),))
+  ids = np.lib.format.open_memmap(os.path.join(folder, 'ids.npy'), 'w+', dtype, (int(ends[-1]),))
   if len(ids):
-    ids[:] = np.memmap(raw, kind, 'r')
+    ids[:] = np.memmap(raw, dtype, 'r')
   ids.flush()
   os.remove(raw)
 

@@ -57,12 +57,12 @@ class DataConfig:
     ]
 
   def labelled_inputs(self) -> dict[str, Any]:
-    """What the labelled sets are made from: flags, and each file's sha256."""
+    """Inputs of the labelled sets: flags, and each file's sha256."""
     schema = {'schema of record sets': SCHEMA_VERSION}
     return {**schema, **flags.flat(self.table), **self.source.labelled_inputs()}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
-    """What the unlabelled set is made from, beside the labelled ones."""
+    """Inputs of the unlabelled set, beside the labelled ones."""
     return {**flags.flat(self.pairing), **self.source.unlabelled_inputs()}
 
 

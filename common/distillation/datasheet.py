@@ -1,4 +1,4 @@
-"""What a mined task holds: leak check and examples of its sets, histograms, a picture."""
+"""Datasheet of a mined task: leak check and examples of its sets, histograms, a picture."""
 
 import itertools
 from collections.abc import Callable
@@ -15,7 +15,11 @@ from common.data.tuples import Tuples
 from common.evaluation import metrics
 
 SHEET, PICTURE = 'datasheet.json', 'scores.svg'
-LONG = ('flags', 'examples', 'histograms')  # parts of the datasheet
+LONG = (
+  'flags',
+  'examples',
+  'histograms',
+)  # fields of the datasheet that a stage's result leaves out
 BINS = 100  # of 0.02, from -1 to 1
 _EDGES = np.linspace(-1, 1, BINS + 1)
 _COLORS = {
@@ -27,7 +31,7 @@ _COLORS = {
 
 
 def counts(values: np.ndarray) -> np.ndarray:
-  """How many inner products are in each of the bins."""
+  """Number of inner products in each of the bins."""
   return np.histogram(np.clip(values, -1, 1), _EDGES)[0]
 
 
@@ -42,7 +46,7 @@ def describe(
   """Looks at the sets as they were written: what they share, how well similarity alone tells labels.
 
   Args:
-    sets: By name, in this order: training set, validation set, test set, transfer set.
+    sets: Record sets by name, in this order: training set, validation set, test set, transfer set.
     similarity: Inner products of pairs [n, 2] of item numbers: [n].
 
   Returns:
@@ -56,16 +60,16 @@ def describe(
   queries = [tables.hash64(text.casefold()) for text in sets[train].items(0).texts()]
   query_of = np.unique(np.array(queries, np.uint64), return_inverse=True)[1].reshape(-1)
   passages = len(sets[train].items(1))
-  shared: dict[str, dict[str, int]] = {kind: {} for kind in ('queries', 'pairs', 'passages')}
+  shared: dict[str, dict[str, int]] = {what: {} for what in ('queries', 'pairs', 'passages')}
   held: dict[str, dict[str, np.ndarray]] = {}
   for name in (test, valid, train, transfer):
     query, passage = query_of[tuples[name].items[:, 0]], tuples[name].items[:, 1]
     keys = {'queries': query, 'passages': passage, 'pairs': query * passages + passage}
-    own = {kind: np.unique(numbers) for kind, numbers in keys.items()}
+    own = {what: np.unique(numbers) for what, numbers in keys.items()}
     for other, theirs in held.items():
-      for kind, numbers in own.items():
-        both = np.intersect1d(numbers, theirs[kind], assume_unique=True)
-        shared[kind][f'{name}, {other}'] = len(both)
+      for what, numbers in own.items():
+        both = np.intersect1d(numbers, theirs[what], assume_unique=True)
+        shared[what][f'{name}, {other}'] = len(both)
     if name in (valid, test):
       held[name] = own
   logits = similarity(tuples[test].items)[:, None]
@@ -97,9 +101,9 @@ def summary(sheet: dict[str, Any]) -> str:
   transfer, shared = sheet['transfer'], sheet['shared']
   lines.append(f'transfer: {transfer["pairs"]:,} pairs of {transfer["queries"]:,} queries')
   lines += [
-    f'shared {kind}: '
-    + ', '.join(f'{between} {count:,}' for between, count in shared[kind].items())
-    for kind in shared
+    f'shared {what}: '
+    + ', '.join(f'{between} {count:,}' for between, count in shared[what].items())
+    for what in shared
   ]
   lines.append(f'AUC-ROC of the similarity alone on test: {sheet["similarity_auc_roc"]:.3f}')
   return '\n'.join(lines)

@@ -1,4 +1,4 @@
-"""What says how near two texts are: an export, a SavedModel or hub handle, or a checkpoint as it is."""
+"""Embedders, which say how near two texts are: an export, a SavedModel or hub handle, a checkpoint."""
 
 import os
 from collections.abc import Callable, Sequence

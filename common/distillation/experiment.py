@@ -36,9 +36,14 @@ class ExperimentConfig:
   run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
   title: str = flags.option('', "title of the report; empty: the run folder's name")
   redo: bool = flags.option(False, 'replace stages that were made with other flags')
-  seed: int = flags.option(7, 'of data, initial weights, dropout and shuffling')
+  seed: int = flags.option(7, 'seed of data, initial weights, dropout and shuffling')
   data: DataConfig = flags.group(DataConfig)
-  teacher: TeacherConfig = flags.group(TeacherConfig)
+  teachers: tuple[str, ...] = flags.option(
+    (),
+    "teachers' folders from other runs, whose mean logits are the teacher's; empty: fine-tune one",
+    alias='teacher',
+  )
+  teacher: TeacherConfig = flags.group(TeacherConfig, 'teacher_')
   teacher_phase: PhaseConfig = flags.group(
     PhaseConfig, 'teacher_', 'teacher', steps=1500, warmup_steps=150
   )
@@ -60,7 +65,7 @@ class ExperimentConfig:
   @property
   def fine_tunes(self) -> bool:
     """Whether the run trains a teacher of its own."""
-    return not self.brings_logits and not self.teacher.teachers
+    return not self.brings_logits and not self.teachers
 
 
 class Experiment:
@@ -69,7 +74,7 @@ class Experiment:
   Args:
     config: The run.
     student: Its student.
-    shared: What the stages share.
+    shared: Folder, table, devices and seed of all stages.
   """
 
   def __init__(self, config: ExperimentConfig, student: Student, shared: Run):
@@ -80,7 +85,7 @@ class Experiment:
       self.teacher = Teacher(shared, config.teacher, config.teacher_phase, self.data)
     teachers = None
     if not config.brings_logits:
-      teachers = Teachers(shared, config.teacher.teachers, self.teacher)
+      teachers = Teachers(shared, config.teachers, self.teacher)
     self.distill = Distill(shared, config.temperature, self.data, self.unlabelled, teachers)
     self.student = StudentTraining(shared, student, self.data, self.distill)
     self.export = Export(shared, config.encoder_precision, self.data, self.student)
@@ -94,7 +99,7 @@ class Experiment:
     return [*before, self.student, self.export, self.evaluation, self.benchmark]
 
   def results(self, folder: RunFolder) -> summary.Done:
-    """What they came to."""
+    """Their results."""
     return summary.Done(
       data=folder.result(self.data),
       unlabelled=folder.result(self.unlabelled),
@@ -129,7 +134,7 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   folder.run(experiment.stages())
   title = config.title or os.path.basename(os.path.normpath(config.run_dir))
   title, done = f'{student.title} on {title}', experiment.results(folder)
-  collected = summary.collect(title, student.name, resolved, table.kind, done)
+  collected = summary.collect(title, student.name, resolved, table.base_task, done)
   if not chief:
     return collected
   with np.load(os.path.join(experiment.evaluation.folder, 'scores.npz')) as scores:
@@ -142,9 +147,9 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
 
 
 def _check(config: ExperimentConfig, student: Student) -> None:
-  for path in config.teacher.teachers:
+  for path in config.teachers:
     saving.read(path)
   if config.fine_tunes:
-    pretrained = checkpoints.read(config.teacher.teacher_pretrained)
-    checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.teacher_max_length)
+    pretrained = checkpoints.read(config.teacher.pretrained)
+    checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
   student.check()

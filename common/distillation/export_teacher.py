@@ -19,7 +19,7 @@ from common.training import strategies
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig:
-  """Which teacher, to where."""
+  """The teacher to export, and the folder for it."""
 
   teacher: str = flags.option('', "the teacher's folder")
   output: str = flags.option('', 'folder that gets the version folder 1/')
@@ -33,9 +33,9 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   Its inputs are `left` and `right` for two texts, else `text_0`, `text_1`, …: [B] strings each.
 
   Args:
-    folder: Of the version folder.
+    folder: Folder that gets the version folder `1`.
     teacher: Its weights are copied.
-    texts: Of a tuple.
+    texts: Texts of a tuple.
 
   Returns:
     The largest difference of the reloaded model's outputs from the live one's.
@@ -44,8 +44,8 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   tokenizer = teacher.tokenizer
 
   @tf.function
-  def score(**sides: tf.Tensor) -> dict[str, tf.Tensor]:
-    ids, segment_ids = tokenizer.pack([sides[name] for name in names], teacher.max_length)
+  def score(**columns: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids, segment_ids = tokenizer.pack([columns[name] for name in names], teacher.max_length)
     ids = ids.to_tensor(tokenizer.pad_id)
     segments = segment_ids.to_tensor(0, shape=tf.shape(ids))
     logits = tf.cast(teacher.model(ids, segments, training=False), tf.float32)

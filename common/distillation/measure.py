@@ -1,4 +1,4 @@
-"""What an export is worth: the speed and metrics of its runtimes, and of its vectors as stored."""
+"""Speed and quality of an export, by runtime and vector dtype."""
 
 import os
 from typing import Any
@@ -13,13 +13,13 @@ from common.vectors.store import DTYPES, narrowed, widened
 
 
 def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> dict[str, Any]:
-  """What an export is worth with each runtime, and with each way to store its vectors.
+  """Speed and quality of an export, by runtime, and quality by vector dtype.
 
   Args:
-    scorer: Of the export.
-    title: Of the student.
+    scorer: Class that loads the export.
+    title: The student's name, as people write it.
     run_dir: Holds `export` and `data`.
-    task: Of the labels.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
 
   Returns:
     {'rates', 'stored'}: rows of `benchmark.rates` with those of `compare`, and of `compare`.
@@ -37,32 +37,32 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
 def compare(
   scorers: dict[str, PairScorer], task: str, data: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-  """What each runtime of one export is worth, and each way to store its vectors.
+  """Quality of one export, by runtime and by vector dtype.
 
   Args:
-    scorers: By runtime; the first is what the others are compared with.
-    task: Of the labels.
+    scorers: Scorers by runtime; the first is what the others are compared with.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
 
   Returns:
     A row a runtime, and a row a dtype of the store: the primary metric on 'valid' and 'test', and
-    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by side.
+    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by slot.
   """
   first = next(iter(scorers.values()))
   running: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
   stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
-  for part in ('valid', 'test'):
-    records = RecordSet(os.path.join(data, part))
+  for set_name in ('valid', 'test'):
+    records = RecordSet(os.path.join(data, set_name))
     labels = records.tuples().labels
     vectors = [_vectors(first, slot, records, i) for i, slot in enumerate(first.slots)]
     found = [scorer.score(*vectors) for scorer in scorers.values()]
     for row in stored:
       narrow = [narrowed(v, row['dtype']) for v in vectors]
-      sizes = (sum(a[0].nbytes for a in side if a is not None) for side in narrow)
+      sizes = (sum(a[0].nbytes for a in of_slot if a is not None) for of_slot in narrow)
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
-      found.append(first.score(*(widened(*side) for side in narrow)))
+      found.append(first.score(*(widened(*of_slot) for of_slot in narrow)))
     for row, scores in zip([*running, *stored], found, strict=True):
-      row[part] = _primary(task, labels, scores)
+      row[set_name] = _primary(task, labels, scores)
       row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
   return running, stored
 

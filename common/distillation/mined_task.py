@@ -14,7 +14,7 @@ from common.vectors.store import VectorStore
 
 @dataclasses.dataclass(frozen=True)
 class MinedTask:
-  """What `mining.mine` left in a folder.
+  """A mined task, as `mining.mine` left it in a folder.
 
   Attributes:
     queries: Vectors of the queries, by item number.

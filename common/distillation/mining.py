@@ -49,7 +49,7 @@ class MiningConfig:
     'minilm',
     "what says how near texts are: a run's export, a SavedModel or its hub URL, a checkpoint",
   )
-  index: str = flags.option('faiss', 'what finds the nearest', neighbors.LIBRARIES)
+  index: str = flags.option('faiss', 'library that finds the nearest', neighbors.LIBRARIES)
   negatives_from: int = flags.option(30, "nearest passages that a query's negatives are drawn from")
   negative_threshold: float = flags.option(
     0.53, "inner product that negatives are below (the paper's, of universal-sentence-encoder-qa)"
@@ -62,7 +62,8 @@ class MiningConfig:
     0, 'pairs of the transfer set, about: in blocks that share texts, with matches; 0: all nearest'
   )
   split_shares: tuple[float, ...] = flags.option(
-    (0.8, 0.1, 0.1), 'of train, valid, test, where the data bring no training split of their own'
+    (0.8, 0.1, 0.1),
+    'shares of train, valid, test, where the data bring no training split of their own',
   )
 
   def __post_init__(self):
@@ -108,7 +109,7 @@ class Pairs:
 def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Manifest]:
   """Writes the labelled record sets `train`, `valid` and `test`, and the vectors of all texts.
 
-  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled part
+  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled half
   of the datasheet; `known.npz` holds the matches and the query's splits.
 
   Args:
@@ -190,14 +191,14 @@ def _embedded(
   embedder: embedders.Embedder, texts: list[str], side: str, folder: str
 ) -> VectorStore:
   """A store of texts' vectors, by number."""
-  kind = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
+  fingerprint = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
   if os.path.exists(os.path.join(folder, MANIFEST)):
     store = VectorStore(folder)
-    if (store.fingerprint, store.shape) != (kind, (width,)):
+    if (store.fingerprint, store.shape) != (fingerprint, (width,)):
       raise InputError(f'{folder}: vectors of other texts or another embedder; remove it')
     return store
-  writer = VectorWriter(folder, [width], 'float16', kind, side)
+  writer = VectorWriter(folder, [width], 'float16', fingerprint, side)
   rows = ((str(number), text) for number, text in enumerate(texts))
   return writer.fill(
     rows,

@@ -28,7 +28,7 @@ _NEIGHBOURS = 16
 
 @dataclasses.dataclass(frozen=True)
 class PairingConfig:
-  """How many pairs are made from the training texts, and in what blocks."""
+  """Number of pairs made from the training texts, and the blocks that they come in."""
 
   distillation_pairs: int = flags.option(
     300_000,
@@ -119,9 +119,9 @@ def pair_blocks(
     right: [rights, dim] vectors of length one.
     partners: [known pairs, 2].
     shape: Lefts and rights of a block, at most all.
-    pairs: Of a block, at most shape[0] * shape[1].
+    pairs: Pairs of a block, at most shape[0] * shape[1].
     near: Share of the pairs that is known or near; the rest is random.
-    seed: Of all that is random.
+    seed: Seed of the order and of the random pairs.
 
   Yields:
     [pairs, 2] ints, sorted; no pair twice.
@@ -162,7 +162,7 @@ def combinations(
     matches: Numbers that each left is known to match.
     pairs: Kept, at the most.
     near: Share of them that is known or near.
-    rng: Of the random ones.
+    rng: Generator of the random ones.
 
   Returns:
     Rows [pairs] and columns [pairs], in order.
@@ -209,7 +209,7 @@ def _neighbours(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
 
 
 def partners_of(partners: np.ndarray, side: int, count: int) -> list[np.ndarray]:
-  """What each of `count` items of a side stands with in the pairs [n, 2]."""
+  """Partners of each of `count` items of a side in the pairs [n, 2]."""
   order = np.argsort(partners[:, side], kind='stable')
   ends = np.searchsorted(partners[order, side], np.arange(count), side='right')
   return np.split(partners[order, 1 - side], ends[:-1])

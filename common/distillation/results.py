@@ -15,17 +15,17 @@ import tensorflow as tf
 from common.data.records import RecordSet
 from common.evaluation import metrics, significance
 
-_PARTS = ('valid', 'test', 'test_mismatched')
-Scorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
+_SETS = ('valid', 'test', 'test_mismatched')
+SetScorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
 
 
-def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> dict[str, Any]:
+def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -> dict[str, Any]:
   """Metrics of each scorer on valid, test and what other test set there is.
 
   Args:
-    scorers: By name; 'teacher' is what the others are compared with, the last is the student. With
+    scorers: Scorers by name; 'teacher' is what the others are compared with, the last is the student. With
       no teacher among them, logits that the sets hold are the teacher's.
-    task: Of the labels.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
     folder: Gets `scores.npz`: label, teacher and student on test.
 
@@ -35,25 +35,26 @@ def evaluate(scorers: dict[str, Scorer], task: str, data: str, folder: str) -> d
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
   labels, rates = {}, {}
-  parts = [name for name in _PARTS if os.path.exists(os.path.join(data, name))]
-  for part in parts:
-    records = RecordSet(os.path.join(data, part))
+  sets = [name for name in _SETS if os.path.exists(os.path.join(data, name))]
+  for set_name in sets:
+    records = RecordSet(os.path.join(data, set_name))
     tuples = records.tuples()
-    labels[part] = tuples.labels
+    labels[set_name] = tuples.labels
     if 'teacher' not in scorers and tuples.teacher_logits is not None:
-      if part == 'valid':
+      if set_name == 'valid':
         models.insert(0, {'name': 'teacher'})
-      logits.setdefault('teacher', {})[part] = tuples.teacher_logits
+      logits.setdefault('teacher', {})[set_name] = tuples.teacher_logits
     for name, scorer in scorers.items():
       started = time.monotonic()
-      logits.setdefault(name, {})[part] = scorer(records)
+      logits.setdefault(name, {})[set_name] = scorer(records)
       rates[name] = len(records) / (time.monotonic() - started)
     for model in models:
-      model[part] = metrics.evaluate(task, labels[part], logits[model['name']][part])
+      model[set_name] = metrics.evaluate(task, labels[set_name], logits[model['name']][set_name])
   primary = metrics.primary_metric(task)
   for model in models[1:] if 'teacher' in logits else []:
     model['delta'] = {
-      part: metrics.delta(model[part][primary], models[0][part][primary]) for part in parts
+      set_name: metrics.delta(model[set_name][primary], models[0][set_name][primary])
+      for set_name in sets
     }
   shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
@@ -87,7 +88,7 @@ def finite(value: Any) -> Any:
 
 
 def commit() -> str:
-  """Of the project's repository, with -dirty where files differ from it; empty outside one."""
+  """The repository's commit, with -dirty where files differ from it; empty outside a repository."""
   root = os.path.dirname(os.path.abspath(__file__))
   command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
   done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -95,7 +96,7 @@ def commit() -> str:
 
 
 def environment() -> dict[str, Any]:
-  """Where a result was measured."""
+  """The machine and the versions that a result was measured with."""
   return {
     'python': platform.python_version(),
     'tensorflow': tf.__version__,

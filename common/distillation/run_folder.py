@@ -29,7 +29,7 @@ Result = TypeVar('Result')
 
 
 class Stage(abc.ABC, Generic[Result]):
-  """A named part of a run: a subclass is a stage's inputs, its flags and its work.
+  """A named step of a run: a subclass is a stage's inputs, its flags and its work.
 
   Args:
     run_dir: The run's folder.
@@ -41,7 +41,7 @@ class Stage(abc.ABC, Generic[Result]):
     result: The dataclass, of JSON values, of what it comes to.
     collective: Whether every worker of many takes part, not the chief alone.
     folder: Where its output lies once it is done.
-    fingerprint: What its output is known by: its flags, and the inputs' fingerprints.
+    fingerprint: Digest of its flags and of the inputs' fingerprints.
   """
 
   name: ClassVar[str]
@@ -63,7 +63,7 @@ class Stage(abc.ABC, Generic[Result]):
     return digest.hexdigest()[:16]
 
   def description(self) -> dict[str, Any]:
-    """What `stage.json` holds before the result."""
+    """Contents of `stage.json` before the result."""
     after = {stage.name: stage.fingerprint for stage in self.inputs}
     return {'fingerprint': self.fingerprint, 'depends_on': self.depends_on, 'after': after}
 
@@ -108,7 +108,7 @@ class RunFolder:
         self._run(stage)
 
   def result(self, stage: Stage[Result]) -> Result:
-    """What a finished stage came to."""
+    """Result of a finished stage."""
     return stage.result(**files.read_json(os.path.join(stage.folder, _STAGE))['result'])
 
   def file(self, name: str) -> str:

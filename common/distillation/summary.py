@@ -1,4 +1,4 @@
-"""What a run comes to: the results of its stages as `results.json` holds them."""
+"""Results of a run's stages, as `results.json` holds them."""
 
 import dataclasses
 from typing import Any

@@ -31,17 +31,12 @@ from common.training.optimization import PhaseConfig
 
 @dataclasses.dataclass(frozen=True)
 class TeacherConfig:
-  """How the teacher is had: fine-tuned here, or taken from a folder; several are averaged."""
+  """A teacher that the run fine-tunes."""
 
-  teachers: tuple[str, ...] = flags.option(
-    (),
-    "teachers' folders from other runs, whose mean logits are the teacher's; empty: fine-tune one",
-    alias='teacher',
-  )
-  teacher_pretrained: str = flags.option(
+  pretrained: str = flags.option(
     'minilm', 'checkpoint the teacher starts from: a folder, gs://, a hub id, minilm, random-tiny'
   )
-  teacher_max_length: int = flags.option(128, 'most tokens of a packed tuple')
+  max_length: int = flags.option(128, 'most tokens of a packed tuple')
 
 
 class Teacher:
@@ -49,7 +44,7 @@ class Teacher:
 
   Args:
     encoder: Architecture.
-    tokenizer: Of the encoder's vocabulary.
+    tokenizer: Tokenizer of the encoder's vocabulary.
     max_length: Most tokens of a packed tuple.
     outputs: Logits a tuple.
   """
@@ -90,7 +85,7 @@ class Teacher:
     """Scores tuples, batched by length, the longest first.
 
     Args:
-      tuples: What is scored, tokenized by this teacher's tokenizer.
+      tuples: Tuples to score, tokenized by this teacher's tokenizer.
       strategy: Its replicas share the work.
       batch_size: Tuples a replica's batch.
       advance: Told how many more tuples are scored, as a progress bar's `update`.
@@ -187,23 +182,23 @@ def fine_tune(
   The loss is the cross-entropy of Eq. 1 (softmax cross-entropy for more classes than two).
 
   Args:
-    config: Where it starts from.
+    config: Checkpoint that it starts from.
     phase: Rates and lengths.
     data: Folder of the record sets `train` and `valid`.
-    folder: Of the teacher; training resumes from it.
-    task: Of the labels.
+    folder: The teacher's folder; training resumes from it.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
     outputs: Logits a tuple.
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
-    seed: Of initial weights, dropout and shuffling.
+    seed: Seed of initial weights, dropout and shuffling.
 
   Returns:
     The phase's history, as of `loop.fit`.
   """
-  pretrained = checkpoints.read(config.teacher_pretrained)
+  pretrained = checkpoints.read(config.pretrained)
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   with strategy.scope():
-    teacher = Teacher(pretrained.config, tokenizer, config.teacher_max_length, outputs)
+    teacher = Teacher(pretrained.config, tokenizer, config.max_length, outputs)
     teacher.model.encoder.restore(pretrained)
   valid = RecordSet(os.path.join(data, 'valid'))
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
@@ -214,11 +209,11 @@ def fine_tune(
     train = RecordSet(os.path.join(data, 'train'))
     tuples, tables = train.tuples(), tokens.tables_of(train, tokenizer)
     bucketed = not devices.static_shapes
-    buckets, lengths = batches.by_length(tuples, tables, config.teacher_max_length, bucketed)
+    buckets, lengths = batches.by_length(tuples, tables, config.max_length, bucketed)
     order = ShuffledByLength(buckets, phase.batch_size, seed)
     replicas = strategy.num_replicas_in_sync
     made = TupleBatches(tuples, order, criterion.needs, outputs, replicas)
-    return made.packed(start, tables, config.teacher_max_length, lengths)
+    return made.packed(start, tables, config.max_length, lengths)
 
   def loss(batch: batches.Batch) -> tf.Tensor:
     logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
@@ -228,7 +223,7 @@ def fine_tune(
     return metrics.evaluate(task, labels, teacher.logits(valid_tuples, strategy=strategy))
 
   history = loop.fit(
-    loop.Task(
+    loop.Phase(
       'teacher',
       teacher.model,
       teacher.model.trainable_variables,

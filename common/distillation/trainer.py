@@ -34,7 +34,7 @@ _FIRST_TUPLES = 100  # in how many tuples, for each item wanted, a slot's first 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-  """What a student is trained on, and where.
+  """Data, devices and seed of a student's training.
 
   Attributes:
     distill: Record set with the targets.
@@ -56,7 +56,7 @@ class Training:
 
 
 class Trainer:
-  """What the phases of a student's training share.
+  """Trains a student, phase by phase.
 
   Args:
     model: The student.
@@ -130,7 +130,7 @@ class Trainer:
       return self.scorer.head_logits(*valid)
 
     primary = metrics.primary_metric(self.training.task)
-    task = loop.Task(
+    trained = loop.Phase(
       name,
       self.model,
       self.model.new_variables if frozen else self.model.used_variables,
@@ -140,7 +140,9 @@ class Trainer:
       primary,
     )
     devices = self.training.devices
-    history = loop.fit(task, phase, folder, strategy=self.strategy, jit_compile=devices.jit_compile)
+    history = loop.fit(
+      trained, phase, folder, strategy=self.strategy, jit_compile=devices.jit_compile
+    )
     shutil.rmtree(cache, ignore_errors=True)
     return history
 

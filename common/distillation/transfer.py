@@ -34,7 +34,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
   that match them or are near: many pairs of few texts, and matches among them.
 
   Args:
-    config: As for `mine`.
+    config: The same as for `mine`.
     data: Folder that `mine` wrote.
     folder: The record set's folder; gets `datasheet.json` and `scores.svg` too.
     seed: Seed of the order, and of what is taken.
@@ -43,7 +43,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
     The datasheet, as in `datasheet.json`.
   """
   mined = MinedTask.open(data)
-  task = _Task(
+  pool = _Pool(
     queries=mined.queries,
     passages=mined.passages,
     numbers=np.flatnonzero(mined.splits == 0),
@@ -53,11 +53,11 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
     rng=np.random.default_rng(seed),
   )
   if config.transfer_pairs:
-    group = min(_TEXTS, len(task.numbers))
-    size = group * max(1, min(_TEXTS, round(config.transfer_pairs / len(task.numbers))))
-    made = _blocks(task, group, size)
+    group = min(_TEXTS, len(pool.numbers))
+    size = group * max(1, min(_TEXTS, round(config.transfer_pairs / len(pool.numbers))))
+    made = _blocks(pool, group, size)
   else:
-    made = _all_near(task, -(-_GROUP // task.count))
+    made = _all_near(pool, -(-_GROUP // pool.count))
   histogram, seen = np.zeros(datasheet.BINS, np.int64), np.zeros(len(mined.queries), bool)
 
   def groups() -> Iterator[Tuples]:
@@ -87,8 +87,8 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
 
 
 @dataclasses.dataclass(frozen=True)
-class _Task:
-  """What the transfer set is taken from."""
+class _Pool:
+  """Training queries, passages and their index, from which the transfer set is taken."""
 
   queries: VectorStore
   passages: VectorStore
@@ -104,28 +104,28 @@ class _Task:
     return self.numbers[pairing.neighbour_order(vectors, group, self.rng)]
 
 
-def _all_near(task: _Task, group: int) -> Iterator[Pairs]:
+def _all_near(pool: _Pool, group: int) -> Iterator[Pairs]:
   """Every training query with its nearest passages; `group` queries at a time stay together."""
-  order = task.order(group)
+  order = pool.order(group)
   step = max(1, mining.QUERIES // group) * group
   for start in tqdm(range(0, len(order), step), desc=TRANSFER, unit=' blocks'):
-    pairs = mining.nearest(order[start : start + step], task.queries, task.index, task.count)
-    place = np.zeros(len(task.queries), np.int64)
+    pairs = mining.nearest(order[start : start + step], pool.queries, pool.index, pool.count)
+    place = np.zeros(len(pool.queries), np.int64)
     place[order[start : start + step]] = np.arange(len(order[start : start + step])) // group
     ends = np.flatnonzero(np.diff(place[pairs.queries])) + 1
     for rows in np.split(np.arange(len(pairs)), ends):
       yield pairs[rows]
 
 
-def _blocks(task: _Task, group: int, size: int) -> Iterator[Pairs]:
+def _blocks(pool: _Pool, group: int, size: int) -> Iterator[Pairs]:
   """Blocks of `size` pairs of `group` queries; each query is in one."""
-  order = task.order(group)
+  order = pool.order(group)
   for start in tqdm(range(0, len(order), group), desc=TRANSFER, unit=' blocks'):
     some = order[start : start + group]
-    vectors, known = task.queries.vectors(some), [task.known[query] for query in some]
-    near = task.index.search(vectors, task.count)[1]
+    vectors, known = pool.queries.vectors(some), [pool.known[query] for query in some]
+    near = pool.index.search(vectors, pool.count)[1]
     candidates = [np.concatenate(both) for both in zip(known, near, strict=True)]
     chosen = np.array(pairing.in_turn(candidates, _TEXTS))
-    similarity = vectors @ task.passages.vectors(chosen).T
-    i, j = pairing.combinations(similarity, chosen, known, size, _NEAR, task.rng)
+    similarity = vectors @ pool.passages.vectors(chosen).T
+    i, j = pairing.combinations(similarity, chosen, known, size, _NEAR, pool.rng)
     yield Pairs(some[i], chosen[j], similarity[i, j])

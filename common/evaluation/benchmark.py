@@ -35,7 +35,7 @@ def rates(
 
   Args:
     contenders: Each is called once to warm up.
-    rounds: Of which the median is reported.
+    rounds: Number of rounds; their median is reported.
     seconds: Least time of each contender in a round.
 
   Returns:

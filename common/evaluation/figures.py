@@ -63,9 +63,9 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
     pool = np.concatenate(list(scores.values()))
     bins = np.linspace(pool.min(), pool.max() + 1e-9, 31)
     for name, values in scores.items():
-      kind = {'histtype': 'stepfilled' if name == 'label' else 'step', 'linewidth': 1.6}
+      style = {'histtype': 'stepfilled' if name == 'label' else 'step', 'linewidth': 1.6}
       share = np.full(len(values), 1 / len(values))
-      axes.hist(values, bins, weights=share, color=colors[name], label=name, **kind)
+      axes.hist(values, bins, weights=share, color=colors[name], label=name, **style)
     axes.legend()
 
   if points:
@@ -115,7 +115,7 @@ def picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> tup
   """Draws a figure twice.
 
   Args:
-    caption: Of the picture.
+    caption: Caption below the picture.
     draw: Draws into a figure with colors: 'ink', 'label', 'teacher', 'student', 'few', 'many'.
 
   Returns:

@@ -8,14 +8,14 @@ import jinja2
 from common import files
 
 
-def write(path: str, template: str, **parts: Any) -> None:
+def write(path: str, template: str, **shown: Any) -> None:
   """Fills a Jinja template and writes it: whole, or not at all.
 
   Args:
     path: the file to write.
-    template: one that begins with `HTML` has its parts escaped; Markdown has the filters `cell`
+    template: one that begins with `HTML` has its values escaped; Markdown has the filters `cell`
       (inline, no HTML, no column break) and `line`.
-    **parts: what the template shows; one that is missing is an error.
+    **shown: values that the template shows; one that is missing is an error.
   """
   environment = jinja2.Environment(
     autoescape=template.startswith(HTML),
@@ -24,7 +24,7 @@ def write(path: str, template: str, **parts: Any) -> None:
     lstrip_blocks=True,
   )
   environment.filters |= {'cell': _cell, 'line': _line}
-  text = environment.from_string(template).render(**parts)
+  text = environment.from_string(template).render(**shown)
   with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
     file.write(text + '\n')
 

@@ -1,6 +1,6 @@
-"""What a run gives: report.html (one file, nothing outside it), the model card, a summary.
+"""Report of a run: report.html (one file, nothing outside it), the model card, a summary.
 
-All three show the same tables, made from the run's `results`. An absent part (a teacher whose
+All three show the same tables, made from the run's `results`. An absent section (a teacher whose
 scores were brought, speed, training, export) leaves its tables and pictures out.
 """
 
@@ -44,10 +44,10 @@ def grid(table: tables.Table) -> str:
   return '\n'.join([lines[0], '-' * len(lines[0]), *lines[1:], table.note]).rstrip()
 
 
-def _write(path: str, template: str, results: dict[str, Any], **parts: Any) -> None:
+def _write(path: str, template: str, results: dict[str, Any], **shown: Any) -> None:
   known = {'commit': '', 'command': '', 'flags': {}} | results
-  parts |= {'r': known, 'tables': tables.tables(results)}
-  pages.write(path, template, **parts)
+  shown |= {'r': known, 'tables': tables.tables(results)}
+  pages.write(path, template, **shown)
 
 
 _HTML = (

@@ -57,7 +57,7 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   note += f' {largest}' * any('max_difference' in row for row in speed)
   add('Speed', ['Model', 'Pairs/s', *speeds.AGAINST, *worth], rows, note)
   rows = [
-    [r['dtype'], ', '.join(f'{side} {size:,}' for side, size in r['bytes'].items()), *_worth(r)]
+    [r['dtype'], ', '.join(f'{slot} {size:,}' for slot, size in r['bytes'].items()), *_worth(r)]
     for r in results.get('stored', [])
   ]
   add('Stored vectors', ['As', 'Bytes a text', *worth], rows, largest)
@@ -67,9 +67,9 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
     pace = [_duration(s['seconds']), digits(s['pairs_per_second']), f'{s["best_step"]:,}']
     rows.append([s['name'], *pace, loss])
   add('Training', ['Stage', 'Time', 'Pairs/s', 'Best step', 'Last loss'], rows)
-  for part in ('data', 'export', 'environment'):
-    rows = [[name, _value(name, value)] for name, value in _flat(results.get(part, {})).items()]
-    add(part.capitalize(), ['', 'Rows' if part == 'data' else 'Value'], rows)
+  for section in ('data', 'export', 'environment'):
+    rows = [[name, _value(name, value)] for name, value in _flat(results.get(section, {})).items()]
+    add(section.capitalize(), ['', 'Rows' if section == 'data' else 'Value'], rows)
   return found
 
 
@@ -123,7 +123,7 @@ def times(value: float | None) -> str:
 
 
 def _speed_note(results: dict[str, Any]) -> str:
-  """What the student's speed in 'Results' is of, and the fastest runtime's beside it."""
+  """Runtime that the student's speed in 'Results' is of, and the fastest one's speed beside it."""
   rows = speeds.default_and_fastest(results)
   if not rows:
     return ''
@@ -140,10 +140,10 @@ def _duration(seconds: float) -> str:
   )
 
 
-def _flat(part: dict[str, Any]) -> dict[str, Any]:
+def _flat(section: dict[str, Any]) -> dict[str, Any]:
   """{'a': {'b': 1}} as {'a b': 1}, underscores as spaces, the first letter a capital."""
   pairs = {}
-  for name, value in part.items():
+  for name, value in section.items():
     inner = value if isinstance(value, dict) else {'': value}
     pairs |= {f'{name} {key}'.replace('_', ' ').strip().capitalize(): v for key, v in inner.items()}
   return pairs

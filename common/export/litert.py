@@ -19,8 +19,8 @@ def write(
 
   Args:
     folder: The export.
-    functions: By the signature's name; each gives 'score'.
-    variables: All that they read.
+    functions: Functions by their signature's name; each gives 'score'.
+    variables: Variables that they read.
   """
   module = tf.Module()
   module.variables_ = list(variables)

@@ -29,8 +29,8 @@ def write(
   Args:
     folder: The export.
     encode: Concrete function of the left `text` that gives its 'vectors'.
-    score: Of both sides' vectors, by slot; gives 'score'. One left row goes with all right ones.
-    variables: All that both read.
+    score: Function of both slots' vectors, by name, that gives 'score'; one left row goes with all right ones.
+    variables: Variables that both functions read.
     samples: {slot: values}: texts of the left, vectors of the right.
   """
   (left, texts), (right, vectors) = samples.items()

@@ -30,7 +30,7 @@ class Saved(NamedTuple):
   """A SavedModel that was written and is to be checked.
 
   Attributes:
-    path: Of its version folder.
+    path: Path of its version folder.
     signatures: Concrete functions of the live model.
     samples: Inputs of each signature.
   """
@@ -48,7 +48,7 @@ def save(
   Args:
     folder: The model's; its name is what a server calls it.
     signatures: Concrete functions of named tensors; each returns a dict.
-    variables: All that the functions read.
+    variables: Variables that the functions read.
     samples: Inputs of each signature to be checked.
   """
   module = tf.Module()
@@ -109,8 +109,8 @@ def _largest_difference(path: str, cases: dict[str, Any]) -> float:
   model, largest = tf.saved_model.load(path), 0.0
   for name, case in cases.items():
     signature = model.signatures[name]
-    kinds = signature.structured_input_signature[1]
-    inputs = {k: tf.constant(v, kinds[k].dtype) for k, v in case['inputs'].items()}
+    specs = signature.structured_input_signature[1]
+    inputs = {k: tf.constant(v, specs[k].dtype) for k, v in case['inputs'].items()}
     outputs = signature(**inputs)
     for key, expected in case['outputs'].items():
       largest = max(largest, float(np.abs(outputs[key].numpy() - np.array(expected)).max()))

@@ -4,8 +4,8 @@
 [batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds
 no tokenizer and no embedding table. Its other signatures score what was computed once per text:
 
-* `left_part`, `right_part`: vectors to the text's part, what the head computes of it alone;
-* `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other side's;
+* `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
+* `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other slot's;
 * `one_to_many`: the part of one left text and the vectors of right ones;
 * `attention`: of a transformer head, what its tokens attend to. The encoder's `left_tokens` and
   `right_tokens` then give the word pieces that they stand on.

@@ -28,19 +28,23 @@ _RUNTIMES = ('tensorflow', *(name for name in runtimes.RUNTIMES if name.startswi
 
 @dataclasses.dataclass(frozen=True)
 class ServerConfig:
-  """What is served, and where."""
+  """Models to serve, addresses and limits."""
 
   models: tuple[str, ...] = flags.option((), 'name=folder of each model')
   model_config_file: str = flags.option('', "TF Serving's ModelServerConfig, in place of --models")
   runtime: str = flags.option(
-    'tensorflow', "what runs the heads; LiteRT's give scores alone", _RUNTIMES
+    'tensorflow', "runtime of the heads; LiteRT's give scores alone", _RUNTIMES
   )
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
-  port: int = flags.option(8500, 'of gRPC; 0: any that is free')
-  rest_api_port: int = flags.option(8501, 'of REST; 0: any that is free')
-  file_system_poll_wait_seconds: float = flags.option(1.0, 'between two looks for new versions')
+  port: int = flags.option(8500, 'port of gRPC; 0: any that is free')
+  rest_api_port: int = flags.option(8501, 'port of REST; 0: any that is free')
+  file_system_poll_wait_seconds: float = flags.option(
+    1.0, 'seconds between two looks for new versions'
+  )
   max_batch_size: int = flags.option(1024, 'most rows that are run together')
-  batch_timeout_micros: int = flags.option(0, 'what the first request of a batch waits for others')
+  batch_timeout_micros: int = flags.option(
+    0, 'microseconds that the first request of a batch waits for others'
+  )
   max_enqueued: int = flags.option(1000, 'most requests that wait; more are refused')
   max_request_mb: int = flags.option(64, 'most megabytes of a request')
   grace_seconds: float = flags.option(30.0, 'most time for what was accepted before a stop')
@@ -51,7 +55,7 @@ class ServerConfig:
         raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
 
   def folders(self) -> dict[str, str]:
-    """Of the models, by name."""
+    """Folders of the models, by name."""
     if bool(self.models) == bool(self.model_config_file):
       raise InputError('--models or --model_config_file: one of them')
     if self.model_config_file:

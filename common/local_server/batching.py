@@ -140,10 +140,10 @@ class Batcher:
     start = 0
     for request in batch:
       stop = start + request.rows
-      part = outputs
+      own = outputs
       if len(batch) > 1:
-        part = {name: value[start:stop] for name, value in outputs.items()}
-      request.future.set_result(part)
+        own = {name: value[start:stop] for name, value in outputs.items()}
+      request.future.set_result(own)
       start = stop
 
 

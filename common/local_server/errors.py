@@ -1,4 +1,4 @@
-"""What a request is refused with."""
+"""Error that a request is refused with."""
 
 import grpc
 

@@ -56,9 +56,9 @@ class GrpcFront:
     for service, methods in services.items():
       handlers = {
         name: grpc.unary_unary_rpc_method_handler(
-          self._handler(kind, method), None, lambda message: message.SerializeToString()
+          self._handler(message_type, method), None, lambda message: message.SerializeToString()
         )
-        for name, (kind, method) in methods.items()
+        for name, (message_type, method) in methods.items()
       }
       handler = grpc.method_handlers_generic_handler(service, handlers)
       self._server.add_generic_rpc_handlers((handler,))
@@ -73,14 +73,14 @@ class GrpcFront:
     self._health.enter_graceful_shutdown()
     self._server.stop(grace).wait()
 
-  def _handler(self, kind: type[Message], method: Callable[..., Message]) -> Callable:
+  def _handler(self, message_type: type[Message], method: Callable[..., Message]) -> Callable:
     def handle(data: bytes, context: grpc.ServicerContext) -> Message:
-      started, code, request = time.monotonic(), grpc.StatusCode.UNKNOWN, kind()
+      started, code, request = time.monotonic(), grpc.StatusCode.UNKNOWN, message_type()
       try:
         try:
           request.ParseFromString(data)
         except DecodeError as error:
-          raise invalid(f'the bytes are no {kind.DESCRIPTOR.name}: {error}') from error
+          raise invalid(f'the bytes are no {message_type.DESCRIPTOR.name}: {error}') from error
         answer = method(request, context)
         code = grpc.StatusCode.OK
         return answer

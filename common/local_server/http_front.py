@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
     started, path = time.monotonic(), self.path.split('?')[0]
     code, error = HTTPStatus.OK, ''
     try:
-      kind, answer = self.server.answer(self.command, path, self._body())
+      content_type, answer = self.server.answer(self.command, path, self._body())
     except _HttpError as refused:
       self._refuse(path, refused, started)
       return
@@ -160,9 +160,9 @@ class _Handler(BaseHTTPRequestHandler):
       traceback.print_exc()
       code, error = HTTPStatus.INTERNAL_SERVER_ERROR, 'a fault of the server; see its log'
     if code != HTTPStatus.OK:
-      kind, answer = json_answer({'error': error})
+      content_type, answer = json_answer({'error': error})
     self.server.answered(path, code, started)
-    self._send(code, kind, answer)
+    self._send(code, content_type, answer)
 
   def _refuse(self, path: str, error: '_HttpError', started: float) -> None:
     """Answers a request that was not read to its end, and closes its connection."""
@@ -189,10 +189,10 @@ class _Handler(BaseHTTPRequestHandler):
       raise _HttpError(HTTPStatus.BAD_REQUEST, f'{len(body):,} bytes of {int(length):,} came')
     return body
 
-  def _send(self, code: HTTPStatus, kind: str, answer: bytes) -> None:
+  def _send(self, code: HTTPStatus, content_type: str, answer: bytes) -> None:
     try:
       self.send_response(code)
-      self.send_header('Content-Type', kind)
+      self.send_header('Content-Type', content_type)
       self.send_header('Content-Length', str(len(answer)))
       self.send_header('X-Content-Type-Options', 'nosniff')
       self.send_header('Content-Security-Policy', _POLICY)

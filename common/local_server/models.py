@@ -23,7 +23,7 @@ _DEFAULT = 'serving_default'
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-  """Of a tensor: its type and shape, -1 where any size goes."""
+  """A tensor's type and shape, with -1 where any size goes."""
 
   dtype: tf.DType
   shape: tuple[int, ...]
@@ -37,9 +37,9 @@ class Signature:
   """A function of a model.
 
   Attributes:
-    name: Of the signature.
-    inputs: By name.
-    outputs: By name.
+    name: Name of the signature.
+    inputs: Types and shapes of the inputs, by name.
+    outputs: Types and shapes of the outputs, by name.
     call: Arrays in, arrays out.
   """
 
@@ -54,8 +54,8 @@ class Version:
 
   Args:
     model: Name of the model.
-    folder: Of the model.
-    number: Of the version.
+    folder: Folder of the model.
+    number: Number of the version.
     runtime: 'tensorflow' or one of LiteRT's, which is for heads: it gives scores alone.
   """
 
@@ -78,7 +78,7 @@ class Version:
         call = _by_runtime(head, name)
       else:
         call = _by_tensorflow(self._loaded.signatures[name])
-      inputs, outputs = (_specs(side) for side in (definition.inputs, definition.outputs))
+      inputs, outputs = (_specs(infos) for infos in (definition.inputs, definition.outputs))
       self.signatures[name] = Signature(name, inputs, outputs, call)
 
   def signature(self, name: str) -> Signature:
@@ -102,7 +102,7 @@ class ModelStore:
   """All models that are served.
 
   Args:
-    folders: Of the models, by name.
+    folders: Folders of the models, by name.
     runtime: As for `Version`.
     loaded: Called with each version that has taken its place.
 
@@ -161,7 +161,7 @@ class ModelStore:
       self._loaded(version)
 
   def names(self) -> list[str]:
-    """Of the models."""
+    """Names of the models."""
     return list(self._models)
 
   def find(self, name: str, number: int | None = None) -> Version:

@@ -20,10 +20,10 @@ class Predictor:
   """Answers requests.
 
   Args:
-    folders: Of the models, by name.
-    runtime: Of heads.
+    folders: Folders of the models, by name.
+    runtime: Runtime of the heads.
     batching: Sizes and times.
-    metrics: Of the server.
+    metrics: Metrics of the server.
 
   Raises:
     InputError: If a model cannot be loaded.
@@ -120,7 +120,7 @@ class Predictor:
 
 
 def _reason(error: Exception) -> str:
-  """What an operation says, in one line, without TensorFlow's account of where the graph was made."""
+  """An operation's error in one line, without TensorFlow's account of where the graph was made."""
   said = str(error).split('<stack traces unavailable>')[-1].split('[[{{node')[0]
   return ' '.join(said.split())[:500]
 
@@ -139,9 +139,9 @@ def _checked(inputs: Arrays, signature: Signature, where: str) -> Arrays:
 
 
 def _fitting(value: np.ndarray, spec: Spec, where: str) -> np.ndarray:
-  kind = 'string' if value.dtype == object else value.dtype.name
-  if kind != spec.dtype.name:
-    raise invalid(f'{where} is {kind}, not {spec}')
+  dtype = 'string' if value.dtype == object else value.dtype.name
+  if dtype != spec.dtype.name:
+    raise invalid(f'{where} is {dtype}, not {spec}')
   fits = value.ndim == len(spec.shape)
   if not fits or any(n not in (-1, m) for n, m in zip(spec.shape, value.shape, strict=True)):
     raise invalid(f'{where} has the shape {list(value.shape)}, not {spec}')

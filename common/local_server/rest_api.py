@@ -18,7 +18,7 @@ _MODEL = re.compile(r'/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(/metadata|:\w
 
 
 class RestApi:
-  """What the REST port answers.
+  """Answers of the REST port.
 
   Args:
     predictor: Answers.

@@ -63,10 +63,10 @@ class EncoderConfig:
     hidden_size: Width of every layer; a multiple of `num_heads`.
     num_layers: Transformer layers.
     num_heads: Attention heads a layer.
-    inner_dim: Width inside the feed-forward part of a layer.
+    inner_dim: Width inside the feed-forward sublayer of a layer.
     max_positions: Longest text in tokens, special tokens included.
     type_vocab_size: Segments that a text may have.
-    activation: Of the feed-forward part; one of `ACTIVATIONS`.
+    activation: Activation of the feed-forward sublayer; one of `ACTIVATIONS`.
     dropout: Rate in [0, 1) of hidden and attention dropout.
 
   Raises:
@@ -151,7 +151,7 @@ def build(
       are computed are exactly those of the full output.
     attention_scores: Whether it gives `attention_scores` too: one a layer, [batch, heads, tokens,
       tokens], of the last layer for its computed rows.
-    name: Of the Keras layer.
+    name: Name of the Keras layer.
 
   Example:
     encoder = build(pretrained.config)
@@ -184,7 +184,7 @@ def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:
   """Sets every variable of the encoder; strict.
 
   Args:
-    encoder: As `build` makes it.
+    encoder: An encoder from `build`.
     weights: Its weights; heads and their width are two dimensions (TF2) or one (TF1, Hugging
       Face). The pooler's may be absent: it stays as it was initialized.
 

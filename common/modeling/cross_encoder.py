@@ -13,7 +13,7 @@ class CrossEncoder(tf_keras.layers.Layer):
   Only the first row of the last layer is computed: nothing else of it is used.
 
   Args:
-    config: Of the encoder.
+    config: Architecture of the encoder.
     outputs: Logits a tuple.
     pad_id: Word id of padding.
   """

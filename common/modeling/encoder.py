@@ -15,7 +15,7 @@ from common.modeling.checkpoints import Pretrained
 
 
 class Encoded(NamedTuple):
-  """What an encoder gives for a batch of texts.
+  """Output of an encoder for a batch of texts.
 
   Attributes:
     layers: Tokens after each layer, [b, t, H]; the last layer may have its first rows alone.

@@ -1,6 +1,6 @@
 """The one contract of a head: vectors of a tuple's texts in, logits out, split by text.
 
-vectors → part(vectors, slot): what the head computes of one text, whatever it is paired with
+vectors → part(vectors, slot): per-text computation, whatever the text is paired with
 parts (and vectors) → logits(parts, vectors)
 
 Dimensions: U texts, B tuples, O outputs, S all stored tokens of a tuple.
@@ -39,7 +39,7 @@ class ExportedHead(Protocol):
     """Logits [B, O] float32 of a part a slot; a slot of a single row goes with all other rows."""
 
   def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """What each stored token attends to: [B, layers, S, S], a mean over attention heads."""
+    """Attention of each kept token: [B, layers, S, S], a mean over attention heads."""
 
 
 class Head(tf_keras.layers.Layer):
@@ -80,7 +80,7 @@ class Head(tf_keras.layers.Layer):
     """Sets the starting point by vectors of some texts, [U_i, ...] a slot; random unless overridden."""
 
   def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """What each stored token attends to: [B, layers, attention heads, S, S]."""
+    """Attention of each kept token: [B, layers, attention heads, S, S]."""
     raise InputError(f'a {self.name} has no attention')
 
   def exported(self) -> ExportedHead:

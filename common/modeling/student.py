@@ -47,11 +47,11 @@ class Student(tf_keras.layers.Layer):
     slots: Number of texts in a tuple.
     outputs: O.
     max_lengths: Most tokens of a text, a slot.
-    config: As given.
-    encoder_config: As given.
-    encoders: As above.
-    projections: As above.
-    head: As above.
+    config: The student's configuration.
+    encoder_config: Config of the pretrained encoder.
+    encoders: Encoders by slot.
+    projections: Layers from features to vectors, by slot; none where features are the vectors.
+    head: The head.
   """
 
   kind: ClassVar[str]
@@ -79,7 +79,7 @@ class Student(tf_keras.layers.Layer):
     return self.feature_shape(slot)
 
   def vectors(self, features: tf.Tensor, slot: int) -> tf.Tensor:
-    """What is stored of texts: [U, *feature_shape] to [U, *vector_shape] float32."""
+    """Vectors of texts, as stored: [U, *feature_shape] to [U, *vector_shape] float32."""
     del slot
     return features
 
@@ -88,7 +88,7 @@ class Student(tf_keras.layers.Layer):
     return self.head.part_shape(slot)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """What the head computes of each text alone: [U, *vector_shape] to [U, *part_shape]."""
+    """Per-text computation of the head: [U, *vector_shape] to [U, *part_shape]."""
     return self.head.part(vectors, slot)
 
   def logits(
@@ -127,17 +127,17 @@ class Student(tf_keras.layers.Layer):
     return self.encoders[slot if len(self.encoders) > 1 else 0]
 
   def encoder_layers(self, slot: int) -> list[tf.Module]:
-    """What `encode` computes with."""
+    """Variables that `encode` computes with."""
     return [self.encoder(slot), *self.projections[slot : slot + 1]]
 
   @property
   def new_variables(self) -> list[tf.Variable]:
-    """All that is not pretrained: what frozen encoders leave to train."""
+    """Variables that are not pretrained, which train while the encoders are frozen."""
     return _without(self.trainable_variables, (e.trainable_variables for e in self.encoders))
 
   @property
   def used_variables(self) -> list[tf.Variable]:
-    """All that the logits depend on."""
+    """Variables that the logits depend on."""
     return _without(self.trainable_variables, (e.encoder.unused_variables for e in self.encoders))
 
   def make_head(self, head: Head) -> None:

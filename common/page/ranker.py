@@ -21,14 +21,14 @@ class Ranker:
   Args:
     folder: The export.
     store: Folder of the texts' vectors; encoded there where it is missing.
-    runtime: What runs the head.
-    texts: By id.
+    runtime: Runtime of the head; one of `runtimes.RUNTIMES`.
+    texts: Texts by id.
 
   Raises:
     InputError: If the model does not give pairs one score, or the store is another encoder's.
 
   Attributes:
-    name: Of the run.
+    name: The run's name.
     attends: Whether its head has attention to show.
   """
 

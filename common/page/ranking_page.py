@@ -28,7 +28,7 @@ _FILES = {
 
 @dataclasses.dataclass(frozen=True)
 class PageConfig:
-  """What the page shows, and where."""
+  """Exports and texts that the page shows, and its address."""
 
   export_dir: tuple[str, ...] = flags.option((), "a run's export, or two side by side")
   input: str = flags.option('', 'table of the texts to be ranked')
@@ -40,7 +40,7 @@ class PageConfig:
   teacher: str = flags.option(
     '', "the teacher's SavedModel (common.distillation.export_teacher), whose scores stand beside"
   )
-  runtime: str = flags.option('litert-int8', 'what runs the heads')
+  runtime: str = flags.option('litert-int8', 'runtime of the heads')
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8501, 'port of the page; 0: any that is free')
 
@@ -73,7 +73,9 @@ class RankingPage:
     ]
     self._teacher = exported.load(config.teacher) if config.teacher else None
     files = importlib.resources.files(__package__)
-    self._files = {path: (kind, files / name) for path, (name, kind) in _FILES.items()}
+    self._files = {
+      path: (content_type, files / name) for path, (name, content_type) in _FILES.items()
+    }
     self._posts: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
       '/demo/rank': self._rank,
       '/demo/teacher': self._teacher_scores,
@@ -87,8 +89,8 @@ class RankingPage:
     if (method, path) == ('GET', '/demo/info'):
       return json_answer(self._info())
     if method == 'GET' and path in self._files:
-      kind, file = self._files[path]
-      return kind, file.read_bytes()
+      content_type, file = self._files[path]
+      return content_type, file.read_bytes()
     if method == 'POST' and path in self._posts:
       return json_answer(self._posts[path](json_tensors.parsed(body, '"query"')))
     raise not_found(f'{method} {path}: no such path; the page is at /')

@@ -34,7 +34,7 @@ _GROUP = 64  # rows that stay together in training, so that a sorted file costs 
 
 @dataclasses.dataclass(frozen=True)
 class AnnotateConfig:
-  """Which tuples, by which teachers."""
+  """Tuples to annotate, and the teachers for it."""
 
   teachers: tuple[str, ...] = flags.option(
     (), "teachers' folders, whose mean logits are kept", alias='teacher'

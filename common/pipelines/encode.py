@@ -34,14 +34,14 @@ _CHUNK = 16_384  # texts in memory at a time
 
 @dataclasses.dataclass(frozen=True)
 class EncodeConfig:
-  """Which texts, by which encoder, stored how."""
+  """Texts to encode, the encoder, and the form of its vectors."""
 
   export_dir: str = flags.option('', "a run's export")
-  side: str = flags.option('right', 'which of its encoders')
+  side: str = flags.option('right', 'side of the texts, which has its encoder')
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   id_column: str = flags.option('id', 'column of the unique id')
   text_column: str = flags.option('text', 'column of the text')
-  dtype: str = flags.option('int8', 'of the stored vectors', store.DTYPES)
+  dtype: str = flags.option('int8', 'dtype of the stored vectors', store.DTYPES)
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
@@ -51,7 +51,7 @@ class EncodeJob:
   """`jobs.Job`: a unit's texts as one shard of a store, each text of a chunk encoded once."""
 
   config: EncodeConfig
-  kind: dict[str, Any]
+  description: dict[str, Any]
 
   def load(self) -> PairScorer:
     return ScorerHandler(self.config.export_dir, threads=self.config.threads).load_model()
@@ -59,7 +59,7 @@ class EncodeJob:
   def run(self, unit: Unit, model: PairScorer, shard: Shard) -> int:
     columns, count = (self.config.id_column, self.config.text_column), 0
     name = f'vectors-{unit.number:05d}.arrow'
-    with shard.file(name) as path, ShardWriter(path, self.kind) as writer:
+    with shard.file(name) as path, ShardWriter(path, self.description) as writer:
       for ids, texts in units.cells(unit, columns, _CHUNK, shard.refuse):
         distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
         writer.write(ids, texts, model.encode(list(distinct), self.config.side)[numbers])
@@ -69,20 +69,20 @@ class EncodeJob:
 
 def main(config: EncodeConfig, options: Sequence[str]) -> None:
   """Runs the job; the store's manifest comes last."""
-  description = exported.describe(shards.local(config.export_dir))
-  slots = description['slots']
+  export = exported.describe(shards.local(config.export_dir))
+  slots = export['slots']
   if config.side not in slots:
     raise InputError(f'--side={config.side}: one of {", ".join(slots)}')
-  shape = description['vector_shapes'][slots.index(config.side)]
-  kind = store.store_kind(shape, config.dtype, description['fingerprint'], config.side)
+  shape = export['vector_shapes'][slots.index(config.side)]
+  description = store.description(shape, config.dtype, export['fingerprint'], config.side)
   todo = config.files.units()
   units.check_columns(todo[0], (config.id_column, config.text_column))
-  plan = {'store': kind, 'columns': [config.id_column, config.text_column]}
-  marks = jobs.run(EncodeJob(config, kind), todo, config.out, plan, options)
+  plan = {'store': description, 'columns': [config.id_column, config.text_column]}
+  marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
   listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
   _check_ids(config.out.output, [shard['name'] for shard in listed])
   path = FileSystems.join(config.out.output, store.MANIFEST)
-  shards.write_json(path, {**kind, 'shards': listed})
+  shards.write_json(path, {**description, 'shards': listed})
 
 
 def _check_ids(output: str, names: Sequence[str]) -> None:

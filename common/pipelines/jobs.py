@@ -29,7 +29,7 @@ Source = Callable[[beam.Pipeline, Sequence[Unit]], beam.PCollection]
 
 
 class Job(Protocol):
-  """What is done with a unit. Workers get it pickled."""
+  """Work on a unit of input. Workers get it pickled."""
 
   def load(self) -> Any:
     """The model: called once a process."""
@@ -40,7 +40,7 @@ class Job(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig:
-  """Where a job's output goes, and what it puts up with."""
+  """Folder of a job's output, and the bad rows that the job tolerates."""
 
   output: str = flags.option('', 'folder of the output; the same command goes on with it')
   max_bad_rows: int = flags.option(
@@ -90,10 +90,10 @@ def run(
   """Runs a job over units, but those whose shards are there.
 
   Args:
-    job: What is done with each.
+    job: Work on each.
     todo: All units of the input.
-    config: Of the output.
-    plan: What the output depends on, besides the units; another plan's output is refused.
+    config: Folder of the output, and bad rows allowed.
+    plan: Flags that the output depends on, besides the units; another plan's output is refused.
     options: Beam's.
     source: Makes what the job is given, each with the `number` of its shard, of the units left.
 
@@ -138,8 +138,8 @@ def command(main: Callable[[Any, Sequence[str]], None], cls: type) -> None:
 
   def take(arguments: list[str]) -> list[str]:
     parser = _OptionsParser(add_help=False, allow_abbrev=False)
-    for kind in PipelineOptions.__subclasses__():
-      kind._add_argparse_args(parser)
+    for options_class in PipelineOptions.__subclasses__():
+      options_class._add_argparse_args(parser)
     _, unknown = parser.parse_known_args(arguments)
     options.extend(argument for argument in arguments if argument not in unknown)
     return unknown
@@ -173,7 +173,7 @@ class _Do(beam.DoFn):
 
 
 class _Holder:
-  """What is shared must be weakly referable."""
+  """A shared model, weakly referable, as Beam needs it."""
 
   def __init__(self, model: Any):
     self.model = model

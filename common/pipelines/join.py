@@ -40,7 +40,7 @@ class Grid:
 
   Attributes:
     left: Buckets of the left side.
-    right: Of the right side.
+    right: Buckets of the right side.
     salts: Blocks of each pair of buckets.
   """
 
@@ -97,9 +97,9 @@ class JoinJob:
   """`jobs.Job`: a block's scores, as one file; none of an empty block.
 
   Attributes:
-    handler: Of the scorer.
+    handler: Loads the scorer.
     grid: The blocks.
-    columns: Of the left and the right ids.
+    columns: Columns of the left and the right ids.
     output_format: One of `outputs.FORMATS`.
   """
 
@@ -121,17 +121,17 @@ class JoinJob:
     return outputs.write_table(shard, name, opened.columns, scores)
 
   def todo(self, pieces: Sequence[Unit]) -> list[Unit]:
-    """All that gets a mark: the blocks, then the pieces of the input, which only have bad rows."""
+    """Units tracked for completion: blocks, then input units, which only have bad rows."""
     blocks = self.grid.blocks()
     numbered = enumerate(pieces, len(blocks))
     return blocks + [dataclasses.replace(unit, number=number) for number, unit in numbered]
 
   def source(self, todo: Sequence[Unit], output: str) -> jobs.Source:
-    """What reads the pairs of the blocks that are left, and makes blocks of them.
+    """Beam source that reads the pairs of the blocks that are left, and makes blocks of them.
 
     Args:
-      todo: From `todo`.
-      output: Folder of the job's.
+      todo: Units from `todo`.
+      output: Folder of the job's output.
     """
     count = len(self.grid.blocks())
 

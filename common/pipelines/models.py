@@ -23,8 +23,8 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
 
   Args:
     export_dir: The export.
-    runtime: What runs the head: 'tensorflow', 'xla' (SavedModels) or one of 'litert', ….
-    threads: Of this process; 0: one a core.
+    runtime: Runtime of the head: 'tensorflow', 'xla' (SavedModels) or one of 'litert', ….
+    threads: Threads of this process; 0: one a core.
   """
 
   def __init__(self, export_dir: str, runtime: str = 'tensorflow', threads: int = 0):
@@ -39,7 +39,7 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
   def run_inference(
     self, batch: Sequence[tuple[Any, Any]], model: PairScorer, inference_args: Any = None
   ) -> Iterable[Any]:
-    """Scores of pairs: each side a text, or its vectors."""
+    """Scores of pairs: in each slot a text, or its vectors."""
     del inference_args
     sides = [
       list(side) if isinstance(side[0], str) else np.stack(side)
@@ -49,7 +49,7 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
 
 
 class PairModel(NamedTuple):
-  """What scores pairs, of ids where there are stores."""
+  """A scorer and, optionally, stores that turn ids into vectors."""
 
   scorer: PairScorer
   left: VectorStore | None
@@ -88,8 +88,8 @@ class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):
   """Teachers: tuples of texts in, mean logits out.
 
   Args:
-    folders: Of the teachers.
-    threads: Of this process; 0: one a core.
+    folders: Folders of the teachers.
+    threads: Threads of this process; 0: one a core.
   """
 
   def __init__(self, folders: Sequence[str], threads: int = 0):

@@ -22,18 +22,18 @@ class TableWriter:
   """
 
   def __init__(self, path: str, columns: dict[str, type]):
-    self.columns, self.kind = columns, path.rsplit('.', 1)[1]
-    if self.kind == 'parquet':
+    self.columns, self.format = columns, path.rsplit('.', 1)[1]
+    if self.format == 'parquet':
       types = {str: pa.string(), int: pa.int64(), float: pa.float32()}
-      self._schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
+      self._schema = pa.schema([(name, types[of]) for name, of in columns.items()])
       self._file: Any = pq.ParquetWriter(path, self._schema)
-    elif self.kind == 'tfrecord':
+    elif self.format == 'tfrecord':
       import tensorflow as tf
 
       self._file = tf.io.TFRecordWriter(path)
     else:
       self._file = open(path, 'w', encoding='utf-8')  # noqa: SIM115
-      if self.kind == 'tsv':
+      if self.format == 'tsv':
         self._file.write('\t'.join(columns) + '\n')
 
   def __enter__(self) -> 'TableWriter':
@@ -44,7 +44,7 @@ class TableWriter:
 
   def write(self, *columns: Sequence[Any]) -> None:
     """Adds rows, given as columns."""
-    if self.kind == 'parquet':
+    if self.format == 'parquet':
       arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
       self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
       return
@@ -52,10 +52,10 @@ class TableWriter:
       self._file.write(self._row(row))
 
   def _row(self, row: Sequence[Any]) -> Any:
-    values = [kind(value) for kind, value in zip(self.columns.values(), row, strict=True)]
-    if self.kind == 'tfrecord':
+    values = [of(value) for of, value in zip(self.columns.values(), row, strict=True)]
+    if self.format == 'tfrecord':
       return _example(dict(zip(self.columns, values, strict=True)))
-    if self.kind == 'jsonl':
+    if self.format == 'jsonl':
       return json.dumps(dict(zip(self.columns, values, strict=True)), ensure_ascii=False) + '\n'
     cells = [f'{value:.7g}' if isinstance(value, float) else str(value) for value in values]
     line = '\t'.join(cells)

@@ -32,7 +32,7 @@ _MOST = 512  # buckets: a worker has a file of each open
 
 @dataclasses.dataclass(frozen=True)
 class PartitionConfig:
-  """Which store, in how many buckets."""
+  """The store to cut, and the number of its buckets."""
 
   store: str = flags.option('', 'folder of the vectors')
   buckets: int = flags.option(16, 'buckets; a worker opens one of each side at a time')
@@ -48,11 +48,11 @@ class Buckets:
   """A partitioned store; one that is not is its only bucket.
 
   Attributes:
-    folder: Where it is.
+    folder: The folder of buckets.
     buckets: Folders of stores.
-    rows: Of all of them.
-    fingerprint: Of the encoder.
-    side: Of the texts.
+    rows: Rows of all buckets together.
+    fingerprint: Fingerprint of the encoder.
+    side: Side of the texts: 'left' or 'right'.
   """
 
   folder: str
@@ -84,7 +84,7 @@ class Buckets:
 class PartitionJob:
   """`jobs.Job`: a shard of the store, as one shard of each bucket that it has rows of."""
 
-  kind: dict[str, Any]
+  description: dict[str, Any]
   buckets: int
 
   def load(self) -> None:
@@ -103,7 +103,7 @@ class PartitionJob:
           if number not in writers:
             name = f'{_name(number)}/vectors-{unit.number:05d}.arrow'
             path = open_files.enter_context(shard.file(name))
-            writer = open_files.enter_context(ShardWriter(path, self.kind))
+            writer = open_files.enter_context(ShardWriter(path, self.description))
             writers[number] = (name, writer)
           name, writer = writers[number]
           writer.copy(batch.take(pa.array(of_bucket)))
@@ -125,10 +125,10 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
   if is_partition(config.store):
     raise InputError(f'--store={config.store}: a partition already; give the store it was cut from')
   manifest = _manifest(config.store)
-  kind = {name: value for name, value in manifest.items() if name != 'shards'}
+  description = {name: value for name, value in manifest.items() if name != 'shards'}
   todo = _shard_units(config.store, manifest)
   plan = {'store': manifest, 'buckets': config.buckets}
-  marks = jobs.run(PartitionJob(kind, config.buckets), todo, config.out, plan, options)
+  marks = jobs.run(PartitionJob(description, config.buckets), todo, config.out, plan, options)
   of_bucket: dict[str, list[dict[str, Any]]] = {_name(n): [] for n in range(config.buckets)}
   for mark in marks:
     for file in mark['files']:
@@ -136,8 +136,8 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
       of_bucket[folder].append({**file, 'name': name})
   for folder, files in of_bucket.items():
     path = FileSystems.join(config.out.output, folder, store.MANIFEST)
-    shards.write_json(path, {**kind, 'shards': files})
-  whole = {**kind, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
+    shards.write_json(path, {**description, 'shards': files})
+  whole = {**description, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
   shards.write_json(FileSystems.join(config.out.output, PARTITION), whole)
 
 

@@ -36,10 +36,10 @@ _QUERIES = 64  # left texts that share the reading of the right store
 
 @dataclasses.dataclass(frozen=True)
 class ScoreConfig:
-  """Which pairs, by which head."""
+  """Pairs to score, and the head for it."""
 
   export_dir: str = flags.option('', "a run's export")
-  runtime: str = flags.option('litert-int8', 'what runs the head', runtimes.RUNTIMES)
+  runtime: str = flags.option('litert-int8', 'runtime of the head', runtimes.RUNTIMES)
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   shape: str = flags.option('pairs', 'pairs, candidates of each left text, or all with all', SHAPES)
   files: FilesConfig = flags.group(FilesConfig, heading='input')
@@ -51,7 +51,7 @@ class ScoreConfig:
   )
   top_k: int = flags.option(10, 'best candidates kept of each left text')
   unit_rows: int = flags.option(1024, 'left texts of --shape=all that become one shard')
-  output_format: str = flags.option('parquet', 'of the scores', outputs.FORMATS)
+  output_format: str = flags.option('parquet', 'format of the scores', outputs.FORMATS)
   join_salts: int = flags.option(
     4,
     'with a partitioned store: shards over which the pairs of two buckets are spread; the more, '

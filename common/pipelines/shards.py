@@ -29,7 +29,7 @@ class Shard:
 
   Args:
     output: Folder of the job's output.
-    number: Of the unit.
+    number: Number of the unit.
   """
 
   def __init__(self, output: str, number: int):
@@ -76,7 +76,7 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
 
 
 def count_marks(output: str) -> int:
-  """How many shards are finished."""
+  """Number of finished shards."""
   return len(_mark_files(output))
 
 
@@ -106,12 +106,12 @@ def copy_in(local: str, path: str) -> None:
   if not exists(folder):
     with contextlib.suppress(OSError):  # another worker makes it too
       FileSystems.mkdirs(folder)
-  part = f'{path}.{uuid.uuid4().hex}.tmp'
+  temporary = f'{path}.{uuid.uuid4().hex}.tmp'
   plain = CompressionTypes.UNCOMPRESSED
-  created = contextlib.closing(FileSystems.create(part, compression_type=plain))
+  created = contextlib.closing(FileSystems.create(temporary, compression_type=plain))
   with open(local, 'rb') as source, created as target:
     shutil.copyfileobj(source, target, 1 << 20)
-  FileSystems.rename([part], [path])
+  FileSystems.rename([temporary], [path])
 
 
 @functools.cache

@@ -32,8 +32,8 @@ class Unit:
   """A piece of a file.
 
   Attributes:
-    number: Of the unit and of its shard.
-    path: Of the file.
+    number: Number of the unit and of its shard.
+    path: Path of the file.
     start: First byte, row group or row.
     stop: One after the last; -1: the file's end.
   """
@@ -81,13 +81,13 @@ def read(unit: Unit, refuse: Refuse, columns: Sequence[str] | None = None) -> It
   Raises:
     InputError: If the file is a damaged gzip, as one that ends in the middle.
   """
-  kind = unit.path.removesuffix('.gz')
+  name = unit.path.removesuffix('.gz')
   with open_file(unit.path) as file:
-    if kind.endswith('.parquet'):
+    if name.endswith('.parquet'):
       yield from _parquet(unit, file, refuse, columns)
-    elif kind.endswith('.tfrecord'):
+    elif name.endswith('.tfrecord'):
       yield from _records(unit, file, refuse)
-    elif kind.endswith('.csv'):
+    elif name.endswith('.csv'):
       yield from _csv(unit, file, refuse)
     else:
       yield from _lines(unit, file, refuse)
@@ -276,9 +276,9 @@ def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
 
 
 def _feature(feature: Any, where: str) -> str:
-  kind = feature.WhichOneof('kind')
-  values = list(getattr(feature, kind).value) if kind else []
-  if kind == 'bytes_list':
+  list_name = feature.WhichOneof('kind')
+  values = list(getattr(feature, list_name).value) if list_name else []
+  if list_name == 'bytes_list':
     values = [value.decode() for value in values]
   return tables.cell(values[0] if len(values) == 1 else values, where)
 

@@ -40,7 +40,7 @@ def signature_definitions(path: str) -> dict[str, Any]:
 
 
 def describe(folder: str) -> dict[str, Any]:
-  """What an export says of itself: 'kind', 'slots', 'vector_shapes', 'outputs', 'fingerprint'.
+  """An export's description: 'kind', 'slots', 'vector_shapes', 'outputs', 'fingerprint'.
 
   Raises:
     InputError: If it is none.

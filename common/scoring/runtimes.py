@@ -1,4 +1,4 @@
-"""What runs an exported head: TensorFlow, XLA, or LiteRT in float32, float16 or int8.
+"""Runtimes of an exported head: TensorFlow, XLA, or LiteRT in float32, float16 or int8.
 
 Rows are scored in blocks that stay in cache. XLA and LiteRT have fixed shapes: a block is filled up
 to one of a few sizes, so nothing is compiled after the first calls.
@@ -65,7 +65,7 @@ class TensorFlowHead:
   """`Runtime` of a SavedModel.
 
   Args:
-    head: With signatures that give 'score'.
+    head: A head with signatures that give 'score'.
     jit_compile: Whether XLA compiles them, once a size of block.
   """
 

@@ -24,10 +24,10 @@ class PairScorer:
   """An exported student of any kind; each has a class of its own with its `kind`.
 
   Attributes:
-    slots: Names of the sides: ('left', 'right') for pairs.
-    vector_shapes: Shape of a text's vectors, by side.
+    slots: Names of the slots: ('left', 'right') for pairs.
+    vector_shapes: Shape of a text's vectors, by slot.
     outputs: Logits a pair.
-    fingerprint: Of the encoder; what its vectors are stored under.
+    fingerprint: Fingerprint of the encoder, which its vectors are stored under.
   """
 
   kind = ''
@@ -48,9 +48,9 @@ class PairScorer:
 
     Args:
       folder: The export.
-      runtime: What runs the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
+      runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'.
-      threads: Of LiteRT; 0: one a core.
+      threads: Threads of LiteRT; 0: one a core.
 
     Raises:
       InputError: If it holds no export of this kind, or nothing for the runtime.
@@ -64,7 +64,7 @@ class PairScorer:
   def encode(
     self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False
   ) -> np.ndarray:
-    """Encodes texts of one side; what is to be cached.
+    """Encodes texts of one side; their vectors are for keeping.
 
     Args:
       texts: Any number; batched by length.
@@ -106,7 +106,7 @@ class PairScorer:
     gets the texts added whose ids it does not have; `VectorWriter.fill` says what replacing does.
 
     Args:
-      folder: Of the store.
+      folder: Folder of the store.
       rows: (id, text); an id may come again with the same text, which changes nothing.
       side: 'left' or 'right' (one of `slots`).
       dtype: 'float32', 'float16' or 'int8'.
@@ -119,7 +119,7 @@ class PairScorer:
     return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
 
   def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
-    """What the head computes of each text alone, whatever it is paired with.
+    """Per-text computation of the head, whatever the text is paired with.
 
     For DiPair's transformer the first layer's inputs, queries and values, three times the vectors'
     size (four with several attention heads); for its FFNN and for DSE less than the vectors' own.
@@ -140,7 +140,7 @@ class PairScorer:
     """Scores pairs (tuples), row by row.
 
     Args:
-      *sides: One argument a side, of equal lengths: vectors from `encode`, or texts.
+      *sides: One argument a slot, of equal lengths: vectors from `encode`, or texts.
 
     Returns:
       [pairs] probabilities in float32; [pairs, C] for C classes.
@@ -229,7 +229,7 @@ class PairScorer:
     return 'attention' in self._head.signatures
 
   def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
-    """What the kept tokens of a pair (a tuple) of texts attend to in the head.
+    """Attention of the kept tokens of a pair (a tuple) of texts in the head.
 
     Returns:
       The kept word pieces of each text, and [layers, S, S], the mean over attention heads, S the
@@ -292,7 +292,7 @@ class PairScorer:
 
 
 def top(scores: np.ndarray, top_k: int) -> np.ndarray:
-  """Where the best scores are, best first; equal ones in their order."""
+  """Indices of the top scores, best first; ties stay in input order."""
   numbers = np.arange(len(scores))
   if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides
     numbers = np.flatnonzero(scores >= np.partition(scores, -top_k)[-top_k])

@@ -59,7 +59,7 @@ class Client:
 
   Args:
     target: 'host:port' of gRPC, or 'http://host:port' of REST.
-    name: Of the export's models.
+    name: Name that the export's models start with.
     deadline: Seconds for a call, its repetitions included.
     retries: Repetitions of a call that found the server unavailable.
     max_batch: Most rows of a request to encoder or head, which the server batches; longer calls
@@ -121,8 +121,8 @@ class Client:
 
     Args:
       model: 'encoder', 'head' or 'online'; or a whole name, of a model of another export.
-      signature: Of the model.
-      inputs: By name; texts as bytes.
+      signature: Signature of the model.
+      inputs: Inputs by name; texts as bytes.
 
     Raises:
       ServingError: With model, signature and reason.
@@ -152,11 +152,11 @@ class Client:
       shapes = ', '.join(f'{name} {list(value.shape)}' for name, value in inputs.items())
       raise ServingError(f'inputs of different lengths: {shapes}', grpc.StatusCode.INVALID_ARGUMENT)
     starts = range(0, max(1, rows.pop()), self.max_batch)
-    parts = [
+    answers = [
       self.call(model, signature, {n: v[i : i + self.max_batch] for n, v in inputs.items()})
       for i in starts
     ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
 def request_of(model: str, signature: str, inputs: Arrays) -> predict_pb2.PredictRequest:

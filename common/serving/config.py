@@ -83,7 +83,7 @@ tensorflow_model_server --port=8500 --rest_api_port=8501 \\
 
 @dataclasses.dataclass(frozen=True)
 class ServingConfig:
-  """What is served, and how."""
+  """The export to serve, and its batching."""
 
   export_dir: str = flags.option('', 'the export of a run')
   name: str = flags.option('', "what the models' names start with; the run folder's where empty")

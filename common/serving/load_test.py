@@ -31,11 +31,13 @@ _CHANNELS = 4  # connections that the requests share
 
 @dataclasses.dataclass(frozen=True)
 class LoadConfig:
-  """What is sent, where, how hard."""
+  """Requests to send, their server, and the load."""
 
   target: str = flags.option('localhost:8500', 'host:port of gRPC')
   model: str = flags.option('', 'name of the model')
-  signature: str = flags.option('serving_default', 'of an .npz; a .jsonl names its own')
+  signature: str = flags.option(
+    'serving_default', 'signature that an .npz is for; a .jsonl names its own'
+  )
   payload: str = flags.option('', 'files of requests: .npz or .jsonl (patterns too)')
   concurrency: int = flags.option(32, 'requests at a time')
   requests: int = flags.option(1000, 'requests in all; 0: as many as --duration takes')

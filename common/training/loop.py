@@ -25,13 +25,13 @@ _CHECKPOINT_SECONDS = 60
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-  """What a phase trains, on what, and how it is judged.
+class Phase:
+  """Model, data and judge of a phase.
 
   Attributes:
     name: Shown at the progress bar.
     model: Its variables are saved and restored.
-    variables: Those that are trained.
+    variables: Variables that are trained.
     loss: Maps a replica's batch to losses [batch], one a tuple.
     batches: Makes the endless dataset of batches from a step on, one a replica.
     evaluate: Returns metrics on the validation set.
@@ -48,21 +48,21 @@ class Task:
 
 
 def fit(
-  task: Task,
-  phase: PhaseConfig,
+  phase: Phase,
+  config: PhaseConfig,
   folder: str,
   *,
   strategy: tf.distribute.Strategy,
   jit_compile: bool = False,
 ) -> dict[str, Any]:
-  """Trains until `phase.steps`, or until `phase.patience` evaluations brought nothing better.
+  """Trains until `config.steps`, or until `config.patience` evaluations brought nothing better.
 
   The model is evaluated before the first step too: a phase that only loses changes nothing.
 
   Args:
-    task: The phase's model, data and judge.
-    phase: Rates and lengths.
-    folder: Of this phase; made, or gone on with.
+    phase: Model, data and judge.
+    config: Rates and lengths.
+    folder: Working folder; created or resumed.
     strategy: Under whose scope the model was made.
     jit_compile: Whether the step is compiled with XLA.
 
@@ -71,17 +71,17 @@ def fit(
     variables.
   """
   with strategy.scope():
-    run = Run(task, phase, folder, strategies.is_chief(strategy))
+    run = Run(phase, config, folder, strategies.is_chief(strategy))
   run.restore()
   if run.finished():
     return _finish(run, strategy)
-  dataset = _distribute(task.batches(run.step), phase.steps - run.step, strategy)
-  step = train_step(task, phase, run, strategy, dataset.element_spec, jit_compile)
+  dataset = _distribute(phase.batches(run.step), config.steps - run.step, strategy)
+  step = train_step(phase, config, run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
   with (
     writer.as_default(),
-    tqdm(total=phase.steps, initial=run.step, desc=task.name, mininterval=0.5) as bar,
+    tqdm(total=config.steps, initial=run.step, desc=phase.name, mininterval=0.5) as bar,
   ):
     if not run.history:
       run.evaluate()
@@ -91,7 +91,7 @@ def fit(
       run.step += 1
       run.seconds += time.monotonic() - started
       bar.update()
-      if run.step % phase.eval_every == 0 or run.step == phase.steps:
+      if run.step % config.eval_every == 0 or run.step == config.steps:
         run.evaluate()
         bar.set_postfix_str(run.text())
       elif time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
@@ -109,21 +109,21 @@ def _finish(run: 'Run', strategy: tf.distribute.Strategy) -> dict[str, Any]:
 class Run:
   """The state of a phase and its folder."""
 
-  def __init__(self, task: Task, phase: PhaseConfig, folder: str, chief: bool):
-    self.task, self.phase, self.folder, self.chief = task, phase, folder, chief
-    self.optimizer = create_optimizer(phase)
-    self.optimizer._create_all_weights(task.variables)  # slots, before the first restore
+  def __init__(self, phase: Phase, config: PhaseConfig, folder: str, chief: bool):
+    self.phase, self.config, self.folder, self.chief = phase, config, folder, chief
+    self.optimizer = create_optimizer(config)
+    self.optimizer._create_all_weights(phase.variables)  # slots, before the first restore
     self.loss_sum = tf.Variable(0.0, trainable=False, dtype=tf.float32)  # since last evaluation
     self.history: list[dict[str, Any]] = []
     self.step = 0
     self.seconds = 0.0
     self.saved_at = time.monotonic()
-    weights = tf.train.Checkpoint(variables=task.model.variables)
+    weights = tf.train.Checkpoint(variables=phase.model.variables)
     state = tf.train.Checkpoint(
-      variables=task.model.variables,
+      variables=phase.model.variables,
       optimizer=self.optimizer,
       loss_sum=self.loss_sum,
-      generators=_dropout_states(task.model),
+      generators=_dropout_states(phase.model),
     )
     join = os.path.join
     self.best = tf.train.CheckpointManager(weights, join(folder, 'best'), max_to_keep=1)
@@ -139,7 +139,7 @@ class Run:
     self.history = [entry for entry in history if entry['step'] <= self.step]
     self.seconds = self.history[-1]['seconds']
     if not self.finished():
-      print(f'{self.task.name}: goes on from step {self.step}')
+      print(f'{self.phase.name}: goes on from step {self.step}')
 
   def evaluate(self) -> None:
     """Evaluates, keeps the weights where they are the best so far, and saves the state."""
@@ -149,7 +149,7 @@ class Run:
       'seconds': round(self.seconds, 1),
       'loss': float(self.loss_sum.numpy()) / since if since else None,
       'learning_rate': float(self.optimizer.learning_rate(self.step)),
-      'valid': self.task.evaluate(),
+      'valid': self.phase.evaluate(),
     }
     self.loss_sum.assign(0.0)
     self.history.append(entry)
@@ -175,19 +175,19 @@ class Run:
     if not self.history:
       return False
     since = len(self.history) - 1 - self.history.index(self._best())
-    return self.step >= self.phase.steps or 0 < self.phase.patience <= since
+    return self.step >= self.config.steps or 0 < self.config.patience <= since
 
   def text(self) -> str:
     last, best = self.history[-1], self._best()
-    metric = self.task.metric.lstrip('-')
+    metric = self.phase.metric.lstrip('-')
     value, top = last['valid'][metric], best['valid'][metric]
     return f'loss {last["loss"]:.4f}, valid {metric} {value:.4f}, best {top:.4f}'
 
   def result(self) -> dict[str, Any]:
     last = self.history[-1]
-    rate = last['step'] * self.phase.batch_size / last['seconds'] if last['seconds'] else None
+    rate = last['step'] * self.config.batch_size / last['seconds'] if last['seconds'] else None
     return {
-      'name': self.task.name,
+      'name': self.phase.name,
       'history': self.history,
       'best_step': self._best()['step'],
       'seconds': last['seconds'],
@@ -195,7 +195,7 @@ class Run:
     }
 
   def _best(self) -> dict[str, Any]:
-    metric = self.task.metric
+    metric = self.phase.metric
     sign = -1 if metric.startswith('-') else 1
 
     def goodness(entry: dict[str, Any]) -> float:
@@ -210,8 +210,8 @@ class Run:
 
 
 def train_step(
-  task: Task,
-  phase: PhaseConfig,
+  phase: Phase,
+  config: PhaseConfig,
   run: Run,
   strategy: tf.distribute.Strategy,
   element_spec: Any,
@@ -226,9 +226,9 @@ def train_step(
   @tf.function(jit_compile=jit_compile)
   def gradients(batch: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
     with tf.GradientTape() as tape:
-      loss = tf.reduce_sum(task.loss(batch)) / phase.batch_size
+      loss = tf.reduce_sum(phase.loss(batch)) / config.batch_size
     # Dense, so that a word's gradient counts once in the norm however many rows it comes from.
-    return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, task.variables)]
+    return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, phase.variables)]
 
   def replica_step(batch: Any) -> tf.Tensor:
     loss, grads = gradients(batch)
@@ -236,7 +236,7 @@ def train_step(
       grads = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, grads)
     grads, _ = tf.clip_by_global_norm(grads, run.optimizer.gradient_clip_norm)
     run.optimizer.apply_gradients(
-      zip(grads, task.variables, strict=True), experimental_aggregate_gradients=False
+      zip(grads, phase.variables, strict=True), experimental_aggregate_gradients=False
     )
     return loss
 

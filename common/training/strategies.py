@@ -1,4 +1,4 @@
-"""Where training and inference run: one device, several, several workers, or TPUs."""
+"""Devices of training and inference: one, several, several workers, or TPUs."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,9 @@ STRATEGIES = ('one_device', 'mirrored', 'multi_worker_mirrored', 'tpu')
 class DeviceConfig:
   """Devices and arithmetic of training."""
 
-  distribution_strategy: str = flags.option('one_device', 'where training runs', STRATEGIES)
+  distribution_strategy: str = flags.option(
+    'one_device', 'devices that training runs on', STRATEGIES
+  )
   tpu: str = flags.option('', "a TPU's name or address, for --distribution_strategy=tpu")
   precision: str = flags.option(
     'float32',

@@ -22,7 +22,7 @@ _BLOCK = 65_536
 
 
 class Index(Protocol):
-  """What is searched."""
+  """An index of vectors: the nearest ones of a query's."""
 
   def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Inner products [q, count] and rows [q, count], nearest first; row -1: none was found."""
@@ -48,7 +48,7 @@ def nearest(store: VectorStore, queries: np.ndarray, count: int) -> np.ndarray:
   """Rows of the store whose pooled vectors are nearest to the queries' own, nearest first.
 
   Args:
-    store: Of vectors from the same encoder.
+    store: Vectors from the same encoder.
     queries: [q, *vector shape].
     count: Rows a query.
 
@@ -64,7 +64,7 @@ def open_index(store: VectorStore, library: str = 'faiss') -> Index:
   FAISS's is made at the first call and kept beside the store's shards; ScaNN's is made each time.
 
   Args:
-    store: Of the vectors.
+    store: The vectors to search.
     library: One of `LIBRARIES`.
 
   Raises:

@@ -30,10 +30,10 @@ class VectorStore:
   """A store that was written whole, opened for reading.
 
   Attributes:
-    shape: Of a text's vectors.
-    dtype: They are stored in.
-    fingerprint: Of the encoder that made them.
-    side: Of the texts.
+    shape: Shape of a text's vectors.
+    dtype: Type that the vectors are stored in.
+    fingerprint: Fingerprint of the encoder that made them.
+    side: Side of the texts: 'left' or 'right'.
   """
 
   def __init__(self, folder: str):
@@ -113,8 +113,8 @@ class VectorStore:
         raise InputError(f'{path}: its bytes are not those that were written; write the store anew')
 
 
-def store_kind(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
-  """What a store's manifest says of its vectors: their shape and dtype, the encoder, the side."""
+def description(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
+  """The manifest's description of a store's vectors: shape and dtype, encoder, side."""
   if dtype not in DTYPES:
     raise InputError(f'dtype={dtype!r}: one of {", ".join(DTYPES)}')
   encoder = {'fingerprint': fingerprint, 'side': side}
@@ -130,7 +130,7 @@ def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | 
 
 
 def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
-  """What `narrowed` gave, in float32."""
+  """Vectors from `narrowed`, in float32 again."""
   wide = stored.astype(np.float32, copy=False)
   if scale is not None:
     wide *= scale[..., None]

@@ -1,4 +1,4 @@
-"""What a vector store has, as hashes: an id stands in it once, with one text.
+"""Contents of a vector store as hashes: an id stands in it once, with one text.
 
 Hashes are of 64 bits: that any two of ten million ids share one has a probability of 3e-6, and they
 would count as one id.
@@ -17,9 +17,9 @@ def hashes(texts: Sequence[str]) -> np.ndarray:
   return np.fromiter(map(hash64, texts), np.uint64, len(texts))
 
 
-def repeated(parts: Iterable[np.ndarray]) -> np.ndarray:
-  """Hashes that occur more than once in all parts together; takes 8 bytes each."""
-  ordered = np.concatenate([np.zeros([0], np.uint64), *parts])
+def repeated(arrays: Iterable[np.ndarray]) -> np.ndarray:
+  """Hashes that occur more than once in all arrays together; takes 8 bytes each."""
+  ordered = np.concatenate([np.zeros([0], np.uint64), *arrays])
   ordered.sort()
   return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
@@ -28,7 +28,7 @@ class TextHashes:
   """Ids of a store and of what is being added, each with its text; 17 bytes an id.
 
   Args:
-    folder: Of the store, for messages.
+    folder: The store's folder, for messages.
     stored: (hashes of ids, hashes of texts) of its shards.
     replace: Whether another text may take the place of a stored one.
   """

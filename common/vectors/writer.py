@@ -19,9 +19,9 @@ from common.vectors.store import (
   MANIFEST,
   VectorStore,
   batches,
+  description,
   narrowed,
   read_manifest,
-  store_kind,
 )
 from common.vectors.text_hashes import TextHashes, hashes
 
@@ -30,37 +30,37 @@ class VectorWriter:
   """Writes shards into a folder; `finish` makes them a store, or adds them to the one there.
 
   Args:
-    folder: Of the store.
-    shape: Of a text's vectors.
+    folder: The store's folder.
+    shape: Shape of a text's vectors.
     dtype: One of `DTYPES`.
-    fingerprint: Of the encoder.
-    side: Of the texts.
+    fingerprint: Fingerprint of the encoder.
+    side: Side of the texts: 'left' or 'right'.
 
   Raises:
-    InputError: If the folder has a store of another kind, encoder or version.
+    InputError: If the folder has a store of another shape, dtype, encoder or version.
   """
 
   def __init__(self, folder: str, shape: Sequence[int], dtype: str, fingerprint: str, side: str):
-    self.folder, self.kind = folder, store_kind(shape, dtype, fingerprint, side)
+    self.folder, self.description = folder, description(shape, dtype, fingerprint, side)
     os.makedirs(folder, exist_ok=True)
     self.before: list[dict[str, Any]] = []
     if os.path.exists(os.path.join(folder, MANIFEST)):
       there = read_manifest(folder)
       self.before = there.pop('shards')
-      for name, value in self.kind.items():
+      for name, value in self.description.items():
         if there[name] != value:
           hint = '; it is read, not added to: encode into another folder' * (name == 'version')
           raise InputError(f'{folder}: a store of {name} {there[name]}, not {value}{hint}')
     self._first = 1 + max((_number(shard['name']) for shard in self.before), default=-1)
 
   def has(self, number: int, ids: Sequence[str], texts: Sequence[str]) -> bool:
-    """Whether shard `number` of this writer's is there, of the same encoder, kind and rows."""
+    """Whether shard `number` of this writer's is there, of the same description and rows."""
     path = self._path(number)
     if not os.path.exists(path):
       return False
     with pa.memory_map(path) as file:
       reader = pa.ipc.open_file(file)
-      if reader.schema.metadata != _metadata(self.kind):
+      if reader.schema.metadata != _metadata(self.description):
         return False
       batch = reader.get_batch(0)
       same = batch.column('id').to_pylist() == list(ids)
@@ -110,7 +110,7 @@ class VectorWriter:
     self, number: int, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray
   ) -> None:
     """Writes shard `number`: ids that are in no other, their texts' vectors [n, *shape] float32."""
-    with files.whole(self._path(number)) as path, ShardWriter(path, self.kind) as shard:
+    with files.whole(self._path(number)) as path, ShardWriter(path, self.description) as shard:
       shard.write(ids, texts, vectors)
 
   def finish(self, shards: int, replaced: Sequence[int] | np.ndarray = ()) -> VectorStore:
@@ -129,7 +129,7 @@ class VectorWriter:
     for place in range(shards):
       with pa.memory_map(self._path(place)) as file:
         listed.append(self._described(place, pa.ipc.open_file(file).get_batch(0).num_rows))
-    files.write_json(os.path.join(self.folder, MANIFEST), {**self.kind, 'shards': listed})
+    files.write_json(os.path.join(self.folder, MANIFEST), {**self.description, 'shards': listed})
     for name in {shard['name'] for shard in self.before} - {shard['name'] for shard in listed}:
       os.remove(os.path.join(self.folder, name))
     return VectorStore(self.folder)
@@ -145,7 +145,7 @@ class VectorWriter:
       return shard
     if not rows:
       return {**shard, 'rows': 0}
-    with files.whole(self._path(number)) as path, ShardWriter(path, self.kind) as copy:
+    with files.whole(self._path(number)) as path, ShardWriter(path, self.description) as copy:
       for batch, of_batch in zip(batches(source), keep, strict=True):
         copy.copy(batch.filter(pa.array(of_batch)))
     return self._described(number, rows)
@@ -193,22 +193,22 @@ class ShardWriter:
   """Writes one shard, in pieces; a context.
 
   Args:
-    path: Of the file.
-    kind: From `store_kind`.
+    path: Path of the shard.
+    description: Shape, dtype, encoder and side, from `store.description`.
   """
 
-  def __init__(self, path: str, kind: dict[str, Any]):
-    self.path, self.kind = path, kind
+  def __init__(self, path: str, description: dict[str, Any]):
+    self.path, self.description = path, description
 
   def __enter__(self) -> 'ShardWriter':
-    width = math.prod(self.kind['shape'])
-    vectors = pa.from_numpy_dtype(self.kind['dtype'])
+    width = math.prod(self.description['shape'])
+    vectors = pa.from_numpy_dtype(self.description['dtype'])
     fields: list[Any] = [('id', pa.string()), ('vectors', pa.list_(vectors, width))]
-    if self.kind['version'] > 1:
+    if self.description['version'] > 1:
       fields.insert(1, ('text_hash', pa.uint64()))
-    if self.kind['dtype'] == 'int8':
-      fields.append(('scale', pa.list_(pa.float32(), width // self.kind['shape'][-1])))
-    self._schema = pa.schema(fields, metadata=_metadata(self.kind))
+    if self.description['dtype'] == 'int8':
+      fields.append(('scale', pa.list_(pa.float32(), width // self.description['shape'][-1])))
+    self._schema = pa.schema(fields, metadata=_metadata(self.description))
     self._writer = pa.ipc.new_file(self.path, self._schema)
     return self
 
@@ -217,7 +217,7 @@ class ShardWriter:
 
   def write(self, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray) -> None:
     """Adds ids, and float32 vectors [n, *shape] of their texts."""
-    stored, scale = narrowed(vectors, self.kind['dtype'])
+    stored, scale = narrowed(vectors, self.description['dtype'])
     columns = [pa.array(ids, pa.string()), pa.array(hashes(texts))]
     columns.append(_lists(stored.reshape([len(ids), -1])))
     if scale is not None:
@@ -225,7 +225,7 @@ class ShardWriter:
     self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
 
   def copy(self, batch: pa.RecordBatch) -> None:
-    """Adds rows of another shard of this kind, from `batches`, as they are stored."""
+    """Adds rows of another shard of this description, from `batches`, as they are stored."""
     self._writer.write_batch(pa.record_batch(batch.columns, schema=self._schema))
 
 
@@ -233,5 +233,5 @@ def _lists(values: np.ndarray) -> pa.Array:
   return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
 
-def _metadata(kind: dict[str, Any]) -> dict[bytes, bytes]:
-  return {b'store': json.dumps(kind).encode()}
+def _metadata(description: dict[str, Any]) -> dict[bytes, bytes]:
+  return {b'store': json.dumps(description).encode()}

@@ -87,7 +87,7 @@ class TransformerHead(Head):
     return x * present(vectors)[..., None]
 
   def embeddings(self, slot: int) -> tf.Tensor:
-    """What is added to a slot's tokens, for their positions and their segment: [k_i, D]."""
+    """Position and segment embeddings of a slot's tokens: [k_i, D]."""
     start = sum(self.tokens[:slot])
     return self.positions[start : start + self.tokens[slot]] + self.segments[slot]
 
@@ -107,12 +107,12 @@ class TransformerHead(Head):
     return tf.cast(self.classifier(x[:, 0]), tf.float32)
 
   def merged(self, parts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-    """What the first layer takes: rows [B, S, D], and [B, S, S], 1.0 where a row may be seen."""
+    """Inputs of the first layer: rows [B, S, D], and [B, S, S], 1.0 where a row may be seen."""
     x = tf.concat(list(parts), axis=1)
     return x, tf.tile(present(x)[:, None, :], [1, x.shape[1], 1])
 
   def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """What each token attends to, [B, k_i, D] a slot to [B, layers, attention heads, S, S].
+    """Attention of each token, [B, k_i, D] a slot to [B, layers, attention heads, S, S].
 
     Rows add up to one. The score depends on the last layer's first row alone.
     """
@@ -129,7 +129,7 @@ class TransformerHead(Head):
 
     Args:
       vectors: [U_i, k_i, D] a slot, of some texts; all-zero rows are padding.
-      seed: Of the segment embeddings.
+      seed: Seed of the segment embeddings.
     """
     self.positions.assign(-np.concatenate([_mean_by_position(tokens) for tokens in vectors]))
     segments = np.random.default_rng(seed).normal(size=self.segments.shape)

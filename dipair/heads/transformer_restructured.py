@@ -131,7 +131,7 @@ class _Block(tf.Module):
     return self._feed_forward(x + attended + self.output_bias)
 
   def weights(self, x: tf.Tensor, inputs: Sequence[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
-    """What each row takes of each: [B, h, S, S]; arguments as of `__call__`."""
+    """Attention weights between rows: [B, h, S, S]; arguments as for `__call__`."""
     if self.heads == 1:
       return tf.nn.softmax(tf.matmul(inputs[0], x, transpose_b=True) + mask)[:, None]
     query, key = (self._split(i) for i in inputs[:2])  # [B, h, S, e]

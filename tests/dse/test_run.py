@@ -15,7 +15,6 @@ from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
-from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from dse import suite
 from dse.config import StudentConfig, TrainConfig
@@ -170,7 +169,7 @@ DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
     ),
     (
       lambda: RunConfig(
-        experiment=ExperimentConfig(data=DATA, teacher=TeacherConfig(teachers=('a', 'b'))),
+        experiment=ExperimentConfig(data=DATA, teachers=('a', 'b')),
         train=TrainConfig(from_teacher=True),
       ),
       '--from_teacher takes one teacher',

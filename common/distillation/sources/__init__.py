@@ -1,1 +1,1 @@
-"""Where a run's items and tuples come from, a file each; `common.distillation.dataset` lists them."""
+"""Sources of a run's items and tuples, a file each; `common.distillation.dataset` lists them."""

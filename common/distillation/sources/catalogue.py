@@ -16,7 +16,7 @@ _BLOCK_PAIRS = catalog.BLOCK[0] * catalog.BLOCK[1] // catalog.KEPT
 
 @dataclasses.dataclass(frozen=True)
 class CatalogueConfig:
-  """How large the catalogue's sets are."""
+  """Sizes of the catalogue's sets."""
 
   catalog_sizes: tuple[int, ...] = flags.option(
     (8000, 1000, 2000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"

@@ -14,7 +14,7 @@ from common.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class GlueConfig:
-  """Where GLUE's tasks are."""
+  """The folder of GLUE's tasks."""
 
   data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
   tfds: str = flags.option(
@@ -41,7 +41,7 @@ class GlueFolders(Source):
 
   def labelled_inputs(self) -> dict[str, Any]:
     files = glue.sets(self.table.task, self.config.data_dir).values()
-    paths = sorted({path for parts in files for _, path in parts})
+    paths = sorted({path for of_set in files for _, path in of_set})
     return {'data_dir': self.config.data_dir, **digests(paths)}
 
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:

@@ -1,4 +1,4 @@
-"""What every source of a run's items and tuples answers for."""
+"""Contract of a source of a run's items and tuples."""
 
 import abc
 import dataclasses
@@ -52,10 +52,10 @@ class Source(abc.ABC):
 
   @abc.abstractmethod
   def labelled_inputs(self) -> dict[str, Any]:
-    """What the labelled sets depend on: this source's flags, and each file's sha256."""
+    """Inputs of the labelled sets: this source's flags, and each file's sha256."""
 
   def unlabelled_inputs(self) -> dict[str, Any]:
-    """What the unlabelled set depends on beside the labelled sets."""
+    """Inputs of the unlabelled set beside the labelled sets'."""
     return {}
 
   @abc.abstractmethod

@@ -13,7 +13,7 @@ from common.distillation.stages.teacher import Teachers
 
 @dataclasses.dataclass(frozen=True)
 class Annotation:
-  """How many tuples were scored, in what time."""
+  """Number of tuples scored, and the time it took."""
 
   count: int
   seconds: float

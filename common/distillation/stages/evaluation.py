@@ -1,4 +1,4 @@
-"""Metrics of the teacher and of the student's models, and what the export is worth."""
+"""Metrics of the teacher and of the student's models, and the export's speed and quality."""
 
 import dataclasses
 from typing import Any
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common.distillation import measure, results
 from common.distillation.inference import TupleScorer
-from common.distillation.results import Scorer
+from common.distillation.results import SetScorer
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.export import Export
@@ -20,7 +20,7 @@ from common.training import strategies
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
-  """What `results.evaluate` finds."""
+  """Metrics, rates and significance, as from `results.evaluate`."""
 
   models: list[dict[str, Any]]
   tuples_per_second: dict[str, float]
@@ -38,18 +38,18 @@ class Evaluation(Stage[Evaluated]):
 
   @strategies.precision()
   def run(self, folder: str) -> Evaluated:
-    scorers: dict[str, Scorer] = {}
+    scorers: dict[str, SetScorer] = {}
     if self.teachers:
       scorers['teacher'] = scorer_of(self.teachers.load(), self.shared.strategy)
     for name, trained in self.training.models().items():
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
-    kind = self.shared.table.kind
-    return Evaluated(**results.evaluate(scorers, kind, self.data.folder, folder))
+    task = self.shared.table.base_task
+    return Evaluated(**results.evaluate(scorers, task, self.data.folder, folder))
 
 
 @dataclasses.dataclass(frozen=True)
 class Benchmarked:
-  """What `measure.of_export` finds."""
+  """Rows by runtime and by vector dtype, as from `measure.of_export`."""
 
   rates: list[dict[str, Any]]
   stored: list[dict[str, Any]]
@@ -67,5 +67,5 @@ class Benchmark(Stage[Benchmarked]):
   def run(self, folder: str) -> Benchmarked:
     del folder
     student, shared = self.student, self.shared
-    found = measure.of_export(student.scorer, student.title, shared.folder, shared.table.kind)
+    found = measure.of_export(student.scorer, student.title, shared.folder, shared.table.base_task)
     return Benchmarked(**found)

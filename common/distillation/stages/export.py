@@ -49,7 +49,7 @@ class Export(Stage[Exported]):
       tokenizer,
       encoder=encoder,
       slots=student_export.slot_names(self.table.text_columns),
-      task=self.table.kind,
+      task=self.table.base_task,
       samples=list(zip(*texts, strict=True)),
     )
     return Exported(**written)

@@ -1,4 +1,4 @@
-"""What all stages of a run share."""
+"""Folder, table, devices and seed, which all stages of a run share."""
 
 import dataclasses
 from typing import Any
@@ -15,7 +15,7 @@ class Run:
 
   Attributes:
     folder: The run's folder.
-    table: What a tuple and its label are.
+    table: Columns of a tuple, and what its label is.
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
     seed: Seed of data, initial weights, dropout and shuffling.
@@ -29,17 +29,17 @@ class Run:
 
   @property
   def seed_flags(self) -> dict[str, Any]:
-    """What a stage that draws depends on."""
+    """Flags that a stage with random numbers depends on."""
     return {'seed': self.seed}
 
   @property
   def training_flags(self) -> dict[str, Any]:
-    """What a stage that trains depends on."""
+    """Flags that a stage with training depends on."""
     return {**self.seed_flags, 'precision': self.devices.precision}
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-  """What a training came to: its phases' histories, as of `loop.fit`."""
+  """Histories of a training's phases, as from `loop.fit`."""
 
   phases: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The student: what a package brings to a run, and its training."""
+"""The student: the contract between a package and a run, and its training."""
 
 import os
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ TrainedStudent = tuple[Any, Tokenizer]  # a `StudentModel` that can be exported,
 
 
 class Student(Protocol):
-  """What a student brings to a run."""
+  """A student's package, as a run sees it."""
 
   name: str  # of its package: 'dipair'
   title: str  # as people write it: 'DiPair'
@@ -53,7 +53,7 @@ class StudentTraining(Stage[Trained]):
     training = Training(
       distill=self.distill.folder,
       valid=os.path.join(self.data.folder, 'valid'),
-      task=shared.table.kind,
+      task=shared.table.base_task,
       outputs=shared.table.outputs,
       devices=shared.devices,
       strategy=shared.strategy,

@@ -21,7 +21,7 @@ class Teacher(Stage[Trained]):
   name, result, collective = 'teacher', Trained, True
 
   def __init__(self, shared: Run, config: TeacherConfig, phase: PhaseConfig, data: Data):
-    own = {**flags.flat(config), **flags.flat(phase, 'teacher_')}
+    own = {**flags.flat(config, 'teacher_'), **flags.flat(phase, 'teacher_')}
     super().__init__(shared.folder, [data], {**own, **shared.training_flags})
     self.shared, self.config, self.phase, self.data = shared, config, phase, data
 
@@ -33,7 +33,7 @@ class Teacher(Stage[Trained]):
       self.phase,
       self.data.folder,
       folder,
-      task=shared.table.kind,
+      task=shared.table.base_task,
       outputs=shared.table.outputs,
       devices=shared.devices,
       strategy=shared.strategy,
@@ -58,7 +58,7 @@ class Teachers:
 
   @property
   def name(self) -> str:
-    """What a manifest calls them."""
+    """Their name in a manifest."""
     return ', '.join(self.given) or 'teacher'
 
   def load(self) -> list[teacher.Teacher]:

@@ -92,7 +92,7 @@ def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
   (tmp_path / 'RTE' / 'train.tsv').write_text(HEADER + rows, encoding='utf-8')
   (tmp_path / 'RTE' / 'dev.tsv').write_text(HEADER + '0\tA.\tB.\tentailment\n', encoding='utf-8')
   config = DataConfig(glue=GlueConfig(str(tmp_path)), table=RTE, pairing=TRAIN_ITSELF)
-  assert (config.table.kind, config.table.outputs) == ('multiclass', 2)
+  assert (config.table.base_task, config.table.outputs) == ('multiclass', 2)
   data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
   counts = dataset.write_labelled(config, str(data), seed=1)
   assert counts['train'] + counts['valid'] == 30

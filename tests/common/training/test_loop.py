@@ -42,7 +42,7 @@ def task(evaluate=None, batches=batches):
   def distance():
     return {'goodness': -float(tf.reduce_sum((model.dense.kernel - 1) ** 2))}
 
-  return loop.Task(
+  return loop.Phase(
     'line', model, model.trainable_variables, loss, batches, evaluate or distance, 'goodness'
   )
 
