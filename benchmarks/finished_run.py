@@ -12,8 +12,8 @@ from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.export import student_export
 from common.files import read_json, write_json
+from common.modeling.losses import CrossEntropy
 from common.training import strategies
-from dipair import stages
 from dipair.student import DiPair
 
 
@@ -50,7 +50,7 @@ class FinishedRun:
       strategy=strategy,
       seed=self.flags['seed'],
     )
-    return Trainer(model, tokenizer, training, stages.LOSS)
+    return Trainer(model, tokenizer, training, CrossEntropy())
 
   def export(self, folder: str) -> str:
     """Exports the run's student anew, as this version does, into `folder`/export."""

@@ -27,9 +27,9 @@ from common.data.tuples import Tuples
 from common.distillation import results
 from common.distillation.trainer import Trainer, Training
 from common.files import write_json
+from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import stages
 from dipair.config import StudentConfig
 from dipair.student import DiPair
 
@@ -96,7 +96,7 @@ def _train(config: LargeSetConfig, distill: str) -> None:
   student = StudentConfig(pretrained='random-tiny', encoder_layers=2, max_lengths=(16, 64))
   valid = os.path.join(os.path.dirname(distill), 'valid')
   training = Training(distill, valid, 'regression', 1, devices, strategy, seed=1)
-  trainer = Trainer(*DiPair.from_pretrained(student, 1), training, stages.LOSS)
+  trainer = Trainer(*DiPair.from_pretrained(student, 1), training, CrossEntropy())
   phase = PhaseConfig(batch_size=512, steps=config.steps, eval_every=config.steps, warmup_steps=0)
   with tempfile.TemporaryDirectory(dir=os.path.dirname(distill)) as folder:
     trainer.fit('stage 2', phase, folder, frozen=False)

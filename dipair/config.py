@@ -4,6 +4,7 @@ import dataclasses
 
 from common import flags
 from common.errors import InputError
+from common.modeling.losses import LOSSES
 from common.training.optimization import PhaseConfig
 from dipair.heads import HEADS, HeadsConfig
 
@@ -69,6 +70,9 @@ class StudentConfig:
 class TrainConfig:
   """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
 
+  loss: str = flags.option(
+    'cross_entropy', 'of both stages; by default Eq. 1, with the soft labels', tuple(LOSSES)
+  )
   stage1: PhaseConfig = flags.group(
     PhaseConfig,
     'stage1_',

@@ -10,6 +10,7 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.modeling.losses import LOSSES
 from dipair import stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
@@ -36,10 +37,10 @@ class DiPairStudent:
   """DiPair, as an experiment wants it."""
 
   name, title, scorer = 'dipair', 'DiPair', Scorer
-  takes_labels = False
 
   def __init__(self, config: RunConfig):
     self.config = config
+    self.takes_labels = 'label' in LOSSES[config.train.loss].needs
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
     for flag in ('left_encoder_layers', 'right_encoder_layers'):
       if not self.depends_on[flag]:

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from common.distillation.trainer import Trainer, Training
-from common.modeling.losses import CrossEntropy
+from common.modeling.losses import LOSSES
 from common.training import strategies
 from dipair import initialization
 from dipair.config import StudentConfig, TrainConfig
@@ -14,7 +14,6 @@ from dipair.student import DiPair
 
 STAGES = ('stage1', 'stage2')
 _START_ITEMS = 1000  # of a slot
-LOSS = CrossEntropy('soft_labels')  # Eq. 1
 
 
 def train(
@@ -24,7 +23,7 @@ def train(
 
   Args:
     config: Architecture.
-    phases: The two stages.
+    phases: The loss and the two stages.
     folder: The student's folder.
     training: Data, devices and seed.
 
@@ -33,7 +32,7 @@ def train(
   """
   with training.strategy.scope():
     model, tokenizer = DiPair.from_pretrained(config, training.outputs)
-  trainer = Trainer(model, tokenizer, training, LOSS)
+  trainer = Trainer(model, tokenizer, training, LOSSES[phases.loss])
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
     if phase.steps:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 from common import flags
@@ -32,7 +33,7 @@ class DataConfig:
   mining: MiningConfig = flags.group(MiningConfig, heading='data, mining')
 
   def __post_init__(self):
-    asked = [source for source in self._sources() if source.asked][:-1]
+    asked = self._asked()[:-1]
     if len(asked) > 1:
       raise InputError(f'{asked[0].named} or {asked[1].named}, not both')
     self.source.check()
@@ -44,17 +45,11 @@ class DataConfig:
   @property
   def source(self) -> Source:
     """The source that the flags ask for."""
-    return next(source for source in self._sources() if source.asked)
+    return self._asked()[0]
 
-  def _sources(self) -> list[Source]:
-    """Every source; the last one is taken where no other is asked for."""
-    return [
-      GlueFolders(self.glue, self.table),
-      TensorFlowDatasets(self.glue, self.table),
-      Mined(self.mining, self.table),
-      Tables(self.files, self.table),
-      Catalogue(self.catalogue, blocks=self.pairing.distillation_pairs > 0),
-    ]
+  def _asked(self) -> list[Source]:
+    """The sources that the flags ask for; the last one, which always is, where they ask for none."""
+    return [source for source in (make(self) for make in SOURCES) if source.asked]
 
   def labelled_inputs(self) -> dict[str, Any]:
     """Inputs of the labelled sets: flags, and each file's sha256."""
@@ -64,6 +59,16 @@ class DataConfig:
   def unlabelled_inputs(self) -> dict[str, Any]:
     """Inputs of the unlabelled set, beside the labelled ones."""
     return {**flags.flat(self.pairing), **self.source.unlabelled_inputs()}
+
+
+# Each makes a source of the run's flags; the last one is taken where no other is asked for.
+SOURCES: list[Callable[[DataConfig], Source]] = [
+  lambda data: GlueFolders(data.glue, data.table),
+  lambda data: TensorFlowDatasets(data.glue, data.table),
+  lambda data: Mined(data.mining, data.table),
+  lambda data: Tables(data.files, data.table),
+  lambda data: Catalogue(data.catalogue, blocks=data.pairing.distillation_pairs > 0),
+]
 
 
 def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]:

@@ -23,6 +23,7 @@ from common.distillation.stages.teacher import Teacher, Teachers
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from common.evaluation import report
+from common.export import student_export
 from common.modeling import checkpoints, saving
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -152,4 +153,11 @@ def _check(config: ExperimentConfig, student: Student) -> None:
   if config.fine_tunes:
     pretrained = checkpoints.read(config.teacher.pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
+  student_export.slot_names(config.data.table.text_columns)
+  made = config.data.pairing.distillation_pairs and not config.data.files.distillation_file
+  if student.takes_labels and (made or config.data.mining.mine_from):
+    raise InputError(
+      'the loss takes labels, which pairs made or mined have not: the training set '
+      '(--distillation_pairs=0), or a --distillation_file with labels'
+    )
   student.check()

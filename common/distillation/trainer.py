@@ -208,6 +208,11 @@ class Trainer:
     return found
 
   def _batches(self, tuples: Tuples, order: Any) -> TupleBatches:
+    if 'label' in self.loss.needs and not tuples.labelled.all():
+      raise InputError(
+        f'{self.training.distill}: holds tuples without a label, which the loss takes: a '
+        '--distillation_file with labels, or the training set (--distillation_pairs=0)'
+      )
     replicas = self.strategy.num_replicas_in_sync
     return TupleBatches(tuples, order, self.loss.needs, self.model.outputs, replicas)
 

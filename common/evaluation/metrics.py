@@ -1,9 +1,11 @@
 """Quality of logits against labels, for the three kinds of task; and the paper's Delta.
 
-`evaluate` takes logits, before any activation. What the data make impossible (one class only,
+`METRICS` lists each task's metrics; `evaluate` takes logits, before any activation. What the data make impossible (one class only,
 constant labels, a label out of range) is refused; what an untrained model makes undefined
 (constant scores) is nan, so that an early evaluation does not end a run.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
@@ -12,23 +14,20 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from common.errors import InputError
 
-_PRIMARY = {'regression': 'pearson', 'binary': 'auc_roc', 'multiclass': 'accuracy'}
-
 
 def primary_metric(task: str) -> str:
   """The metric that decides which checkpoint of a `task` is best; more is better in each."""
-  if task not in _PRIMARY:
-    raise InputError(f'task {task!r} is not one of {", ".join(_PRIMARY)}')
-  return _PRIMARY[task]
+  if task not in METRICS:
+    raise InputError(f'task {task!r} is not one of {", ".join(METRICS)}')
+  return next(iter(METRICS[task]))
 
 
 def evaluate(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
   """Every metric of a task, the primary one first.
 
   Args:
-    task: 'regression' (pearson, spearman, log_loss), 'binary' (auc_roc, accuracy, f1, log_loss)
-      or 'multiclass' (accuracy, f1, log_loss; f1 is the macro average over the classes seen in
-      labels or predictions; of two classes it is the second's, as GLUE reports it).
+    task: One of `METRICS`. A multiclass f1 is the macro average over the classes seen in labels or
+      predictions; of two classes it is the second's, as GLUE reports it.
     labels: [n], in [0, 1] for regression and binary (positive from 0.5 up), else classes from 0.
     logits: [n, 1], or [n, classes] for multiclass, before activation. A pair's score is
       sigmoid(logit): Pearson is of the score, not of the logit; it predicts positive from 0.5 up.
@@ -48,22 +47,10 @@ def evaluate(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, flo
   logits = np.asarray(logits, np.float64)
   _check(task, labels, logits)
   if task == 'multiclass':
-    return _multiclass(labels.astype(np.int64), logits)
-  logits = logits[:, 0]
-  if task == 'regression':
-    _refuse(np.ptp(labels) == 0, f'regression needs labels that differ; all are {labels[0]:g}')
-    return {
-      'pearson': pearson(labels, expit(logits)),
-      'spearman': spearman(labels, logits),  # ranks alone: a saturated sigmoid would make ties
-      'log_loss': log_loss(labels, logits),
-    }
-  positive = labels >= 0.5
-  return {
-    'auc_roc': auc_roc(labels, logits),
-    'accuracy': float(np.mean(positive == (logits >= 0))),
-    'f1': float(f1_score(positive, logits >= 0, zero_division=0)),
-    'log_loss': log_loss(labels, logits),
-  }
+    labels = labels.astype(np.int64)
+  else:
+    logits = logits[:, 0]
+  return {name: metric(labels, logits) for name, metric in METRICS[task].items()}
 
 
 def pearson(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -111,15 +98,43 @@ def delta(student: float, teacher: float) -> float:
   return (student - teacher) / teacher if teacher else float('nan')
 
 
-def _multiclass(labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-  predicted = np.argmax(logits, axis=1)
+def _accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
+  return float(np.mean((labels >= 0.5) == (logits >= 0)))
+
+
+def _f1(labels: np.ndarray, logits: np.ndarray) -> float:
+  return float(f1_score(labels >= 0.5, logits >= 0, zero_division=0))
+
+
+def _class_accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
+  return float(np.mean(np.argmax(logits, axis=1) == labels))
+
+
+def _class_f1(labels: np.ndarray, logits: np.ndarray) -> float:
   average = 'binary' if logits.shape[1] == 2 else 'macro'
+  return float(f1_score(labels, np.argmax(logits, axis=1), average=average, zero_division=0))
+
+
+def _class_log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
   chosen = logits[np.arange(len(labels)), labels]  # [n]
-  return {
-    'accuracy': float(np.mean(predicted == labels)),
-    'f1': float(f1_score(labels, predicted, average=average, zero_division=0)),
-    'log_loss': float(np.mean(logsumexp(logits, axis=1) - chosen)),
-  }
+  return float(np.mean(logsumexp(logits, axis=1) - chosen))
+
+
+# Labels [n] and logits, [n] or, of classes, [n, C], to a number; a task's first metric is its primary
+# one, of which more is better.
+METRICS: dict[str, dict[str, Callable[[np.ndarray, np.ndarray], float]]] = {
+  'regression': {
+    'pearson': lambda labels, logits: pearson(labels, expit(logits)),
+    'spearman': spearman,  # ranks alone: a saturated sigmoid would make ties
+    'log_loss': log_loss,
+  },
+  'binary': {'auc_roc': auc_roc, 'accuracy': _accuracy, 'f1': _f1, 'log_loss': log_loss},
+  'multiclass': {
+    'accuracy': _class_accuracy,
+    'f1': _class_f1,
+    'log_loss': _class_log_loss,
+  },
+}
 
 
 def _check(task: str, labels: np.ndarray, logits: np.ndarray) -> None:
@@ -140,6 +155,8 @@ def _check(task: str, labels: np.ndarray, logits: np.ndarray) -> None:
   if wrong.any():
     row = int(np.argmax(wrong))
     raise InputError(f'label {labels[row]:g} of row {row} is not {right}')
+  constant = task == 'regression' and np.ptp(labels) == 0
+  _refuse(constant, f'regression needs labels that differ; all are {labels[0]:g}')
 
 
 def _refuse(wrong: bool | np.bool_, message: str) -> None:

@@ -106,17 +106,33 @@ vectors are kept, and a pair then costs a light function of stored vectors.
 ## How to load
 
 ```python
-import {{ r.student }}
-
 {% if r.student == 'dse' %}
+import dse
+
 embedder = dse.Embedder.load("export")  # a path from this folder
 vectors = embedder.encode(["a sentence", "another one"])  # once per text
 embedder.score(vectors[:1], vectors[1:])  # once per pair
 {% else %}
+{% if r.student == 'dipair' %}
+import dipair
+
 scorer = dipair.Scorer.load("export")  # a path from this folder
+{% else %}
+from common.scoring.scorer import PairScorer
+
+scorer = PairScorer.load("export")  # a path from this folder
+{% endif %}
+{% set columns = (r.flags or {}).get('text_columns', []) %}
+{% if columns | length > 2 %}
+{% for column in columns %}
+{{ column }} = scorer.encode(["a text"], side="{{ column }}")  # once per text
+{% endfor %}
+scorer.score({{ columns | join(', ') }})  # once per tuple
+{% else %}
 left = scorer.encode(["black"], side="left")  # once per text
 right = scorer.encode(["running shoe, black"], side="right")
 scorer.score(left, right)  # once per pair
+{% endif %}
 {% endif %}
 ```
 

@@ -17,6 +17,7 @@ no tokenizer and no embedding table. Its other signatures score what was compute
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,19 +25,34 @@ import numpy as np
 import tensorflow as tf
 
 from common.data.tokenization import Tokenizer
-from common.export import litert, online, saved_models
-from common.export.litert import Shapes
+from common.errors import InputError
+from common.export import online, saved_models
 from common.modeling.head import ExportedHead
 from common.modeling.losses import probabilities
 from common.modeling.student import Student
-from common.scoring import exported
+from common.scoring import exported, runtimes
+from common.scoring.runtime import HeadFunction, Shapes
 
-_SCORING = ('serving_default', 'of_parts', 'one_to_many')  # signatures that LiteRT has too
+_SCORING = ('serving_default', 'of_parts', 'one_to_many')  # signatures that other runtimes have too
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
-  """'left' and 'right' for two texts; for more, the columns' names."""
-  return ('left', 'right') if len(text_columns) == 2 else tuple(text_columns)
+  """'left' and 'right' for two texts; for more, the columns' names.
+
+  Raises:
+    InputError: If a column cannot name signatures and inputs.
+  """
+  if len(text_columns) == 2:
+    return 'left', 'right'
+  taken = {f'{name}_{of}' for name in text_columns for of in ('ids', 'part', 'tokens')}
+  taken |= {*_SCORING, 'attention', 'score'}
+  for number, name in enumerate(text_columns):
+    if not re.fullmatch('[A-Za-z][A-Za-z0-9_]*', name) or name in {*taken, *text_columns[:number]}:
+      raise InputError(
+        f'--text_columns={",".join(text_columns)}: {name!r} cannot name a signature of the export; '
+        'rename the column: letters, digits and _, each name once'
+      )
+  return tuple(text_columns)
 
 
 def write(
@@ -104,7 +120,7 @@ def write(
     both = {left: samples[0], right: vectors[right]}
     saved.append(online.write(folder, encoders[left], score, variables, both))
     sizes['online_bytes'] = saved_models.size(os.path.join(folder, online.NAME))
-  litert.write(folder, {name: functions[name] for name in _SCORING}, head.variables)
+  runtimes.write(folder, {name: functions[name] for name in _SCORING}, head.variables)
   shapes = [model.vector_shape(slot) for slot in range(model.slots)]
   description = {
     'kind': model.name,
@@ -167,7 +183,7 @@ def _check(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) ->
 
 def _head_functions(
   head: ExportedHead, model: Student, slots: Sequence[str]
-) -> dict[str, litert.HeadFunction]:
+) -> dict[str, HeadFunction]:
   """The head's signatures, with scores beside logits, and their inputs' shapes."""
   whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
   parts: Shapes = {f'{name}_part': head.part_shape(slot) for slot, name in enumerate(slots)}
@@ -183,7 +199,7 @@ def _head_functions(
     scores = probabilities(logits)
     return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
 
-  def part_of(slot: int, name: str) -> litert.HeadFunction:
+  def part_of(slot: int, name: str) -> HeadFunction:
     return lambda **inputs: {'part': head.part(inputs[name], slot)}, {name: whole[name]}
 
   def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -23,7 +23,7 @@ from common.local_server.predict import Predictor
 from common.local_server.rest_api import RestApi
 from common.scoring import runtimes
 
-_RUNTIMES = ('tensorflow', *(name for name in runtimes.RUNTIMES if name.startswith('litert')))
+_RUNTIMES = tuple(name for name in runtimes.RUNTIMES if name != 'xla')  # compiles as requests come
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ServerConfig:
   models: tuple[str, ...] = flags.option((), 'name=folder of each model')
   model_config_file: str = flags.option('', "TF Serving's ModelServerConfig, in place of --models")
   runtime: str = flags.option(
-    'tensorflow', "runtime of the heads; LiteRT's give scores alone", _RUNTIMES
+    'tensorflow', 'runtime of the heads; all but tensorflow give scores alone', _RUNTIMES
   )
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8500, 'port of gRPC; 0: any that is free')

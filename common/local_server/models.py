@@ -16,6 +16,7 @@ import tensorflow as tf
 from common.errors import InputError
 from common.local_server.errors import not_found, unavailable
 from common.scoring import exported, runtimes
+from common.scoring.runtime import Runtime
 
 Arrays = dict[str, np.ndarray]
 _DEFAULT = 'serving_default'
@@ -56,7 +57,7 @@ class Version:
     model: Name of the model.
     folder: Folder of the model.
     number: Number of the version.
-    runtime: 'tensorflow' or one of LiteRT's, which is for heads: it gives scores alone.
+    runtime: 'tensorflow', or another one, which is for heads: it gives scores alone.
   """
 
   def __init__(self, model: str, folder: str, number: int, runtime: str):
@@ -66,7 +67,7 @@ class Version:
     path = os.path.join(folder, str(number))
     self.definitions = exported.signature_definitions(path)
     self._loaded = tf.saved_model.load(path)  # kept alive: the signatures hold it weakly
-    head: runtimes.Runtime | None = None
+    head: Runtime | None = None
     if runtime != 'tensorflow' and self._loaded.signatures and 'of_parts' in self.definitions:
       of_export = os.path.dirname(os.path.abspath(folder))
       head = runtimes.load(of_export, self._loaded, runtime)
@@ -214,5 +215,5 @@ def _by_tensorflow(function: Any) -> Callable[[Arrays], Arrays]:
   return call
 
 
-def _by_runtime(head: runtimes.Runtime, signature: str) -> Callable[[Arrays], Arrays]:
+def _by_runtime(head: Runtime, signature: str) -> Callable[[Arrays], Arrays]:
   return lambda inputs: {'score': head.score(signature, inputs)}

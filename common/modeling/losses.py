@@ -52,6 +52,9 @@ class CrossEntropy:
     return cross_entropy(tuples[self.target], logits)
 
 
+LOSSES: dict[str, Loss] = {'cross_entropy': CrossEntropy()}
+
+
 def cross_entropy(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Cross-entropy with labels, soft or hard (DiPair, Eq. 1).
 

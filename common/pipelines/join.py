@@ -1,11 +1,11 @@
-"""Scores of pairs of ids whose stores no worker can open whole: a join by key, in blocks.
+"""Scores of tuples of ids whose stores no worker can open whole: a join by key, in blocks.
 
-The block of a pair is (bucket of the left id, bucket of the right id, salt); the salt, a hash of the
-pair, spreads the pairs of an id that is in very many. Ids go through Beam's shuffle, packed: what a
-chunk of pairs has of a block is one value. A worker that gets a block opens its two buckets.
+The block of a tuple is (bucket of each slot's id, salt); the salt, a hash of the tuple, spreads the
+tuples of an id that is in very many. Ids go through Beam's shuffle, packed: what a chunk of tuples
+has of a block is one value. A worker that gets a block opens its buckets, one a slot.
 
-Memory of a worker: a chunk of pairs while it reads; while it scores, the packed ids of one block and
-the ids of its two buckets (the vectors are memory-mapped).
+Memory of a worker: a chunk of tuples while it reads; while it scores, the packed ids of one block and
+the ids of its buckets (the vectors are memory-mapped).
 """
 
 import dataclasses
@@ -22,15 +22,15 @@ import apache_beam as beam
 
 from common.data.tables import hash64
 from common.pipelines import jobs, outputs, shards, units
-from common.pipelines.models import PairModel, ScorerHandler
+from common.pipelines.models import ScorerHandler, TupleModel
 from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
-_READ = 1 << 18  # pairs read at a time: the more, the fewer and longer the values of a block
-_SCORED = 4096  # pairs scored at a time
+_READ = 1 << 18  # tuples read at a time: the more, the fewer and longer the values of a block
+_SCORED = 4096  # tuples scored at a time
 Piece = tuple[int, int, str, bytes]  # number of the unit, of its chunk; its path; the packed ids
 
 
@@ -39,57 +39,58 @@ class Grid:
   """The blocks.
 
   Attributes:
-    left: Buckets of the left side.
-    right: Buckets of the right side.
-    salts: Blocks of each pair of buckets.
+    sides: Each slot's buckets.
+    salts: Blocks of each tuple of buckets.
   """
 
-  left: Buckets
-  right: Buckets
+  sides: Sequence[Buckets]
   salts: int
 
   def blocks(self) -> list[Unit]:
     """One unit a block; the path says which it is."""
-    counts = (len(self.left.buckets), len(self.right.buckets), self.salts)
-    names = itertools.product(*map(range, counts))
-    return [Unit(number, 'block {}-{}-{}'.format(*name)) for number, name in enumerate(names)]
+    names = itertools.product(*(range(len(side.buckets)) for side in self.sides), range(self.salts))
+    return [Unit(i, f'block {"-".join(map(str, name))}') for i, name in enumerate(names)]
 
-  def block(self, left: str, right: str) -> int:
-    """The number of a pair's block."""
-    number = self.left.number(left) * len(self.right.buckets) + self.right.number(right)
-    return number * self.salts + hash64(f'{left}\0{right}') % self.salts
+  def block(self, keys: Sequence[str]) -> int:
+    """The number of a tuple's block."""
+    number = 0
+    for side, key in zip(self.sides, keys, strict=True):
+      number = number * len(side.buckets) + side.number(key)
+    return number * self.salts + hash64('\0'.join(keys)) % self.salts
 
   def packed(
-    self, left: Sequence[str], right: Sequence[str], wanted: Collection[int]
+    self, columns: Sequence[Sequence[str]], wanted: Collection[int]
   ) -> Iterator[tuple[int, bytes]]:
-    """(block, what `unpacked` takes) of pairs, for the blocks wanted."""
-    found: dict[int, tuple[list[str], list[str]]] = {}
-    for pair in zip(left, right, strict=True):
-      number = self.block(*pair)
+    """(block, what `unpacked` takes) of tuples, ids a slot, for the blocks wanted."""
+    found: dict[int, list[tuple[str, ...]]] = {}
+    for keys in zip(*columns, strict=True):
+      number = self.block(keys)
       if number in wanted:
-        for ids, key in zip(found.setdefault(number, ([], [])), pair, strict=True):
-          ids.append(key)
-    for number, sides in found.items():
-      yield number, zlib.compress(json.dumps(sides).encode(), 1)
+        found.setdefault(number, []).append(keys)
+    for number, rows in found.items():
+      yield number, zlib.compress(json.dumps(list(zip(*rows, strict=True))).encode(), 1)
 
-  def folders(self, block: int) -> tuple[str, str]:
-    """The two buckets of a block."""
-    left, right = divmod(block // self.salts, len(self.right.buckets))
-    return self.left.buckets[left], self.right.buckets[right]
+  def folders(self, block: int) -> list[str]:
+    """The buckets of a block, one a slot."""
+    number, found = block // self.salts, []
+    for side in reversed(self.sides):
+      number, bucket = divmod(number, len(side.buckets))
+      found.append(side.buckets[bucket])
+    return found[::-1]
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-  """A block's number, and its pairs."""
+  """A block's number, and its tuples."""
 
   number: int
   pieces: Sequence[Piece]
 
-  def pairs(self) -> Iterator[tuple[str, str, str]]:
-    """(left, right, path) of each pair, in the input's order."""
+  def tuples(self) -> Iterator[tuple[str, ...]]:
+    """(ids…, path) of each tuple, in the input's order."""
     for _, _, path, packed in sorted(self.pieces):
-      for left, right in unpacked(packed):
-        yield left, right, path
+      for keys in unpacked(packed):
+        yield *keys, path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +100,13 @@ class JoinJob:
   Attributes:
     handler: Loads the scorer.
     grid: The blocks.
-    columns: Columns of the left and the right ids.
+    columns: Columns of each slot's ids.
     output_format: One of `outputs.FORMATS`.
   """
 
   handler: ScorerHandler
   grid: Grid
-  columns: tuple[str, str]
+  columns: Sequence[str]
   output_format: str
 
   def load(self) -> PairScorer:
@@ -114,10 +115,10 @@ class JoinJob:
   def run(self, block: Block, model: PairScorer, shard: Shard) -> int:
     if not block.pieces:
       return 0
-    opened = PairModel(model, *map(_opened, self.grid.folders(block.number)))
+    opened = TupleModel(model, [_opened(folder) for folder in self.grid.folders(block.number)])
     name = f'scores-{block.number:05d}.{self.output_format}'
-    chunks = _chunks(block.pairs())
-    scores = (opened.score(left, right, where, shard.refuse) for left, right, where in chunks)
+    chunks = _chunks(block.tuples())
+    scores = (opened.score(ids, where, shard.refuse) for *ids, where in chunks)
     return outputs.write_table(shard, name, opened.columns, scores)
 
   def todo(self, pieces: Sequence[Unit]) -> list[Unit]:
@@ -127,7 +128,7 @@ class JoinJob:
     return blocks + [dataclasses.replace(unit, number=number) for number, unit in numbered]
 
   def source(self, todo: Sequence[Unit], output: str) -> jobs.Source:
-    """Beam source that reads the pairs of the blocks that are left, and makes blocks of them.
+    """Beam source that reads the tuples of the blocks that are left, and makes blocks of them.
 
     Args:
       todo: Units from `todo`.
@@ -140,19 +141,19 @@ class JoinJob:
       unread = [unit for unit in (todo if wanted else left) if unit.number >= count]
       pieces = jobs.spread(pipeline, unread) | beam.ParDo(_Read(self, wanted, output))
       every = pipeline | 'blocks' >> beam.Create([(number, None) for number in sorted(wanted)])
-      grouped = (pieces, every) | beam.Flatten() | beam.GroupByKey()  # those without pairs too
+      grouped = (pieces, every) | beam.Flatten() | beam.GroupByKey()  # those without tuples too
       return grouped | beam.MapTuple(lambda number, found: Block(number, list(filter(None, found))))
 
     return blocks
 
 
-def unpacked(packed: bytes) -> Iterator[tuple[str, str]]:
-  """The pairs of `Grid.packed`."""
+def unpacked(packed: bytes) -> Iterator[tuple[str, ...]]:
+  """The tuples of `Grid.packed`."""
   return zip(*json.loads(zlib.decompress(packed)), strict=True)
 
 
 class _Read(beam.DoFn):
-  """A unit's pairs as (block, piece), of the blocks wanted."""
+  """A unit's tuples as (block, piece), of the blocks wanted."""
 
   def __init__(self, job: JoinJob, wanted: frozenset[int], output: str):
     self.job, self.wanted, self.output = job, wanted, output
@@ -161,13 +162,13 @@ class _Read(beam.DoFn):
     started = time.monotonic()
     shard = Shard(self.output, unit.number)
     read = units.cells(unit, self.job.columns, _READ, shard.refuse)
-    for chunk, (left, right) in enumerate(read):
-      for number, ids in self.job.grid.packed(left, right, self.wanted):
+    for chunk, columns in enumerate(read):
+      for number, ids in self.job.grid.packed(columns, self.wanted):
         yield number, (unit.number, chunk, unit.path, ids)
     jobs.finish(shard, 0, started)
 
 
-def _chunks(rows: Iterator[tuple[str, str, str]]) -> Iterator[tuple[tuple[str, ...], ...]]:
+def _chunks(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], ...]]:
   while chunk := list(itertools.islice(rows, _SCORED)):
     yield tuple(zip(*chunk, strict=True))
 

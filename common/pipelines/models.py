@@ -10,14 +10,15 @@ from apache_beam.ml.inference.base import ModelHandler
 
 from common.pipelines import shards
 from common.pipelines.units import Refuse
+from common.scoring import runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
 _BLOCK = 1024  # pairs whose vectors are read at a time: they stay in cache
 
 
-class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
-  """An export: pairs in, scores out (a float, or a list of one a class).
+class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
+  """An export: pairs (tuples) in, scores out (a float, or a list of one a class).
 
     pairs | RunInference(ScorerHandler('runs/p2t/export', 'litert-int8'))
 
@@ -33,11 +34,12 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
   def load_model(self) -> PairScorer:
     """The export, its runtime and TensorFlow held to the threads."""
     limit_threads(self.threads)
-    own = self.threads if self.runtime.startswith('litert') else 0
+    kind = runtimes.RUNTIMES.get(self.runtime)
+    own = self.threads if kind and kind.threaded else 0
     return PairScorer.load(shards.local(self.export_dir), self.runtime, own)
 
   def run_inference(
-    self, batch: Sequence[tuple[Any, Any]], model: PairScorer, inference_args: Any = None
+    self, batch: Sequence[tuple[Any, ...]], model: PairScorer, inference_args: Any = None
   ) -> Iterable[Any]:
     """Scores of pairs: in each slot a text, or its vectors."""
     del inference_args
@@ -48,40 +50,46 @@ class ScorerHandler(ModelHandler[tuple[Any, Any], Any, PairScorer]):
     return model.score(*sides).tolist()
 
 
-class PairModel(NamedTuple):
-  """A scorer and, optionally, stores that turn ids into vectors."""
+class TupleModel(NamedTuple):
+  """A scorer and, optionally, stores that turn ids into vectors, one a slot."""
 
   scorer: PairScorer
-  left: VectorStore | None
-  right: VectorStore | None
+  stores: Sequence[VectorStore] = ()
 
   @property
   def columns(self) -> dict[str, type]:
     """Names and types of what `score` gives: `score`, or `score_0`, `score_1`, … of classes."""
     count = self.scorer.outputs
     scores = [f'score_{number}' for number in range(count)] if count > 1 else ['score']
-    return {'left': str, 'right': str, **dict.fromkeys(scores, float)}
+    return {**dict.fromkeys(self.scorer.slots, str), **dict.fromkeys(scores, float)}
 
   def score(
-    self, left: Sequence[str], right: Sequence[str], where: Sequence[str], refuse: Refuse
+    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
   ) -> tuple[Sequence[Any], ...]:
-    """(left, right, scores of each output) of pairs at `where`; those of an unknown id are refused."""
-    if not (self.left and self.right):
-      scores = self.scorer.score(left, right)  # [pairs], or [pairs, C]
-      return left, right, *scores.reshape([len(left), -1]).T
-    rows = [self.left.find(left), self.right.find(right)]
-    known = (rows[0] >= 0) & (rows[1] >= 0)
+    """Each slot's ids (texts, without stores), then the scores of each output.
+
+    Args:
+      sides: Ids or texts, a slot each.
+      where: Place of each tuple.
+      refuse: Takes the tuples of an unknown id.
+    """
+    if not self.stores:
+      scores = self.scorer.score(*sides)  # [tuples], or [tuples, C]
+      return *sides, *scores.reshape([len(sides[0]), -1]).T
+    rows = np.stack([s.find(ids) for s, ids in zip(self.stores, sides, strict=True)])  # [slots, n]
+    known = (rows >= 0).all(axis=0)
     for i in np.flatnonzero(~known).tolist():
-      side, ids = ('left', left) if rows[0][i] < 0 else ('right', right)
-      row = json.dumps({'left': left[i], 'right': right[i]})
-      refuse(where[i], f'no {side} vectors of id {ids[i]!r}', row)
-    left, right = ([ids[i] for i in np.flatnonzero(known).tolist()] for ids in (left, right))
-    blocks = [np.zeros([0, self.scorer.outputs], np.float32)]
-    for start in range(0, len(left), _BLOCK):
-      lefts, rights = (of_side[known][start : start + _BLOCK] for of_side in rows)
-      block = self.scorer.score(self.left.vectors(lefts), self.right.vectors(rights))
-      blocks.append(block.reshape([len(lefts), -1]))
-    return left, right, *np.concatenate(blocks).T
+      slot = int(np.argmin(rows[:, i] >= 0))
+      row = dict(zip(self.scorer.slots, (ids[i] for ids in sides), strict=True))
+      why = f'no {self.scorer.slots[slot]} vectors of id {sides[slot][i]!r}'
+      refuse(where[i], why, json.dumps(row))
+    sides = [[ids[i] for i in np.flatnonzero(known).tolist()] for ids in sides]
+    rows, blocks = rows[:, known], [np.zeros([0, self.scorer.outputs], np.float32)]
+    for start in range(0, rows.shape[1], _BLOCK):
+      block = rows[:, start : start + _BLOCK]
+      vectors = [store.vectors(own) for store, own in zip(self.stores, block, strict=True)]
+      blocks.append(self.scorer.score(*vectors).reshape([block.shape[1], -1]))
+    return *sides, *np.concatenate(blocks).T
 
 
 class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):

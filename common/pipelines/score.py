@@ -1,4 +1,4 @@
-"""Scores of pairs of any number, on Apache Beam.
+"""Scores of pairs, or tuples, of any number, on Apache Beam.
 
   python -m common.pipelines.score --export_dir=runs/p2t/export --runtime=litert-int8 \\
     --left_store=terms --right_store=products --input=pairs-*.parquet --output=scores \\
@@ -9,6 +9,9 @@ a table of ids, each with its candidates' ids, whose best are kept. `--shape=all
 left store with every one of the right, whose best are kept. Stores are memory-mapped by each worker;
 what is read of them at a time is a block. With `--shape=pairs`, a store that is too large for that may
 be one that `common.pipelines.partition` has cut: the pairs are then joined by id (`join.py`).
+
+A student of other than two texts takes `--shape=pairs`, with `--columns` and `--stores` in the order
+of its slots.
 """
 
 import dataclasses
@@ -22,7 +25,7 @@ from common.errors import InputError
 from common.pipelines import jobs, outputs, partition, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.join import Grid, JoinJob
-from common.pipelines.models import PairModel, ScorerHandler
+from common.pipelines.models import ScorerHandler, TupleModel
 from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
@@ -30,7 +33,7 @@ from common.scoring import exported, runtimes
 from common.vectors.store import VectorStore
 
 SHAPES = ('pairs', 'candidates', 'all')
-_CHUNK = 4096  # pairs in memory at a time
+_CHUNK = 4096  # tuples in memory at a time
 _QUERIES = 64  # left texts that share the reading of the right store
 
 
@@ -39,7 +42,7 @@ class ScoreConfig:
   """Pairs to score, and the head for it."""
 
   export_dir: str = flags.option('', "a run's export")
-  runtime: str = flags.option('litert-int8', 'runtime of the head', runtimes.RUNTIMES)
+  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.RUNTIMES))
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   shape: str = flags.option('pairs', 'pairs, candidates of each left text, or all with all', SHAPES)
   files: FilesConfig = flags.group(FilesConfig, heading='input')
@@ -48,6 +51,14 @@ class ScoreConfig:
   left_column: str = flags.option('left', 'column of the left ids, or texts')
   right_column: str = flags.option(
     'right', 'column of the right ids, or texts; for candidates, of JSON lists of ids'
+  )
+  columns: tuple[str, ...] = flags.option(
+    (),
+    "each slot's column of ids, or texts; empty: --left_column and --right_column, or, of other "
+    "than two slots, the slots' names",
+  )
+  stores: tuple[str, ...] = flags.option(
+    (), "folder of each slot's vectors, in place of --left_store and --right_store"
   )
   top_k: int = flags.option(10, 'best candidates kept of each left text')
   unit_rows: int = flags.option(1024, 'left texts of --shape=all that become one shard')
@@ -62,7 +73,9 @@ class ScoreConfig:
   def __post_init__(self):
     if bool(self.left_store) != bool(self.right_store):
       raise InputError('--left_store and --right_store: both, or neither')
-    if self.shape != 'pairs' and not self.left_store:
+    if self.stores and self.left_store:
+      raise InputError('--stores or --left_store and --right_store, not both')
+    if self.shape != 'pairs' and not self.folders:
       raise InputError(f'--shape={self.shape} takes --left_store and --right_store')
     if self.shape == 'all' and self.files.input:
       raise InputError('--shape=all takes the stores alone, no --input')
@@ -70,20 +83,36 @@ class ScoreConfig:
       if getattr(self, name) <= 0:
         raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
 
+  @property
+  def folders(self) -> tuple[str, ...]:
+    """Folder of each slot's vectors; none: columns hold texts."""
+    return self.stores or tuple(filter(None, (self.left_store, self.right_store)))
+
+  def columns_of(self, slots: Sequence[str]) -> tuple[str, ...]:
+    """Column of each slot's ids or texts."""
+    default = (self.left_column, self.right_column) if len(slots) == 2 else tuple(slots)
+    return self.columns or default
+
 
 @dataclasses.dataclass(frozen=True)
 class ScoreJob:
-  """`jobs.Job`: a unit's scores, as one file."""
+  """`jobs.Job`: a unit's scores, as one file.
+
+  Attributes:
+    config: The job.
+    columns: Column of each slot's ids or texts.
+  """
 
   config: ScoreConfig
+  columns: tuple[str, ...]
 
-  def load(self) -> PairModel:
+  def load(self) -> TupleModel:
     config = self.config
     handler = ScorerHandler(config.export_dir, config.runtime, config.threads)
-    stores = (_store(folder) for folder in (config.left_store, config.right_store))
-    return PairModel(handler.load_model(), *stores)
+    stores = [VectorStore(shards.local(folder)) for folder in config.folders]
+    return TupleModel(handler.load_model(), stores)
 
-  def run(self, unit: Unit, model: PairModel, shard: Shard) -> int:
+  def run(self, unit: Unit, model: TupleModel, shard: Shard) -> int:
     scores = {'pairs': self.pairs, 'candidates': self.candidates, 'all': self.all}
     columns = model.columns
     if self.config.shape != 'pairs':
@@ -92,14 +121,14 @@ class ScoreJob:
     pieces = scores[self.config.shape](unit, model, shard)
     return outputs.write_table(shard, name, columns, pieces)
 
-  def pairs(self, unit: Unit, model: PairModel, shard: Shard) -> Iterator[tuple]:
-    """(left ids, right ids, scores of each output) of a table of pairs."""
-    for left, right in self._cells(unit, shard):
-      yield model.score(left, right, [unit.path] * len(left), shard.refuse)
+  def pairs(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:
+    """(each slot's ids, scores of each output) of a table of pairs, or tuples."""
+    for sides in self._cells(unit, shard):
+      yield model.score(sides, [unit.path] * len(sides[0]), shard.refuse)
 
-  def candidates(self, unit: Unit, model: PairModel, shard: Shard) -> Iterator[tuple]:
+  def candidates(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores, ranks) of the best of each row's candidates."""
-    assert model.left and model.right
+    left, right = model.stores
     for queries, lists in self._cells(unit, shard):
       for query, text in zip(queries, lists, strict=True):
         row = json.dumps({'left': query, 'right': text})
@@ -108,71 +137,79 @@ class ScoreJob:
         except (ValueError, TypeError, RecursionError):
           shard.refuse(unit.path, 'no JSON list of ids', row)
           continue
-        found, (one,) = model.right.find(ids), model.left.find([query])
+        found, (one,) = right.find(ids), left.find([query])
         if one < 0 or (found < 0).any():
           missing = query if one < 0 else ids[int(np.argmin(found))]
           shard.refuse(unit.path, f'no vectors of id {missing!r}', row)
           continue
-        vectors = model.left.vectors([one])[0]
-        ranked = model.scorer.rank(vectors, model.right, self.config.top_k, rows=found)
-        yield _ranked(query, ranked, model.right)
+        vectors = left.vectors([one])[0]
+        ranked = model.scorer.rank(vectors, right, self.config.top_k, rows=found)
+        yield _ranked(query, ranked, right)
 
-  def all(self, unit: Unit, model: PairModel, shard: Shard) -> Iterator[tuple]:
+  def all(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores, ranks) of the best of all."""
     del shard
-    assert model.left and model.right
+    left, right = model.stores
     for start in range(unit.start, unit.stop, _QUERIES):
       rows = range(start, min(start + _QUERIES, unit.stop))
-      vectors = model.left.vectors(rows)
-      ranked = model.scorer.rank(vectors, model.right, self.config.top_k)
-      for query, of_query in zip(model.left.ids(rows), ranked, strict=True):
-        yield _ranked(query, of_query, model.right)
+      vectors = left.vectors(rows)
+      ranked = model.scorer.rank(vectors, right, self.config.top_k)
+      for query, of_query in zip(left.ids(rows), ranked, strict=True):
+        yield _ranked(query, of_query, right)
 
   def _cells(self, unit: Unit, shard: Shard) -> Iterator[tuple[list[str], ...]]:
-    columns = (self.config.left_column, self.config.right_column)
-    return units.cells(unit, columns, _CHUNK, shard.refuse)
+    return units.cells(unit, self.columns, _CHUNK, shard.refuse)
 
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
   description = exported.describe(shards.local(config.export_dir))
+  slots, folders = description['slots'], config.folders
+  columns = config.columns_of(slots)
+  for name, given in (('columns', columns), ('stores', folders or slots)):
+    if len(given) != len(slots):
+      raise InputError(
+        f'--{name}={",".join(given)}: {len(given)}, and {config.export_dir} scores '
+        f'{len(slots)} texts ({", ".join(slots)}): one each'
+      )
+  if config.shape != 'pairs' and len(slots) != 2:
+    raise InputError(
+      f'--shape={config.shape} ranks for pairs; {config.export_dir} scores {len(slots)} texts '
+      f'({", ".join(slots)}): --shape=pairs'
+    )
   if config.shape != 'pairs' and description['outputs'] > 1:
     raise InputError(
       f'--shape={config.shape} ranks by one score; {config.export_dir} gives '
       f'{description["outputs"]} a pair: --shape=pairs'
     )
-  folders = [folder for folder in (config.left_store, config.right_store) if folder]
   parted = [folder for folder in folders if partition.is_partition(folder)]
   if parted and config.shape != 'pairs':
     raise InputError(f'--shape={config.shape}: {parted[0]} is cut into buckets; give a whole store')
   stores = [Buckets.of(folder) for folder in folders]
-  for store, side in zip(stores, description['slots'], strict=False):  # or no stores
+  for store, side in zip(stores, slots, strict=False):  # or no stores
     if (store.fingerprint, store.side) != (description['fingerprint'], side):
       raise InputError(f'{store.folder}: not {side} vectors of {config.export_dir}; encode anew')
   if config.shape == 'all':
-    todo = units.of_rows(config.left_store, stores[0].rows, config.unit_rows)
+    todo = units.of_rows(folders[0], stores[0].rows, config.unit_rows)
   else:
     todo = config.files.units()
-    units.check_columns(todo[0], (config.left_column, config.right_column))
+    units.check_columns(todo[0], columns)
   neither = {'threads', 'output', 'max_bad_rows'}  # changes a score
   if not parted:
     neither.add('join_salts')
-  plan = {name: value for name, value in flags.flat(config).items() if name not in neither}
-  plan = {**plan, 'input': list(plan['input']), 'export': description['fingerprint']}
+  plan = {
+    name: list(value) if isinstance(value, tuple) else value  # as JSON gives it back
+    for name, value in flags.flat(config).items()
+    if name not in neither
+  }
+  plan['export'] = description['fingerprint']
   if not parted:
-    jobs.run(ScoreJob(config), todo, config.out, plan, options)
+    jobs.run(ScoreJob(config, columns), todo, config.out, plan, options)
     return
   handler = ScorerHandler(config.export_dir, config.runtime, config.threads)
-  columns = (config.left_column, config.right_column)
-  job = JoinJob(
-    handler, Grid(stores[0], stores[1], config.join_salts), columns, config.output_format
-  )
+  job = JoinJob(handler, Grid(stores, config.join_salts), columns, config.output_format)
   todo = job.todo(todo)
   jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
-
-
-def _store(folder: str) -> VectorStore | None:
-  return VectorStore(shards.local(folder)) if folder else None
 
 
 def _ranked(query: str, ranked: Sequence[tuple[int, float]], store: VectorStore) -> tuple:

@@ -12,7 +12,7 @@ from common.data.batching import length_sorted
 from common.data.texts import listed
 from common.errors import InputError
 from common.scoring import exported, runtimes
-from common.scoring.runtimes import Runtime
+from common.scoring.runtime import Runtime
 from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 

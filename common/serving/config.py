@@ -26,7 +26,7 @@ from common import files, flags
 from common.errors import InputError
 from common.export import online, saved_models
 from common.scoring import exported
-from common.scoring.runtimes import XLA_BLOCKS
+from common.scoring.tensorflow_head import XLA_BLOCKS
 from common.serving import warmup
 
 FOLDER = 'serving'  # in an export

@@ -1,4 +1,4 @@
-"""A head and an encoder that a test enters by their registries train, export and score like others."""
+"""A head, an encoder and a loss that a test enters by their registries train, export and score."""
 
 import dataclasses
 
@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from common.data.examples import Example
+from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
+from common.distillation.trainer import Training
 from common.export import student_export
-from common.modeling import checkpoints, encoders
+from common.modeling import checkpoints, encoders, losses
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoder import Encoded, Encoder
 from common.modeling.head import Head
@@ -80,7 +81,19 @@ class Table(Encoder):
     return Pretrained(path, 'random', config, words.vocabulary, words.lower_case)
 
 
-def train(config, folder, distill):
+class Ranking:
+  """Of tuples of one left text, how far each lies from its label, less the mean over them."""
+
+  needs = ('label',)
+
+  def __call__(self, tuples, logits):
+    error = logits[:, 0] - tuples['label'][:, 0]
+    left = tuples['items'][:, 0]
+    same = tf.cast(left[:, None] == left[None], tf.float32)  # [B, B]
+    return (error - tf.linalg.matvec(same, error) / tf.reduce_sum(same, 1)) ** 2
+
+
+def train(config, folder, distill, loss='cross_entropy'):
   devices = strategies.DeviceConfig()
   strategy = strategies.create(devices)
   tf_keras.utils.set_random_seed(3)
@@ -88,15 +101,9 @@ def train(config, folder, distill):
   tf_keras.utils.set_random_seed(3)
   stages.train(
     config,
-    TrainConfig(stage1=PHASE, stage2=dataclasses.replace(PHASE, patience=0)),
+    TrainConfig(loss, stage1=PHASE, stage2=dataclasses.replace(PHASE, patience=0)),
     folder,
-    distill=distill,
-    valid=distill,
-    task='regression',
-    outputs=1,
-    devices=devices,
-    strategy=strategy,
-    seed=1,
+    Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
   )
   model, tokenizer = DiPair.load(folder)
   moved = [not np.array_equal(a, b) for a, b in zip(before, model.variables, strict=True)]
@@ -111,7 +118,8 @@ def scores_as_exported(model, tokenizer, folder):
   live = TupleScorer(model, tokenizer, tf.distribute.get_strategy())
 
   def expected(left):
-    logits = live.logits([Example('', pair) for pair in zip(left, RIGHT, strict=True)])
+    pairs = list(zip(left, RIGHT, strict=True))
+    logits = live.logits(TokenizedTuples.of_texts(pairs, tokenizer))
     return 1 / (1 + np.exp(-logits[:, 0]))
 
   scores = scorer.score(LEFT, RIGHT)
@@ -147,3 +155,14 @@ def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, selec
   model, tokenizer, moved = train(config, str(tmp_path / 'student'), distill)
   assert isinstance(model.encoder(0).encoder, Table) and all(moved)
   assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
+
+
+def test_a_loss_enters_by_its_registry(tiny, distill, tmp_path, monkeypatch):
+  config = tiny()[0].config
+  with pytest.raises(KeyError, match='ranking'):
+    train(config, str(tmp_path / 'none'), distill, 'ranking')
+  monkeypatch.setitem(losses.LOSSES, 'ranking', Ranking())
+  ranking, _, moved = train(config, str(tmp_path / 'ranking'), distill, 'ranking')
+  plain, _, _ = train(config, str(tmp_path / 'plain'), distill)
+  assert all(moved)
+  assert not np.array_equal(ranking.head.variables[-2], plain.head.variables[-2])

@@ -153,19 +153,19 @@ def test_a_join_goes_on_where_it_stopped(config, stores):
 
 def test_what_is_shuffled(stores):
   sides = [partition.Buckets.of(folder) for folder in stores[2:]]
-  grid = join.Grid(*sides, 4)
+  grid = join.Grid(sides, 4)
   assert len(grid.blocks()) == 2 * 3 * 4
   pairs = [(f't{i}', 'p0') for i in range(200)] + [('té"', f'p{i}') for i in range(9)]
   columns = tuple(zip(*pairs, strict=True))
-  found = {block: list(join.unpacked(ids)) for block, ids in grid.packed(*columns, range(24))}
+  found = {block: list(join.unpacked(ids)) for block, ids in grid.packed(columns, range(24))}
   assert sorted(pair for of_block in found.values() for pair in of_block) == sorted(pairs)
   hot = {block for block, of_block in found.items() if 'p0' in dict(of_block).values()}
   assert len(hot) == 2 * 4  # all left buckets, all salts
   for block, of_block in found.items():
     for left, right in of_block:
-      folders = (sides[0].buckets[hash64(left) % 2], sides[1].buckets[hash64(right) % 3])
+      folders = [sides[0].buckets[hash64(left) % 2], sides[1].buckets[hash64(right) % 3]]
       assert grid.folders(block) == folders
-  some = dict(grid.packed(*columns, sorted(hot)[:2]))  # the rest is there already
+  some = dict(grid.packed(columns, sorted(hot)[:2]))  # the rest is there already
   assert sorted(some) == sorted(hot)[:2]
 
 

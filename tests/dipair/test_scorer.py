@@ -48,7 +48,7 @@ def test_exports_score_as_the_live_model_does(exported, monkeypatch):
   vectors = scorer.encode(LEFT, side='left'), scorer.encode(RIGHT, side='right')
   np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
   np.testing.assert_allclose(scorer.score(LEFT, RIGHT), expected, atol=1e-5)
-  monkeypatch.setattr('common.scoring.runtimes._TENSORFLOW_BLOCK', 3)
+  monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', 3)
   np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
   assert vectors[0].shape == (4, 3, 8)
   assert vectors[0].dtype == np.float32
@@ -107,7 +107,7 @@ def test_signatures_and_their_names(exported):
 
 
 def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, monkeypatch):
-  monkeypatch.setattr('common.scoring.runtimes._TENSORFLOW_BLOCK', 2)
+  monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', 2)
   scorer = Scorer.load(exported[0])
   products = scorer.encode(RIGHT, side='right')
   ranking = scorer.rank('red', products, top_k=3)

@@ -12,7 +12,7 @@ import tf_keras
 
 from common.data.tuples import Tuples
 from common.distillation.trainer import Trainer, Training, most_items
-from common.modeling.losses import cross_entropy
+from common.modeling.losses import CrossEntropy, cross_entropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import stages
@@ -42,7 +42,7 @@ def trainer(model, tokenizer, distill, **devices):
   devices = strategies.DeviceConfig(**devices)
   strategy = tf.distribute.get_strategy()
   training = Training(distill, distill, 'regression', 1, devices, strategy, seed=1)
-  return Trainer(model, tokenizer, training, stages.LOSS)
+  return Trainer(model, tokenizer, training, CrossEntropy())
 
 
 def first_batch(one):

@@ -52,7 +52,7 @@ def test_one_text_or_none_is_refused(embedders):
 @pytest.mark.parametrize('number', [0, 1])
 @pytest.mark.parametrize('block', [2, 1024])
 def test_all_pairs_are_scored_as_each_pair_is(embedders, number, block, monkeypatch):
-  monkeypatch.setattr('common.scoring.runtimes._TENSORFLOW_BLOCK', block)
+  monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', block)
   embedder = embedders[number]
   u, v = embedder.encode(LEFT), embedder.encode(RIGHT, 'right')
   found = embedder.score_all_pairs(u, v)

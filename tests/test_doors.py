@@ -1,0 +1,235 @@
+"""A source, a metric, a runtime, a student, a loss and a stage, each entered where CONTRIBUTING.md says."""
+
+import dataclasses
+import os
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common import flags
+from common.data.examples import Example
+from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples
+from common.distillation import dataset
+from common.distillation.dataset import DataConfig
+from common.distillation.experiment import Experiment, ExperimentConfig
+from common.distillation.inference import TupleScorer
+from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.sources.source import Source, UnlabelledSet, write_examples
+from common.distillation.stages.run import Run
+from common.distillation.trainer import Trainer
+from common.errors import InputError
+from common.evaluation import metrics
+from common.modeling import encoders
+from common.modeling.head import Head
+from common.modeling.student import Student
+from common.scoring import runtimes
+from common.scoring.runtime import Kind
+from common.scoring.scorer import PairScorer
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+
+COLOURS = ['red', 'blue', 'black', 'wide']
+PHASE = PhaseConfig(learning_rate=1e-2, batch_size=8, steps=2, warmup_steps=0, eval_every=1)
+
+
+class Colours(Source):
+  """Every colour with every one; alike is 1. The unlabelled tuples bring logits."""
+
+  named, asked, brings_logits = '--colours', True, True
+
+  def labelled_inputs(self):
+    return {'colours': COLOURS}
+
+  def write_labelled(self, folder, seed):
+    rows = [Example('', (a, b), float(a == b)) for a in COLOURS for b in COLOURS]
+    return write_examples(folder, {name: iter(rows) for name in ('train', 'valid', 'test')}, 2)
+
+  def write_unlabelled(self, data, folder, seed, labelled):
+    rows = [Example('', (a, b), None, (4.0 * (a == b) - 2,)) for a in COLOURS for b in COLOURS]
+    return UnlabelledSet(write_examples(folder, {'': iter(rows)}, 2)[''].count)
+
+
+class Dot(Head):
+  """The weighed inner product of two vectors."""
+
+  def __init__(self, dim):
+    super().__init__('dot')
+    self.weights_ = self.add_weight('w', [dim], initializer='ones')
+
+  def part_shape(self, slot):
+    return self.weights_.shape
+
+  def part(self, vectors, slot):
+    return vectors * self.weights_ if slot else vectors
+
+  def logits(self, parts, vectors=(), training=None):
+    return tf.reduce_sum(parts[0] * parts[1], -1, keepdims=True)
+
+
+class FirstToken(tf_keras.layers.Layer):
+  def __init__(self, config, pad_id):
+    super().__init__()
+    self.encoder = encoders.build(config, pad_id, 1)
+
+  def call(self, ids, training=None):
+    return tf.cast(self.encoder(ids, training=training).tokens[:, 0], tf.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyConfig:
+  pretrained: str = flags.option('random-tiny', 'checkpoint')
+  encoder_layers: int = flags.option(1, 'layers')
+  max_lengths: tuple[int, ...] = flags.option((8, 8), 'tokens')
+  dropout: float = flags.option(0.0, 'rate')
+
+
+class Toy(Student):
+  kind, config_class = 'toy', ToyConfig
+
+  def __init__(self, config, encoder, outputs, pad_id):
+    super().__init__(config, encoder, outputs, pad_id)
+    self.encoders = [FirstToken(encoder, pad_id)]
+    self.make_head(Dot(encoder.hidden_size))
+
+  def feature_shape(self, slot):
+    return (self.encoder_config.hidden_size,)
+
+  def features(self, ids, slot, training=None):
+    return self.encoder(slot)(ids, training=training)
+
+
+class SquaredError:
+  """Of the teacher's logits."""
+
+  needs: ClassVar = ('teacher_logits',)
+
+  def __call__(self, tuples, logits):
+    return tf.reduce_sum((tuples['teacher_logits'] - logits) ** 2, 1)
+
+
+class ToyStudent:
+  """What `toy/run.py` would bring to an experiment."""
+
+  name, title, scorer, takes_labels = 'toy', 'Toy', PairScorer, False
+  depends_on: ClassVar = {}
+
+  def check(self):
+    Toy.read_pretrained(ToyConfig())
+
+  def train(self, folder, training):
+    with training.strategy.scope():
+      model, tokenizer = Toy.from_pretrained(ToyConfig(), training.outputs)
+    trainer = Trainer(model, tokenizer, training, SquaredError())
+    history = trainer.fit('toy', PHASE, os.path.join(folder, 'phase'), frozen=False)
+    model.save(folder, tokenizer)
+    return [history]
+
+  def models(self, folder):
+    return {'student': Toy.load(folder)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Weight:
+  bytes: int
+
+
+class Weigh(Stage[Weight]):
+  """How much the export's encoder weighs."""
+
+  name, result = 'weigh', Weight
+
+  def __init__(self, shared, export):
+    super().__init__(shared.folder, [export], {})
+    self.export = export
+
+  def run(self, folder):
+    return Weight(os.path.getsize(os.path.join(self.export.folder, 'encoder/1/saved_model.pb')))
+
+
+class Halved:
+  """A runtime of an own file, which says by what to divide."""
+
+  def __init__(self, folder, head, threads):
+    with open(os.path.join(folder, 'halved.txt'), encoding='utf-8') as file:
+      self.head, self.by = head, float(file.read())
+
+  def score(self, signature, inputs):
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    return self.head.signatures[signature](**tensors)['score'].numpy() / self.by
+
+  @staticmethod
+  def write(folder, functions, variables):
+    assert set(functions) == {'serving_default', 'of_parts', 'one_to_many'} and len(variables) == 1
+    with open(os.path.join(folder, 'halved.txt'), 'w', encoding='utf-8') as file:
+      file.write('2')
+
+
+@pytest.fixture(name='made', scope='module')
+def _made(tmp_path_factory):
+  """(stages, what they came to) of a run of toys, but for its benchmark, which is not one."""
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(dataset, 'SOURCES', [lambda data: Colours(), *dataset.SOURCES])
+    error = {'error': lambda labels, logits: float(np.mean((labels > 0.5) != (logits > 0)))}
+    patch.setitem(metrics.METRICS, 'regression', {**metrics.METRICS['regression'], **error})
+    patch.setitem(runtimes.RUNTIMES, 'halved', Kind(Halved, write=Halved.write))
+    config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
+    strategy = strategies.create(config.devices)
+    shared = Run(config.run_dir, config.data.table, config.devices, strategy, config.seed)
+    experiment = Experiment(config, ToyStudent(), shared)
+    stages = {stage.name: stage for stage in experiment.stages() if stage.name != 'benchmark'}
+    stages['weigh'] = Weigh(shared, experiment.export)
+    folder = RunFolder(config.run_dir, config, 'toy.run', redo=False)
+    folder.run(list(stages.values()))
+    yield stages, {name: folder.result(stage) for name, stage in stages.items()}
+
+
+def test_a_source_enters_by_its_list(made):
+  stages, results = made
+  assert results['data'].counts == {'train': 16, 'valid': 16, 'test': 16}
+  records = RecordSet(os.path.join(stages['data'].folder, 'train'))
+  assert records.texts()[:2] == [('red', 'red'), ('red', 'blue')]
+  assert 'teacher' not in stages and results['distill'].count == 16
+  assert RecordSet(stages['distill'].folder).tuples().teacher_logits[:2].tolist() == [[2], [-2]]
+  with pytest.raises(InputError, match='--colours or files of your own, not both'):
+    DataConfig(files=dataclasses.replace(DataConfig().files, valid_file='v.tsv'))
+
+
+def test_a_student_and_its_loss_train_and_export(made):
+  stages, results = made
+  (history,) = results['student'].phases
+  model, tokenizer = Toy.load(stages['student'].folder)
+  assert history['history'][-1]['step'] == 2
+  assert not (model.head.weights_.numpy() == 1).any()
+  pairs = [(a, b) for a in COLOURS for b in COLOURS]
+  live = TupleScorer(model, tokenizer, tf.distribute.get_strategy())
+  logits = live.logits(TokenizedTuples.of_texts(pairs, tokenizer))[:, 0]
+  scorer = PairScorer.load(stages['export'].folder)
+  scores = scorer.score(*map(list, zip(*pairs, strict=True)))
+  np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-5)
+  assert np.ptp(scores) > 1e-3
+
+
+def test_a_metric_enters_by_its_list(made):
+  for model in made[1]['evaluation'].models:
+    assert list(model['valid']) == ['pearson', 'spearman', 'log_loss', 'error']
+    assert 0 <= model['valid']['error'] <= 1
+
+
+def test_a_runtime_enters_by_its_list(made):
+  folder = made[0]['export'].folder
+  plain, halved = (PairScorer.load(folder, name) for name in ('tensorflow', 'halved'))
+  texts = COLOURS, COLOURS[::-1]
+  np.testing.assert_allclose(halved.score(*texts), plain.score(*texts) / 2, atol=1e-6)
+  with pytest.raises(InputError, match="threads=2: runtime='halved' has those of the process"):
+    PairScorer.load(folder, 'halved', threads=2)
+
+
+def test_a_stage_stands_in_the_run_folder(made):
+  stages, results = made
+  assert results['weigh'].bytes > 1000
+  assert os.path.exists(os.path.join(stages['weigh'].folder, 'stage.json'))
+  assert stages['weigh'].description()['after'] == {'export': stages['export'].fingerprint}
