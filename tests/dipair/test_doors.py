@@ -9,6 +9,7 @@ import tf_keras
 
 from common.data.examples import Example
 from common.distillation.inference import TupleScorer
+from common.distillation.trainer import Training
 from common.export import student_export
 from common.modeling import checkpoints, encoders
 from common.modeling.checkpoints import Pretrained
@@ -90,13 +91,7 @@ def train(config, folder, distill):
     config,
     TrainConfig(stage1=PHASE, stage2=dataclasses.replace(PHASE, patience=0)),
     folder,
-    distill=distill,
-    valid=distill,
-    task='regression',
-    outputs=1,
-    devices=devices,
-    strategy=strategy,
-    seed=1,
+    Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
   )
   model, tokenizer = DiPair.load(folder)
   moved = [not np.array_equal(a, b) for a, b in zip(before, model.variables, strict=True)]
