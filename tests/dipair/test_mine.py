@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from common.data.records import RecordSet
+from common.distillation import embedders
 from common.distillation.dataset import DataConfig
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
-from common.scoring import embedders
 from dipair import mine
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -1,4 +1,4 @@
-"""Two stages: once per text equals once per pair, cached equals live, XLA and Mirrored equal plain."""
+"""Two stages: cached equals live, XLA and Mirrored equal plain."""
 
 import dataclasses
 import json
@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from common.data.tuples import Tuples
-from common.distillation.trainer import Trainer, Training, most_items
-from common.modeling.losses import CrossEntropy, cross_entropy
+from common import flags
+from common.distillation.trainer import Trainer, Training
+from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import stages
@@ -43,54 +43,6 @@ def trainer(model, tokenizer, distill, **devices):
   strategy = tf.distribute.get_strategy()
   training = Training(distill, distill, 'regression', 1, devices, strategy, seed=1)
   return Trainer(model, tokenizer, training, CrossEntropy())
-
-
-def first_batch(one):
-  return next(iter(one.batches_by_item(PHASE, one.distill.tuples())))
-
-
-@pytest.mark.parametrize('static', [False, True])
-@pytest.mark.parametrize('shared', [False, True])
-def test_encoding_each_text_once_gives_the_plain_forms_gradients(tiny, distill, shared, static):
-  model, tokenizer = tiny(shared_encoder=shared)
-  one = trainer(model, tokenizer, distill, jit_compile=static)
-  by_item = first_batch(one)
-  texts = [list(one.distill.items(slot).texts()) for slot in range(2)]
-
-  def plain_loss():
-    tokens = []
-    for slot, items in enumerate(by_item['items'].numpy().T):
-      own = [texts[slot][item] for item in items]
-      ids = tokenizer.encode(own, model.config.max_lengths[slot]).to_tensor(tokenizer.pad_id)
-      tokens.append(model.encode(ids, slot, training=True))
-    return cross_entropy(by_item['soft_labels'], model.score_vectors(tokens, training=True))
-
-  results = []
-  for loss in (plain_loss, lambda: one.loss_of(by_item, frozen=False)):
-    with tf.GradientTape() as tape:
-      value = tf.reduce_mean(loss())
-    gradients = tape.gradient(value, model.used_variables)
-    results.append((value, [tf.convert_to_tensor(g) for g in gradients]))
-  (plain, plain_gradients), (fast, fast_gradients) = results
-  assert float(plain) == pytest.approx(float(fast), abs=1e-6)
-  assert any(np.abs(g).max() > 1e-4 for g in plain_gradients)
-  for expected, found in zip(plain_gradients, fast_gradients, strict=True):
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_each_distinct_text_is_encoded_once(tiny, distill):
-  batch = first_batch(trainer(*tiny(), distill))
-  assert [sum(len(ids) for ids in slot) for slot in batch['ids']] == [5, 4]  # of 20 pairs
-
-
-def test_the_most_items_that_a_static_batch_can_hold():
-  items = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [3, 1]], np.int32)
-  tuples = Tuples(items, groups=np.array([0, 2, 4, 6]))  # one, one and two lefts; two rights each
-  assert most_items(tuples, 2) == [2, 2]
-  assert most_items(tuples, 4) == [4, 4]
-  assert most_items(tuples, 3) == [3, 3]  # may touch three groups
-  aligned = Tuples(items[:4], groups=np.array([0, 2, 4]))
-  assert most_items(aligned, 4) == [2, 4]
 
 
 def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp_path, monkeypatch):
@@ -156,20 +108,22 @@ cpu = tf.config.list_physical_devices('CPU')[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 sys.path.insert(0, sys.argv[1])
 from test_stages import PHASES, losses, train
-from conftest import tiny_config
+from common import flags
 from common.training import strategies
+from dipair.config import StudentConfig
+config = flags.build(StudentConfig, json.loads(sys.argv[4]))
 mirrored = strategies.create(strategies.DeviceConfig('mirrored'))
 found = {'replicas': mirrored.num_replicas_in_sync}
 for name in ('one_device', 'mirrored'):
   folder = f'{sys.argv[2]}/{name}'
-  found[name] = losses(train(tiny_config(), folder, sys.argv[3], distribution_strategy=name))
+  found[name] = losses(train(config, folder, sys.argv[3], distribution_strategy=name))
 print(json.dumps(found))
 """
 
 
-def test_two_mirrored_devices_give_one_devices_loss_curve(distill, tmp_path, request):
-  here = str(request.path.parent)
-  command = [sys.executable, '-c', _MIRRORED, here, str(tmp_path), distill]
+def test_two_mirrored_devices_give_one_devices_loss_curve(tiny, distill, tmp_path, request):
+  here, config = str(request.path.parent), json.dumps(flags.flat(tiny()[0].config))
+  command = [sys.executable, '-c', _MIRRORED, here, str(tmp_path), distill, config]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stderr[-3000:]
   found = json.loads(done.stdout.splitlines()[-1])

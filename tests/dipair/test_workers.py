@@ -8,6 +8,8 @@ import sys
 
 import numpy as np
 
+from common import flags
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -57,23 +59,29 @@ def test_two_workers_train_one_student(tmp_path):
 
 
 _TRAIN = """
-import sys
+import json, sys
 sys.path.insert(0, sys.argv[1])
 from test_stages import train
-from conftest import tiny_config
-train(tiny_config(), sys.argv[2], sys.argv[3], distribution_strategy=sys.argv[4])
+from common import flags
+from dipair.config import StudentConfig
+config = flags.build(StudentConfig, json.loads(sys.argv[5]))
+train(config, sys.argv[2], sys.argv[3], distribution_strategy=sys.argv[4])
 """
 
 
-def test_two_workers_end_with_the_weights_of_one_process(distill, tmp_path, request, last_step):
+def test_two_workers_end_with_the_weights_of_one_process(
+  tiny, distill, tmp_path, request, last_step
+):
   """Of the same global batch, to a thousandth of a step: the sums' order differs."""
+
+  config = json.dumps(flags.flat(tiny()[0].config))
 
   def train(name, strategy, **environment):
     here, folder = str(request.path.parent), str(tmp_path / name)
-    command = [sys.executable, '-c', _TRAIN, here, folder, distill, strategy]
+    command = [sys.executable, '-c', _TRAIN, here, folder, distill, strategy, config]
     return start(command, **environment)
 
-  workers = [train('two', 'multi_worker_mirrored', TF_CONFIG=config) for config in cluster_of_two()]
+  workers = [train('two', 'multi_worker_mirrored', TF_CONFIG=task) for task in cluster_of_two()]
   finish([*workers, train('one', 'one_device')])
   for stage, rate in (('stage1', 1e-2), ('stage2', 1e-3)):
     one, two = last_step(tmp_path / 'one' / stage), last_step(tmp_path / 'two' / stage)

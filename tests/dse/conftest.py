@@ -1,24 +1,17 @@
-"""What DSE's tests share: a tiny student."""
+"""The tiny student that DSE's own tests take."""
 
-import dataclasses
+import functools
 
 import pytest
-import tf_keras
-
-from dse.config import StudentConfig
-from dse.student import DSE
-
-CONFIG = StudentConfig(
-  pretrained='random-tiny', max_lengths=(16, 16), pooled_layers=2, similarity_dim=6, dropout=0.0
-)
 
 
 @pytest.fixture(name='tiny', scope='session')
-def _tiny():
-  """A function (outputs, **changes of the config) -> (model, tokenizer)."""
+def _tiny(build):
+  """A function (outputs, **changes of the tiny config, by flag) to (model, tokenizer)."""
+  return functools.partial(build, 'dse')
 
-  def build(outputs=1, **changes):
-    tf_keras.utils.set_random_seed(3)
-    return DSE.from_pretrained(dataclasses.replace(CONFIG, **changes), outputs)
 
-  return build
+@pytest.fixture(name='exported', scope='session')
+def _exported(export):
+  """DSE's tiny export alone."""
+  return export('dse')

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.distillation import embedders
 from common.errors import InputError
-from common.scoring import embedders
 
 TEXT = tf.TensorSpec([None], tf.string)
 

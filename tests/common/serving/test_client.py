@@ -1,11 +1,17 @@
-"""The client without a server: what it repeats, and what it refuses."""
+"""The client without a server, and with exports behind the local one, by gRPC and by REST."""
 
 import grpc
 import numpy as np
 import pytest
 
 from common.errors import InputError
+from common.local_server.__main__ import ServerConfig, serving
+from common.scoring.scorer import PairScorer
+from common.serving import client as clients
 from common.serving.client import Client, ServingError
+
+# The first and the fourth tie.
+PRODUCTS = ['red throw', 'black nike shoes', 'x y', 'red throw', 'blue queen blanket']
 
 
 def test_the_client_repeats_what_may_be_repeated():
@@ -36,3 +42,75 @@ def test_the_client_names_what_is_no_text():
   ):
     with pytest.raises(InputError, match=message):
       client.encode(texts, 'right')
+
+
+def test_the_servers_order_is_taken_as_it_is(monkeypatch):
+  client = Client('localhost:1', 'p2t')
+  answer = {'scores': np.array([0.1, 0.2, 0.3]), 'order': np.array([0, 2, 1])}
+  monkeypatch.setattr(client, 'call', lambda *of: answer)
+  scores, order = client.rank('a', np.zeros([3, 2]))
+  assert (scores.tolist(), order.tolist()) == ([0.1, 0.2, 0.3], [0, 2, 1])
+
+
+@pytest.fixture(name='folders', scope='module')
+def _folders(export):
+  """Exports by name: of both students, of one score and of three classes."""
+  return {
+    'p2t': export('dipair').folder,
+    'snli': export('dipair', 3).folder,
+    'stsb': export('dse').folder,
+    'mnli': export('dse', 3, shared_encoder=False).folder,
+  }
+
+
+@pytest.fixture(name='target', scope='module', params=['grpc', 'rest'])
+def _target(request, folders):
+  models = [
+    f'{name}_{part}={folder}/{part}'
+    for name, folder in folders.items()
+    for part in ('encoder', 'head', 'online')
+  ]
+  with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, rest):
+    yield f'localhost:{grpc.port}' if request.param == 'grpc' else f'http://localhost:{rest.port}'
+
+
+@pytest.mark.parametrize('name', ['p2t', 'stsb'])
+def test_a_ranking_is_the_servers(target, folders, name):
+  client, scorer = Client(target, name, deadline=60), PairScorer.load(folders[name])
+  vectors = client.encode(PRODUCTS, 'right')
+  scores, order = client.rank('nike shoes', vectors)
+  expected = scorer.rank('nike shoes', vectors)
+  assert order.tolist() == [row for row, _ in expected]  # ties as they came
+  np.testing.assert_allclose(scores[order], [score for _, score in expected], atol=1e-5)
+  queries = client.encode(['nike shoes'] * len(PRODUCTS), 'left')
+  np.testing.assert_allclose(client.score(queries, vectors), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['p2t', 'stsb'])
+def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
+  client = Client(target, name, deadline=60)
+  vectors = client.encode(PRODUCTS[:3], 'right')
+  scores, order = client.rank('nike shoes', vectors)
+  monkeypatch.setattr(clients, '_CANDIDATES', 2)
+  joined, joined_order = client.rank('nike shoes', vectors)
+  np.testing.assert_allclose(joined, scores, atol=1e-5)
+  assert joined_order.tolist() == order.tolist()
+
+
+@pytest.mark.parametrize('name', ['snli', 'mnli'])
+@pytest.mark.parametrize('candidates', [1024, 2])
+def test_classes_have_scores_and_no_order(target, folders, monkeypatch, candidates, name):
+  monkeypatch.setattr(clients, '_CANDIDATES', candidates)
+  client, scorer = Client(target, name, deadline=60), PairScorer.load(folders[name])
+  vectors = client.encode(PRODUCTS, 'right')
+  scores, order = client.rank('red', vectors)
+  assert (scores.shape, order) == ((5, 3), None)
+  np.testing.assert_allclose(scores, scorer.score(['red'] * 5, vectors), atol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['p2t', 'stsb'])
+def test_word_ids_outside_the_vocabulary_are_refused(target, name):
+  client = Client(target, name, deadline=60)
+  for wrong in (10**6, -1):
+    with pytest.raises(ServingError, match=rf'= {wrong} is not in \[0, '):
+      client.encode_ids(np.array([[2, wrong, 3]]), 'left')

@@ -20,11 +20,17 @@ from common.errors import InputError
 from common.modeling import checkpoints
 from common.page.__main__ import serving
 from common.page.ranking_page import PageConfig, RankingPage
+from common.scoring.scorer import PairScorer
 from dipair.attention import head_attention
-from dipair.scorer import Scorer
 
 CHROMIUM = shutil.which('chromium') or shutil.which('google-chrome')
 TEXTS = {'a': 'red shoe', 'b': 'blue queen blanket', 'c': '<img src=x onerror="window.hurt=1">'}
+
+
+@pytest.fixture(name='exported', scope='module')
+def _exported(export):
+  """DiPair's, whose attention the page shows."""
+  return export('dipair')
 
 
 @pytest.fixture(name='config', scope='module')
@@ -62,7 +68,7 @@ def ask(url, path, body):
 
 def test_ranking_is_the_scorers(url, exported):
   code, found = ask(url, '/demo/rank', {'query': 'shoe', 'model': 1, 'top_k': 2})
-  scorer = Scorer.load(exported[0])
+  scorer = PairScorer.load(exported[0])
   expected = scorer.rank('shoe', list(TEXTS.values()), 2)
   assert code == 200 and [one['id'] for one in found['results']] == [
     list(TEXTS)[row] for row, _ in expected

@@ -111,7 +111,10 @@ def test_again_gives_the_same_files_and_the_same_model(served, exported):
   assert 'serving' not in os.listdir(exported[0])  # the fixture's export is as it was
 
 
-def test_the_command_prints_how_to_serve_and_refuses_what_is_no_export(served, tmp_path):
+def test_the_command_prints_how_to_serve_and_refuses_what_is_no_export(export, tmp_path):
+  served = tmp_path / 'p2t' / 'export'
+  shutil.copytree(export('dipair').folder, served)
+
   def run(*arguments):
     command = [sys.executable, '-m', 'common.serving.config', *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -122,7 +125,6 @@ def test_the_command_prints_how_to_serve_and_refuses_what_is_no_export(served, t
   assert 'tensorflow_model_server --port=8500' in done.stdout
   assert done.stdout.count('--enable_per_model_batching_parameters=true') == 2
   assert 'name: "terms_online"' in (served / 'serving' / 'models.config').read_text()
-  config.write(ServingConfig(export_dir=str(served), max_batch_size=32))
   done = run(f'--export_dir={tmp_path}')
   assert (done.returncode, 'no export there' in done.stderr) == (2, True)
   with pytest.raises(InputError, match='--max_batch_size=0: 1 or more'):

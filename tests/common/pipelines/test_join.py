@@ -25,12 +25,6 @@ REASONS = [
 ]
 
 
-def tsv(path, header, rows):
-  lines = ['\t'.join(row) for row in [header, *rows]]
-  path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
-  return FilesConfig(input=(str(path),), unit_bytes=40)
-
-
 def cut(store, output, buckets):
   out = OutputConfig(output=str(output))
   partition.main(partition.PartitionConfig(store, buckets, out), [])
@@ -38,7 +32,7 @@ def cut(store, output, buckets):
 
 
 @pytest.fixture(name='stores', scope='module')
-def _stores(exported, tmp_path_factory):
+def _stores(exported, tmp_path_factory, tsv):
   """Folders of both sides' stores, and of the same cut into 2 and 3 buckets."""
   folder, made = tmp_path_factory.mktemp('stores'), []
   for side, rows in (('left', LEFT), ('right', RIGHT)):
@@ -50,7 +44,7 @@ def _stores(exported, tmp_path_factory):
 
 
 @pytest.fixture(name='config')
-def _config(exported, tmp_path):
+def _config(exported, tmp_path, tsv):
   """A job on pairs, three of them bad, given its stores and the name of its output."""
   files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), [*PAIRS, *BAD])
 

@@ -1,0 +1,54 @@
+"""A query's text and its candidates' vectors in one SavedModel."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.export import saved_models
+from common.scoring import exported
+from common.scoring.scorer import PairScorer
+
+LEFT = ['red', 'wide footwear', 'nike shoes', '']
+RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
+
+
+def online(folder, query, candidates):
+  signature = exported.load(os.path.join(folder, 'online')).signatures['serving_default']
+  outputs = signature(text=tf.constant([query]), candidates=tf.constant(candidates))
+  return {name: value.numpy() for name, value in outputs.items()}
+
+
+@pytest.mark.parametrize(
+  ('kind', 'changes'),
+  [('dipair', {}), ('dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}), ('dse', {})],
+  ids=['dipair', 'dipair of two depths', 'dse'],
+)
+def test_online_scores_and_order_are_those_of_encode_and_rank(export, kind, changes):
+  folder = export(kind, **changes).folder
+  scorer = PairScorer.load(folder)
+  candidates = scorer.encode([*RIGHT, RIGHT[1]], 'right')  # the last ties with the second
+  for query in LEFT:
+    ranked = scorer.rank(query, candidates)
+    found = online(folder, query, candidates)
+    assert found['order'].tolist() == [i for i, _ in ranked]
+    in_order = found['scores'][found['order']]
+    np.testing.assert_allclose(in_order, [score for _, score in ranked], atol=1e-5)
+    scores = scorer.score([query] * 5, candidates)
+    np.testing.assert_allclose(found['scores'], scores, atol=1e-5)
+    alone = online(folder, query, candidates[2:3])
+    np.testing.assert_allclose(alone['scores'], found['scores'][2:3], atol=1e-5)
+  assert np.ptp(found['scores']) > (1e-3 if kind == 'dipair' else 1e-4)
+
+
+def test_online_of_classes_has_scores_and_no_order(classes):
+  assert classes.result['online_bytes'] == saved_models.size(os.path.join(classes.folder, 'online'))
+  assert classes.result['max_difference'] <= 1e-5
+  scorer = PairScorer.load(classes.folder)
+  candidates = scorer.encode(RIGHT, 'right')
+  for query in LEFT:
+    found = online(classes.folder, query, candidates)
+    assert set(found) == {'scores'}
+    expected = scorer.score([query] * 4, candidates)
+    np.testing.assert_allclose(found['scores'], expected, atol=1e-5)

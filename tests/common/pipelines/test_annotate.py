@@ -1,0 +1,41 @@
+"""Tuples annotated on Beam: the record set of one call on everything."""
+
+import numpy as np
+import tensorflow as tf
+
+from common.data.records import RecordSet
+from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenizedTuples
+from common.distillation.teacher import Teacher
+from common.modeling import checkpoints
+from common.pipelines import annotate
+from common.pipelines.jobs import OutputConfig
+
+TERMS = [('t0', 'red'), ('t1', 'wide footwear'), ('t2', 'nike shoes')]
+PRODUCTS = [(f'p{i}', f'{text} {i // 3}') for i, text in enumerate(['red throw', 'boots', 'x'] * 3)]
+
+
+def test_annotation_is_the_teachers_mean(tmp_path, tsv):
+  folders, teachers = [], []
+  pretrained = checkpoints.read('random-tiny')
+  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+  for number in range(2):
+    teachers.append(Teacher(pretrained.config, tokenizer, 32, 1))
+    folders.append(str(tmp_path / f'teacher{number}'))
+    teachers[-1].save(folders[-1])
+  rows = [(t, p) for _, t in TERMS for _, p in PRODUCTS]
+  files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), rows)
+  out = OutputConfig(output=str(tmp_path / 'distill'))
+  config = annotate.AnnotateConfig(tuple(folders), files, temperature=2.0, out=out)
+  annotate.main(config, [])
+  found = RecordSet(out.output)
+  assert found.texts() == rows
+  assert [len(found.items(slot)) for slot in range(2)] == [
+    len(set(c)) for c in zip(*rows, strict=True)
+  ]
+  assert len(found.manifest.shards) > 1  # each with tables of its own
+  strategy, tuples = tf.distribute.get_strategy(), TokenizedTuples.of_texts(rows, tokenizer)
+  logits = np.mean([teacher.logits(tuples, strategy=strategy) for teacher in teachers], 0)
+  np.testing.assert_allclose(found.tuples().teacher_logits, logits, atol=1e-5)
+  soft = 1 / (1 + np.exp(-logits / 2))
+  np.testing.assert_allclose(found.tuples().soft_labels, soft, atol=1e-5)

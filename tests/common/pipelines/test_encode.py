@@ -1,0 +1,86 @@
+"""Texts encoded on Beam: the store of one call on everything, or none; and the command."""
+
+import gzip
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from common.errors import InputError
+from common.pipelines import encode
+from common.pipelines.jobs import FilesConfig, OutputConfig
+from common.scoring.scorer import PairScorer
+from common.vectors.store import VectorStore
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+PRODUCTS = [(f'p{i}', f'{text} {i // 3}') for i, text in enumerate(['red throw', 'boots', 'x'] * 3)]
+
+
+@pytest.fixture(name='store', scope='module')
+def _store(exported, tmp_path_factory, tsv):
+  """The folder of the products' store, made by the job."""
+  folder = tmp_path_factory.mktemp('stores')
+  files = tsv(folder / 'right.tsv', ('id', 'text'), PRODUCTS)
+  out = OutputConfig(output=str(folder / 'right'))
+  encode.main(encode.EncodeConfig(exported[0], 'right', files, dtype='float32', out=out), [])
+  return out.output
+
+
+def test_a_store_from_many_shards(exported, store):
+  folder, scorer = store, PairScorer.load(exported[0])
+  store = VectorStore(folder)
+  store.verify()
+  assert store.ids(range(9)) == [key for key, _ in PRODUCTS]
+  assert len([name for name in os.listdir(folder) if name.endswith('.arrow')]) > 2
+  expected = scorer.encode([text for _, text in PRODUCTS], 'right')
+  np.testing.assert_allclose(store.vectors(slice(None)), expected, atol=1e-5)
+  assert [row for row, _ in scorer.rank('red', store, 3)] == [
+    row for row, _ in scorer.rank('red', expected, 3)
+  ]
+
+
+def test_an_id_that_comes_twice_makes_no_store(exported, tmp_path, tsv):
+  files = tsv(tmp_path / 'twice.tsv', ('id', 'text'), [*PRODUCTS, ('p1', 'boots 0')])
+  out = OutputConfig(output=str(tmp_path / 'out'))
+  config = encode.EncodeConfig(exported[0], 'right', files, out=out)
+  message = r"out: id 'p1' came twice \(in .*/vectors-00000.arrow and .*/vectors-0000[1-9].arrow\)"
+  for _ in range(2):
+    with pytest.raises(InputError, match=message):
+      encode.main(config, [])
+  with pytest.raises(InputError, match='no whole vector store there'):
+    VectorStore(out.output)
+
+
+def test_a_gzip_file_that_ends_in_the_middle_gives_no_store(exported, tmp_path):
+  rows = ''.join(f'{i * 7919 % 10007}\tred\n' for i in range(5000))
+  packed = gzip.compress(b'id\ttext\n' + rows.encode())
+  (tmp_path / 'a.tsv.gz').write_bytes(packed[: len(packed) // 2])
+  files = FilesConfig(input=(str(tmp_path / 'a.tsv.gz'),))
+  out = OutputConfig(output=str(tmp_path / 'out'), max_bad_rows=9)
+  with pytest.raises(InputError, match='a.tsv.gz: damaged gzip up to byte .*; copy it anew'):
+    encode.main(encode.EncodeConfig(exported[0], 'right', files, out=out), [])
+  assert os.listdir(out.output) == ['plan.json']
+
+
+def test_the_command_on_two_processes_and_misled(exported, tmp_path, refusals, tsv):
+  files = tsv(tmp_path / 'products.tsv', ('id', 'text'), PRODUCTS)
+  arguments = [f'--export_dir={exported[0]}', f'--input={files.input[0]}']
+  arguments += ['--unit_bytes=40', '--threads=1']
+  command = [sys.executable, '-m', 'common.pipelines.encode', *arguments]
+  command += [f'--output={tmp_path}/out']
+  command += ['--direct_running_mode=multi_processing', '--direct_num_workers=2']
+  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+  assert done.returncode == 0, done.stderr[-3000:]
+  assert '9 rows in ' in done.stdout
+  assert sorted(VectorStore(f'{tmp_path}/out').ids(range(9))) == [key for key, _ in PRODUCTS]
+  refused = {
+    '--outptu=x': "Unknown command line flag 'outptu'",
+    '--side=up': '--side=up: one of left, right',
+    '--text_column=txt': "no column 'txt'; did you mean 'text'",
+  }
+  cases = [[*arguments, f'--output={tmp_path}/other', flag] for flag in refused]
+  found = refusals('common.pipelines.encode', cases)
+  for (status, said), message in zip(found, refused.values(), strict=True):
+    assert (status, message in said) == (2, True), said[-2000:]

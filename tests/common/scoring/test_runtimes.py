@@ -1,0 +1,63 @@
+"""Every runtime gives one runtime's scores, at any number of pairs and from any thread."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from common.errors import InputError
+from common.scoring import runtimes
+from common.scoring.scorer import PairScorer
+
+
+@pytest.mark.parametrize('runtime', runtimes.RUNTIMES)
+@pytest.mark.parametrize('student', ['transformer', 'ffnn', 'dse'])
+def test_every_runtime_scores_alike_at_every_number_of_pairs(export, student, runtime):
+  heads = {'dse': {}, 'transformer': {}, 'ffnn': {'head': 'ffnn'}}
+  folder = export('dse' if student == 'dse' else 'dipair', **heads[student]).folder
+  plain, scorer = PairScorer.load(folder), PairScorer.load(folder, runtime)
+  shapes = scorer.vector_shapes.values()
+  rng = np.random.default_rng(0)
+  for rows in (1, 2, 129):
+    left, right = (rng.normal(size=(rows, *shape)).astype(np.float32) for shape in shapes)
+    right[0, 2:] = 0  # a padded position
+    exact = plain.score(left, right)
+    atol = {'litert-float16': 2e-3, 'litert-int8': 3e-2}.get(runtime, 1e-5)
+    np.testing.assert_allclose(scorer.score(left, right), exact, atol=atol)
+    for parts in (None, plain.parts(right, 'right')):
+      ranked = dict(scorer.rank(left[0], right, rows, parts=parts))
+      expected = plain.score(np.repeat(left[:1], rows, 0), right)
+      np.testing.assert_allclose([ranked[i] for i in range(rows)], expected, atol=atol)
+  assert np.ptp(exact) > 0.01
+
+
+def test_callers_on_several_threads_get_their_own_scores(exported):
+  scorer, rng = PairScorer.load(exported[0], 'litert', threads=2), np.random.default_rng(0)
+  sides = [
+    [rng.normal(size=(640, *scorer.vector_shapes[slot])).astype(np.float32) for _ in range(8)]
+    for slot in scorer.slots
+  ]
+  alone = [scorer.score(*pair) for pair in zip(*sides, strict=True)]
+  with ThreadPoolExecutor(8) as pool:
+    together = list(pool.map(scorer.score, *sides))
+  np.testing.assert_array_equal(together, alone)
+
+
+def test_xla_compiles_a_few_sizes_and_no_more(exported):
+  scorer = PairScorer.load(exported[0], 'xla')
+  vectors = [np.ones([500, *shape], np.float32) for shape in scorer.vector_shapes.values()]
+  for rows in [*range(1, 40), 128, 129, 500, 77]:
+    scorer.score(*(v[:rows] for v in vectors))
+  assert scorer._runtime.traces == 2
+
+
+def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
+  with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, xla, litert"):
+    PairScorer.load(exported[0], 'gpu')
+  with pytest.raises(InputError, match="threads=2: runtime='xla' has those of the process"):
+    PairScorer.load(exported[0], 'xla', threads=2)
+  for name in ('encoder', 'head', 'scorer.json'):
+    os.symlink(os.path.join(exported[0], name), tmp_path / name)
+  with pytest.raises(InputError, match='int8.tflite is not there; export the run anew'):
+    PairScorer.load(str(tmp_path), 'litert-int8')

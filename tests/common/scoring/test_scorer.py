@@ -1,0 +1,169 @@
+"""Scores of a reloaded export are the live model's, from texts or vectors, in pairs or ranked."""
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data.tokens import TokenizedTuples
+from common.distillation.inference import TupleScorer
+from common.errors import InputError
+from common.scoring.scorer import PairScorer
+from common.vectors import neighbors
+
+LEFT = ['red', 'wide footwear', 'nike shoes', '']
+RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots and more words']
+SHAPES = {'dipair': ((3, 8), (4, 8)), 'dse': ((2 * 32,), (2 * 32,))}  # of a text's vectors
+PARTS = {'dipair': (4, 3 * 8), 'dse': (6,)}  # of a right text
+
+
+def test_exports_score_as_the_live_model_does(exported, monkeypatch):
+  folder, model, tokenizer, result = exported
+  assert result['max_difference'] <= 1e-5
+  left, right = SHAPES[model.name]
+  assert result['vector_bytes'] == {'left': math.prod(left) * 4, 'right': math.prod(right) * 4}
+  scorer = PairScorer.load(folder)
+  tuples = TokenizedTuples.of_texts(list(zip(LEFT, RIGHT, strict=True)), tokenizer)
+  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(tuples)[:, 0]
+  expected = 1 / (1 + np.exp(-logits))
+  vectors = scorer.encode(LEFT, side='left'), scorer.encode(RIGHT, side='right')
+  np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
+  np.testing.assert_allclose(scorer.score(LEFT, RIGHT), expected, atol=1e-5)
+  monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', 3)
+  np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
+  assert [v.shape for v in vectors] == [(4, *left), (4, *right)]
+  assert vectors[0].dtype == np.float32
+
+
+def test_a_texts_vectors_do_not_depend_on_its_batch(exported):
+  scorer = PairScorer.load(exported[0])
+  together = scorer.encode(RIGHT, side='right')
+  alone = np.concatenate([scorer.encode([text], side='right') for text in RIGHT])
+  np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_one_text_or_none_is_refused_wherever_texts_are_taken(exported, tmp_path):
+  scorer, texts = PairScorer.load(exported[0]), ['red', None]
+  for call in (
+    lambda: scorer.score('black', 'shoes'),
+    lambda: scorer.score(['black'], 'shoes'),
+    lambda: scorer.rank('nike', 'a shoe'),
+    lambda: scorer.encode('shoes', 'right'),
+  ):
+    with pytest.raises(InputError, match='^(left|right) texts: a list of texts is needed, not one'):
+      call()
+  for call in (
+    lambda: scorer.score(LEFT[:2], texts),
+    lambda: scorer.rank('nike', texts),
+    lambda: scorer.rank(texts, RIGHT),
+    lambda: scorer.encode(texts, 'right'),
+    lambda: scorer.encode_to(str(tmp_path), enumerate_ids(texts), 'right'),
+  ):
+    with pytest.raises(InputError, match='row 1: None is not a text$'):
+      call()
+
+
+def enumerate_ids(texts):
+  return ((str(number), text) for number, text in enumerate(texts))
+
+
+def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, monkeypatch):
+  monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', 2)
+  scorer = PairScorer.load(exported[0])
+  products = scorer.encode(RIGHT, side='right')
+  ranking = scorer.rank('red', products, top_k=3)
+  scores = scorer.score(['red'] * 4, products)
+  np.testing.assert_allclose([s for _, s in ranking], sorted(scores)[:0:-1], atol=1e-6)
+  np.testing.assert_allclose([scores[i] for i, _ in ranking], sorted(scores)[:0:-1], atol=1e-5)
+  query = scorer.encode(['red'], side='left')[0]
+  assert ranking == scorer.rank(query, products, top_k=3)
+  parts = scorer.parts(products, 'right')
+  assert parts.shape == (4, *PARTS[exported.model.name])
+  given = scorer.rank(query, products, 3, parts=parts)
+  assert [i for i, _ in given] == [i for i, _ in ranking]
+  np.testing.assert_allclose([s for _, s in given], [s for _, s in ranking], atol=1e-6)
+  assert scorer.rank('red', products[:0]) == []
+
+
+def test_equal_scores_keep_the_candidates_order(exported):
+  scorer = PairScorer.load(exported[0])
+  products = scorer.encode(['red', 'blue throw', 'red', 'blue throw'], side='right')
+  assert [i for i, _ in scorer.rank('red', products)] in ([0, 2, 1, 3], [1, 3, 0, 2])
+
+
+def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
+  monkeypatch.setattr('common.scoring.scorer._READ', 3)
+  scorer = PairScorer.load(exported[0])
+  rows = [(f'p{i}', RIGHT[i % 4]) for i in range(10)]
+  store = scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
+  products = scorer.encode([text for _, text in rows], 'right')
+  np.testing.assert_allclose(store.vectors(slice(None)), products, atol=1e-5)
+  ranking = scorer.rank('red', store, top_k=4)
+  expected = scorer.rank('red', products, top_k=4)
+  np.testing.assert_allclose([s for _, s in ranking], [s for _, s in expected], atol=1e-6)
+  assert store.ids([7]) == ['p7']
+  both = scorer.rank(['red', 'x'], store, top_k=4)
+  for query, found in zip(['red', 'x'], both, strict=True):
+    one = [score for _, score in scorer.rank(query, products, 4)]
+    np.testing.assert_allclose([score for _, score in found], one, atol=1e-6)
+  some = scorer.rank('red', store, rows=[9, 0, 3])
+  scores = scorer.score(['red'] * 10, products)
+  assert sorted(i for i, _ in some) == [0, 3, 9]
+  np.testing.assert_allclose([s for _, s in some], sorted(scores[[9, 0, 3]])[::-1], atol=1e-6)
+  for _ in range(2):  # the index made, then read
+    assert scorer.rank('red', store, 4, first_stage='ann', shortlist=10) == ranking
+  short = scorer.rank(['red'], store, 10, first_stage='ann', shortlist=3)[0]
+  near = neighbors.pooled(products) @ neighbors.pooled(scorer.encode(['red'], 'left'))[0]
+  assert {scores[i] for i, _ in short} <= set(scores[np.argsort(-near)[:6]])
+  with pytest.raises(InputError, match="first_stage='ann': '' or 'ann', the latter on a store"):
+    scorer.rank('red', products, first_stage='ann')
+
+  os.remove(tmp_path / 'manifest.json')
+  os.remove(tmp_path / 'vectors-00001.arrow')
+  encoded = []
+  monkeypatch.setattr(scorer, 'encode', lambda texts, side: encoded.append(texts) or products[:4])
+  scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
+  assert [len(texts) for texts in encoded] == [4]  # the missing shard alone
+  store.side = 'left'
+  with pytest.raises(InputError, match='vectors of the left side, not right'):
+    scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
+  scorer.fingerprint = 'another'
+  with pytest.raises(InputError, match='vectors of another encoder'):
+    scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
+
+
+@pytest.mark.parametrize(
+  ('call', 'message'),
+  [
+    (lambda s: s.encode(['a'], side='top'), "side='top': one of left, right"),
+    (lambda s: s.encode('a', side='left'), 'a list of texts'),
+    (lambda s: s.score(['a']), '1 sides given; this model takes left, right'),
+    (lambda s: s.score(['a', 'b'], ['c']), 'sides of .2, 1. rows'),
+    (lambda s: s.score(np.zeros([1, 5, 8]), ['c']), r'left: vectors of shape \(5, 8\)'),
+  ],
+)
+def test_wrong_inputs_are_named(exported, call, message):
+  with pytest.raises(InputError, match=message):
+    call(PairScorer.load(exported[0]))
+
+
+def test_a_folder_without_an_export_is_refused(tmp_path):
+  with pytest.raises(InputError, match='no export there'):
+    PairScorer.load(str(tmp_path))
+
+
+def test_scoring_loads_no_training_code(export):
+  program = (
+    'import sys, dipair, dse\n'
+    's, e = dipair.Scorer.load(sys.argv[1]), dse.Embedder.load(sys.argv[2])\n'
+    'print(s.score(["a"], ["b"]).shape, e.score(["a"], ["b"]).shape)\n'
+    'print([m for m in sys.modules if m.split(".")[0] in ("official", "tf_keras")'
+    ' or m.startswith(("common.training", "common.distillation", "common.modeling"))])'
+  )
+  command = [sys.executable, '-c', program, export('dipair').folder, export('dse').folder]
+  done = subprocess.run(command, capture_output=True, text=True, check=True)
+  assert done.stdout.splitlines() == ['(1,) (1,)', '[]']
