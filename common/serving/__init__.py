@@ -1,1 +1,1 @@
-"""SavedModels: export, check, load."""
+"""TensorFlow Serving: its files, warm-up requests, a client, a load test."""
