@@ -37,8 +37,8 @@ def test_signatures_and_their_names(exported):
   assert all(words not in shape for _, shape in stored)  # no embedding table
 
 
-def test_an_encoder_may_be_exported_in_bfloat16(exported, tmp_path):
-  folder, model, tokenizer, _ = exported
+def test_an_encoder_may_be_exported_in_bfloat16(export, tmp_path):
+  folder, model, tokenizer, _ = export('dipair')
   with strategies.precision('mixed_bfloat16'):
     encoder, _ = type(model).from_pretrained(model.config, 1)
   for variable, value in zip(encoder.variables, model.variables, strict=True):
