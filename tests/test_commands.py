@@ -74,7 +74,7 @@ def test_help_names_each_flag_of_every_command(module):
   ('module', 'headings'),
   [
     ('dipair.mine', ('flags', 'mining')),
-    ('common.local_server', ('flags', 'demo')),
+    ('common.local_server', ('flags',)),
     ('common.pipelines.encode', ('flags', 'input', 'output')),
   ],
 )
