@@ -96,8 +96,12 @@ class Tables(Source):
     return {name: getattr(self.config, f'{name}_file') for name in SPLITS}
 
   def _rows(self, path: str, *, labelled: bool, scored: bool = False) -> Iterator[Example]:
-    """A file's rows; those without an id column have no ids."""
+    """A file's rows; those without an id column have no ids. All bring logits, or none."""
+    scored_rows: set[bool] = set()
     for example in examples.read(path, self.table, labelled=labelled, scored=scored):
+      scored_rows.add(example.teacher_logits is not None)
+      if len(scored_rows) > 1:
+        raise InputError(f'{path}: row {example.id}: all rows have teacher logits, or none')
       yield example if self.table.id_column else dataclasses.replace(example, id='')
 
   def _annotated(self, labelled: bool, writers: Sequence[ItemWriter]) -> Iterator[Tuples]:

@@ -55,7 +55,7 @@ def test_a_tables_rows_come_back_in_order_each_text_once_in_groups_of_64(tmp_pat
 
 def test_a_distillation_file_keeps_its_ids_and_logits(tmp_path):
   path = tmp_path / 'scored.jsonl'
-  lines = [{'left': 'a', 'right': f'b {i}', 'z': i / 2, 'key': f'k{i}'} for i in range(3)]
+  lines = [{'left': 'a', 'right': f'b {i}', 'z': i - 1.5, 'key': f'k{i}'} for i in range(3)]
   path.write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
   table = TableConfig(teacher_logits_column='z', id_column='key')
   config = DataConfig(files=TablesConfig('', 'v.tsv', 't.tsv', str(path)), table=table)
@@ -63,7 +63,7 @@ def test_a_distillation_file_keeps_its_ids_and_logits(tmp_path):
   assert dataset.write_unlabelled(config, '', str(tmp_path / 'set'), seed=1).count == 3
   tuples = RecordSet(str(tmp_path / 'set')).tuples()
   assert list(tuples.ids) == ['k0', 'k1', 'k2']
-  assert tuples.teacher_logits.tolist() == [[0.0], [0.5], [1.0]]
+  assert tuples.teacher_logits.tolist() == [[-1.5], [-0.5], [0.5]]
   assert tuples.label is None
 
 
@@ -73,7 +73,7 @@ def test_logits_in_some_rows_alone_are_refused(tmp_path):
   path.write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
   files = TablesConfig(str(path), str(path), str(path), str(path))
   config = DataConfig(files=files, table=TableConfig(teacher_logits_column='z'))
-  with pytest.raises(InputError, match=r'valid.jsonl: row 2: all rows or none have a label, and t'):
+  with pytest.raises(InputError, match='valid.jsonl: row 2: all rows have teacher logits, or none'):
     dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
 
 
