@@ -70,13 +70,13 @@ class Dot(Head):
     return tf.reduce_mean(parts[0] * parts[1], -1, keepdims=True)
 
 
-class FirstToken(tf_keras.layers.Layer):
+class FirstWord(tf_keras.layers.Layer):
   def __init__(self, config, pad_id):
     super().__init__()
-    self.encoder = encoders.build(config, pad_id, 1)
+    self.encoder = encoders.build(config, pad_id, 2)
 
   def call(self, ids, training=None):
-    return tf.cast(self.encoder(ids, training=training).tokens[:, 0], tf.float32)
+    return tf.cast(self.encoder(ids, training=training).tokens[:, 1], tf.float32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Toy(Student):
 
   def __init__(self, config, encoder, outputs, pad_id):
     super().__init__(config, encoder, outputs, pad_id)
-    self.encoders = [FirstToken(encoder, pad_id)]
+    self.encoders = [FirstWord(encoder, pad_id)]
     self.make_head(Dot(encoder.hidden_size))
 
   def feature_shape(self, slot):
