@@ -84,7 +84,7 @@ def test_the_teacher_and_attention(url, exported, config):
   code, found = ask(url, '/demo/pair', {'query': 'red', 'id': 'a', 'model': 0})
   model, tokenizer = exported[1:3]
   vectors = [
-    model.vectors(tokenizer.encode([text], length).to_tensor(tokenizer.pad_id), slot)[0].numpy()
+    model.encode(tokenizer.encode([text], length).to_tensor(tokenizer.pad_id), slot)[0].numpy()
     for slot, (text, length) in enumerate(zip(('red', TEXTS['a']), (16, 32), strict=True))
   ]
   expected = head_attention(model, *vectors).mean(1)  # [layers, S, S]
