@@ -274,6 +274,9 @@ def _wait_for_all(strategy: tf.distribute.Strategy) -> None:
 
 def _dropout_states(model: tf_keras.layers.Layer) -> list[tf.Variable]:
   """The states of the model's dropout generators (see `strategies.create`)."""
-  generators = (getattr(layer, '_random_generator', None) for layer in model.submodules)
+  found = (getattr(layer, '_random_generator', None) for layer in model.submodules)
+  generators = [generator for generator in found if generator is not None]
+  for generator in generators:
+    generator._maybe_init()  # a layer that was not called has none yet, and it would not be saved
   states = (getattr(generator, '_generator', None) for generator in generators)
   return [state.state for state in states if state is not None]
