@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from common.data import records
 from common.data.examples import TableConfig
+from common.data.records import RecordSet
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
@@ -99,11 +99,9 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path):
   columns = ('--text_columns=q,p', '--label_column=y', '--teacher_logits_column=z', '--task=binary')
   done = run(f'--run_dir={tmp_path}/run', *files, *columns, *TOY)
   assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
-  found = list(records.read(f'{tmp_path}/run/distill'))
-  assert [(e.label, e.teacher_logits) for e in found[:4]] == [
-    *((0, (-1,)), (1, (0,))),
-    *((0, (1,)), (1, (-1,))),
-  ]
+  found = RecordSet(f'{tmp_path}/run/distill').tuples()
+  assert found.labels[:4].tolist() == [0, 1, 0, 1]
+  assert found.teacher_logits[:4, 0].tolist() == [-1, 0, 1, -1]
   path.write_text(path.read_text() + 'red\tthe\t\t0\n', encoding='utf-8')
   files[1:] = [f'--{name}_file={tmp_path}/labelled.tsv' for name in ('valid', 'test')]
   (tmp_path / 'labelled.tsv').write_text('q\tp\ty\na\tb\t1\n', encoding='utf-8')
