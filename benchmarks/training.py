@@ -1,7 +1,6 @@
 """Pairs a second of training, each form against the plain one, on a finished run's data.
 
-  python -m benchmarks.training --run_dir=runs/homedepot \
-    --output=benchmarks/results/homedepot_training.json
+  python -m benchmarks.training --run_dir=runs/homedepot --output=training.json
 
 Forms: the teacher's batches bucketed by length against padded to the maximum; stage 1 on cached
 encoder outputs, and stage 2 with each distinct text of a batch encoded once, each against encoding
