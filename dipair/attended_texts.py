@@ -69,12 +69,10 @@ def attend(
   batch_size = max(1, min(128, _MOST_SCORES // most**2))
   lengths = batching.bucket_lengths(most)
   sizes = np.minimum(table.sizes(items) + 2, most)
-  order = np.argsort(-sizes, kind='stable')
   vocabulary = table.tokenizer.vocabulary
   with tqdm(total=len(items), desc=progress, unit=' texts') as bar:
-    for start in range(0, len(order), batch_size):
-      rows = order[start : start + batch_size]
-      length = lengths[int(np.searchsorted(lengths, sizes[rows[0]]))]
+    for rows in batching.longest_first(sizes, batch_size):
+      length = batching.bucket_of(lengths, sizes[rows[0]])
       padded = table.padded(items[rows], most, length)
       attended = encoder(tf.constant(padded))
       kept[rows], size = attended.kept, sizes[rows]

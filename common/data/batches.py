@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from common.data.batching import bucket_lengths, few_bucket_lengths
-from common.data.tokens import TokenTable, pack, packed_sizes
+from common.data.batching import bucket_lengths, bucket_of, few_bucket_lengths
+from common.data.tokens import TokenTable, pack, packed_lengths, packed_sizes
 from common.data.tuples import Tuples
 
 Batch = dict[str, Any]  # of tensors, and tuples of them
@@ -149,8 +149,7 @@ class TupleBatches:
     def take(rows: np.ndarray) -> list[np.ndarray]:
       items = np.asarray(self.tuples.items[rows])
       sizes = packed_sizes(tables, items, max_length)
-      longest = 1 + len(tables) + int(sizes.sum(1).max())
-      length = lengths[int(np.searchsorted(lengths, longest))]
+      length = bucket_of(lengths, packed_lengths(sizes).max())
       return list(pack(tables, items, sizes, length))
 
     length = lengths[0] if len(lengths) == 1 else None
@@ -266,5 +265,5 @@ def by_length(
 ) -> tuple[np.ndarray, tuple[int, ...]]:
   """The length bucket of each packed tuple, [tuples], and the buckets' lengths."""
   lengths = bucket_lengths(max_length, bucketed)
-  sizes = packed_sizes(tables, np.asarray(tuples.items), max_length).sum(1) + 1 + len(tables)
+  sizes = packed_lengths(packed_sizes(tables, np.asarray(tuples.items), max_length))
   return np.searchsorted(lengths, sizes), lengths

@@ -25,11 +25,24 @@ def length_sorted(
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
   """Yields (row numbers, those rows of each column), longest texts first, for inference.
 
-  Texts of like length share a batch, so little is padded; the longest come first, so that what
-  does not fit in memory fails at once.
+  Rows come as from `longest_first`.
   """
-  sizes = sum(np.fromiter(map(len, column), np.int64, len(column)) for column in columns)
+  sizes = np.sum([np.fromiter(map(len, column), np.int64, len(column)) for column in columns], 0)
+  for rows in longest_first(sizes, batch_size):
+    yield rows, [column[rows] for column in columns]
+
+
+def longest_first(sizes: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+  """Yields row numbers, `batch_size` at a time, those of the largest sizes first.
+
+  Rows of like length share a batch, so little is padded; the longest come first, so that what does
+  not fit in memory fails at once.
+  """
   order = np.argsort(-sizes, kind='stable')
   for start in range(0, len(order), batch_size):
-    rows = order[start : start + batch_size]
-    yield rows, [column[rows] for column in columns]
+    yield order[start : start + batch_size]
+
+
+def bucket_of(lengths: Sequence[int], size: int) -> int:
+  """The least of the lengths that holds a sequence of `size` tokens."""
+  return lengths[int(np.searchsorted(lengths, size))]

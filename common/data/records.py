@@ -74,6 +74,7 @@ class RecordSet:
     self.folder, self.manifest = folder, read_manifest(folder)
     self.slots = len(self.manifest.tables)
     self._items: dict[int, Items] = {}
+    self._tuples: Tuples | None = None
     for table in (table for slot in self.manifest.tables for table in slot):
       _check_size(os.path.join(folder, table.path), table.bytes)
     for shard in self.manifest.shards:
@@ -129,8 +130,16 @@ class RecordSet:
     """All tuples as arrays.
 
     Args:
-      cache: A folder for the arrays, which are memory-mapped then; empty: they are in memory.
+      cache: A folder for the arrays, which are memory-mapped then; empty: they are in memory, read
+        once.
     """
+    if cache:
+      return self._read(cache)
+    if self._tuples is None:
+      self._tuples = self._read('')
+    return self._tuples
+
+  def _read(self, cache: str) -> Tuples:
     arrays: dict[str, np.ndarray] = {}
     ids: list[str] = []
     sizes, start = [], 0

@@ -146,6 +146,11 @@ def packed_sizes(tables: Sequence[TokenTable], items: np.ndarray, max_length: in
   return kept + (longer & (longer.cumsum(1) <= room - kept.sum(1, keepdims=True)))
 
 
+def packed_lengths(sizes: np.ndarray) -> np.ndarray:
+  """Tokens of packed tuples that keep `sizes` [b, slots] pieces, [CLS] and [SEP] included: [b]."""
+  return sizes.sum(1) + 1 + sizes.shape[1]
+
+
 def pack(
   tables: Sequence[TokenTable], items: np.ndarray, sizes: np.ndarray, length: int
 ) -> tuple[np.ndarray, np.ndarray]:

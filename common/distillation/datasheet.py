@@ -15,11 +15,7 @@ from common.data.tuples import Tuples
 from common.evaluation import metrics
 
 SHEET, PICTURE = 'datasheet.json', 'scores.svg'
-LONG = (
-  'flags',
-  'examples',
-  'histograms',
-)  # fields of the datasheet that a stage's result leaves out
+LONG = ('flags', 'examples', 'histograms')  # fields that a stage's result leaves out
 BINS = 100  # of 0.02, from -1 to 1
 _EDGES = np.linspace(-1, 1, BINS + 1)
 _COLORS = {
@@ -73,7 +69,7 @@ def describe(
     if name in (valid, test):
       held[name] = own
   logits = similarity(tuples[test].items)[:, None]
-  labels = tuples[test].targets('label', slice(None), 1)[:, 0]
+  labels = tuples[test].labels
   return {
     'shared': shared,
     'similarity_auc_roc': metrics.evaluate('binary', labels, logits)['auc_roc'],

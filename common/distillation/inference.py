@@ -49,14 +49,12 @@ class TupleScorer:
     most = self.model.max_lengths[slot]
     lengths = batching.bucket_lengths(most)
     sizes = np.minimum(table.sizes(items) + 2, most)
-    order = np.argsort(-sizes, kind='stable')  # what does not fit in memory fails at once
     if out is None:
       out = np.zeros(self.shape(len(items), slot), np.float32)
 
     def batches():
-      for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        length = lengths[int(np.searchsorted(lengths, sizes[rows[0]]))]
+      for rows in batching.longest_first(sizes, batch_size):
+        length = batching.bucket_of(lengths, sizes[rows[0]])
         yield rows, (tf.constant(table.padded(items[rows], most, length)),)
 
     with tqdm(total=len(items), desc=progress, disable=not progress, unit=' texts') as bar:

@@ -95,13 +95,11 @@ class Teacher:
     """
     lengths = batching.bucket_lengths(self.max_length)
     sizes = tokens.packed_sizes(tuples.tables, tuples.items, self.max_length)
-    whole = sizes.sum(1) + 1 + len(tuples.tables)
-    order = np.argsort(-whole, kind='stable')  # what does not fit in memory fails at once
+    whole = tokens.packed_lengths(sizes)
 
     def packed():
-      for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        length = lengths[int(np.searchsorted(lengths, whole[rows[0]]))]
+      for rows in batching.longest_first(whole, batch_size):
+        length = batching.bucket_of(lengths, whole[rows[0]])
         ids, segments = tokens.pack(tuples.tables, tuples.items[rows], sizes[rows], length)
         yield rows, (tf.constant(ids), tf.constant(segments))
 

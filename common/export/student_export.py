@@ -14,7 +14,6 @@ no tokenizer and no embedding table. Its other signatures score what was compute
 `head_litert/` has the head in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
 """
 
-import json
 import math
 import os
 import re
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.export import online, saved_models
@@ -130,8 +130,7 @@ def write(
     'task': task,
     'fingerprint': saved_models.fingerprint(encoder_path),
   }
-  with open(os.path.join(folder, exported.DESCRIPTION), 'w', encoding='utf-8') as file:
-    json.dump(description, file, indent=2)
+  files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
   return {
     'max_difference': saved_models.verify(*saved),
     **sizes,

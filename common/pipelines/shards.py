@@ -5,7 +5,6 @@ A second run skips what is marked. Paths are those of Beam's filesystems.
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import posixpath
@@ -18,6 +17,7 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from common import files
 from common.pipelines.files import open_file
 
 _MARKS = 'done'
@@ -44,9 +44,8 @@ class Shard:
     with tempfile.TemporaryDirectory() as folder:
       path = os.path.join(folder, posixpath.basename(name))
       yield path
-      with open(path, 'rb') as written:
-        digest = hashlib.file_digest(written, 'sha256').hexdigest()
-      self.files.append({'name': name, 'bytes': os.path.getsize(path), 'sha256': digest})
+      size, digest = os.path.getsize(path), files.sha256(path)
+      self.files.append({'name': name, 'bytes': size, 'sha256': digest})
       copy_in(path, FileSystems.join(self.output, name))
 
   def refuse(self, where: str, why: str, row: str) -> None:

@@ -4,7 +4,6 @@ FAISS (the default) or ScaNN (`pip install -e '.[scann]'`), behind one interface
 from a sample, gets vectors added and is searched.
 """
 
-import hashlib
 import importlib
 import os
 from typing import Any, Protocol
@@ -106,8 +105,7 @@ def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:
 
 
 def _kept_faiss(store: VectorStore) -> faiss.Index:
-  with open(os.path.join(store.folder, MANIFEST), 'rb') as file:
-    version = hashlib.sha256(file.read()).hexdigest()[:12]
+  version = files.sha256(os.path.join(store.folder, MANIFEST))[:12]
   path = os.path.join(store.folder, f'nearest-{version}.faiss')
   if os.path.exists(path):
     return faiss.read_index(path)
