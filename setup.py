@@ -53,6 +53,7 @@ setup(
     'scikit-learn>=1.4',
     'scipy>=1.12',
     'setuptools<81',  # tensorflow_hub imports pkg_resources, which later releases lack
+    'tokenizers>=0.20',
     'tqdm>=4.66',
   ],
   extras_require={

@@ -38,9 +38,13 @@ class FinishedRun:
     return os.path.join(self.folder, name)
 
   def trainer(
-    self, model: DiPair, tokenizer: Tokenizer, strategy: tf.distribute.Strategy
+    self,
+    model: DiPair,
+    tokenizer: Tokenizer,
+    strategy: tf.distribute.Strategy,
+    seed: int | None = None,
   ) -> Trainer:
-    """A trainer of a student on the run's distillation set."""
+    """A trainer of a student on the run's distillation set, with the run's seed or another."""
     training = Training(
       distill=self.path('distill'),
       valid=self.path('data/valid'),
@@ -48,7 +52,7 @@ class FinishedRun:
       outputs=model.outputs,
       devices=strategies.DeviceConfig(),
       strategy=strategy,
-      seed=self.flags['seed'],
+      seed=self.flags['seed'] if seed is None else seed,
     )
     return Trainer(model, tokenizer, training, CrossEntropy())
 

@@ -1,4 +1,4 @@
-"""Speed and quality of a student's head, by runtime and vector dtype.
+"""Speed and quality of a student's head and encoders, by runtime, and of its vectors, by dtype.
 
   python -m benchmarks.runtimes --run_dir=runs/homedepot \\
     --output=benchmarks/results/homedepot_runtimes.json
@@ -34,11 +34,11 @@ def main(config: RuntimesConfig) -> None:
     found = measure.of_export(Scorer, 'DiPair', folder, run.results['task'])
   base = found['rates'][0]['pairs_per_second']
   speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found['rates']]
-  shown = tables.tables({**run.results, 'speed': speed, 'stored': found['stored']})
-  for title in ('Speed', 'Stored vectors'):
+  shown = tables.tables({**run.results, **found, 'speed': speed})
+  for title in ('Speed', 'Stored vectors', 'Encoders'):
     print(f'{report.grid(shown[title])}\n')
   if config.output:
-    run.write(config.output, 'runtimes', config, [*speed, *found['stored']])
+    run.write(config.output, 'runtimes', config, [*speed, *found['stored'], *found['encoders']])
 
 
 if __name__ == '__main__':

@@ -105,7 +105,7 @@ def _rows(folder: str) -> list[Row]:
   )
   path = random_exports.dipair(f'{folder}/dipair')
   ffnn = random_exports.dipair(f'{folder}/ffnn', head='ffnn')
-  for name in runtimes.RUNTIMES:
+  for name in runtimes.HEADS:
     scorer = Scorer.load(path, name)
     rows.append(_pairs(f'DiPair, {name}', scorer, tokens, 12 * _TOKEN + 3.15 + _LAST))
     parts = [scorer.parts(t, slot) for t, slot in zip(tokens, scorer.slots, strict=True)]
@@ -148,7 +148,7 @@ def _dse_rows(path: str, rng: np.random.Generator) -> list[Row]:
   both = 2 * u[0].nbytes / 1e3
   mflop = 2 * 4096 * 512 / 1e6  # a quarter of W
   rows = [Row(Contender('DSE, plain', lambda: naive().numpy(), _BATCH), 4 * mflop, both)]
-  for name in runtimes.RUNTIMES:
+  for name in runtimes.HEADS:
     embedder = Embedder.load(path, name)
     parts = embedder.parts(v, 'right')
     one = u[:1], embedder.parts(u[:1], 'left')
@@ -187,7 +187,7 @@ def _rank_contenders(folder: str) -> list[tuple[str, Callable[[], Any]]]:
   found = []
   products = np.random.default_rng(1).normal(size=(1000, 8, 256)).astype(np.float32)
   query = np.random.default_rng(2).normal(size=(4, 256)).astype(np.float32)
-  for name in runtimes.RUNTIMES:
+  for name in runtimes.HEADS:
     scorer = Scorer.load(f'{folder}/dipair', name)
     parts = scorer.parts(products, 'right')
     for kind, given in (('', None), (', parts', parts)):

@@ -1,12 +1,13 @@
 """Stage 1 from random projections and head against DiPair's starting point, on a finished run.
 
-  python -m benchmarks.starting_point --run_dir=runs/p2t \
-    --output=benchmarks/results/p2t_starting_point.json
+  python -m benchmarks.starting_point --run_dir=runs/homedepot \
+    --output=benchmarks/results/homedepot_starting_point.json
 
-Same distillation set, seed, batches and learning rate.
+Same distillation set, batches and learning rate; of each seed, the same random head.
 """
 
 import dataclasses
+import itertools
 import shutil
 
 import tf_keras
@@ -26,6 +27,7 @@ class BenchmarkConfig:
   run_dir: str = flags.option('runs/p2t', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the curves')
   steps: int = flags.option(400, "steps of each, at the run's own batch size and rate")
+  seeds: tuple[int, ...] = flags.option((7, 8), 'seeds of the weights and batches')
 
 
 def main(config: BenchmarkConfig) -> None:
@@ -42,19 +44,21 @@ def main(config: BenchmarkConfig) -> None:
     patience=0,
   )
   rows = []
-  for name in ('random', 'tokens attend to those like them'):
-    tf_keras.utils.set_random_seed(chosen['seed'])
+  metric = run.results['primary_metric']
+  for seed, start in itertools.product(
+    config.seeds, ('random', 'tokens attend to those like them')
+  ):
+    tf_keras.utils.set_random_seed(seed)
     model, tokenizer = DiPair.from_pretrained(student.config, student.outputs)
-    trainer = run.trainer(model, tokenizer, strategy)
-    if name != 'random':
+    trainer = run.trainer(model, tokenizer, strategy, seed)
+    if start != 'random':
       stages.start(model, trainer)
     folder = run.path('benchmark/start')
     history = trainer.fit('stage 1', phase, folder, frozen=True, cache_gb=8.0)['history']
     shutil.rmtree(folder)
-    metric = run.results['primary_metric']
     curve = [[entry['step'], entry['valid'][metric]] for entry in history]
-    rows.append({'start': name, 'metric': f'{metric} on valid', 'curve': curve})
-    print(f'{name}: ' + ', '.join(f'{value:.3f} at {step}' for step, value in curve))
+    rows.append({'start': start, 'seed': seed, 'metric': f'{metric} on valid', 'curve': curve})
+    print(f'{start}, seed {seed}: ' + ', '.join(f'{value:.3f} at {step}' for step, value in curve))
   if config.output:
     run.write(config.output, 'starting_point', config, rows)
 

@@ -43,6 +43,15 @@ def opened(path: str, mode: str = 'r') -> Any:
   return tf.io.gfile.GFile(path, mode)
 
 
+def names(folder: str) -> list[str]:
+  """Names of the files and folders in a folder."""
+  if not is_remote(folder):
+    return sorted(os.listdir(folder))
+  import tensorflow as tf
+
+  return sorted(name.strip('/') for name in tf.io.gfile.listdir(folder))
+
+
 def sha256(path: str) -> str:
   """The SHA-256 of a file's bytes, in hexadecimal."""
   digest = hashlib.sha256()

@@ -27,7 +27,7 @@ from common.modeling import encoders
 from common.modeling.head import Head
 from common.modeling.student import Student
 from common.scoring import runtimes
-from common.scoring.runtime import Kind
+from common.scoring.runtime import HeadKind
 from common.scoring.scorer import PairScorer
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -153,17 +153,21 @@ class Weigh(Stage[Weight]):
 class Halved:
   """A runtime of an own file, which says by what to divide."""
 
-  def __init__(self, folder, head, threads):
-    with open(os.path.join(folder, 'halved.txt'), encoding='utf-8') as file:
-      self.head, self.by = head, float(file.read())
+  def __init__(self, export, threads):
+    with open(os.path.join(export.folder, 'halved.txt'), encoding='utf-8') as file:
+      self.head, self.by = export.head, float(file.read())
 
-  def score(self, signature, inputs):
+  def inputs(self, signature):
+    return self.head.signatures[signature].structured_input_signature[1]
+
+  def run(self, signature, inputs):
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
     return self.head.signatures[signature](**tensors)['score'].numpy() / self.by
 
   @staticmethod
   def write(folder, functions, variables):
-    assert set(functions) == {'serving_default', 'of_parts', 'one_to_many'} and len(variables) == 1
+    scoring = {'serving_default', 'of_parts', 'one_to_many'}
+    assert set(functions) == {*scoring, 'left_part', 'right_part'} and len(variables) == 1
     with open(os.path.join(folder, 'halved.txt'), 'w', encoding='utf-8') as file:
       file.write('2')
 
@@ -175,7 +179,7 @@ def _made(tmp_path_factory):
     patch.setattr(dataset, 'SOURCES', [lambda data: Colours(), *dataset.SOURCES])
     error = {'error': lambda labels, logits: float(np.mean((labels > 0.5) != (logits > 0)))}
     patch.setitem(metrics.METRICS, 'regression', {**metrics.METRICS['regression'], **error})
-    patch.setitem(runtimes.RUNTIMES, 'halved', Kind(Halved, write=Halved.write))
+    patch.setitem(runtimes.HEADS, 'halved', HeadKind(Halved, write=Halved.write))
     config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
     strategy = strategies.create(config.devices)
     shared = Run(config.run_dir, config.data.table, config.devices, strategy, config.seed)

@@ -13,6 +13,7 @@ import numpy as np
 
 from common import flags
 from common.data import glue, tables
+from common.data.texts import hash64
 from common.errors import InputError
 
 TASKS = ('regression', 'binary', 'multiclass')
@@ -119,7 +120,7 @@ def read(
       row_id = row[config.id_column].strip()
       if not row_id:
         raise InputError(f'{where}: column {config.id_column!r} is empty; every row needs an id')
-      hashes.append(tables.hash64(row_id))
+      hashes.append(hash64(row_id))
       where += f' (id {row_id})'
     else:
       row_id = f'{number}'
@@ -197,7 +198,7 @@ def _refuse_duplicates(path: str, config: TableConfig, hashes: array) -> None:
   first: dict[str, int] = {}
   for number, row in tables.rows(path, config.encoding):
     row_id = row[config.id_column].strip()
-    if tables.hash64(row_id) in repeated:
+    if hash64(row_id) in repeated:
       if row_id in first:
         raise InputError(f'{path}:{number}: id {row_id!r} also stands at line {first[row_id]}')
       first[row_id] = number

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from common.data import tables
+from common.data.texts import hash64
 from common.errors import InputError
 
 _YES_NO = ('0', '1')
@@ -126,7 +127,7 @@ def read(task: str, data_dir: str, name: str) -> Iterator[tuple[str, tuple[str, 
 
 def for_validation(text: str) -> bool:
   """Whether training rows of this first sentence validate, where there is no other valid set."""
-  return tables.hash64(text) % _VALID_SHARE == 0
+  return hash64(text) % _VALID_SHARE == 0
 
 
 def _members(task: str, data_dir: str) -> list[GlueTask]:

@@ -15,6 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from common.data import tables
+from common.data.texts import hash64
 from common.errors import InputError
 
 SPLITS = ('train', 'valid', 'test')
@@ -96,7 +97,7 @@ class Matching:
     labelled = {query for query, _ in self._pairs[True]}
     ends, found = [train, train + valid], np.zeros(len(self.queries), np.int64)
     for number, text in enumerate(self.queries):
-      share = tables.hash64(f'split {text.casefold()}') / 2**64
+      share = hash64(f'split {text.casefold()}') / 2**64
       split = self._split.get(number, '')
       if own and split in held:
         halved = 1 if share < 0.5 else 2

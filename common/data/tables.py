@@ -8,7 +8,6 @@ one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 import csv
 import difflib
 import gzip
-import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Sequence
@@ -33,11 +32,6 @@ class Row(dict):
     near = difflib.get_close_matches(column, list(self), 1)
     hint = f'did you mean {near[0]!r}? It has ' if near else 'it has '
     raise InputError(f'{self.where}: no column {column!r}; {hint}{", ".join(self)}')
-
-
-def hash64(text: str) -> int:
-  """A number of 64 bits for a text, the same in every process."""
-  return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), 'little')
 
 
 def rows(

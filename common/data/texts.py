@@ -1,5 +1,6 @@
-"""Texts as callers give them: a list of texts, and nothing that only looks like one."""
+"""Texts as callers give them: a list of texts, and nothing that only looks like one; their hashes."""
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,3 +33,8 @@ def shown(value: Any) -> str:
   """A value in an error's one line: a number or None as it is, of anything else the type."""
   plain = value is None or isinstance(value, (int, float))
   return str(value) if plain else f'a value of type {type(value).__name__}'
+
+
+def hash64(text: str) -> int:
+  """A number of 64 bits for a text, the same in every process."""
+  return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), 'little')

@@ -1,15 +1,13 @@
 """BERT's word pieces, computed in the graph: text in, word ids out, from training to serving."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from common.data.word_pieces import MAX_WORD_CHARACTERS, SPECIAL_TOKENS, WordPieces
 from common.errors import InputError
-
-SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
-MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
 
 # What the reference removes first: NUL, U+FFFD, control and format characters.
 _REMOVED = r'[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\x{FFFD}\p{Cf}]'
@@ -77,6 +75,18 @@ class Tokenizer(tf.Module):
       max_bytes_per_word=4 * MAX_WORD_CHARACTERS,  # never reached: `_normalize` counts characters
       token_out_type=tf.int32,
     )
+
+  def word_pieces(self) -> WordPieces:
+    """The same without TensorFlow."""
+    return WordPieces(self.vocabulary, self.lower_case)
+
+  def unlike(self, texts: Sequence[str]) -> Iterator[str]:
+    """Yields the texts whose `word_pieces` are others."""
+    without = self.word_pieces()
+    for start in range(0, len(texts), 1024):
+      batch = texts[start : start + 1024]
+      found = self.pieces(tf.constant(batch)).to_list()
+      yield from (t for t, a, b in zip(batch, found, without.pieces(batch), strict=True) if a != b)
 
   def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the texts' word pieces, without special tokens.

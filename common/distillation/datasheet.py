@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from common import files
-from common.data import tables
 from common.data.records import RecordSet
+from common.data.texts import hash64
 from common.data.tuples import Tuples
 from common.evaluation import metrics
 
@@ -53,7 +53,7 @@ def describe(
   """
   train, valid, test, transfer = sets
   tuples = {name: records.tuples() for name, records in sets.items()}
-  queries = [tables.hash64(text.casefold()) for text in sets[train].items(0).texts()]
+  queries = [hash64(text.casefold()) for text in sets[train].items(0).texts()]
   query_of = np.unique(np.array(queries, np.uint64), return_inverse=True)[1].reshape(-1)
   passages = len(sets[train].items(1))
   shared: dict[str, dict[str, int]] = {what: {} for what in ('queries', 'pairs', 'passages')}

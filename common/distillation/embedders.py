@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import batching
+from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
 from common.export import saved_models
 from common.modeling import checkpoints
-from common.modeling.embedding import MeanPooledEncoder
 from common.scoring import exported
 from common.scoring.scorer import PairScorer
 from common.vectors import neighbors
@@ -55,7 +55,7 @@ class _Export:
   """An exported encoder of each side."""
 
   def __init__(self, folder: str):
-    self._scorer = PairScorer.load(folder)
+    self._scorer = PairScorer.load(folder, encoder_runtime='litert-int8')
     self.fingerprint = self._scorer.fingerprint
 
   def encode(self, texts: Sequence[str], side: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from common import files, flags
 from common.distillation import results, summary
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.stages import distill
 from common.distillation.stages.data import Data, Unlabelled
 from common.distillation.stages.distill import Distill
 from common.distillation.stages.evaluation import Benchmark, Evaluation
@@ -49,6 +50,12 @@ class ExperimentConfig:
     PhaseConfig, 'teacher_', 'teacher', steps=1500, warmup_steps=150
   )
   temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)')
+  annotation_runtime: str = flags.option(
+    'tensorflow',
+    "what scores the distillation set; litert-int8 is a few times as fast on CPUs, and the teacher's "
+    'logits are then near the exact ones',
+    distill.RUNTIMES,
+  )
   devices: DeviceConfig = flags.group(DeviceConfig)
   encoder_precision: str = flags.option(
     'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
@@ -87,7 +94,14 @@ class Experiment:
     teachers = None
     if not config.brings_logits:
       teachers = Teachers(shared, config.teachers, self.teacher)
-    self.distill = Distill(shared, config.temperature, self.data, self.unlabelled, teachers)
+    self.distill = Distill(
+      shared,
+      config.temperature,
+      config.annotation_runtime,
+      self.data,
+      self.unlabelled,
+      teachers,
+    )
     self.student = StudentTraining(shared, student, self.data, self.distill)
     self.export = Export(shared, config.encoder_precision, self.data, self.student)
     self.evaluation = Evaluation(shared, self.data, self.student, teachers)

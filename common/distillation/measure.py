@@ -1,5 +1,6 @@
 """Speed and quality of an export, by runtime and vector dtype."""
 
+import itertools
 import os
 from typing import Any
 
@@ -10,6 +11,8 @@ from common.evaluation import benchmark, metrics
 from common.scoring import runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors.store import DTYPES, narrowed, widened
+
+_TEXTS = 512  # of the test set's last slot, whose encoding is timed
 
 
 def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> dict[str, Any]:
@@ -22,49 +25,87 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
     task: What a label is: 'regression', 'binary' or 'multiclass'.
 
   Returns:
-    {'rates', 'stored'}: rows of `benchmark.rates` with those of `compare`, and of `compare`.
+    {'rates', 'stored', 'encoders'}: rows of `benchmark.rates` with those of `compare`, those of
+    `compare`, and those of `compare` with 'texts_per_second' and its 'ratio' to TensorFlow's.
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = os.path.join(run_dir, 'export')
-  scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.RUNTIMES}
+  scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
   heads = [_head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   base_rate, *rates = benchmark.rates([base, *heads], rounds=3, seconds=0.5)
-  worth, stored = compare(scorers, task, os.path.join(run_dir, 'data'))
-  rows = [{**rate, **of} for rate, of in zip(rates, worth, strict=True)]
-  return {'rates': [base_rate, *rows], 'stored': stored}
+  encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
+  data = os.path.join(run_dir, 'data')
+  items = RecordSet(os.path.join(data, 'test')).items(len(scorers['tensorflow'].slots) - 1)
+  texts = list(itertools.islice(items.texts(), _TEXTS))
+  contenders = [_encoder(name, loaded, texts) for name, loaded in encoders.items()]
+  encoding = benchmark.rates(contenders, rounds=3, seconds=0)
+  exact = encoding[0]['pairs_per_second']
+  worth, stored, vectors = compare(scorers, encoders, task, data)
+  return {
+    'rates': [base_rate, *({**rate, **of} for rate, of in zip(rates, worth, strict=True))],
+    'stored': stored,
+    'encoders': [
+      {
+        'texts_per_second': rate['pairs_per_second'],
+        'ratio': rate['pairs_per_second'] / exact,
+        **of,
+      }
+      for rate, of in zip(encoding, vectors, strict=True)
+    ],
+  }
 
 
 def compare(
-  scorers: dict[str, PairScorer], task: str, data: str
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-  """Quality of one export, by runtime and by vector dtype.
+  scorers: dict[str, PairScorer], encoders: dict[str, PairScorer], task: str, data: str
+) -> tuple[list[dict[str, Any]], ...]:
+  """Quality of one export, by runtime of the head, vector dtype and runtime of the encoders.
 
   Args:
-    scorers: Scorers by runtime; the first is what the others are compared with.
+    scorers: Scorers by the head's runtime; the first is what the others are compared with.
+    encoders: Scorers by the encoders' runtime, likewise; their heads are the first scorer's.
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
 
   Returns:
-    A row a runtime, and a row a dtype of the store: the primary metric on 'valid' and 'test', and
-    'max_difference' of scores from the exact ones; of a dtype also 'bytes' of a text, by slot.
+    A row a runtime, a row a dtype of the store, and a row a runtime of the encoders: the primary
+    metric on 'valid' and 'test', and 'max_difference' of scores from the exact ones; of a dtype also
+    'bytes' of a text, by slot; of encoders their 'name', 'cosine', the mean of their vectors with
+    the exact ones, and 'int8', the metrics with the head in int8 too.
   """
-  first = next(iter(scorers.values()))
+  first, int8 = next(iter(scorers.values())), scorers['litert-int8']
   running: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
   stored: list[dict[str, Any]] = [{'dtype': dtype, 'max_difference': 0.0} for dtype in DTYPES]
+  encoding: list[dict[str, Any]] = [
+    {'name': name, 'max_difference': 0.0, 'int8': {}} for name in encoders
+  ]
   for set_name in ('valid', 'test'):
     records = RecordSet(os.path.join(data, set_name))
     labels = records.tuples().labels
-    vectors = [_vectors(first, slot, records, i) for i, slot in enumerate(first.slots)]
+    by_encoder = [
+      [_vectors(encoder, slot, records, i) for i, slot in enumerate(first.slots)]
+      for encoder in encoders.values()
+    ]
+    vectors = by_encoder[0]
     found = [scorer.score(*vectors) for scorer in scorers.values()]
     for row in stored:
       narrow = [narrowed(v, row['dtype']) for v in vectors]
       sizes = (sum(a[0].nbytes for a in of_slot if a is not None) for of_slot in narrow)
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
       found.append(first.score(*(widened(*of_slot) for of_slot in narrow)))
-    for row, scores in zip([*running, *stored], found, strict=True):
+    for row, own in zip(encoding, by_encoder, strict=True):
+      row['int8'][set_name] = _primary(task, labels, int8.score(*own))
+      row['cosine'] = float(np.mean([_cosine(*pair) for pair in zip(own, vectors, strict=True)]))
+      found.append(first.score(*own))
+    for row, scores in zip([*running, *stored, *encoding], found, strict=True):
       row[set_name] = _primary(task, labels, scores)
       row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
-  return running, stored
+  return running, stored, encoding
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> float:
+  """Mean cosine of vectors [n, ..., D], of those that are not all-zero."""
+  length = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+  return float(np.mean((a * b).sum(-1)[length > 0] / length[length > 0]))
 
 
 def _vectors(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> np.ndarray:
@@ -87,3 +128,8 @@ def _head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contend
   rng = np.random.default_rng(0)
   vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
   return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
+
+
+def _encoder(name: str, scorer: PairScorer, texts: list[str]) -> benchmark.Contender:
+  """An export's encoder on real texts, of the last slot."""
+  return benchmark.Contender(name, lambda: scorer.encode(texts, scorer.slots[-1]), len(texts))

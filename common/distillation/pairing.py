@@ -18,9 +18,9 @@ from tqdm import tqdm
 from common import flags
 from common.data.records import RecordSet
 from common.data.tuples import Tuples
+from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.modeling.embedding import MeanPooledEncoder
 from common.vectors import neighbors
 
 _NEIGHBOURS = 16

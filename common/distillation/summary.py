@@ -56,12 +56,18 @@ def collect(title: str, student: str, config: Any, task: str, done: Done) -> dic
     'mined': done.unlabelled.mined,
     'models': done.evaluation.models,
     'significance': done.evaluation.significance,
-    'annotation': dataclasses.asdict(done.distill),
+    'annotation': _present(dataclasses.asdict(done.distill)),
     'speed': _speed(done),
     'stored': done.benchmark.stored,
+    'encoders': done.benchmark.encoders,
     'training': [_by_pairs(phase) for phase in phases],
-    'export': {name: size for name, size in sizes.items() if size is not None},
+    'export': _present(sizes),
   }
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+  """Those that are known."""
+  return {name: value for name, value in fields.items() if value is not None}
 
 
 def _by_pairs(phase: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ flags that made it. `--teachers=A,B` takes several: their mean logits are the te
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -114,8 +114,23 @@ class Teacher:
     return self.model(ids, segment_ids, training=False)
 
 
+class Scores(Protocol):
+  """What scores as a `Teacher` does."""
+
+  tokenizer: Tokenizer
+
+  def logits(
+    self,
+    tuples: TokenizedTuples,
+    *,
+    strategy: tf.distribute.Strategy,
+    advance: Callable[[int], Any] = lambda tuples: None,
+  ) -> np.ndarray:
+    """As `Teacher.logits`."""
+
+
 def mean_logits(
-  teachers: Sequence[Teacher],
+  teachers: Sequence[Scores],
   tuples: Sequence[TokenizedTuples],
   *,
   strategy: tf.distribute.Strategy,
@@ -139,7 +154,7 @@ def mean_logits(
 
 
 def labeller(
-  teachers: Sequence[Teacher], records: RecordSet, strategy: tf.distribute.Strategy
+  teachers: Sequence[Scores], records: RecordSet, strategy: tf.distribute.Strategy
 ) -> Callable[[np.ndarray, Callable[[int], Any]], np.ndarray]:
   """A function of tuples of a record set, [n, slots] item numbers, to mean logits [n, outputs]."""
   tables = [tokens.tables_of(records, teacher.tokenizer) for teacher in teachers]

@@ -61,13 +61,23 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
     for r in results.get('stored', [])
   ]
   add('Stored vectors', ['As', 'Bytes a text', *worth], rows, largest)
+  rows = [
+    [r['name'], digits(r['texts_per_second']), times(r['ratio']), f'{r["cosine"]:.4f}', *_worth(r)]
+    + [metric(r['int8']['test'])]
+    for r in results.get('encoders', [])
+  ]
+  headers = ['Runtime', 'Texts/s', '× tensorflow', 'Cosine', *worth, 'Test, head in int8']
+  note = (
+    f"{largest} Cosine: the mean of vectors' with the exact ones; texts: the last slot's of test."
+  )
+  add('Encoders', headers, rows, note)
   rows = []
   for s in results.get('training', []):
     loss = metric(s['history'][-1]['loss']) if s.get('history') else ''
     pace = [_duration(s['seconds']), digits(s['pairs_per_second']), f'{s["best_step"]:,}']
     rows.append([s['name'], *pace, loss])
   add('Training', ['Stage', 'Time', 'Pairs/s', 'Best step', 'Last loss'], rows)
-  for section in ('data', 'export', 'environment'):
+  for section in ('data', 'annotation', 'export', 'environment'):
     rows = [[name, _value(name, value)] for name, value in _flat(results.get(section, {})).items()]
     add(section.capitalize(), ['', 'Rows' if section == 'data' else 'Value'], rows)
   return found

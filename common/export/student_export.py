@@ -11,7 +11,8 @@ no tokenizer and no embedding table. Its other signatures score what was compute
   `right_tokens` then give the word pieces that they stand on.
 
 `online/1`, of pairs, takes a query's text and candidates' vectors (`common.export.online`).
-`head_litert/` has the head in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
+`head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision, the latter with its word
+pieces; `scorer.json` is what `PairScorer` reads.
 """
 
 import math
@@ -31,9 +32,10 @@ from common.modeling.head import ExportedHead
 from common.modeling.losses import probabilities
 from common.modeling.student import Student
 from common.scoring import exported, runtimes
-from common.scoring.runtime import HeadFunction, Shapes
+from common.scoring.runtime import EncoderFunction, HeadFunction, Shapes
 
-_SCORING = ('serving_default', 'of_parts', 'one_to_many')  # signatures that other runtimes have too
+_OWN = ('serving_default', 'of_parts', 'one_to_many', 'attention', 'score')  # no slot's signatures
+_LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise; 2e-5 is usual
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
@@ -45,7 +47,7 @@ def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
   if len(text_columns) == 2:
     return 'left', 'right'
   taken = {f'{name}_{of}' for name in text_columns for of in ('ids', 'part', 'tokens')}
-  taken |= {*_SCORING, 'attention', 'score'}
+  taken |= set(_OWN)
   for number, name in enumerate(text_columns):
     if not re.fullmatch('[A-Za-z][A-Za-z0-9_]*', name) or name in {*taken, *text_columns[:number]}:
       raise InputError(
@@ -68,7 +70,8 @@ def write(
   """Exports a student and compares its SavedModels, reloaded, with the live model.
 
   Args:
-    folder: Gets `encoder/1`, `head/1`, for two slots `online/1`, and `scorer.json`.
+    folder: Gets `encoder/1`, `head/1`, for two slots `online/1`, `encoder_litert`, `head_litert` and
+      `scorer.json`.
     model: The student.
     tokenizer: The student's.
     slots: Name of each slot.
@@ -120,13 +123,16 @@ def write(
     both = {left: samples[0], right: vectors[right]}
     saved.append(online.write(folder, encoders[left], score, variables, both))
     sizes['online_bytes'] = saved_models.size(os.path.join(folder, online.NAME))
-  runtimes.write(folder, {name: functions[name] for name in _SCORING}, head.variables)
+  _write_runtimes(folder, model, tokenizer, slots, head, functions)
+  if encoder is model:
+    _check_encoder(folder, slots, samples, vectors)
   shapes = [model.vector_shape(slot) for slot in range(model.slots)]
   description = {
     'kind': model.name,
     'slots': list(slots),
     'vector_shapes': shapes,
     'outputs': model.outputs,
+    'attends': head.attends,
     'task': task,
     'fingerprint': saved_models.fingerprint(encoder_path),
   }
@@ -154,6 +160,49 @@ def _encoder_functions(model: Student, tokenizer: Tokenizer, slot: int) -> tuple
     by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
     by_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name='ids')),
   )
+
+
+def _write_runtimes(
+  folder: str,
+  model: Student,
+  tokenizer: Tokenizer,
+  slots: Sequence[str],
+  head: ExportedHead,
+  functions: dict[str, HeadFunction],
+) -> None:
+  """The files of runtimes that have some."""
+  of_head = {name: function for name, function in functions.items() if name != 'attention'}
+  for kind in runtimes.HEADS.values():
+    if kind.write:
+      kind.write(folder, of_head, head.variables)
+
+  def encode(slot: int) -> EncoderFunction:
+    def function(ids: tf.Tensor) -> tf.Tensor:
+      return model.encode(ids, slot, training=False)
+
+    return function, model.max_lengths[slot]
+
+  layers = [model.encoder_layers(slot) for slot in range(model.slots)]
+  of_slots = {slot: encode(number) for number, slot in enumerate(slots)}
+  for kind in runtimes.ENCODERS.values():
+    if kind.write:
+      kind.write(folder, of_slots, _variables(sum(layers, [])), tokenizer)
+
+
+def _check_encoder(
+  folder: str,
+  slots: Sequence[str],
+  samples: Sequence[Sequence[str]],
+  vectors: dict[str, np.ndarray],
+) -> None:
+  """The encoders in LiteRT's float32 must be the exported ones."""
+  encoder = runtimes.load_encoder(exported.Export(folder), 'litert')
+  for slot, texts in zip(slots, samples, strict=True):
+    found = np.zeros_like(vectors[slot])
+    encoder.encode(texts, slot, found, len(texts), lambda count: None)
+    difference = np.abs(found - vectors[slot]).max()
+    if not difference <= _LITERT_TOLERANCE:
+      raise RuntimeError(f'{slot} encoder in LiteRT differs from the live model by {difference:g}')
 
 
 def _tokens_function(model: Student, tokenizer: Tokenizer, slot: int) -> Any:

@@ -23,7 +23,7 @@ from common.local_server.predict import Predictor
 from common.local_server.rest_api import RestApi
 from common.scoring import runtimes
 
-_RUNTIMES = tuple(name for name in runtimes.RUNTIMES if name != 'xla')  # compiles as requests come
+_RUNTIMES = tuple(name for name in runtimes.HEADS if name != 'xla')  # compiles as requests come
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +34,9 @@ class ServerConfig:
   model_config_file: str = flags.option('', "TF Serving's ModelServerConfig, in place of --models")
   runtime: str = flags.option(
     'tensorflow', 'runtime of the heads; all but tensorflow give scores alone', _RUNTIMES
+  )
+  encoder_runtime: str = flags.option(
+    'tensorflow', 'runtime of the encoders', tuple(runtimes.ENCODERS)
   )
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8500, 'port of gRPC; 0: any that is free')
@@ -76,7 +79,9 @@ def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, HttpFront]]:
   batching = BatchingConfig(
     config.max_batch_size, config.batch_timeout_micros / 1e6, config.max_enqueued
   )
-  predictor = Predictor(config.folders(), config.runtime, batching, Metrics())
+  predictor = Predictor(
+    config.folders(), config.runtime, config.encoder_runtime, batching, Metrics()
+  )
   limit = config.max_request_mb << 20
   try:
     grpc_front = GrpcFront(predictor, f'{config.host}:{config.port}', limit)

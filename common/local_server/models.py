@@ -7,7 +7,7 @@ one is loaded beside the old, then takes its place: requests that have begun end
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import tensorflow as tf
 from common.errors import InputError
 from common.local_server.errors import not_found, unavailable
 from common.scoring import exported, runtimes
-from common.scoring.runtime import Runtime
+from common.scoring.runtime import EncoderRuntime, HeadRuntime
+from common.scoring.scorer import PairScorer
 
 Arrays = dict[str, np.ndarray]
 _DEFAULT = 'serving_default'
@@ -57,28 +58,39 @@ class Version:
     model: Name of the model.
     folder: Folder of the model.
     number: Number of the version.
-    runtime: 'tensorflow', or another one, which is for heads: it gives scores alone.
+    runtime: Runtime of heads: 'tensorflow', or another one, which gives scores alone.
+    encoder_runtime: Runtime of encoders, for their texts; with a `runtime` that is not TensorFlow's,
+      of the online form too.
   """
 
-  def __init__(self, model: str, folder: str, number: int, runtime: str):
+  def __init__(self, model: str, folder: str, number: int, runtime: str, encoder_runtime: str):
     import tensorflow_text  # noqa: F401  (registers the tokenizers' ops)
 
     self.model, self.number = model, number
     path = os.path.join(folder, str(number))
     self.definitions = exported.signature_definitions(path)
     self._loaded = tf.saved_model.load(path)  # kept alive: the signatures hold it weakly
-    head: Runtime | None = None
-    if runtime != 'tensorflow' and self._loaded.signatures and 'of_parts' in self.definitions:
-      of_export = os.path.dirname(os.path.abspath(folder))
-      head = runtimes.load(of_export, self._loaded, runtime)
+    export = exported.Export(os.path.dirname(os.path.abspath(folder)))
+    signatures = self._loaded.signatures
+    head = encoder = scorer = None
+    if runtime != 'tensorflow' and 'of_parts' in signatures:
+      head = runtimes.load_head(export, runtime)
+    of_texts = {name for name, of in self.definitions.items() if _encodes_texts(of)}
+    if encoder_runtime != 'tensorflow' and of_texts:
+      encoder = runtimes.load_encoder(export, encoder_runtime)
+    if 'tensorflow' not in (runtime, encoder_runtime) and _is_online(self.definitions):
+      scorer = PairScorer.load(export.folder, runtime, encoder_runtime=encoder_runtime)
     self.signatures: dict[str, Signature] = {}
     for name, definition in self.definitions.items():
+      call = _by_tensorflow(signatures[name])
       if head and 'score' in definition.outputs:
         for output in set(definition.outputs) - {'score'}:
           del definition.outputs[output]
-        call = _by_runtime(head, name)
-      else:
-        call = _by_tensorflow(self._loaded.signatures[name])
+        call = _by_head(head, name)
+      elif encoder and name in of_texts:
+        call = _by_encoder(encoder, name, _specs(definition.outputs)['vectors'].shape[1:])
+      elif scorer:
+        call = _by_scorer(scorer)
       inputs, outputs = (_specs(infos) for infos in (definition.inputs, definition.outputs))
       self.signatures[name] = Signature(name, inputs, outputs, call)
 
@@ -105,6 +117,7 @@ class ModelStore:
   Args:
     folders: Folders of the models, by name.
     runtime: As for `Version`.
+    encoder_runtime: As for `Version`.
     loaded: Called with each version that has taken its place.
 
   Raises:
@@ -115,10 +128,11 @@ class ModelStore:
     self,
     folders: Mapping[str, str],
     runtime: str,
+    encoder_runtime: str,
     loaded: Callable[[Version], None] = lambda version: None,
   ):
     self._models = {name: _Model(folder) for name, folder in folders.items()}
-    self._runtime, self._loaded = runtime, loaded
+    self._runtimes, self._loaded = (runtime, encoder_runtime), loaded
     self._stop = threading.Event()
     self._watcher: threading.Thread | None = None
     self.poll()
@@ -154,7 +168,7 @@ class ModelStore:
         continue
       model.seen = seen
       try:
-        version = Version(name, model.folder, number, self._runtime)
+        version = Version(name, model.folder, number, *self._runtimes)
       except Exception as error:  # a version half copied, or no model: the old one is served on
         model.failed = number, ' '.join(str(error).split())[:500]
         continue
@@ -215,5 +229,40 @@ def _by_tensorflow(function: Any) -> Callable[[Arrays], Arrays]:
   return call
 
 
-def _by_runtime(head: Runtime, signature: str) -> Callable[[Arrays], Arrays]:
-  return lambda inputs: {'score': head.score(signature, inputs)}
+def _by_head(head: HeadRuntime, signature: str) -> Callable[[Arrays], Arrays]:
+  return lambda inputs: {'score': head.run(signature, inputs)}
+
+
+def _by_encoder(
+  encoder: EncoderRuntime, slot: str, shape: Sequence[int]
+) -> Callable[[Arrays], Arrays]:
+  def call(inputs: Arrays) -> Arrays:
+    texts = inputs['text'].tolist()
+    vectors = np.zeros([len(texts), *shape], np.float32)
+    encoder.encode(texts, slot, vectors, len(texts), lambda count: None)
+    return {'vectors': vectors}
+
+  return call
+
+
+def _encodes_texts(definition: Any) -> bool:
+  return 'text' in definition.inputs and set(definition.outputs) == {'vectors'}
+
+
+def _is_online(definitions: Mapping[str, Any]) -> bool:
+  """Whether a model is an export's online form."""
+  return any('candidates' in definition.inputs for definition in definitions.values())
+
+
+def _by_scorer(scorer: PairScorer) -> Callable[[Arrays], Arrays]:
+  """The online form, of an export's encoder and head."""
+  left = scorer.slots[0]
+
+  def call(inputs: Arrays) -> Arrays:
+    vectors = scorer.encode(inputs['text'].tolist(), left)
+    scores = scorer.one_to_many(vectors, scorer.parts(vectors, left), inputs['candidates'], None)
+    if scores.ndim > 1:
+      return {'scores': scores}
+    return {'scores': scores, 'order': np.argsort(-scores, kind='stable').astype(np.int32)}
+
+  return call

@@ -22,6 +22,7 @@ class Predictor:
   Args:
     folders: Folders of the models, by name.
     runtime: Runtime of the heads.
+    encoder_runtime: Runtime of the encoders.
     batching: Sizes and times.
     metrics: Metrics of the server.
 
@@ -30,12 +31,17 @@ class Predictor:
   """
 
   def __init__(
-    self, folders: Mapping[str, str], runtime: str, batching: BatchingConfig, metrics: Metrics
+    self,
+    folders: Mapping[str, str],
+    runtime: str,
+    encoder_runtime: str,
+    batching: BatchingConfig,
+    metrics: Metrics,
   ):
     self.batching, self.metrics = batching, metrics
     self._batchers: dict[tuple[Version, str], Batcher] = {}
     self._lock = threading.Lock()
-    self.models = ModelStore(folders, runtime, self._swap)
+    self.models = ModelStore(folders, runtime, encoder_runtime, self._swap)
 
   def predict(
     self,

@@ -21,7 +21,8 @@ class Ranker:
   Args:
     folder: The export.
     store: Folder of the texts' vectors; encoded there where it is missing.
-    runtime: Runtime of the head; one of `runtimes.RUNTIMES`.
+    runtime: Runtime of the head; one of `runtimes.HEADS`.
+    encoder_runtime: Runtime of the encoders; one of `runtimes.ENCODERS`.
     texts: Texts by id.
 
   Raises:
@@ -32,9 +33,11 @@ class Ranker:
     attends: Whether its head has attention to show.
   """
 
-  def __init__(self, folder: str, store: str, runtime: str, texts: Mapping[str, str]):
+  def __init__(
+    self, folder: str, store: str, runtime: str, encoder_runtime: str, texts: Mapping[str, str]
+  ):
     self.name = os.path.basename(os.path.dirname(os.path.abspath(folder)))
-    self._scorer = PairScorer.load(folder, runtime)
+    self._scorer = PairScorer.load(folder, runtime, encoder_runtime=encoder_runtime)
     if len(self._scorer.slots) != 2 or self._scorer.outputs != 1:
       raise InputError(f'{folder}: the page takes models of two texts and one score')
     side = self._scorer.slots[1]

@@ -14,7 +14,7 @@ from common.local_server import json_tensors
 from common.local_server.errors import invalid, not_found
 from common.local_server.http_front import Answer, json_answer
 from common.page.ranker import Ranker
-from common.scoring import exported
+from common.scoring import exported, runtimes
 
 _TEXTS = 200_000
 _MOST = 500  # characters of a query
@@ -40,7 +40,10 @@ class PageConfig:
   teacher: str = flags.option(
     '', "the teacher's SavedModel (common.distillation.export_teacher), whose scores stand beside"
   )
-  runtime: str = flags.option('litert-int8', 'runtime of the heads')
+  runtime: str = flags.option('litert-int8', 'runtime of the heads', tuple(runtimes.HEADS))
+  encoder_runtime: str = flags.option(
+    'litert-int8', 'runtime of the encoders', tuple(runtimes.ENCODERS)
+  )
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8501, 'port of the page; 0: any that is free')
 
@@ -68,7 +71,7 @@ class RankingPage:
       most = f'1 to {_TEXTS:,} texts, each with an id of its own'
       raise InputError(f'{config.input}: {len(rows):,} rows; the page takes {most}')
     self._rankers = [
-      Ranker(folder, store, config.runtime, self._texts)
+      Ranker(folder, store, config.runtime, config.encoder_runtime, self._texts)
       for folder, store in zip(config.export_dir, config.store, strict=True)
     ]
     self._teacher = exported.load(config.teacher) if config.teacher else None

@@ -23,7 +23,7 @@ from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.scoring import exported
+from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors import store
 from common.vectors.text_hashes import hashes, repeated
@@ -42,6 +42,9 @@ class EncodeConfig:
   id_column: str = flags.option('id', 'column of the unique id')
   text_column: str = flags.option('text', 'column of the text')
   dtype: str = flags.option('int8', 'dtype of the stored vectors', store.DTYPES)
+  encoder_runtime: str = flags.option(
+    'litert-int8', 'runtime of the encoder', tuple(runtimes.ENCODERS)
+  )
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
@@ -54,7 +57,10 @@ class EncodeJob:
   description: dict[str, Any]
 
   def load(self) -> PairScorer:
-    return ScorerHandler(self.config.export_dir, threads=self.config.threads).load_model()
+    config = self.config
+    runtime = config.encoder_runtime
+    handler = ScorerHandler(config.export_dir, runtime, config.threads, encoder_runtime=runtime)
+    return handler.load_model()
 
   def run(self, unit: Unit, model: PairScorer, shard: Shard) -> int:
     columns, count = (self.config.id_column, self.config.text_column), 0
@@ -78,6 +84,7 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   todo = config.files.units()
   units.check_columns(todo[0], (config.id_column, config.text_column))
   plan = {'store': description, 'columns': [config.id_column, config.text_column]}
+  plan['encoder_runtime'] = config.encoder_runtime
   marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
   listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
   _check_ids(config.out.output, [shard['name'] for shard in listed])

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import apache_beam as beam
 
-from common.data.tables import hash64
+from common.data.texts import hash64
 from common.pipelines import jobs, outputs, shards, units
 from common.pipelines.models import ScorerHandler, TupleModel
 from common.pipelines.partition import Buckets

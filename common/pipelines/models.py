@@ -26,17 +26,27 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
     export_dir: The export.
     runtime: Runtime of the head: 'tensorflow', 'xla' (SavedModels) or one of 'litert', ….
     threads: Threads of this process; 0: one a core.
+    encoder_runtime: Runtime of the encoders, for texts: 'tensorflow' or one of 'litert', ….
   """
 
-  def __init__(self, export_dir: str, runtime: str = 'tensorflow', threads: int = 0):
-    self.export_dir, self.runtime, self.threads = export_dir, runtime, threads
+  def __init__(
+    self,
+    export_dir: str,
+    runtime: str = 'tensorflow',
+    threads: int = 0,
+    encoder_runtime: str = 'tensorflow',
+  ):
+    self.export_dir, self.runtime, self.encoder_runtime = export_dir, runtime, encoder_runtime
+    self.threads = threads
 
   def load_model(self) -> PairScorer:
-    """The export, its runtime and TensorFlow held to the threads."""
-    limit_threads(self.threads)
-    kind = runtimes.RUNTIMES.get(self.runtime)
+    """The export, its runtimes and TensorFlow held to the threads."""
+    if 'tensorflow' in (self.encoder_runtime, self.runtime) or self.runtime == 'xla':
+      limit_threads(self.threads)
+    kind = runtimes.HEADS.get(self.runtime)
     own = self.threads if kind and kind.threaded else 0
-    return PairScorer.load(shards.local(self.export_dir), self.runtime, own)
+    folder = shards.local(self.export_dir)
+    return PairScorer.load(folder, self.runtime, own, encoder_runtime=self.encoder_runtime)
 
   def run_inference(
     self, batch: Sequence[tuple[Any, ...]], model: PairScorer, inference_args: Any = None

@@ -17,7 +17,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from common import flags
-from common.data.tables import hash64
+from common.data.texts import hash64
 from common.errors import InputError
 from common.pipelines import jobs, shards
 from common.pipelines.jobs import OutputConfig

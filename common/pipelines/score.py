@@ -42,7 +42,10 @@ class ScoreConfig:
   """Pairs to score, and the head for it."""
 
   export_dir: str = flags.option('', "a run's export")
-  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.RUNTIMES))
+  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
+  encoder_runtime: str = flags.option(
+    'litert-int8', 'runtime of the encoders, for texts', tuple(runtimes.ENCODERS)
+  )
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   shape: str = flags.option('pairs', 'pairs, candidates of each left text, or all with all', SHAPES)
   files: FilesConfig = flags.group(FilesConfig, heading='input')
@@ -93,6 +96,10 @@ class ScoreConfig:
     default = (self.left_column, self.right_column) if len(slots) == 2 else tuple(slots)
     return self.columns or default
 
+  def handler(self) -> ScorerHandler:
+    """What loads the export."""
+    return ScorerHandler(self.export_dir, self.runtime, self.threads, self.encoder_runtime)
+
 
 @dataclasses.dataclass(frozen=True)
 class ScoreJob:
@@ -108,9 +115,8 @@ class ScoreJob:
 
   def load(self) -> TupleModel:
     config = self.config
-    handler = ScorerHandler(config.export_dir, config.runtime, config.threads)
     stores = [VectorStore(shards.local(folder)) for folder in config.folders]
-    return TupleModel(handler.load_model(), stores)
+    return TupleModel(config.handler().load_model(), stores)
 
   def run(self, unit: Unit, model: TupleModel, shard: Shard) -> int:
     scores = {'pairs': self.pairs, 'candidates': self.candidates, 'all': self.all}
@@ -206,8 +212,7 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   if not parted:
     jobs.run(ScoreJob(config, columns), todo, config.out, plan, options)
     return
-  handler = ScorerHandler(config.export_dir, config.runtime, config.threads)
-  job = JoinJob(handler, Grid(stores, config.join_salts), columns, config.output_format)
+  job = JoinJob(config.handler(), Grid(stores, config.join_salts), columns, config.output_format)
   todo = job.todo(todo)
   jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
 

@@ -1,10 +1,8 @@
 """Reading an export: its SavedModels in version folders, and what it says of itself."""
 
+import functools
 import os
 from typing import Any
-
-import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from common import files
 from common.errors import InputError
@@ -14,8 +12,30 @@ SAVED_MODEL = 'saved_model.pb'
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 
 
+class Export:
+  """An export's folder, whose SavedModels are loaded when they are first asked for.
+
+  Args:
+    folder: The export.
+  """
+
+  def __init__(self, folder: str):
+    self.folder = folder
+
+  @functools.cached_property
+  def encoder(self) -> Any:
+    """The encoders' SavedModel."""
+    return load(os.path.join(self.folder, 'encoder'))
+
+  @functools.cached_property
+  def head(self) -> Any:
+    """The head's SavedModel."""
+    return load(os.path.join(self.folder, 'head'))
+
+
 def load(folder: str) -> Any:
   """The SavedModel of the highest version in `folder`."""
+  import tensorflow as tf
   import tensorflow_text  # noqa: F401  (registers the tokenizer's ops)
 
   return tf.saved_model.load(latest(folder))
@@ -23,7 +43,7 @@ def load(folder: str) -> Any:
 
 def latest(folder: str) -> str:
   """The folder of the highest version in `folder`."""
-  names = [name.strip('/') for name in tf.io.gfile.listdir(folder)]
+  names = files.names(folder)
   versions = [name for name in names if name.isdigit()]
   if not versions:
     raise FileNotFoundError(f'{folder}: no version folder such as {VERSION}/ in it')
@@ -32,6 +52,8 @@ def latest(folder: str) -> str:
 
 def signature_definitions(path: str) -> dict[str, Any]:
   """`SignatureDef`s of a SavedModel's version folder, by name, as they stand in it."""
+  from tensorflow.core.protobuf import saved_model_pb2
+
   model = saved_model_pb2.SavedModel()
   with open(os.path.join(path, SAVED_MODEL), 'rb') as file:
     model.ParseFromString(file.read())
@@ -40,7 +62,7 @@ def signature_definitions(path: str) -> dict[str, Any]:
 
 
 def describe(folder: str) -> dict[str, Any]:
-  """An export's description: 'kind', 'slots', 'vector_shapes', 'outputs', 'fingerprint'.
+  """An export's description: 'kind', 'slots', 'vector_shapes', 'outputs', 'attends', 'fingerprint'.
 
   Raises:
     InputError: If it is none.

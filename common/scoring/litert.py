@@ -1,111 +1,189 @@
-"""Heads in LiteRT: files of float32, of float16 weights, of int8 weights with dynamic ranges."""
+"""LiteRT: functions converted to files, and interpreters of a file that share calls out.
+
+A signature has fixed shapes. Functions of word ids so have one a length, of a few, and a number of
+rows: 8, whose products keep the weights in cache, and 1, for a query; the weights stand in it once.
+"""
+
+from __future__ import annotations
 
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import tensorflow as tf
 
+from common.data.batching import bucket_of, few_bucket_lengths, longest_first
 from common.errors import InputError
-from common.scoring.runtime import HeadFunction, Inputs, Kind, blocks, filled, rows_of
 
-BLOCK = 64  # rows of a call
-PRECISIONS = ('float32', 'float16', 'int8')
-_FOLDER = 'head_litert'  # of an export; a file a precision
+if TYPE_CHECKING:
+  import tensorflow as tf
 
-
-def kind(precision: str) -> Kind:
-  """The runtime of one of `PRECISIONS`; the first one's writes the files of all, from one model."""
-
-  def load(folder: str, head: Any, threads: int) -> LiteRTHead:
-    del head
-    path = file_of(folder, precision)
-    if not os.path.exists(path):
-      raise InputError(f'{path} is not there; export the run anew')
-    return LiteRTHead(path, threads or len(os.sched_getaffinity(0)))
-
-  return Kind(load, threaded=True, write=write if precision == PRECISIONS[0] else None)
-
-
-def file_of(folder: str, precision: str) -> str:
-  """File of an export's head."""
-  return os.path.join(folder, _FOLDER, f'{precision}.tflite')
+Item = TypeVar('Item')
+Result = TypeVar('Result')
+BATCHES = (1, 8)  # rows of a call of a function of word ids
+Runners = Mapping[str, Callable[..., dict[str, np.ndarray]]]  # an interpreter's signatures
 
 
 def write(
-  folder: str, functions: dict[str, HeadFunction], variables: Sequence[tf.Variable]
+  folder: str,
+  signatures: dict[str, Any],
+  variables: Sequence[tf.Variable],
+  precisions: Iterable[str],
 ) -> None:
-  """Writes a head at every precision, with a signature a function, in blocks of fixed size.
+  """Writes functions as a file a precision.
 
   Args:
-    folder: The export.
-    functions: By the signature's name; each gives 'score'.
+    folder: Gets `float32.tflite`, `float16.tflite` (weights) and `int8.tflite` (weights; inputs
+      quantized as they come), those of `precisions`.
+    signatures: Concrete functions of fixed shapes, by name.
     variables: All that they read.
+    precisions: One or more.
   """
+  import tensorflow as tf
+
   module = tf.Module()
   module.variables_ = list(variables)
-  signatures = {}
-  for name, (function, shapes) in functions.items():
-    specs = {
-      key: tf.TensorSpec([BLOCK, *shape], tf.float32, name=key) for key, shape in shapes.items()
-    }
-    signatures[name] = tf.function(_score_alone(function)).get_concrete_function(**specs)
-  os.makedirs(os.path.join(folder, _FOLDER), exist_ok=True)
+  os.makedirs(folder, exist_ok=True)
   with tempfile.TemporaryDirectory() as saved:
     tf.saved_model.save(module, saved, signatures=signatures)
-    for precision in PRECISIONS:
-      converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(functions))
+    for precision in precisions:
+      converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(signatures))
       if precision != 'float32':
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
       if precision == 'float16':
         converter.target_spec.supported_types = [tf.float16]
-      with open(file_of(folder, precision), 'wb') as file:
+      with open(os.path.join(folder, f'{precision}.tflite'), 'wb') as file:
         file.write(converter.convert())
 
 
-class LiteRTHead:
-  """`Runtime` of a `.tflite` file: an interpreter of one thread a core, each with its own blocks.
+def write_by_length(
+  folder: str,
+  functions: dict[str, tuple[Callable[..., Any], int]],
+  inputs: Sequence[str],
+  variables: Sequence[tf.Variable],
+  *,
+  precisions: Iterable[str],
+  batches: Sequence[int] = BATCHES,
+) -> None:
+  """Writes functions of word ids, a file a precision, for `ByLength`.
 
   Args:
-    path: Made by `write`.
-    threads: Interpreters.
+    folder: As for `write`.
+    functions: By name: a function of int32 [rows, length] inputs, and their greatest length.
+    inputs: Their names.
+    variables: All that they read.
+    precisions: As for `write`.
+    batches: Rows of a call, those that there are to be signatures for.
+  """
+  import tensorflow as tf
+
+  signatures = {}
+  for name, (function, max_length) in functions.items():
+    for length in few_bucket_lengths(max_length):
+      for batch in batches:
+        one = tf.function(lambda function=function, **ids: {'output': function(**ids)})
+        specs = {key: tf.TensorSpec([batch, length], tf.int32, name=key) for key in inputs}
+        signatures[_signature(name, length, batch)] = one.get_concrete_function(**specs)
+  write(folder, signatures, variables, precisions)
+
+
+class Interpreters:
+  """Interpreters of a `.tflite` file, of one thread each, which share items of work.
+
+  Args:
+    path: The file.
+    threads: Interpreters; 0: one a core.
+
+  Raises:
+    InputError: If the file is not there.
+
+  Attributes:
+    inputs: Names of each signature's inputs.
   """
 
-  def __init__(self, path: str, threads: int):
+  def __init__(self, path: str, threads: int = 0):
     from ai_edge_litert.interpreter import Interpreter
 
+    if not os.path.exists(path):
+      raise InputError(f'{path} is not there; export the run anew')
+    threads = threads or len(os.sched_getaffinity(0))
     interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
     self._runners = [
       {name: i.get_signature_runner(name) for name in i.get_signature_list()} for i in interpreters
     ]
+    self.inputs = {
+      name: tuple(of['inputs']) for name, of in interpreters[0].get_signature_list().items()
+    }
     self._interpreters = interpreters  # which the runners need alive
     self._pool = ThreadPoolExecutor(threads)
     self._lock = threading.Lock()  # an interpreter has one place for its inputs
 
-  def score(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """Scores in blocks, which the threads share."""
-    fixed = {n: np.repeat(v, BLOCK, 0) for n, v in inputs.items() if len(v) == 1}
-    many = {name: value for name, value in inputs.items() if name not in fixed}
-    todo = list(blocks(rows_of(inputs), (BLOCK,)))
-    threads = min(len(self._runners), len(todo))
+  def map(self, function: Callable[[Runners, Item], Result], items: Sequence[Item]) -> list[Result]:
+    """`function` of an interpreter's signatures and each item; callers on several threads take turns."""
+    threads = min(len(self._runners), len(items))
 
-    def share(number: int) -> list[np.ndarray]:
-      runner, scores = self._runners[number][signature], []
-      for start, stop, size in todo[number::threads]:
-        block = {name: filled(v[start:stop], size) for name, v in many.items()}
-        scores.append(runner(**fixed, **block)['score'][: stop - start])
-      return scores
+    def share(number: int) -> list[Result]:
+      return [function(self._runners[number], item) for item in items[number::threads]]
 
-    with self._lock:  # callers on several threads take turns
-      if threads == 1:
-        return np.concatenate(share(0))
+    with self._lock:
+      if threads < 2:
+        return share(0) if threads else []
       shares = list(self._pool.map(share, range(threads)))
-    return np.concatenate([shares[i % threads][i // threads] for i in range(len(todo))])
+    return [shares[i % threads][i // threads] for i in range(len(items))]
 
 
-def _score_alone(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dict]:
-  return lambda **inputs: {'score': function(**inputs)['score']}
+class ByLength:
+  """A file that `write_by_length` wrote: rows of like length share a call, calls the threads.
+
+  Args:
+    path: The file.
+    threads: Interpreters; 0: one a core.
+
+  Attributes:
+    lengths: Lengths of each function's signatures.
+  """
+
+  def __init__(self, path: str, threads: int = 0):
+    self._interpreters = Interpreters(path, threads)
+    shapes: dict[str, list[tuple[int, int]]] = {}
+    for signature in self._interpreters.inputs:
+      name, length, batch = signature.rsplit('_', 2)
+      shapes.setdefault(name, []).append((int(length), int(batch)))
+    self.lengths, self._batches = (
+      {name: sorted({shape[axis] for shape in of}) for name, of in shapes.items()}
+      for axis in (0, 1)
+    )
+
+  def run(
+    self,
+    name: str,
+    sizes: np.ndarray,
+    fill: Callable[[np.ndarray, int, int], dict[str, np.ndarray]],
+    outputs: np.ndarray,
+    done: Callable[[int], Any],
+  ) -> None:
+    """Runs a function.
+
+    Args:
+      name: Its name.
+      sizes: Tokens of each row.
+      fill: Rows' numbers, rows and length of a call to its inputs, [rows of the call, length] int32.
+      outputs: [n, ...], to be filled.
+      done: Told the number of rows after each call.
+    """
+    lengths, batches = self.lengths[name], self._batches[name]
+
+    def call(runners: Runners, rows: np.ndarray) -> None:
+      length, batch = bucket_of(lengths, sizes[rows[0]]), bucket_of(batches, len(rows))
+      found = runners[_signature(name, length, batch)](**fill(rows, batch, length))
+      outputs[rows] = found['output'][: len(rows)]
+      done(len(rows))
+
+    self._interpreters.map(call, list(longest_first(sizes, batches[-1])))
+
+
+def _signature(name: str, length: int, batch: int) -> str:
+  return f'{name}_{length}_{batch}'

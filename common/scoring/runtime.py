@@ -1,41 +1,93 @@
-"""What every runtime of an exported head answers for, and the blocks that it scores rows in.
+"""What runtimes of an export answer for, and the blocks that heads score rows in.
 
 Rows are scored in blocks that stay in cache. XLA and LiteRT have fixed shapes: a block is filled up
 to one of a few sizes, so nothing is compiled after the first calls.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
+
+from common.scoring.exported import Export
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+  from common.data.tokenization import Tokenizer
 
 Inputs = dict[str, np.ndarray]
 Shapes = dict[str, Sequence[int]]  # of named inputs, without the batch
-HeadFunction = tuple[Callable[..., dict[str, tf.Tensor]], Shapes]
+HeadFunction = tuple['Callable[..., dict[str, tf.Tensor]]', Shapes]
+EncoderFunction = tuple[
+  'Callable[[tf.Tensor], tf.Tensor]', int
+]  # of ids, and their greatest length
 
 
-class Runtime(Protocol):
+class HeadRuntime(Protocol):
   """A head that can be called."""
 
-  def score(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """Scores [B] or [B, C] of a signature's inputs, B rows each; one row goes with all of them."""
+  def inputs(self, signature: str) -> Collection[str]:
+    """Names of a signature's inputs."""
+
+  def run(self, signature: str, inputs: Inputs) -> np.ndarray:
+    """A signature's 'score' [B] or [B, C], or 'part' [B, ...]: B rows of inputs, or one for all."""
 
 
-class Kind(NamedTuple):
-  """A kind of runtime.
+class EncoderRuntime(Protocol):
+  """The encoders of all slots."""
+
+  def encode(
+    self,
+    texts: Sequence[str],
+    slot: str,
+    vectors: np.ndarray,
+    batch_size: int,
+    done: Callable[[int], Any],
+  ) -> None:
+    """Encodes texts.
+
+    Args:
+      texts: n texts.
+      slot: Name of their slot.
+      vectors: [n, *vector shape], to be filled.
+      batch_size: Texts at a time, where the runtime is free in it.
+      done: Told the number of texts after each batch.
+    """
+
+
+class HeadKind(NamedTuple):
+  """A kind of head's runtime.
 
   Attributes:
-    load: Makes a `Runtime` of an export's folder, its head's SavedModel, and threads.
+    load: Makes a `HeadRuntime` of an export and threads.
     threaded: Whether it has threads of its own; if not, it is always given 0.
     write: Writes the file that it loads, if it has one, when a student is exported; takes the
-      export's folder, the head's functions by signature, each of which gives 'score', and all
-      variables that they read.
+      export's folder, the head's functions by signature, each of which gives 'score' or 'part', and
+      all variables that they read.
   """
 
-  load: Callable[[str, Any, int], Runtime]
+  load: Callable[[Export, int], HeadRuntime]
   threaded: bool = False
   write: Callable[[str, dict[str, HeadFunction], Sequence[tf.Variable]], None] | None = None
+
+
+class EncoderKind(NamedTuple):
+  """A kind of encoder's runtime.
+
+  Attributes:
+    load: Makes an `EncoderRuntime` of an export and threads.
+    threaded: As of `HeadKind`.
+    write: As of `HeadKind`, of the encoders' functions by slot and the student's tokenizer.
+  """
+
+  load: Callable[[Export, int], EncoderRuntime]
+  threaded: bool = False
+  write: (
+    Callable[[str, dict[str, EncoderFunction], Sequence[tf.Variable], Tokenizer], None] | None
+  ) = None
 
 
 def rows_of(inputs: Inputs) -> int:

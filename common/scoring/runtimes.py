@@ -1,48 +1,67 @@
-"""The runtimes of exported heads, by name: this is the one place that lists them."""
+"""The runtimes of an export's heads and encoders, by name: this is the one place that lists them."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import tensorflow as tf
+from collections.abc import Mapping
+from typing import TypeVar
 
 from common.errors import InputError
-from common.scoring import litert
-from common.scoring.runtime import HeadFunction, Kind, Runtime
-from common.scoring.tensorflow_head import TensorFlowHead
+from common.scoring import litert_encoder, litert_head
+from common.scoring.exported import Export
+from common.scoring.runtime import EncoderKind, EncoderRuntime, HeadKind, HeadRuntime
 
-RUNTIMES: dict[str, Kind] = {
-  'tensorflow': Kind(lambda folder, head, threads: TensorFlowHead(head, jit_compile=False)),
-  'xla': Kind(lambda folder, head, threads: TensorFlowHead(head, jit_compile=True)),
-  'litert': litert.kind('float32'),
-  'litert-float16': litert.kind('float16'),
-  'litert-int8': litert.kind('int8'),
+Kind = TypeVar('Kind')
+
+
+def _tensorflow(export: Export, jit_compile: bool) -> HeadRuntime:
+  from common.scoring.tensorflow_head import TensorFlowHead
+
+  return TensorFlowHead(export.head, jit_compile)
+
+
+def _tensorflow_encoder(export: Export, threads: int) -> EncoderRuntime:
+  from common.scoring.tensorflow_encoder import TensorFlowEncoder
+
+  del threads
+  return TensorFlowEncoder(export.encoder)
+
+
+HEADS: dict[str, HeadKind] = {
+  'tensorflow': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=False)),
+  'xla': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=True)),
+  'litert': litert_head.kind('float32'),
+  'litert-float16': litert_head.kind('float16'),
+  'litert-int8': litert_head.kind('int8'),
+}
+ENCODERS: dict[str, EncoderKind] = {
+  'tensorflow': EncoderKind(_tensorflow_encoder),
+  'litert': litert_encoder.kind('float32'),
+  'litert-int8': litert_encoder.kind('int8'),
 }
 
 
-def load(folder: str, head: Any, name: str, threads: int = 0) -> Runtime:
-  """A runtime of an export.
+def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
+  """A runtime of an export's head.
 
   Args:
-    folder: The export.
-    head: Its head's SavedModel.
-    name: One of `RUNTIMES`.
+    export: The export.
+    name: One of `HEADS`.
     threads: Threads of a runtime that has its own; 0: one a core. The others have the process's.
 
   Raises:
     InputError: If there is none of that name, or the export has no file for it.
   """
-  if name not in RUNTIMES:
-    raise InputError(f'runtime={name!r}: one of {", ".join(RUNTIMES)}')
-  kind = RUNTIMES[name]
+  kind: HeadKind = _known(HEADS, 'runtime', name)
   if threads and not kind.threaded:
     raise InputError(f'threads={threads}: runtime={name!r} has those of the process')
-  return kind.load(folder, head, threads)
+  return kind.load(export, threads)
 
 
-def write(
-  folder: str, functions: dict[str, HeadFunction], variables: Sequence[tf.Variable]
-) -> None:
-  """Writes the file of each runtime that has one; arguments as for `Kind.write`."""
-  for kind in RUNTIMES.values():
-    if kind.write:
-      kind.write(folder, functions, variables)
+def load_encoder(export: Export, name: str, threads: int = 0) -> EncoderRuntime:
+  """A runtime of an export's encoders; arguments as for `load_head`, `name` one of `ENCODERS`."""
+  kind: EncoderKind = _known(ENCODERS, 'encoder_runtime', name)
+  return kind.load(export, threads if kind.threaded else 0)
+
+
+def _known(kinds: Mapping[str, Kind], what: str, name: str) -> Kind:
+  if name not in kinds:
+    raise InputError(f'{what}={name!r}: one of {", ".join(kinds)}')
+  return kinds[name]

@@ -1,20 +1,16 @@
 """Scoring with an export: texts encoded once, pairs scored by the head. No training code."""
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
-import tensorflow as tf
 from tqdm import tqdm
 
-from common.data.batching import length_sorted
 from common.data.texts import listed
 from common.errors import InputError
 from common.scoring import exported, runtimes
-from common.scoring.runtime import Runtime
+from common.scoring.runtime import EncoderRuntime, HeadRuntime
 from common.vectors.store import VectorStore
-from common.vectors.writer import VectorWriter
 
 Texts = Sequence[str] | np.ndarray
 _READ = 8192  # candidates read at a time, for all queries
@@ -27,39 +23,59 @@ class PairScorer:
     slots: Names of the slots: ('left', 'right') for pairs.
     vector_shapes: Shape of a text's vectors, by slot.
     outputs: Logits a pair.
+    attends: Whether `attention` can be asked for: of a transformer head.
     fingerprint: Fingerprint of the encoder, which its vectors are stored under.
   """
 
   kind = ''
 
-  def __init__(self, encoder: Any, head: Any, runtime: Runtime, description: dict[str, Any]):
-    self._encoder, self._head, self._runtime = encoder, head, runtime
+  def __init__(
+    self,
+    export: exported.Export,
+    encoder: EncoderRuntime,
+    head: HeadRuntime,
+    description: dict[str, Any],
+  ):
+    self._export, self._encoder, self._head = export, encoder, head
     self.slots = tuple(description['slots'])
     self.vector_shapes = {
       slot: tuple(shape)
       for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
     }
     self.outputs = description['outputs']
+    self.attends = description['attends']
     self.fingerprint = description['fingerprint']
 
   @classmethod
-  def load(cls, folder: str, runtime: str = 'tensorflow', threads: int = 0) -> Self:
+  def load(
+    cls,
+    folder: str,
+    runtime: str = 'tensorflow',
+    threads: int = 0,
+    *,
+    encoder_runtime: str = 'tensorflow',
+  ) -> Self:
     """Loads the `export` folder of a run.
+
+    Where both runtimes are LiteRT's, TensorFlow is not imported.
 
     Args:
       folder: The export.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'.
       threads: Threads of LiteRT; 0: one a core.
+      encoder_runtime: Runtime of the encoders: 'tensorflow', 'litert' (float32) or 'litert-int8',
+        whose vectors may be kept beside the others', with what the run's report says it costs.
 
     Raises:
-      InputError: If it holds no export of this kind, or nothing for the runtime.
+      InputError: If it holds no export of this kind, or nothing for the runtimes.
     """
     description = exported.describe(folder)
     if cls.kind and description['kind'] != cls.kind:
       raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
-    encoder, head = (exported.load(os.path.join(folder, name)) for name in ('encoder', 'head'))
-    return cls(encoder, head, runtimes.load(folder, head, runtime, threads), description)
+    export = exported.Export(folder)
+    encoder = runtimes.load_encoder(export, encoder_runtime, threads)
+    return cls(export, encoder, runtimes.load_head(export, runtime, threads), description)
 
   def encode(
     self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False
@@ -69,7 +85,7 @@ class PairScorer:
     Args:
       texts: Any number; batched by length.
       side: 'left' or 'right' (one of `slots`).
-      batch_size: Texts at a time.
+      batch_size: Texts at a time, by TensorFlow; LiteRT has batches of its own.
       progress: Whether a progress bar is shown.
 
     Returns:
@@ -82,11 +98,8 @@ class PairScorer:
       raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
     texts = listed(texts, side)
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
-    encode = self._encoder.signatures[side]
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
-      for rows, (column,) in length_sorted([np.array(texts, object)], batch_size):
-        vectors[rows] = encode(text=tf.constant(column))['vectors'].numpy()
-        bar.update(len(rows))
+      self._encoder.encode(texts, side, vectors, batch_size, bar.update)
     return vectors
 
   def encode_to(
@@ -114,11 +127,13 @@ class PairScorer:
       shard_size: Texts a shard; those alike in it are encoded once.
       total: Number of rows, for the progress bar.
     """
+    from common.vectors.writer import VectorWriter
+
     writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprint, side)
     sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
     return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
 
-  def parts(self, vectors: np.ndarray, side: str, *, batch_size: int = 4096) -> np.ndarray:
+  def parts(self, vectors: np.ndarray, side: str) -> np.ndarray:
     """Per-text computation of the head, whatever the text is paired with.
 
     For DiPair's transformer the first layer's inputs, queries and values, three times the vectors'
@@ -127,14 +142,14 @@ class PairScorer:
     Args:
       vectors: [n, *vector shape], from `encode`.
       side: 'left' or 'right' (one of `slots`).
-      batch_size: Vectors at a time.
 
     Returns:
       [n, *part shape] float32.
     """
-    part, vectors = self._head.signatures[f'{side}_part'], self._vectors(vectors, side)
-    blocks = (vectors[i : i + batch_size] for i in range(0, max(1, len(vectors)), batch_size))
-    return np.concatenate([part(**{side: tf.constant(block)})['part'].numpy() for block in blocks])
+    vectors = self._vectors(vectors, side)
+    if len(vectors):
+      return self._head.run(f'{side}_part', {side: vectors})
+    return self._head.run(f'{side}_part', {side: np.zeros([1, *vectors.shape[1:]], np.float32)})[:0]
 
   def score(self, *sides: Texts) -> np.ndarray:
     """Scores pairs (tuples), row by row.
@@ -153,7 +168,7 @@ class PairScorer:
       raise InputError(f'sides of {counts} rows; pairs need one row on each')
     if not counts[0]:
       return self._none()
-    return self._runtime.score('serving_default', dict(zip(self.slots, vectors, strict=True)))
+    return self._head.run('serving_default', dict(zip(self.slots, vectors, strict=True)))
 
   def rank(
     self,
@@ -223,24 +238,21 @@ class PairScorer:
         best[i] = both[order], scores[order]
     return best
 
-  @property
-  def attends(self) -> bool:
-    """Whether `attention` can be asked for: of a transformer head."""
-    return 'attention' in self._head.signatures
-
   def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
-    """Attention of the kept tokens of a pair (a tuple) of texts in the head.
+    """Attention of the kept tokens of a pair (a tuple) of texts in the head, by TensorFlow.
 
     Returns:
       The kept word pieces of each text, and [layers, S, S], the mean over attention heads, S the
       kept tokens of all texts; rows add up to one. Of the last layer the first row alone counts.
     """
+    import tensorflow as tf
+
     tokens, vectors = [], {}
     for slot, text in zip(self.slots, texts, strict=True):
-      kept = self._encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens'][0]
-      tokens.append([piece.decode() for piece in kept.numpy()])
+      kept = self._export.encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens']
+      tokens.append([piece.decode() for piece in kept[0].numpy()])
       vectors[slot] = tf.constant(self.encode([text], slot))
-    return tokens, self._head.signatures['attention'](**vectors)['attention'][0].numpy()
+    return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
   def _candidates(self, candidates: Texts | VectorStore) -> np.ndarray | VectorStore:
     """Vectors of the right side, or a store of them that is this model's."""
@@ -264,8 +276,7 @@ class PairScorer:
     inputs = {one: left, f'{one}_part': left_part, other: right}
     if parts is not None:
       inputs[f'{other}_part'] = parts
-    taken = self._head.signatures[signature].structured_input_signature[1]
-    return self._runtime.score(signature, {name: inputs[name] for name in taken})
+    return self._head.run(signature, {name: inputs[name] for name in self._head.inputs(signature)})
 
   def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[np.ndarray, bool]:
     """Vectors of the left side, [q, *shape], and whether several were asked for."""

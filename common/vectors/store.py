@@ -10,16 +10,20 @@ Stores of version 1 do not have it: they are read, and not added to.
 Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 k; 8 of its hash.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from common import files
 from common.errors import InputError
+
+if TYPE_CHECKING:
+  import pyarrow as pa
 
 DTYPES = ('float32', 'float16', 'int8')
 MANIFEST = 'manifest.json'
@@ -54,7 +58,7 @@ class VectorStore:
         for vectors, scale, ids in _open_shard(path, self.shape):
           self._shards.append((vectors, scale))
           self._ids.append(ids)
-      except (pa.ArrowException, ValueError, KeyError) as error:
+      except (ValueError, KeyError) as error:
         raise InputError(f'{path}: damaged ({error}); write the store anew') from error
       self._sums.append((path, shard['sha256']))
     self._ends = np.cumsum([len(ids) for ids in self._ids], dtype=np.int64)
@@ -146,10 +150,22 @@ def check_manifest(manifest: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def batches(path: str) -> Iterator[pa.RecordBatch]:
-  """The pieces of a shard, memory-mapped; `id` is their first column."""
-  reader = pa.ipc.open_file(pa.memory_map(path))
-  for number in range(reader.num_record_batches):
-    yield reader.get_batch(number)
+  """The pieces of a shard, memory-mapped; `id` is their first column.
+
+  Raises:
+    InputError: pyarrow is not installed: the light way of installing leaves it out.
+    ValueError: The shard is damaged.
+  """
+  try:
+    import pyarrow as pa
+  except ModuleNotFoundError as error:
+    raise InputError('a vector store takes pyarrow: pip install pyarrow') from error
+  try:
+    reader = pa.ipc.open_file(pa.memory_map(path))
+    for number in range(reader.num_record_batches):
+      yield reader.get_batch(number)
+  except pa.ArrowException as error:
+    raise ValueError(str(error)) from error
 
 
 def _open_shard(

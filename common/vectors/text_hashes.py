@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from common.data.tables import hash64
+from common.data.texts import hash64
 from common.errors import InputError
 
 

@@ -151,10 +151,16 @@ def test_no_bare_except():
 
 
 @pytest.mark.parametrize('student', ['dipair', 'dse'])
-def test_importing_a_student_loads_no_training_code(student):
-  heavy = ['official', 'tf_keras', 'common.training', 'common.distillation', 'common.modeling']
+def test_importing_a_student_loads_what_scores_alone(student):
+  heavy = ['tensorflow', 'pyarrow', 'common.training', 'common.distillation', 'common.modeling']
   code = f'import sys, {student}; print(sorted(set(sys.modules) & set({heavy})))'
   done = subprocess.run(
     [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=300
   )
   assert (done.returncode, done.stdout) == (0, '[]\n'), done.stderr
+
+
+def test_the_light_installation_has_the_versions_of_the_whole():
+  pins = (ROOT / 'constraints.txt').read_text('utf-8').splitlines()
+  light = [line for line in (ROOT / 'light.txt').read_text('utf-8').splitlines() if line[0] != '#']
+  assert light[-1] == '.' and set(light[:-1]) <= set(pins)

@@ -2,21 +2,39 @@
 
 import dataclasses
 import time
+from typing import Any
+
+import numpy as np
 
 from common.data.records import RecordSet
 from common.distillation import annotate, teacher
+from common.distillation.annotate import Labeller
+from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data, Unlabelled
 from common.distillation.stages.run import Run
 from common.distillation.stages.teacher import Teachers
 
+RUNTIMES = ('tensorflow', 'litert-int8')
+_COMPARED = 2048  # tuples that another runtime is compared with the exact one on
+
 
 @dataclasses.dataclass(frozen=True)
 class Annotation:
-  """Number of tuples scored, and the time it took."""
+  """The distillation set.
+
+  Attributes:
+    count: Tuples scored.
+    seconds: Time it took.
+    runtime: What scored them, where it is not TensorFlow.
+    logits_deviation: Its logits from the exact ones: the root of the mean square, as a share of the
+      exact ones' standard deviation.
+  """
 
   count: int
   seconds: float
+  runtime: str | None = None
+  logits_deviation: float | None = None
 
 
 class Distill(Stage[Annotation]):
@@ -25,6 +43,7 @@ class Distill(Stage[Annotation]):
   Args:
     shared: The run.
     temperature: T of the soft labels.
+    runtime: What scores, of `RUNTIMES`.
     data: The labelled sets, whose items the unlabelled tuples may be of.
     unlabelled: The tuples.
     teachers: None: the tuples bring their logits.
@@ -36,6 +55,7 @@ class Distill(Stage[Annotation]):
     self,
     shared: Run,
     temperature: float,
+    runtime: str,
     data: Data,
     unlabelled: Unlabelled,
     teachers: Teachers | None,
@@ -43,17 +63,36 @@ class Distill(Stage[Annotation]):
     own = [teachers.own] if teachers and teachers.own else []
     given = teachers.given if teachers else ()
     depends_on = {'temperature': temperature, 'teachers': given}
+    if runtime != RUNTIMES[0]:
+      depends_on['annotation_runtime'] = runtime
     super().__init__(shared.folder, [data, *own, unlabelled], depends_on)
-    self.shared, self.temperature = shared, temperature
+    self.shared, self.temperature, self.runtime = shared, temperature, runtime
     self.unlabelled, self.teachers = unlabelled, teachers
 
   def run(self, folder: str) -> Annotation:
     name, logits_of = 'logits of the file', None
+    differs: dict[str, Any] = {}
+    started = time.monotonic()
     if self.teachers:
       name, records = self.teachers.name, RecordSet(self.unlabelled.folder)
-      logits_of = teacher.labeller(self.teachers.load(), records, self.shared.strategy)
-    started, info = time.monotonic(), {'teacher': name}
+      teachers = self.teachers.load()
+      logits_of = teacher.labeller(teachers, records, self.shared.strategy)
+      if self.runtime != RUNTIMES[0]:
+        exact, quantized = logits_of, [QuantizedTeacher(one) for one in teachers]
+        logits_of = teacher.labeller(quantized, records, self.shared.strategy)
+        deviation = _deviation(exact, logits_of, records.tuples().items)
+        print(f'{self.runtime}: logits deviate by {deviation:.2%} of their standard deviation')
+        differs = {'runtime': self.runtime, 'logits_deviation': deviation}
+    info = {'teacher': name}
     manifest = annotate.annotate(
       self.unlabelled.folder, folder, logits_of, temperature=self.temperature, info=info
     )
-    return Annotation(manifest.count, round(time.monotonic() - started, 1))
+    return Annotation(manifest.count, round(time.monotonic() - started, 1), **differs)
+
+
+def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> float:
+  """As of `Annotation`, on tuples from all over the set."""
+  some = items[:: max(1, len(items) // _COMPARED)][:_COMPARED]
+  expected, found = (labeller(some, lambda count: None) for labeller in (exact, other))
+  spread = expected.std() or 1.0
+  return float(np.sqrt(np.mean((found - expected) ** 2)) / spread)

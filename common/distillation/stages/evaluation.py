@@ -49,10 +49,11 @@ class Evaluation(Stage[Evaluated]):
 
 @dataclasses.dataclass(frozen=True)
 class Benchmarked:
-  """Rows by runtime and by vector dtype, as from `measure.of_export`."""
+  """Rows by runtime, vector dtype and runtime of the encoders, as from `measure.of_export`."""
 
   rates: list[dict[str, Any]]
   stored: list[dict[str, Any]]
+  encoders: list[dict[str, Any]]
 
 
 class Benchmark(Stage[Benchmarked]):

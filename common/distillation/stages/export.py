@@ -1,7 +1,10 @@
 """The export: encoder and head apart."""
 
 import dataclasses
+import itertools
 import os
+import sys
+from collections.abc import Iterator
 
 from common.data.records import RecordSet
 from common.distillation.run_folder import Stage
@@ -12,13 +15,31 @@ from common.export import student_export
 from common.training import strategies
 
 _SAMPLES = 8  # test tuples whose texts the export is compared on
+_TEXTS = 100_000  # of each set and slot, whose word pieces are compared
+_HARD = (
+  '',
+  ' \t\n',
+  'a\x00b\x07\x85c',
+  'ΣΑΣ İı',
+  '½ ™ ß ﬁ ²',
+  '中文 한국 カナ',
+  '👩\u200d👩😀',
+  'é e\u0301 [CLS] ##a',
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Exported:
-  """Sizes of the export, and how far it is from the live model."""
+  """Sizes of the export, and how far it is from the live model.
+
+  Attributes:
+    max_difference: Of the SavedModels' outputs from the live model's, the largest.
+    unlike_texts: Texts, of `compared_texts`, whose word pieces are others without TensorFlow.
+  """
 
   max_difference: float
+  compared_texts: int
+  unlike_texts: int
   encoder_bytes: int
   head_bytes: int
   vector_bytes: dict[str, int]
@@ -42,7 +63,8 @@ class Export(Stage[Exported]):
     if self.precision != 'float32':
       with strategies.precision(self.precision):
         encoder, _ = list(self.training.models().values())[-1]
-    texts = RecordSet(os.path.join(self.data.folder, 'test')).texts(slice(_SAMPLES))
+    sets = [RecordSet(os.path.join(self.data.folder, name)) for name in ('test', 'train')]
+    texts = sets[0].texts(slice(_SAMPLES))
     written = student_export.write(
       folder,
       trained,
@@ -52,4 +74,14 @@ class Export(Stage[Exported]):
       task=self.table.base_task,
       samples=list(zip(*texts, strict=True)),
     )
-    return Exported(**written)
+    own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
+    unlike = list(tokenizer.unlike(own))
+    for text in unlike[:10]:
+      print(f'without TensorFlow other word pieces: {text!r}', file=sys.stderr)
+    return Exported(**written, compared_texts=len(own), unlike_texts=len(unlike))
+
+
+def _texts(records: RecordSet) -> Iterator[str]:
+  """Each slot's first texts."""
+  for slot in range(records.slots):
+    yield from itertools.islice(records.items(slot).texts(), _TEXTS)

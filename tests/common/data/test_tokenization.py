@@ -11,6 +11,7 @@ import tensorflow as tf
 from official.nlp.tools import tokenization as bert
 
 from common.data.tokenization import Tokenizer
+from common.data.word_pieces import WordPieces
 
 SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]']
 WORDS = 'the black shoe cafe Cafe Café naive strasse straße ss σας σασ un ½ ™ 3 4 12 a b c'.split()
@@ -67,6 +68,14 @@ def uncased():
   return Tokenizer(VOCABULARY, lower_case=True)
 
 
+@pytest.fixture(name='pieces', params=['TensorFlow', 'tokenizers'])
+def _pieces(request, tokenizer):
+  """Texts to word ids, a list of lists, by each of the two tokenizers."""
+  if request.param == 'tokenizers':
+    return tokenizer.word_pieces().pieces
+  return lambda texts: tokenizer.pieces(tf.constant(texts)).to_list()
+
+
 def words(ids):
   return ' '.join(VOCABULARY[index] for index in ids)
 
@@ -103,23 +112,33 @@ class TestPieces:
     assert words(pieces[0].numpy()) == 'Café cafe Cafe [UNK]'
 
   @pytest.mark.parametrize('text', TEXTS.values(), ids=TEXTS.keys())
-  def test_equals_reference(self, tokenizer, text):
-    pieces = tokenizer.pieces(tf.constant([text, 'the']))
-    assert pieces.to_list() == [Reference(tokenizer.lower_case)(text), [VOCABULARY.index('the')]]
+  def test_equals_reference(self, tokenizer, pieces, text):
+    expected = [Reference(tokenizer.lower_case)(text), [VOCABULARY.index('the')]]
+    assert pieces([text, 'the']) == expected
 
   def test_two_hundred_characters_are_a_word(self, uncased):
     pieces = uncased.pieces(tf.constant(['a' * 200, 'a' * 201, '-' + 'a' * 201 + '- the']))
     assert len(pieces[0]) == 200
     assert [words(row) for row in pieces[1:].to_list()] == ['[UNK]', '- [UNK] - the']
 
-  def test_fuzz_equals_reference(self, tokenizer):
+  def test_fuzz_equals_reference(self, tokenizer, pieces):
     random_state = random.Random(20)
     texts = [random_text(random_state) for _ in range(500)]
     reference = Reference(tokenizer.lower_case)
-    for text, pieces in zip(texts, tokenizer.pieces(tf.constant(texts)).to_list(), strict=True):
-      assert pieces == reference(text), ascii(text)
+    for text, found in zip(texts, pieces(texts), strict=True):
+      assert found == reference(text), ascii(text)
 
-  def test_invalid_utf8_equals_reference(self, tokenizer):
+  def test_word_pieces_of_every_character_are_the_graphs(self, tokenizer):
+    characters = [
+      chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in ('Cs', 'Cn')
+    ]
+    texts = [f'a{character}b' for character in characters]
+    of_graph = tokenizer.pieces(tf.constant(texts)).to_list()
+    of_words = tokenizer.word_pieces().pieces(texts)
+    different = [c for c, a, b in zip(characters, of_graph, of_words, strict=True) if a != b]
+    assert different == (['\U0001171e'] if tokenizer.lower_case else [])  # Ahom's vowel sign
+
+  def test_invalid_utf8_equals_reference(self, tokenizer, pieces):
     random_state = random.Random(21)
     texts = [b'sh\xffoe \xe4\xb8 \xed\xa0\x80the', b'\xc3', b'\xf0\x9f\x98']
     for _ in range(200):
@@ -130,9 +149,9 @@ class TestPieces:
     reference = Reference(tokenizer.lower_case)
     known = unicodedata.ucd_3_2_0
     compared = 0
-    for text, pieces in zip(texts, tokenizer.pieces(tf.constant(texts)).to_list(), strict=True):
+    for text, found in zip(texts, pieces(texts), strict=True):
       if all(known.category(character) != 'Cn' for character in text.decode('utf-8', 'ignore')):
-        assert pieces == reference(text), text
+        assert found == reference(text), text
         compared += 1
     assert compared > 150
 
@@ -143,6 +162,13 @@ class TestPieces:
 
 
 class TestEncode:
+  def test_word_pieces_encode_the_same_and_are_kept(self, tokenizer, tmp_path):
+    path = str(tmp_path / 'pieces.json')
+    tokenizer.word_pieces().save(path)
+    texts = ['the black shoe', 'Café', '']
+    expected = tokenizer.encode(tf.constant(texts), 4).to_list()
+    assert WordPieces.load(path).encode(texts, 4) == expected
+
   def test_keeps_the_first_pieces(self, uncased):
     texts = tf.constant(['the black shoe', 'the', ''])
     rows = [words(row) for row in uncased.encode(texts, 4).to_list()]

@@ -9,7 +9,7 @@ import pytest
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
-from common.data.tables import hash64
+from common.data.texts import hash64
 from common.distillation import pairing
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError

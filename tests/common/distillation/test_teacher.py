@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation import export_teacher
+from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.teacher import Teacher, mean_logits
 from common.errors import InputError
 from common.modeling import checkpoints
+from common.modeling.encoders import EncoderConfig
 from common.scoring import exported
 
 
@@ -42,3 +45,18 @@ def test_a_teacher_as_a_saved_model_of_texts(tmp_path):
   np.testing.assert_allclose(outputs['score'], 1 / (1 + np.exp(-logits[:, 0])), atol=1e-5)
   with pytest.raises(InputError, match='holds an export already'):
     export_teacher.main(config)
+
+
+def test_a_quantized_teacher_is_near_it():
+  tf_keras.utils.set_random_seed(5)
+  tokenizer = Tokenizer([*'[PAD] [UNK] [CLS] [SEP]'.split(), *'abcdefgh'], lower_case=True)
+  config = EncoderConfig(len(tokenizer.vocabulary), 32, 2, 2, 64)
+  teacher = Teacher(config, tokenizer, max_length=24, outputs=2)
+  kernel = teacher.model.classifier.kernel
+  kernel.assign(tf.random.normal(kernel.shape))
+  pairs = [('a b c ' * (n % 11), 'd e f g ' * (n % 7)) for n in range(19)]
+  tuples = TokenizedTuples.of_texts(pairs, tokenizer)
+  scored = []
+  exact = teacher.logits(tuples, strategy=tf.distribute.get_strategy())
+  near = QuantizedTeacher(teacher).logits(tuples, strategy=None, advance=scored.append)
+  assert sum(scored) == 19 and 0 < np.abs(near - exact).max() < 0.2 * exact.std()

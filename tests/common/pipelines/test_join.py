@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from common.data.tables import hash64
+from common.data.texts import hash64
 from common.errors import InputError
 from common.pipelines import encode, join, partition, score
 from common.pipelines.jobs import FilesConfig, OutputConfig

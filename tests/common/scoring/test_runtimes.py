@@ -9,9 +9,10 @@ import pytest
 from common.errors import InputError
 from common.scoring import runtimes
 from common.scoring.scorer import PairScorer
+from tests.conftest import TERMS
 
 
-@pytest.mark.parametrize('runtime', runtimes.RUNTIMES)
+@pytest.mark.parametrize('runtime', runtimes.HEADS)
 @pytest.mark.parametrize('student', ['transformer', 'ffnn', 'dse'])
 def test_every_runtime_scores_alike_at_every_number_of_pairs(export, student, runtime):
   heads = {'dse': {}, 'transformer': {}, 'ffnn': {'left_encoder_layers': 1, 'head': 'ffnn'}}
@@ -32,6 +33,27 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(export, student, ru
   assert np.ptp(exact) > 0.01
 
 
+@pytest.mark.parametrize('runtime', runtimes.ENCODERS)
+def test_every_runtime_encodes_alike_at_every_number_of_texts(exported, runtime):
+  plain = PairScorer.load(exported.folder)
+  scorer = PairScorer.load(exported.folder, encoder_runtime=runtime)
+  texts = [
+    '',
+    '½ ™ ß',
+    'shoes',
+    b'black \xff',
+    'word ' * 600,
+    *(f'{t} {i}' for t in TERMS for i in range(9)),
+  ]
+  for side in scorer.slots:
+    for rows in (1, 2, 8, len(texts)):
+      vectors, exact = scorer.encode(texts[-rows:], side), plain.encode(texts[-rows:], side)
+      np.testing.assert_array_equal(vectors.any(-1), exact.any(-1))  # padding stays all-zero
+      np.testing.assert_allclose(vectors, exact, atol=0.06 if runtime == 'litert-int8' else 2e-5)
+    assert np.ptp(exact) > 1
+    assert scorer.encode([], side).shape == (0, *scorer.vector_shapes[side])
+
+
 def test_callers_on_several_threads_get_their_own_scores(exported):
   scorer, rng = PairScorer.load(exported[0], 'litert', threads=2), np.random.default_rng(0)
   sides = [
@@ -49,7 +71,7 @@ def test_xla_compiles_a_few_sizes_and_no_more(exported):
   vectors = [np.ones([500, *shape], np.float32) for shape in scorer.vector_shapes.values()]
   for rows in [*range(1, 40), 128, 129, 500, 77]:
     scorer.score(*(v[:rows] for v in vectors))
-  assert scorer._runtime.traces == 2
+  assert scorer._head.traces == 2
 
 
 def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
@@ -57,7 +79,10 @@ def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
     PairScorer.load(exported[0], 'gpu')
   with pytest.raises(InputError, match="threads=2: runtime='xla' has those of the process"):
     PairScorer.load(exported[0], 'xla', threads=2)
+  with pytest.raises(InputError, match="encoder_runtime='xla': one of tensorflow, litert"):
+    PairScorer.load(exported[0], encoder_runtime='xla')
   for name in ('encoder', 'head', 'scorer.json'):
     os.symlink(os.path.join(exported[0], name), tmp_path / name)
-  with pytest.raises(InputError, match='int8.tflite is not there; export the run anew'):
-    PairScorer.load(str(tmp_path), 'litert-int8')
+  for what in ('runtime', 'encoder_runtime'):
+    with pytest.raises(InputError, match='int8.tflite is not there; export the run anew'):
+      PairScorer.load(str(tmp_path), **{what: 'litert-int8'})

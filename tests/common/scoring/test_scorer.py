@@ -1,5 +1,6 @@
 """Scores of a reloaded export are the live model's, from texts or vectors, in pairs or ranked."""
 
+import json
 import math
 import os
 import subprocess
@@ -167,3 +168,27 @@ def test_scoring_loads_no_training_code(export):
   command = [sys.executable, '-c', program, export('dipair').folder, export('dse').folder]
   done = subprocess.run(command, capture_output=True, text=True, check=True)
   assert done.stdout.splitlines() == ['(1,) (1,)', '[]']
+
+
+def test_scoring_without_tensorflow(export, tmp_path):
+  program = """
+import json, sys
+sys.modules['tensorflow'] = None
+import dipair, dse
+from common.vectors.store import VectorStore
+of_runtimes = {'runtime': 'litert-int8', 'encoder_runtime': 'litert-int8'}
+scorer, embedder = (c.load(f, **of_runtimes) for c, f in zip((dipair.Scorer, dse.Embedder), sys.argv[1:]))
+scorer.encode_to(sys.argv[3], [('a', 'nike shoes'), ('b', 'red throw')], 'right')
+ranked = scorer.rank('red', VectorStore(sys.argv[3]))
+print(json.dumps([ranked, embedder.score_all_pairs(['red', 'x']).tolist()]))
+"""
+  folders = export('dipair').folder, export('dse').folder
+  command = [sys.executable, '-c', program, *folders, str(tmp_path / 'store')]
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  assert not done.returncode, done.stderr
+  ranked, scores = json.loads(done.stdout.splitlines()[-1])
+  scorer, embedder = (PairScorer.load(f, encoder_runtime='litert-int8') for f in folders)
+  expected = dict(scorer.rank('red', ['nike shoes', 'red throw']))
+  np.testing.assert_allclose([s for _, s in ranked], [expected[i] for i, _ in ranked], atol=0.03)
+  pairs = [['red', 'red', 'x', 'x'], ['red', 'x'] * 2]
+  np.testing.assert_allclose(np.ravel(scores), embedder.score(*pairs), atol=0.03)

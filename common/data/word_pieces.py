@@ -1,0 +1,79 @@
+"""BERT's word pieces without TensorFlow, for scoring: the same ids as `tokenization.Tokenizer`'s."""
+
+from collections.abc import Sequence
+from typing import Self
+
+import tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+from common import files
+
+SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
+MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
+
+# What the reference removes first, what it strips with case, what stands alone.
+_CLEAN = normalizers.Replace(Regex(r'[\x00-\x08\x0b\x0c\x0e-\x1f\u007f-\u009f\uFFFD\p{Cf}]'), '')
+_WITHOUT_ACCENTS = normalizers.Sequence(
+  [normalizers.NFD(), normalizers.Replace(Regex(r'\p{Mn}'), '')]
+)
+_WORDS = pre_tokenizers.Sequence(
+  [
+    pre_tokenizers.WhitespaceSplit(),
+    pre_tokenizers.Split(
+      Regex(
+        r'[!-/:-@\[-`{-~\p{P}\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF'
+        r'\x{20000}-\x{2A6DF}\x{2A700}-\x{2CEAF}\x{2F800}-\x{2FA1F}]'
+      ),
+      'isolated',
+    ),
+  ]
+)
+
+
+class WordPieces:
+  """Splits texts into word pieces, by the `tokenizers` library.
+
+  Lower case is Python's, as the reference's is: it knows the final sigma. `tokenizers`' own
+  `BertNormalizer` is not the reference's: it strips vowel signs (Mc) as accents.
+
+  Args:
+    vocabulary: The word pieces, in the order of their ids, `SPECIAL_TOKENS` among them.
+    lower_case: Whether the checkpoint is uncased.
+  """
+
+  def __init__(self, vocabulary: Sequence[str], lower_case: bool):
+    self.vocabulary, self.lower_case = tuple(vocabulary), lower_case
+    ids = {piece: number for number, piece in enumerate(vocabulary)}
+    self.pad_id, unknown, self._start, self._end = (ids[token] for token in SPECIAL_TOKENS)
+    self._tokenizer = tokenizers.Tokenizer(
+      tokenizers.models.WordPiece(
+        ids, unk_token=vocabulary[unknown], max_input_chars_per_word=MAX_WORD_CHARACTERS
+      )
+    )
+    if lower_case:
+      self._tokenizer.normalizer = _WITHOUT_ACCENTS
+    self._tokenizer.pre_tokenizer = _WORDS
+
+  def pieces(self, texts: Sequence[str | bytes]) -> list[list[int]]:
+    """Word ids of texts, without special tokens; invalid UTF-8 in bytes is dropped."""
+    clean = [self._clean(text) for text in texts]
+    return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(clean)]
+
+  def encode(self, texts: Sequence[str | bytes], max_length: int) -> list[list[int]]:
+    """`[CLS] pieces [SEP]` of each text, cut to `max_length` tokens, 2 or more."""
+    return [[self._start, *ids[: max_length - 2], self._end] for ids in self.pieces(texts)]
+
+  def save(self, path: str) -> None:
+    """Writes a JSON file, for `load`."""
+    files.write_json(path, {'lower_case': self.lower_case, 'vocabulary': self.vocabulary})
+
+  @classmethod
+  def load(cls, path: str) -> Self:
+    """Reads a file that `save` wrote."""
+    return cls(**files.read_json(path))
+
+  def _clean(self, text: str | bytes) -> str:
+    if isinstance(text, bytes):
+      text = text.decode('utf-8', 'ignore')
+    text = _CLEAN.normalize_str(text)
+    return text.lower() if self.lower_case else text

@@ -1,0 +1,52 @@
+"""Sentence vectors of a pretrained encoder, as it comes: the mean of its tokens, of length one."""
+
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.data.tokenization import Tokenizer
+from common.modeling import encoders
+from common.modeling.checkpoints import Pretrained
+from common.scoring import litert, litert_encoder
+from common.scoring.runtime import EncoderFunction
+
+_SLOT, _PRECISION = 'text', 'int8'
+
+
+class MeanPooledEncoder:
+  """Embeds texts by the mean of a pretrained encoder's last layer, in int8: to say what is near.
+
+  Args:
+    pretrained: Weights and vocabulary.
+    max_length: Most tokens of a text.
+  """
+
+  def __init__(self, pretrained: Pretrained, max_length: int = 128):
+    tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+    encoder = encoders.build(pretrained.config, tokenizer.pad_id)
+    encoder.restore(pretrained)
+
+    def pooled(ids: tf.Tensor) -> tf.Tensor:
+      encoded = encoder(ids, training=False)
+      total = tf.einsum('bth,bt->bh', encoded.tokens, tf.cast(encoded.mask, tf.float32))
+      return tf.math.l2_normalize(total, axis=-1)  # [batch, hidden]
+
+    longest = min(max_length, pretrained.config.max_positions)
+    functions: dict[str, EncoderFunction] = {_SLOT: (pooled, longest)}
+    with tempfile.TemporaryDirectory() as folder:
+      precisions, one_size = (_PRECISION,), (litert.BATCHES[-1],)
+      litert_encoder.write(
+        folder, functions, encoder.variables, tokenizer, precisions=precisions, batches=one_size
+      )
+      self._encoder = litert_encoder.LiteRTEncoder(folder, _PRECISION)
+    self._dim = pretrained.config.hidden_size
+
+  def encode(self, texts: Sequence[str], progress: str = '') -> np.ndarray:
+    """Returns [len(texts), hidden] float32 vectors of length one."""
+    vectors = np.zeros([len(texts), self._dim], np.float32)
+    with tqdm(total=len(texts), desc=progress, disable=not progress, unit=' texts') as bar:
+      self._encoder.encode(texts, _SLOT, vectors, 0, bar.update)
+    return vectors

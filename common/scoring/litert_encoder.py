@@ -1,0 +1,92 @@
+"""Encoders in LiteRT: files of float32, and of int8 weights with dynamic ranges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from common.data.word_pieces import WordPieces
+from common.scoring import litert
+from common.scoring.exported import Export
+from common.scoring.runtime import EncoderFunction, EncoderKind
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+  from common.data.tokenization import Tokenizer
+
+PRECISIONS = ('float32', 'int8')
+_FOLDER, _WORD_PIECES = 'encoder_litert', 'word_pieces.json'  # of an export, and in it
+
+
+def kind(precision: str) -> EncoderKind:
+  """The runtime of one of `PRECISIONS`; the first one's writes the files of all, from one model."""
+
+  def load(export: Export, threads: int) -> LiteRTEncoder:
+    return LiteRTEncoder(os.path.join(export.folder, _FOLDER), precision, threads)
+
+  return EncoderKind(load, threaded=True, write=_write if precision == PRECISIONS[0] else None)
+
+
+def _write(
+  folder: str,
+  functions: dict[str, EncoderFunction],
+  variables: Sequence[tf.Variable],
+  tokenizer: Tokenizer,
+) -> None:
+  write(os.path.join(folder, _FOLDER), functions, variables, tokenizer)
+
+
+def write(
+  folder: str,
+  functions: dict[str, EncoderFunction],
+  variables: Sequence[tf.Variable],
+  tokenizer: Tokenizer,
+  *,
+  precisions: Sequence[str] = PRECISIONS,
+  batches: Sequence[int] = litert.BATCHES,
+) -> None:
+  """Writes encoders, a file a precision, and their word pieces; the rest as for `EncoderKind.write`."""
+  inputs = ('ids',)
+  litert.write_by_length(
+    folder, functions, inputs, variables, precisions=precisions, batches=batches
+  )
+  tokenizer.word_pieces().save(os.path.join(folder, _WORD_PIECES))
+
+
+class LiteRTEncoder:
+  """`EncoderRuntime` of a folder that `write` wrote.
+
+  Args:
+    folder: The folder.
+    precision: Of the file.
+    threads: Interpreters; 0: one a core.
+  """
+
+  def __init__(self, folder: str, precision: str, threads: int = 0):
+    self._model = litert.ByLength(os.path.join(folder, f'{precision}.tflite'), threads)
+    self._word_pieces = WordPieces.load(os.path.join(folder, _WORD_PIECES))
+
+  def encode(
+    self,
+    texts: Sequence[str],
+    slot: str,
+    vectors: np.ndarray,
+    batch_size: int,
+    done: Callable[[int], Any],
+  ) -> None:
+    """As of `EncoderRuntime`."""
+    del batch_size
+    ids = self._word_pieces.encode(texts, self._model.lengths[slot][-1])
+
+    def fill(rows: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
+      batch = np.full([count, length], self._word_pieces.pad_id, np.int32)
+      for place, row in enumerate(rows):
+        batch[place, : len(ids[row])] = ids[row]
+      return {'ids': batch}
+
+    sizes = np.fromiter(map(len, ids), np.int64, len(ids))
+    self._model.run(slot, sizes, fill, vectors, done)

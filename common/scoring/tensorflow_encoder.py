@@ -1,0 +1,30 @@
+"""Encoders as a SavedModel, with their tokenizers in the graph."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.data.batching import length_sorted
+
+
+class TensorFlowEncoder:
+  """`EncoderRuntime` of a SavedModel with a signature a slot."""
+
+  def __init__(self, model: Any):
+    self._signatures = model.signatures
+
+  def encode(
+    self,
+    texts: Sequence[str],
+    slot: str,
+    vectors: np.ndarray,
+    batch_size: int,
+    done: Callable[[int], Any],
+  ) -> None:
+    """As of `EncoderRuntime`."""
+    encode = self._signatures[slot]
+    for rows, (column,) in length_sorted([np.array(texts, object)], batch_size):
+      vectors[rows] = encode(text=tf.constant(column))['vectors'].numpy()
+      done(len(rows))
