@@ -36,7 +36,7 @@ class MeanPooledEncoder:
         bar.update(len(rows))
     return vectors
 
-  @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
   def _pooled(self, texts: tf.Tensor) -> tf.Tensor:
     ids = self.tokenizer.encode(texts, self.max_length).to_tensor(self.tokenizer.pad_id)
     encoded = self.encoder(ids, training=False)

@@ -53,16 +53,16 @@ def write(
     specs = {
       key: tf.TensorSpec([BLOCK, *shape], tf.float32, name=key) for key, shape in shapes.items()
     }
-    signatures[name] = tf.function(_score_alone(function)).get_concrete_function(**specs)
+    scores = tf.function(_score_alone(function), autograph=False)
+    signatures[name] = scores.get_concrete_function(**specs)
   os.makedirs(os.path.join(folder, _FOLDER), exist_ok=True)
   with tempfile.TemporaryDirectory() as saved:
     tf.saved_model.save(module, saved, signatures=signatures)
+    converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(functions))
     for precision in PRECISIONS:
-      converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(functions))
+      converter.target_spec.supported_types = [tf.float16] if precision == 'float16' else []
       if precision != 'float32':
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-      if precision == 'float16':
-        converter.target_spec.supported_types = [tf.float16]
       with open(file_of(folder, precision), 'wb') as file:
         file.write(converter.convert())
 

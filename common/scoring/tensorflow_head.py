@@ -45,4 +45,4 @@ class TensorFlowHead:
       self.traces += 1
       return signature(**inputs)['score']
 
-    return tf.function(score, jit_compile=True)
+    return tf.function(score, autograph=False, jit_compile=True)
