@@ -26,7 +26,7 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = os.path.join(run_dir, 'export')
-  scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.RUNTIMES}
+  scorers = scorer.load_each(export, runtimes.RUNTIMES)
   heads = [_head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   base_rate, *rates = benchmark.rates([base, *heads], rounds=3, seconds=0.5)
   worth, stored = compare(scorers, task, os.path.join(run_dir, 'data'))

@@ -55,11 +55,19 @@ class PairScorer:
     Raises:
       InputError: If it holds no export of this kind, or nothing for the runtime.
     """
+    return cls.load_each(folder, [runtime], threads)[runtime]
+
+  @classmethod
+  def load_each(cls, folder: str, names: Iterable[str], threads: int = 0) -> dict[str, Self]:
+    """Scorers of one export by several runtimes; it is read once. Otherwise as `load`."""
     description = exported.describe(folder)
     if cls.kind and description['kind'] != cls.kind:
       raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
     encoder, head = (exported.load(os.path.join(folder, name)) for name in ('encoder', 'head'))
-    return cls(encoder, head, runtimes.load(folder, head, runtime, threads), description)
+    return {
+      name: cls(encoder, head, runtimes.load(folder, head, name, threads), description)
+      for name in names
+    }
 
   def encode(
     self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False
