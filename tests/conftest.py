@@ -1,6 +1,7 @@
 """What holds for all tests: tiny students and their exports; commands, and runs that are killed."""
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -74,21 +75,41 @@ def _build():
 
 
 @pytest.fixture(name='export', scope='session')
-def _export(build, tmp_path_factory):
-  """A function (kind, outputs, **changes) to `Exported`; the same student is exported once."""
+def _export(build, tmp_path_factory, request):
+  """A function (kind, outputs, **changes) to `Exported`; the same student is exported once.
+
+  Also where several processes test: the first to need an export makes it, the others wait.
+  """
   from common.export import student_export
+
+  base = tmp_path_factory.getbasetemp()
+  exports = (base.parent if hasattr(request.config, 'workerinput') else base) / 'exports'
 
   @functools.cache
   def export(kind, outputs=1, **changes):
     model, tokenizer = build(kind, outputs, **changes)
-    folder = str(tmp_path_factory.mktemp(kind) / 'export')
+    names = [f'{flag}={value}' for flag, value in changes.items()]
+    folder = exports / '-'.join([kind, str(outputs), *names])
+    folder.mkdir(parents=True, exist_ok=True)
+    result = folder / 'result.json'
     task = 'regression' if outputs == 1 else 'multiclass'
     what = {'slots': ('left', 'right'), 'task': task, 'samples': (TERMS[:4], PRODUCTS)}
-    return Exported(
-      folder, model, tokenizer, student_export.write(folder, model, tokenizer, **what)
-    )
+    with open(folder / 'lock', 'w') as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      if not result.exists():
+        made = student_export.write(str(folder / 'export'), model, tokenizer, **what)
+        result.write_text(json.dumps(made))
+    return Exported(str(folder / 'export'), model, tokenizer, json.loads(result.read_text()))
 
   return export
+
+
+@pytest.fixture(name='load', scope='session')
+def _load():
+  """`PairScorer.load`, of each folder and runtime once: for tests that leave the scorer as it is."""
+  from common.scoring.scorer import PairScorer
+
+  return functools.cache(PairScorer.load)
 
 
 @pytest.fixture(name='exported', scope='session', params=['dipair', 'dse'])
