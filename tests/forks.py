@@ -57,13 +57,13 @@ def _child(kind: str, program: str, arguments: list[str], out: str, err: str, en
       exec(program, {'__name__': '__main__'})
     status = 0
   except SystemExit as left:
-    status = left.code or 0
+    status = left.code if isinstance(left.code, int) else int(bool(left.code))
   except BaseException:
     traceback.print_exc()
   finally:
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # the interpreter's own end takes two seconds
+    os._exit(status)
 
 
 def _shorten_benchmark() -> None:
@@ -80,3 +80,4 @@ def _shorten_benchmark() -> None:
 if __name__ == '__main__':
   sys.path[0] = os.getcwd()
   main()
+  os._exit(0)  # the interpreter's own end takes two seconds
