@@ -61,7 +61,9 @@ class AttendingEncoder:
     self.tokens = model.config.output_tokens[slot]
     self.encoder = model.encoder(slot)
     attending = self.encoder.encoder.attending()
-    self._run = tf.function(lambda ids: attending(ids, training=False), reduce_retracing=True)
+    self._run = tf.function(
+      lambda ids: attending(ids, training=False), autograph=False, reduce_retracing=True
+    )
 
   def __call__(self, ids: tf.Tensor) -> Attended:
     """Encodes [b, t] word ids; t is padded to k at least."""

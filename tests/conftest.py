@@ -1,6 +1,7 @@
 """What holds for all tests: tiny students and their exports; commands, and runs that are killed."""
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +19,9 @@ import pytest
 # oneDNN (TensorFlow 2.20) has been seen to corrupt the heap while it makes its kernels for toy
 # shapes, once in a few hundred processes. Before TensorFlow is imported; children inherit it.
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FORKS = os.path.join(ROOT, 'tests', 'forks.py')
 
 TERMS = ['red', 'wide footwear', 'nike shoes', 'a', 'blue queen blanket']
 PRODUCTS = ['black nike shoes for boys', 'red throw', 'wide red boots', 'x y']
@@ -70,21 +75,41 @@ def _build():
 
 
 @pytest.fixture(name='export', scope='session')
-def _export(build, tmp_path_factory):
-  """A function (kind, outputs, **changes) to `Exported`; the same student is exported once."""
+def _export(build, tmp_path_factory, request):
+  """A function (kind, outputs, **changes) to `Exported`; the same student is exported once.
+
+  Also where several processes test: the first to need an export makes it, the others wait.
+  """
   from common.export import student_export
+
+  base = tmp_path_factory.getbasetemp()
+  exports = (base.parent if hasattr(request.config, 'workerinput') else base) / 'exports'
 
   @functools.cache
   def export(kind, outputs=1, **changes):
     model, tokenizer = build(kind, outputs, **changes)
-    folder = str(tmp_path_factory.mktemp(kind) / 'export')
+    names = [f'{flag}={value}' for flag, value in changes.items()]
+    folder = exports / '-'.join([kind, str(outputs), *names])
+    folder.mkdir(parents=True, exist_ok=True)
+    result = folder / 'result.json'
     task = 'regression' if outputs == 1 else 'multiclass'
     what = {'slots': ('left', 'right'), 'task': task, 'samples': (TERMS[:4], PRODUCTS)}
-    return Exported(
-      folder, model, tokenizer, student_export.write(folder, model, tokenizer, **what)
-    )
+    with open(folder / 'lock', 'w') as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      if not result.exists():
+        made = student_export.write(str(folder / 'export'), model, tokenizer, **what)
+        result.write_text(json.dumps(made))
+    return Exported(str(folder / 'export'), model, tokenizer, json.loads(result.read_text()))
 
   return export
+
+
+@pytest.fixture(name='load', scope='session')
+def _load():
+  """`PairScorer.load`, of each folder and runtime once: for tests that leave the scorer as it is."""
+  from common.scoring.scorer import PairScorer
+
+  return functools.cache(PairScorer.load)
 
 
 @pytest.fixture(name='exported', scope='session', params=['dipair', 'dse'])
@@ -139,8 +164,63 @@ def _last_step():
   return read
 
 
+class Process(NamedTuple):
+  """A process that `python` started."""
+
+  ask: Callable[..., Any]
+  number: int
+  command: tuple[str, ...]
+  folder: str
+
+  def poll(self):
+    """Its status, or None while it runs."""
+    return self.ask(wait=self.number, block=False)
+
+  def wait(self):
+    """Its status, outputs and command, once it has ended."""
+    status = self.ask(wait=self.number, block=True)
+    said = [pathlib.Path(self.folder, name).read_text('utf-8') for name in ('out', 'err')]
+    return subprocess.CompletedProcess(self.command, status, *said)
+
+  def kill(self):
+    os.kill(self.number, signal.SIGKILL)
+
+
+@pytest.fixture(name='start', scope='session')
+def _start(tmp_path_factory):
+  """A function of Python's arguments, and more environment, to a `Process`, a fork of one.
+
+  It is in the repository's root. A run's benchmark is short (`tests/forks.py`).
+  """
+  pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE}
+  server = None
+
+  def ask(**job):
+    print(json.dumps(job), file=server.stdin, flush=True)
+    return json.loads(server.stdout.readline())
+
+  def start(*command, **environment):
+    nonlocal server
+    server = server or subprocess.Popen([sys.executable, FORKS], cwd=ROOT, text=True, **pipes)
+    folder = str(tmp_path_factory.mktemp('process'))
+    files = {name: f'{folder}/{name}' for name in ('out', 'err')}
+    number = ask(start=command, environment={**os.environ, **environment}, **files)
+    return Process(ask, number, command, folder)
+
+  yield start
+  if server:
+    server.stdin.close()
+    server.wait()
+
+
+@pytest.fixture(name='python', scope='session')
+def _python(start):
+  """A function as `start` that waits for the end: a `subprocess.CompletedProcess`."""
+  return lambda *command, **environment: start(*command, **environment).wait()
+
+
 @pytest.fixture(name='kill_at', scope='session')
-def _kill_at():
+def _kill_at(start):
   """A function that runs a command and kills it once a phase's checkpoint is of a step, or later."""
 
   def reached(phase):
@@ -150,55 +230,24 @@ def _kill_at():
       return int(re.search(r'ckpt-(\d+)"', state.read_text())[1])
     return -1
 
-  def run(command, phase, step, **options):
-    quiet = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.DEVNULL}
-    process = subprocess.Popen(command, **quiet, **options)
-    try:
-      while process.poll() is None and reached(phase) < step:
-        time.sleep(0.005)
-    finally:
+  def run(command, phase, step):
+    process = start(*command)
+    while (status := process.poll()) is None and reached(phase) < step:
+      time.sleep(0.005)
+    if status is None:
       process.kill()
-    assert process.wait() == -signal.SIGKILL
+      status = process.wait().returncode
+    assert status == -signal.SIGKILL
 
   return run
 
 
-_FORKS = """
-import importlib, json, os, runpy, sys, tempfile
-module, cases = sys.argv[1], json.loads(sys.argv[2])
-importlib.import_module(module)  # once for all; the flags are defined by the command alone
-found = []
-for arguments in cases:
-  with tempfile.TemporaryFile('w+') as said:
-    child = os.fork()
-    if not child:
-      os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-      os.dup2(said.fileno(), 2)
-      sys.argv = [module, *arguments]
-      del sys.modules[module]
-      try:
-        runpy.run_module(module, run_name='__main__', alter_sys=True)  # leaves by sys.exit
-      except SystemExit as left:
-        sys.stderr.flush()
-        os._exit(left.code or 0)  # the interpreter's own end takes two seconds
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    said.seek(0)
-    found.append((status, said.read()))
-print(json.dumps(found))
-"""
-
-
 @pytest.fixture(name='refusals', scope='session')
-def _refusals():
-  """A function of a command's module and cases of arguments to each one's (status, stderr).
-
-  One process imports TensorFlow, and forks for each case.
-  """
+def _refusals(python):
+  """A function of a command's module and cases of arguments to each one's (status, stderr)."""
 
   def run(module, cases):
-    command = [sys.executable, '-c', _FORKS, module, json.dumps(cases)]
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    return [tuple(one) for one in json.loads(done.stdout.splitlines()[-1])]
+    found = [python('-m', module, *arguments) for arguments in cases]
+    return [(done.returncode, done.stderr) for done in found]
 
   return run

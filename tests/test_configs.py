@@ -2,8 +2,6 @@
 
 import glob
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -27,19 +25,13 @@ _DIPAIR = ('p2t', 'homedepot', 'q2p', 'smoke')
 
 
 @pytest.mark.parametrize('package', ['dipair', 'dse'])
-def test_every_flagfile_parses(package):
+def test_every_flagfile_parses(package, python):
   paths = [
     path
     for path in sorted(glob.glob(os.path.join(ROOT, 'configs', '*.flags')))
     if (os.path.basename(path).removesuffix('.flags') in _DIPAIR) == (package == 'dipair')
   ]
-  done = subprocess.run(
-    [sys.executable, '-c', _PARSE.replace('{package}', package), *paths],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  done = python('-c', _PARSE.replace('{package}', package), *paths)
   assert done.returncode == 0, done.stderr[-2000:]
   assert paths
   assert [line.split()[0] for line in done.stdout.splitlines()] == paths

@@ -43,7 +43,7 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   names = ('left', 'right') if texts == 2 else tuple(f'text_{i}' for i in range(texts))
   tokenizer = teacher.tokenizer
 
-  @tf.function
+  @tf.function(autograph=False)
   def score(**columns: tf.Tensor) -> dict[str, tf.Tensor]:
     ids, segment_ids = tokenizer.pack([columns[name] for name in names], teacher.max_length)
     ids = ids.to_tensor(tokenizer.pad_id)

@@ -30,10 +30,10 @@ class TupleScorer:
     self.model, self.tokenizer, self.strategy = model, tokenizer, strategy
     slots, ids = range(model.slots), tf.TensorSpec([None, None], tf.int32)
     self._encoders = [
-      tf.function(lambda ids, i=i: model.features(ids, i), input_signature=[ids]) for i in slots
+      tf.function(lambda ids, i=i: model.features(ids, i), [ids], autograph=False) for i in slots
     ]
     features = [tf.TensorSpec(self.shape(None, i), tf.float32) for i in slots]
-    self._head = tf.function(lambda *args: model(args, training=False), input_signature=features)
+    self._head = tf.function(lambda *args: model(args, training=False), features, autograph=False)
 
   def features(
     self,

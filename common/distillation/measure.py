@@ -9,6 +9,7 @@ import numpy as np
 from common.data.records import RecordSet
 from common.evaluation import benchmark, metrics
 from common.scoring import runtimes
+from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
 from common.vectors.store import DTYPES, narrowed, widened
 
@@ -29,7 +30,7 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
     `compare`, and those of `compare` with 'texts_per_second' and its 'ratio' to TensorFlow's.
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
-  export = os.path.join(run_dir, 'export')
+  export = Export(os.path.join(run_dir, 'export'))
   scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
   heads = [_head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   base_rate, *rates = benchmark.rates([base, *heads], rounds=3, seconds=0.5)

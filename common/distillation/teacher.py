@@ -109,7 +109,7 @@ class Teacher:
       advance(len(rows))
     return logits
 
-  @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+  @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
   def _forward(self, ids: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
     return self.model(ids, segment_ids, training=False)
 

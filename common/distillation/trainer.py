@@ -78,6 +78,7 @@ class Trainer:
       (slot, on): tf.function(
         lambda ids, slot=slot, on=on: model.encode(ids, slot, training=on),
         input_signature=ids,
+        autograph=False,
         experimental_attributes={'_noinline': True},
       )
       for slot in range(model.slots)

@@ -69,5 +69,5 @@ def cross_encoder(
   model = CrossEncoder(config, outputs=1)
   ids = tf.random.uniform([batch_size, tokens], 1, config.vocab_size, tf.int32, seed=0)
   segment_ids = tf.zeros_like(ids)
-  score = tf.function(lambda: model(ids, segment_ids, training=False))
+  score = tf.function(lambda: model(ids, segment_ids, training=False), autograph=False)
   return Contender(f'{name} cross-encoder, {tokens} tokens', lambda: score().numpy(), batch_size)

@@ -35,7 +35,7 @@ def write(
   """
   (left, texts), (right, vectors) = samples.items()
 
-  @tf.function
+  @tf.function(autograph=False)
   def rank(text: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
     scores = score(**{left: encode(text=text)['vectors'], right: candidates})['score']
     if scores.shape.rank > 1:

@@ -147,12 +147,12 @@ def write(
 def _encoder_functions(model: Student, tokenizer: Tokenizer, slot: int) -> tuple[Any, Any]:
   max_length = model.max_lengths[slot]
 
-  @tf.function
+  @tf.function(autograph=False)
   def by_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
     ids = tokenizer.encode(text, max_length).to_tensor(tokenizer.pad_id)
     return {'vectors': tf.cast(model.encode(ids, slot, training=False), tf.float32)}
 
-  @tf.function
+  @tf.function(autograph=False)
   def by_ids(ids: tf.Tensor) -> dict[str, tf.Tensor]:
     return {'vectors': tf.cast(model.encode(ids, slot, training=False), tf.float32)}
 
@@ -208,7 +208,7 @@ def _check_encoder(
 def _tokens_function(model: Student, tokenizer: Tokenizer, slot: int) -> Any:
   pieces, pad = tf.constant(tokenizer.vocabulary), tokenizer.pad_id
 
-  @tf.function
+  @tf.function(autograph=False)
   def tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
     ids = model.kept_ids(tokenizer.encode(text, model.max_lengths[slot]).to_tensor(pad), slot)
     return {'tokens': tf.where(ids == pad, '', tf.gather(pieces, ids))}
@@ -268,7 +268,7 @@ def _head_functions(
 
 
 def _concrete(function: Callable[..., Any], shapes: dict[str, Sequence[int]]) -> Any:
-  return tf.function(function).get_concrete_function(
+  return tf.function(function, autograph=False).get_concrete_function(
     **{name: tf.TensorSpec([None, *s], tf.float32, name=name) for name, s in shapes.items()}
   )
 

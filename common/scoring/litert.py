@@ -49,12 +49,10 @@ def write(
   os.makedirs(folder, exist_ok=True)
   with tempfile.TemporaryDirectory() as saved:
     tf.saved_model.save(module, saved, signatures=signatures)
+    converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(signatures))
     for precision in precisions:
-      converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(signatures))
-      if precision != 'float32':
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-      if precision == 'float16':
-        converter.target_spec.supported_types = [tf.float16]
+      converter.target_spec.supported_types = [tf.float16] if precision == 'float16' else []
+      converter.optimizations = [] if precision == 'float32' else [tf.lite.Optimize.DEFAULT]
       with open(os.path.join(folder, f'{precision}.tflite'), 'wb') as file:
         file.write(converter.convert())
 
@@ -84,7 +82,9 @@ def write_by_length(
   for name, (function, max_length) in functions.items():
     for length in few_bucket_lengths(max_length):
       for batch in batches:
-        one = tf.function(lambda function=function, **ids: {'output': function(**ids)})
+        one = tf.function(
+          lambda function=function, **ids: {'output': function(**ids)}, autograph=False
+        )
         specs = {key: tf.TensorSpec([batch, length], tf.int32, name=key) for key in inputs}
         signatures[_signature(name, length, batch)] = one.get_concrete_function(**specs)
   write(folder, signatures, variables, precisions)

@@ -44,7 +44,9 @@ def write(
     specs = {
       key: tf.TensorSpec([BLOCK, *shape], tf.float32, name=key) for key, shape in shapes.items()
     }
-    signatures[name] = tf.function(_one_output(function)).get_concrete_function(**specs)
+    signatures[name] = tf.function(_one_output(function), autograph=False).get_concrete_function(
+      **specs
+    )
   litert.write(os.path.join(folder, _FOLDER), signatures, variables, PRECISIONS)
 
 

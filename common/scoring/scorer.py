@@ -49,7 +49,7 @@ class PairScorer:
   @classmethod
   def load(
     cls,
-    folder: str,
+    folder: str | exported.Export,
     runtime: str = 'tensorflow',
     threads: int = 0,
     *,
@@ -60,7 +60,7 @@ class PairScorer:
     Where both runtimes are LiteRT's, TensorFlow is not imported.
 
     Args:
-      folder: The export.
+      folder: The export; an `exported.Export`, given to several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'.
       threads: Threads of LiteRT; 0: one a core.
@@ -70,10 +70,10 @@ class PairScorer:
     Raises:
       InputError: If it holds no export of this kind, or nothing for the runtimes.
     """
-    description = exported.describe(folder)
+    export = folder if isinstance(folder, exported.Export) else exported.Export(folder)
+    description = exported.describe(export.folder)
     if cls.kind and description['kind'] != cls.kind:
-      raise InputError(f'{folder}: an export of {description["kind"]}, not of {cls.kind}')
-    export = exported.Export(folder)
+      raise InputError(f'{export.folder}: an export of {description["kind"]}, not of {cls.kind}')
     encoder = runtimes.load_encoder(export, encoder_runtime, threads)
     return cls(export, encoder, runtimes.load_head(export, runtime, threads), description)
 

@@ -54,4 +54,4 @@ class TensorFlowHead:
       self.traces += 1
       return signature(**inputs)[output]
 
-    return tf.function(call, jit_compile=True)
+    return tf.function(call, autograph=False, jit_compile=True)

@@ -223,7 +223,7 @@ def train_step(
   wants them known, is given batches of one shape.
   """
 
-  @tf.function(jit_compile=jit_compile)
+  @tf.function(autograph=False, jit_compile=jit_compile)
   def gradients(batch: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
     with tf.GradientTape() as tape:
       loss = tf.reduce_sum(phase.loss(batch)) / config.batch_size
@@ -240,7 +240,7 @@ def train_step(
     )
     return loss
 
-  @tf.function(input_signature=None if jit_compile else [element_spec])
+  @tf.function(autograph=False, input_signature=None if jit_compile else [element_spec])
   def step(batch: Any) -> None:
     losses = strategy.run(replica_step, args=(batch,))
     run.loss_sum.assign_add(strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None))

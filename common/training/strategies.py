@@ -111,7 +111,7 @@ def map_batches(
       yield rows, function(*tensors).numpy()
     return
 
-  @tf.function(reduce_retracing=True)
+  @tf.function(autograph=False, reduce_retracing=True)
   def step(*tensors: Any) -> Any:
     return strategy.run(lambda *args: function(*args), args=tensors)
 

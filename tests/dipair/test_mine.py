@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -40,13 +38,7 @@ def questions(folder):
   return str(folder)
 
 
-def command(*args):
-  return subprocess.run(
-    [sys.executable, '-m', *args], cwd=ROOT, capture_output=True, text=True, check=False
-  )
-
-
-def test_mined_with_an_exported_encoder(exported, tmp_path, capsys):
+def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
   config = MiningConfig(
     mine_from=questions(tmp_path), embedder=exported[0], negatives_from=20, negative_quantile=0.9
   )
@@ -61,16 +53,16 @@ def test_mined_with_an_exported_encoder(exported, tmp_path, capsys):
   mine.main(mine.MineConfig(out, 7, config))  # says it again and does nothing
   assert capsys.readouterr().out == said
   assert os.stat(os.path.join(out, 'train.jsonl')).st_mtime_ns == before
-  done = command('dipair.mine', f'--output={out}', f'--mine_from={tmp_path}', '--seed=8')
+  done = python('-m', 'dipair.mine', f'--output={out}', f'--mine_from={tmp_path}', '--seed=8')
   assert done.returncode == 2
   assert 'mined with other embedder, negatives_from, negative_quantile, seed' in done.stderr
 
 
-def test_a_run_from_a_folder_of_matches(tmp_path):
+def test_a_run_from_a_folder_of_matches(tmp_path, python):
   run = tmp_path / 'run'
   flagfile = os.path.join(ROOT, 'configs', 'q2p.flags')
-  args = ['dipair.run', f'--flagfile={flagfile}', f'--run_dir={run}', *TOY]
-  done = command(*args, f'--mine_from={questions(tmp_path)}')
+  args = ['-m', 'dipair.run', f'--flagfile={flagfile}', f'--run_dir={run}', *TOY]
+  done = python(*args, f'--mine_from={questions(tmp_path)}')
   assert done.returncode == 0, done.stderr[-3000:]
   assert 'AUC-ROC (test)' in done.stdout
   results = json.loads((run / 'results.json').read_text())

@@ -16,18 +16,20 @@ STAGES = (
 
 
 def command(*arguments):
-  return [sys.executable, '-m', 'dipair.run', '--flagfile=configs/smoke.flags', *arguments]
+  return ['-m', 'dipair.run', '--flagfile=configs/smoke.flags', *arguments]
 
 
-def run(*arguments):
-  return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.fixture(name='run', scope='module')
+def _run(python):
+  return lambda *arguments: python(*command(*arguments))
 
 
 @pytest.fixture(name='smoke', scope='module')
 def _smoke(tmp_path_factory):
-  """A finished smoke run: (folder, output)."""
+  """A finished smoke run, by a process of its own: (folder, output)."""
   folder = tmp_path_factory.mktemp('smoke') / 'run'
-  done = run(f'--run_dir={folder}')
+  line = [sys.executable, *command(f'--run_dir={folder}')]
+  done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stderr[-3000:]
   return folder, done.stdout
 
@@ -55,22 +57,16 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')
 
 
-def test_a_second_run_does_nothing_again_and_its_saved_flags_repeat_it(smoke):
+def test_a_second_run_does_nothing_again_and_its_saved_flags_repeat_it(smoke, python):
   folder, _ = smoke
   changed = {name: os.stat(folder / name / 'stage.json').st_mtime_ns for name in STAGES}
-  done = subprocess.run(
-    [sys.executable, '-m', 'dipair.run', f'--flagfile={folder}/flags.txt'],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  done = python('-m', 'dipair.run', f'--flagfile={folder}/flags.txt')
   assert done.returncode == 0, done.stderr[-2000:]
   assert all(f'{name}: done' in done.stdout for name in STAGES)
   assert changed == {name: os.stat(folder / name / 'stage.json').st_mtime_ns for name in STAGES}
 
 
-def test_other_flags_are_refused_with_what_they_would_cost(smoke):
+def test_other_flags_are_refused_with_what_they_would_cost(smoke, run):
   folder, _ = smoke
   done = run(f'--run_dir={folder}', '--temperature=2')
   assert done.returncode == 2
@@ -80,11 +76,13 @@ def test_other_flags_are_refused_with_what_they_would_cost(smoke):
   assert (folder / 'student' / 'weights.index').exists()
 
 
-def test_killed_again_and_again_it_ends_with_the_same_weights(smoke, tmp_path, kill_at, last_step):
+def test_killed_again_and_again_it_ends_with_the_same_weights(
+  smoke, run, tmp_path, kill_at, last_step
+):
   folder = tmp_path / 'killed'
   moments = (('teacher.part', 10), ('student.part/stage1', 10), ('student.part/stage2', 2))
   for phase, step in moments:
-    kill_at(command(f'--run_dir={folder}'), folder / phase, step, cwd=ROOT)
+    kill_at(command(f'--run_dir={folder}'), folder / phase, step)
   done = run(f'--run_dir={folder}')
   assert done.returncode == 0, done.stderr[-3000:]
   assert metrics(folder) == metrics(smoke[0])
@@ -128,15 +126,10 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, refusals):
   assert not (tmp_path / 'run' / 'data').exists()
 
 
-def inspect(*arguments):
-  command = [sys.executable, '-m', 'dipair.inspect', *arguments]
-  return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_a_finished_run_is_inspected_twice_alike(smoke, tmp_path):
+def test_a_finished_run_is_inspected_twice_alike(smoke, tmp_path, python):
   pages = [tmp_path / 'a' / 'inspect.html', tmp_path / 'b' / 'inspect.html']
   for page in pages:
-    done = inspect(f'--run_dir={smoke[0]}', f'--output={page}', '--texts=40')
+    done = python('-m', 'dipair.inspect', f'--run_dir={smoke[0]}', f'--output={page}', '--texts=40')
     assert done.returncode == 0, done.stderr[-3000:]
     assert sorted(os.listdir(page.parent)) == ['inspect.html', 'inspect.json']
   one, other = (json.loads(page.with_suffix('.json').read_text()) for page in pages)
@@ -159,7 +152,7 @@ def test_what_cannot_be_inspected_is_refused_in_one_line(refusals):
     assert message in line
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_a_folder_of_something_else_is_left_alone(tmp_path, run):
   (tmp_path / 'thesis.txt').write_text('dear')
   done = run(f'--run_dir={tmp_path}')
   assert done.returncode == 2
@@ -167,7 +160,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
   assert os.listdir(tmp_path) == ['thesis.txt']
 
 
-def test_a_run_of_records_that_held_texts_is_refused_in_one_line(tmp_path):
+def test_a_run_of_records_that_held_texts_is_refused_in_one_line(tmp_path, run):
   (tmp_path / 'flags.txt').write_text('# python -m dipair.run --flagfile=flags.txt\n')
   (tmp_path / 'data').mkdir()
   old = {'fingerprint': 'old', 'depends_on': {'task': 'regression'}, 'after': {}, 'result': {}}
@@ -179,7 +172,7 @@ def test_a_run_of_records_that_held_texts_is_refused_in_one_line(tmp_path):
   assert '--redo makes data anew, another --run_dir leaves them' in line
 
 
-def test_own_tables_with_brought_logits_need_no_teacher(tmp_path):
+def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
   """Binary task, own scores in a column, JSONL and gzip-free TSV side by side."""
   rows = [(f'term {i}', f'thing {i % 7}', i % 2, (i % 5) - 2.0) for i in range(96)]
   tsv = '\n'.join(['q\tp\ty', *(f'{q}\t{p}\t{y}' for q, p, y, _ in rows)])

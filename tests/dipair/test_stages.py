@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -121,10 +119,10 @@ print(json.dumps(found))
 """
 
 
-def test_two_mirrored_devices_give_one_devices_loss_curve(tiny, distill, tmp_path, request):
+def test_two_mirrored_devices_give_one_devices_loss_curve(tiny, distill, tmp_path, request, python):
   here, config = str(request.path.parent), json.dumps(flags.flat(tiny()[0].config))
-  command = [sys.executable, '-c', _MIRRORED, here, str(tmp_path), distill, config]
-  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  command = ['-c', _MIRRORED, here, str(tmp_path), distill, config]
+  done = python(*command)
   assert done.returncode == 0, done.stderr[-3000:]
   found = json.loads(done.stdout.splitlines()[-1])
   assert found['replicas'] == 2

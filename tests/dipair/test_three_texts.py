@@ -1,9 +1,6 @@
 """Three texts a tuple, from the command to jobs on Beam."""
 
-import os
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -22,7 +19,6 @@ from common.scoring import exported
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SLOTS = ('a', 'b', 'c')
 TEXTS = (
   ['red', 'shoes', 'wide boots'],
@@ -43,14 +39,14 @@ def tsv(path, header, rows, unit_bytes=60):
 
 
 @pytest.fixture(name='run', scope='module')
-def _run(tmp_path_factory):
+def _run(python, tmp_path_factory):
   """Folder of a finished run."""
   folder, rng = tmp_path_factory.mktemp('three'), random.Random(1)
   for name in ('train', 'valid', 'test'):
     rows = [tuple(map(rng.choice, TEXTS)) for _ in range(24)]
     rated = [(*row, (row[0] in row[1]) * 0.6 + (row[2] in row[1]) * 0.4) for row in rows]
     tsv(folder / f'{name}.tsv', (*SLOTS, 'label'), rated)
-  command = [sys.executable, '-m', 'dipair.run', '--flagfile=configs/smoke.flags']
+  command = ['-m', 'dipair.run', '--flagfile=configs/smoke.flags']
   command += [f'--{name}_file={folder}/{name}.tsv' for name in ('train', 'valid', 'test')]
   command += ['--text_columns=a,b,c', '--max_lengths=8,16,8', '--output_tokens=2,3,2']
   command += ['--distillation_pairs=64', '--block_texts=3,8', '--block_pairs=16']
@@ -58,7 +54,7 @@ def _run(tmp_path_factory):
   command += ['--stage1_batch_size=16', '--stage1_steps=2', '--stage1_eval_every=2']
   command += ['--stage2_batch_size=16', '--stage2_steps=2']
   command += [f'--run_dir={folder}/run']
-  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+  done = python(*command)
   assert done.returncode == 0, done.stderr[-3000:]
   return folder / 'run'
 
@@ -81,7 +77,7 @@ def test_the_export_has_an_encoder_signature_a_slot_and_scores_as_the_live_stude
   logits = live.logits(TokenizedTuples.of_texts(TRIPLES, tokenizer))[:, 0]
   texts = [list(column) for column in zip(*TRIPLES, strict=True)]
   for runtime in ('tensorflow', 'xla', 'litert'):
-    scores = Scorer.load(export, runtime).score(*texts)
+    scores = Scorer.load(str(export), runtime).score(*texts)
     np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-5)
   assert np.ptp(scores) > 1e-4
   assert 'scorer.score(a, b, c)' in (run / 'README.md').read_text()

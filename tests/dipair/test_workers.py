@@ -1,16 +1,11 @@
 """MultiWorkerMirrored over two processes of this machine, on a shared run folder."""
 
 import json
-import os
 import socket
-import subprocess
-import sys
 
 import numpy as np
 
 from common import flags
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def free_port():
@@ -28,30 +23,19 @@ def cluster_of_two():
   ]
 
 
-def start(command, **environment):
-  environment = {**os.environ, **environment}
-  pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.STDOUT}
-  return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
-
-
 def finish(processes):
-  try:
-    outputs = [process.communicate(timeout=600)[0] for process in processes]
-  finally:
-    for process in processes:
-      process.kill()
-  codes = [process.returncode for process in processes]
-  assert codes == [0] * len(processes), '\n'.join(output[-2000:] for output in outputs)
+  done = [process.wait() for process in processes]
+  assert [one.returncode for one in done] == [0] * len(done), [one.stderr[-2000:] for one in done]
 
 
-def test_two_workers_train_one_student(tmp_path):
+def test_two_workers_train_one_student(tmp_path, start):
   arguments = [
     '--flagfile=configs/smoke.flags',
     f'--run_dir={tmp_path / "run"}',
     '--distribution_strategy=multi_worker_mirrored',
   ]
-  command = [sys.executable, '-m', 'dipair.run', *arguments]
-  finish([start(command, TF_CONFIG=config) for config in cluster_of_two()])
+  command = ['-m', 'dipair.run', *arguments]
+  finish([start(*command, TF_CONFIG=config) for config in cluster_of_two()])
   with open(tmp_path / 'run' / 'results.json', encoding='utf-8') as file:
     results = json.load(file)
   assert [len(phase['history']) for phase in results['training']] == [3, 3, 3]
@@ -70,7 +54,7 @@ train(config, sys.argv[2], sys.argv[3], distribution_strategy=sys.argv[4])
 
 
 def test_two_workers_end_with_the_weights_of_one_process(
-  tiny, distill, tmp_path, request, last_step
+  tiny, distill, tmp_path, request, start, last_step
 ):
   """Of the same global batch, to a thousandth of a step: the sums' order differs."""
 
@@ -78,8 +62,8 @@ def test_two_workers_end_with_the_weights_of_one_process(
 
   def train(name, strategy, **environment):
     here, folder = str(request.path.parent), str(tmp_path / name)
-    command = [sys.executable, '-c', _TRAIN, here, folder, distill, strategy, config]
-    return start(command, **environment)
+    command = ['-c', _TRAIN, here, folder, distill, strategy, config]
+    return start(*command, **environment)
 
   workers = [train('two', 'multi_worker_mirrored', TF_CONFIG=task) for task in cluster_of_two()]
   finish([*workers, train('one', 'one_device')])

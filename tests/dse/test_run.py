@@ -2,9 +2,6 @@
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ from dse import suite
 from dse.config import StudentConfig, TrainConfig
 from dse.run import RunConfig
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOY = (
   *('--pretrained=random-tiny', '--teacher_pretrained=random-tiny', '--pooled_layers=2'),
   *('--max_lengths=16,16', '--teacher_max_length=32', '--similarity_dim=8', '--encoder_layers=0'),
@@ -32,11 +28,12 @@ TOY = (
 
 
 def command(*arguments):
-  return [sys.executable, '-m', 'dse.run', *arguments]
+  return ['-m', 'dse.run', *arguments]
 
 
-def run(*arguments):
-  return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.fixture(name='run', scope='module')
+def _run(python):
+  return lambda *arguments: python(*command(*arguments))
 
 
 @pytest.fixture(name='glue', scope='module')
@@ -54,7 +51,7 @@ def _glue(tmp_path_factory):
 
 
 @pytest.fixture(name='finished', scope='module')
-def _finished(glue, tmp_path_factory):
+def _finished(glue, run, tmp_path_factory):
   """A finished suite: (folder, output)."""
   folder = tmp_path_factory.mktemp('suite')
   suite = '--suite=configs/mnli.flags,configs/mrpc.flags'
@@ -76,11 +73,11 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(finished):
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(
-  finished, glue, tmp_path, kill_at, last_step
+  finished, glue, run, tmp_path, kill_at, last_step
 ):
   arguments = ('--flagfile=configs/mrpc.flags', f'--data_dir={glue}', f'--run_dir={tmp_path}', *TOY)
   for phase in ('phase', 'labels/phase', 'frozen/phase'):  # of the first variant, and the others
-    kill_at(command(*arguments), tmp_path / 'student.part' / phase, 3, cwd=ROOT)
+    kill_at(command(*arguments), tmp_path / 'student.part' / phase, 3)
   done = run(*arguments)
   assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
   for phase in ('teacher', 'student/phase', 'student/labels/phase', 'student/frozen/phase'):
@@ -90,7 +87,7 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(
       np.testing.assert_array_equal(found[name], values, err_msg=f'{phase} {name}')
 
 
-def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path):
+def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, run):
   rows = [('q', 'p', 'y', 'z')]
   rows += [(f'red {i}', f'the {i % 5}', f'{i % 2}', f'{i % 3 - 1}') for i in range(24)]
   path = tmp_path / 'distill.tsv'

@@ -1,5 +1,6 @@
 """A query's text and its candidates' vectors in one SavedModel."""
 
+import functools
 import os
 
 import numpy as np
@@ -8,15 +9,18 @@ import tensorflow as tf
 
 from common.export import saved_models
 from common.scoring import exported
-from common.scoring.scorer import PairScorer
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
 
 
+@functools.cache
+def signature(folder):
+  return exported.load(os.path.join(folder, 'online')).signatures['serving_default']
+
+
 def online(folder, query, candidates):
-  signature = exported.load(os.path.join(folder, 'online')).signatures['serving_default']
-  outputs = signature(text=tf.constant([query]), candidates=tf.constant(candidates))
+  outputs = signature(folder)(text=tf.constant([query]), candidates=tf.constant(candidates))
   return {name: value.numpy() for name, value in outputs.items()}
 
 
@@ -25,9 +29,9 @@ def online(folder, query, candidates):
   [('dipair', {}), ('dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}), ('dse', {})],
   ids=['dipair', 'dipair of two depths', 'dse'],
 )
-def test_online_scores_and_order_are_those_of_encode_and_rank(export, kind, changes):
+def test_online_scores_and_order_are_those_of_encode_and_rank(export, load, kind, changes):
   folder = export(kind, **changes).folder
-  scorer = PairScorer.load(folder)
+  scorer = load(folder)
   candidates = scorer.encode([*RIGHT, RIGHT[1]], 'right')  # the last ties with the second
   for query in LEFT:
     ranked = scorer.rank(query, candidates)
@@ -42,10 +46,10 @@ def test_online_scores_and_order_are_those_of_encode_and_rank(export, kind, chan
   assert np.ptp(found['scores']) > (1e-3 if kind == 'dipair' else 1e-4)
 
 
-def test_online_of_classes_has_scores_and_no_order(classes):
+def test_online_of_classes_has_scores_and_no_order(classes, load):
   assert classes.result['online_bytes'] == saved_models.size(os.path.join(classes.folder, 'online'))
   assert classes.result['max_difference'] <= 1e-5
-  scorer = PairScorer.load(classes.folder)
+  scorer = load(classes.folder)
   candidates = scorer.encode(RIGHT, 'right')
   for query in LEFT:
     found = online(classes.folder, query, candidates)

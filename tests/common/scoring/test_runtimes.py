@@ -14,10 +14,10 @@ from tests.conftest import TERMS
 
 @pytest.mark.parametrize('runtime', runtimes.HEADS)
 @pytest.mark.parametrize('student', ['transformer', 'ffnn', 'dse'])
-def test_every_runtime_scores_alike_at_every_number_of_pairs(export, student, runtime):
+def test_every_runtime_scores_alike_at_every_number_of_pairs(export, load, student, runtime):
   heads = {'dse': {}, 'transformer': {}, 'ffnn': {'left_encoder_layers': 1, 'head': 'ffnn'}}
   folder = export('dse' if student == 'dse' else 'dipair', **heads[student]).folder
-  plain, scorer = PairScorer.load(folder), PairScorer.load(folder, runtime)
+  plain, scorer = load(folder), load(folder, runtime)
   shapes = scorer.vector_shapes.values()
   rng = np.random.default_rng(0)
   for rows in (1, 2, 129):

@@ -22,12 +22,12 @@ SHAPES = {'dipair': ((3, 8), (4, 8)), 'dse': ((2 * 32,), (2 * 32,))}  # of a tex
 PARTS = {'dipair': (4, 3 * 8), 'dse': (6,)}  # of a right text
 
 
-def test_exports_score_as_the_live_model_does(exported, monkeypatch):
+def test_exports_score_as_the_live_model_does(exported, monkeypatch, load):
   folder, model, tokenizer, result = exported
   assert result['max_difference'] <= 1e-5
   left, right = SHAPES[model.name]
   assert result['vector_bytes'] == {'left': math.prod(left) * 4, 'right': math.prod(right) * 4}
-  scorer = PairScorer.load(folder)
+  scorer = load(folder)
   tuples = TokenizedTuples.of_texts(list(zip(LEFT, RIGHT, strict=True)), tokenizer)
   logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(tuples)[:, 0]
   expected = 1 / (1 + np.exp(-logits))
@@ -40,15 +40,15 @@ def test_exports_score_as_the_live_model_does(exported, monkeypatch):
   assert vectors[0].dtype == np.float32
 
 
-def test_a_texts_vectors_do_not_depend_on_its_batch(exported):
-  scorer = PairScorer.load(exported[0])
+def test_a_texts_vectors_do_not_depend_on_its_batch(exported, load):
+  scorer = load(exported[0])
   together = scorer.encode(RIGHT, side='right')
   alone = np.concatenate([scorer.encode([text], side='right') for text in RIGHT])
   np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
-def test_one_text_or_none_is_refused_wherever_texts_are_taken(exported, tmp_path):
-  scorer, texts = PairScorer.load(exported[0]), ['red', None]
+def test_one_text_or_none_is_refused_wherever_texts_are_taken(exported, tmp_path, load):
+  scorer, texts = load(exported[0]), ['red', None]
   for call in (
     lambda: scorer.score('black', 'shoes'),
     lambda: scorer.score(['black'], 'shoes'),
@@ -72,9 +72,9 @@ def enumerate_ids(texts):
   return ((str(number), text) for number, text in enumerate(texts))
 
 
-def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, monkeypatch):
+def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, monkeypatch, load):
   monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', 2)
-  scorer = PairScorer.load(exported[0])
+  scorer = load(exported[0])
   products = scorer.encode(RIGHT, side='right')
   ranking = scorer.rank('red', products, top_k=3)
   scores = scorer.score(['red'] * 4, products)
@@ -90,8 +90,8 @@ def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, mo
   assert scorer.rank('red', products[:0]) == []
 
 
-def test_equal_scores_keep_the_candidates_order(exported):
-  scorer = PairScorer.load(exported[0])
+def test_equal_scores_keep_the_candidates_order(exported, load):
+  scorer = load(exported[0])
   products = scorer.encode(['red', 'blue throw', 'red', 'blue throw'], side='right')
   assert [i for i, _ in scorer.rank('red', products)] in ([0, 2, 1, 3], [1, 3, 0, 2])
 
@@ -147,9 +147,9 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
     (lambda s: s.score(np.zeros([1, 5, 8]), ['c']), r'left: vectors of shape \(5, 8\)'),
   ],
 )
-def test_wrong_inputs_are_named(exported, call, message):
+def test_wrong_inputs_are_named(exported, load, call, message):
   with pytest.raises(InputError, match=message):
-    call(PairScorer.load(exported[0]))
+    call(load(exported[0]))
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):

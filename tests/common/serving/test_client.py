@@ -6,7 +6,6 @@ import pytest
 
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
-from common.scoring.scorer import PairScorer
 from common.serving import client as clients
 from common.serving.client import Client, ServingError
 
@@ -63,20 +62,26 @@ def _folders(export):
   }
 
 
-@pytest.fixture(name='target', scope='module', params=['grpc', 'rest'])
-def _target(request, folders):
+@pytest.fixture(name='server', scope='module')
+def _server(folders):
+  """Targets of one server, by transport."""
   models = [
     f'{name}_{part}={folder}/{part}'
     for name, folder in folders.items()
     for part in ('encoder', 'head', 'online')
   ]
   with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, rest):
-    yield f'localhost:{grpc.port}' if request.param == 'grpc' else f'http://localhost:{rest.port}'
+    yield {'grpc': f'localhost:{grpc.port}', 'rest': f'http://localhost:{rest.port}'}
+
+
+@pytest.fixture(name='target', params=['grpc', 'rest'])
+def _target(request, server):
+  return server[request.param]
 
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
-def test_a_ranking_is_the_servers(target, folders, name):
-  client, scorer = Client(target, name, deadline=60), PairScorer.load(folders[name])
+def test_a_ranking_is_the_servers(target, folders, load, name):
+  client, scorer = Client(target, name, deadline=60), load(folders[name])
   vectors = client.encode(PRODUCTS, 'right')
   scores, order = client.rank('nike shoes', vectors)
   expected = scorer.rank('nike shoes', vectors)
@@ -99,9 +104,9 @@ def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
 
 @pytest.mark.parametrize('name', ['snli', 'mnli'])
 @pytest.mark.parametrize('candidates', [1024, 2])
-def test_classes_have_scores_and_no_order(target, folders, monkeypatch, candidates, name):
+def test_classes_have_scores_and_no_order(target, folders, load, monkeypatch, candidates, name):
   monkeypatch.setattr(clients, '_CANDIDATES', candidates)
-  client, scorer = Client(target, name, deadline=60), PairScorer.load(folders[name])
+  client, scorer = Client(target, name, deadline=60), load(folders[name])
   vectors = client.encode(PRODUCTS, 'right')
   scores, order = client.rank('red', vectors)
   assert (scores.shape, order) == ((5, 3), None)

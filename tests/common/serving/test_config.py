@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -111,13 +110,12 @@ def test_again_gives_the_same_files_and_the_same_model(served, exported):
   assert 'serving' not in os.listdir(exported[0])  # the fixture's export is as it was
 
 
-def test_the_command_prints_how_to_serve_and_refuses_what_is_no_export(export, tmp_path):
+def test_the_command_prints_how_to_serve_and_refuses_what_is_no_export(export, tmp_path, python):
   served = tmp_path / 'p2t' / 'export'
   shutil.copytree(export('dipair').folder, served)
 
   def run(*arguments):
-    command = [sys.executable, '-m', 'common.serving.config', *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return python('-m', 'common.serving.config', *arguments)
 
   done = run(f'--export_dir={served}', '--name=terms', '--max_batch_size=32')
   assert done.returncode == 0, done.stderr

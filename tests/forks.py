@@ -1,0 +1,83 @@
+"""One Python that has imported what a run needs, and forks for each command: `python tests/forks.py`.
+
+It reads a JSON value a line and answers with one: {'start': [...], 'environment', 'out', 'err'},
+`start` as Python takes its arguments (`-m module …`, `-c code …`), with the child's number;
+{'wait': number, 'block'} with its status, or null while it runs. Children end when stdin does.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import traceback
+from typing import Any
+
+
+def main() -> None:
+  importlib.import_module('common.distillation.experiment')  # TensorFlow's seconds, once for all
+  _shorten_benchmark()
+  children: set[int] = set()
+  try:
+    for line in sys.stdin:
+      job = json.loads(line)
+      if 'start' in job:
+        kind, program, *arguments = job.pop('start')
+        if kind == '-m':
+          importlib.import_module(program)  # flags are defined by the command alone
+        answer: int | None = os.fork()
+        if not answer:
+          _child(kind, program, arguments, **job)
+        children.add(answer)
+      else:
+        number, status = os.waitpid(job['wait'], 0 if job['block'] else os.WNOHANG)
+        answer = os.waitstatus_to_exitcode(status) if number else None
+        children.discard(number)
+      print(json.dumps(answer), flush=True)
+  finally:
+    for number in children:
+      with contextlib.suppress(ProcessLookupError):
+        os.kill(number, signal.SIGKILL)
+
+
+def _child(kind: str, program: str, arguments: list[str], out: str, err: str, environment: Any):
+  status = 1
+  try:
+    for to, name in enumerate((os.devnull, out, err)):
+      os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), to)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [kind, *arguments]
+    if kind == '-m':
+      del sys.modules[program]
+      runpy.run_module(program, run_name='__main__', alter_sys=True)
+    else:
+      exec(program, {'__name__': '__main__'})
+    status = 0
+  except SystemExit as left:
+    status = left.code if isinstance(left.code, int) else int(bool(left.code))
+  except BaseException:
+    traceback.print_exc()
+  finally:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _shorten_benchmark() -> None:
+  """A run's benchmark has a toy for BERT-base, and a call a model: else half of a toy run's time."""
+  from common.evaluation import benchmark
+
+  rates = benchmark.rates
+  benchmark.rates = lambda contenders, **of: rates(contenders, rounds=1, seconds=0)
+  benchmark.BERT_BASE = benchmark.EncoderConfig(
+    vocab_size=99, hidden_size=16, num_layers=1, num_heads=2, inner_dim=32
+  )
+
+
+if __name__ == '__main__':
+  sys.path[0] = os.getcwd()
+  main()
+  os._exit(0)  # the interpreter's own end takes two seconds
