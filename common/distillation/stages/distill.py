@@ -14,6 +14,7 @@ from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data, Unlabelled
 from common.distillation.stages.run import Run
 from common.distillation.stages.teacher import Teachers
+from common.training import strategies
 
 RUNTIMES = ('tensorflow', 'litert-int8')
 _COMPARED = 2048  # tuples that another runtime is compared with the exact one on
@@ -75,11 +76,15 @@ class Distill(Stage[Annotation]):
     started = time.monotonic()
     if self.teachers:
       name, records = self.teachers.name, RecordSet(self.unlabelled.folder)
-      teachers = self.teachers.load()
-      logits_of = teacher.labeller(teachers, records, self.shared.strategy)
-      if self.runtime != RUNTIMES[0]:
-        exact, quantized = logits_of, [QuantizedTeacher(one) for one in teachers]
-        logits_of = teacher.labeller(quantized, records, self.shared.strategy)
+      strategy = self.shared.strategy
+      if self.runtime == RUNTIMES[0]:
+        logits_of = teacher.labeller(self.teachers.load(), records, strategy)
+      else:
+        with strategies.precision():
+          teachers = self.teachers.load()
+        exact = teacher.labeller(teachers, records, strategy)
+        quantized = [QuantizedTeacher(one) for one in teachers]
+        logits_of = teacher.labeller(quantized, records, strategy)
         deviation = _deviation(exact, logits_of, records.tuples().items)
         print(f'{self.runtime}: logits deviate by {deviation:.2%} of their standard deviation')
         differs = {'runtime': self.runtime, 'logits_deviation': deviation}
