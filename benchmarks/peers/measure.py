@@ -224,8 +224,8 @@ def fine_tune(given: dict[str, Any]) -> None:
   from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
-    losses,
   )
+  from sentence_transformers.sentence_transformer import losses
 
   left, right = zip(*given['train']['pairs'], strict=True)
   rows = Dataset.from_dict(
