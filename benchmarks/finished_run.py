@@ -28,7 +28,8 @@ class FinishedRun:
   """
 
   def __init__(self, folder: str):
-    self.folder, self.results = folder, read_json(os.path.join(folder, 'results.json'))
+    path = os.path.join(folder, 'results.json')
+    self.folder, self.results = folder, read_json(path) if os.path.exists(path) else {}
     if self.results.get('student') != 'dipair':
       raise InputError(f'--run_dir={folder}: not a finished run of dipair.run')
     self.flags = self.results['flags']
@@ -70,8 +71,10 @@ class FinishedRun:
     )
     return export
 
-  def write(self, path: str, module: str, config: Any, rows: list[dict[str, Any]]) -> None:
-    """Writes a benchmark's rows, with the command and commit that made them."""
+  def write(
+    self, path: str, module: str, config: Any, rows: list[dict[str, Any]], **more: Any
+  ) -> None:
+    """Writes a benchmark's rows, with the command and commit that made them, and what `more` says."""
     command = ' '.join([f'python -m benchmarks.{module}', *flags.changed(config)])
     made = {'command': command, 'commit': results.commit()}
-    write_json(path, {**made, 'environment': results.environment(), 'rows': rows})
+    write_json(path, {**made, 'environment': results.environment(), **more, 'rows': rows})

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmarks import speed_tables
 from benchmarks.committed import ROOT, markdown, read
+from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, summary
 from common.evaluation.speeds import AGAINST
 from common.evaluation.tables import digits, times
@@ -29,7 +30,7 @@ def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_speeds(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
-  sections += [*encoding, _score_job(), _serving()]
+  sections += [*encoding, _peers(), _score_job(), _serving()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
@@ -186,6 +187,14 @@ def _encoding(name: str, title: str) -> str:
       note += f'{before} before it.'
   table = markdown(['', 'texts/s', f'× {made["rows"][0]["name"]}'], rows)
   return _section(f'Encoding: {title}', made, table, note)
+
+
+def _peers() -> str:
+  made = read('peers')
+  if not made:
+    return ''
+  tables = [f'{markdown(t.headers, t.rows)}\n\n{t.note}' for t in peers.peers(made)]
+  return _section('Other libraries beside ours: Home Depot', made, '\n\n'.join(tables))
 
 
 def _runtimes() -> str:

@@ -14,9 +14,10 @@ from common.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 NO_FLAGS = {
+  'benchmarks.peers.measure',
   'benchmarks.tables',
   'common.export.saved_models',
-}  # nothing to set; a process of its own
+}  # nothing to set, or a process that another one starts
 
 
 def guarded(tree: ast.Module) -> list[ast.stmt]:

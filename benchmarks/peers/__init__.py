@@ -1,0 +1,1 @@
+"""Other libraries' encoders and scorers beside ours, measured in one run."""

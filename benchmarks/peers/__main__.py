@@ -1,0 +1,192 @@
+"""Other libraries beside ours, on the same texts and in one run: encoding, scoring, quality.
+
+  python -m benchmarks.peers --run_dir=runs/homedepot --python=PEERS/bin/python \\
+    --output=benchmarks/results/peers.json
+
+Theirs, all of the weights of `--pretrained=minilm`: sentence-transformers in torch, ONNX and ONNX
+int8, its cosine and CrossEncoder, and ColBERT's MaxSim. Ours, of a finished run of regression: its
+export, and its teacher. Contenders take turns, round by round; all have the same cores, and each
+library the batch size that is fastest for it. benchmarks/peers/README.md says how their environment
+is made.
+"""
+
+import dataclasses
+import functools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.finished_run import FinishedRun
+from benchmarks.peers import tables
+from benchmarks.peers.process import Peers, check
+from common import flags
+from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples
+from common.distillation import measure
+from common.distillation.teacher import Teacher
+from common.errors import InputError
+from common.evaluation import benchmark, metrics, report
+from common.evaluation.benchmark import Contender
+from common.modeling import checkpoints
+from common.scoring import runtimes
+from dipair.scorer import Scorer
+
+_BATCH_SIZES = (16, 32, 64, 128)
+_TOP_K = 10
+# Runtimes of the encoder, and what `Scorer.load` is told of each; the first one's vectors are scored.
+_ENCODERS: dict[str, dict[str, Any]] = {'tensorflow': {}}
+
+
+@dataclasses.dataclass(frozen=True)
+class PeersConfig:
+  """What is compared, and how long."""
+
+  run_dir: str = flags.option('', 'a finished run of dipair.run, of --task=regression')
+  python: str = flags.option('', "the python of the peers' environment")
+  texts: int = flags.option(1024, 'distinct right texts of its test set to encode')
+  pairs: int = flags.option(512, 'test pairs for cross-encoders')
+  queries: int = flags.option(8, 'left texts, for which all candidates are scored')
+  candidates: int = flags.option(2048, 'right texts, whose vectors are stored')
+  threads: int = flags.option(2, 'cores and threads of everybody')
+  rounds: int = flags.option(5, 'rounds, of which the median is taken')
+  seconds: float = flags.option(1.0, 'least time of a contender in a round')
+  trained: str = flags.option('', 'folder of a fine-tuned bi-encoder of theirs, compared too')
+  train: bool = flags.option(False, 'first fine-tune it on the train table, one epoch')
+  train_steps: int = flags.option(0, 'steps of 32 pairs, in place of the epoch')
+  output: str = flags.option('', 'JSON file of the figures')
+
+  def __post_init__(self):
+    if self.train and (not self.trained or os.path.exists(self.trained)):
+      raise InputError(f'--train: --trained={self.trained}: a folder to be made')
+    if self.trained and not self.train and not os.path.isdir(self.trained):
+      raise InputError(f'--trained={self.trained}: no such folder; --train makes it')
+
+
+def main(config: PeersConfig) -> None:
+  """Measures, prints, writes."""
+  run = FinishedRun(config.run_dir)
+  if run.results['task'] != 'regression':
+    raise InputError(
+      f'--run_dir={config.run_dir}: its task is {run.results["task"]}, not regression'
+    )
+  check(config.python)
+  cores = sorted(os.sched_getaffinity(0))
+  if not 0 < config.threads <= len(cores):
+    raise InputError(f'--threads={config.threads}: 1 to {len(cores)} here')
+  os.sched_setaffinity(0, cores[: config.threads])  # before there are threads; theirs inherit it
+  data = _data(config, run)
+  with tempfile.TemporaryDirectory() as folder, Peers(config.python, data, folder) as peers:
+    labels = RecordSet(run.path('data/test')).tuples().labels
+    rows = [_row(described, labels) for described in peers.described]
+    timed = [peers.contender(i) for i, row in enumerate(peers.described) if 'rows' in row]
+    for row, contender in _ours(run, run.export(folder), data):
+      rows.append(row)
+      timed.append(contender)
+    rates = benchmark.rates(timed, rounds=config.rounds, seconds=config.seconds)
+  by_name = {rate['name']: rate for rate in rates}
+  rows = [{**row, **by_name.get(row['name'], {})} for row in rows]
+  rows.sort(key=lambda row: tables.KINDS.index(row['kind']))
+  counts = {name: len(data[name]) for name in ('texts', 'pairs', 'queries', 'candidates')}
+  counts['threads'] = config.threads
+  told = {'versions': peers.versions, 'quantized': peers.quantized, 'counts': counts}
+  for table in tables.peers({'rows': rows, **told}):
+    print(f'{report.grid(table)}\n')
+  if config.output:
+    run.write(config.output, 'peers', config, rows, **told)
+
+
+def _data(config: PeersConfig, run: FinishedRun) -> dict[str, Any]:
+  """What both sides measure on."""
+  test = [list(pair) for pair in RecordSet(run.path('data/test')).texts()]
+  lefts, rights = (list(dict.fromkeys(column)) for column in zip(*test, strict=True))
+  train = None
+  if config.train:
+    records = RecordSet(run.path('data/train'))
+    labels = records.tuples().labels.tolist()
+    train = {'pairs': records.texts(), 'labels': labels, 'steps': config.train_steps}
+  return {
+    'weights': checkpoints.read(checkpoints.MINILM).path,
+    'threads': config.threads,
+    'batch_sizes': _BATCH_SIZES,
+    'top_k': _TOP_K,
+    'max_length': run.flags['max_lengths'][1],
+    'pair_length': run.flags['teacher_max_length'],
+    'texts': rights[: config.texts],
+    'pairs': test[: config.pairs],
+    'queries': lefts[: config.queries],
+    'candidates': rights[: config.candidates],
+    'test': test,
+    'train': train,
+    'trained': os.path.abspath(config.trained) if config.trained else '',
+  }
+
+
+def _row(described: dict[str, Any], labels: np.ndarray) -> dict[str, Any]:
+  """A row of theirs: the scores that it was described with become a metric."""
+  row = dict(described)
+  if scores := row.pop('scores', None):
+    row['test'] = metrics.pearson(labels, np.array(scores))
+  return row
+
+
+def _ours(
+  run: FinishedRun, export: str, data: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], Contender]]:
+  """Rows of ours, each with its contender: encoders, heads, the teacher."""
+  first = next(iter(_ENCODERS.values()))
+  heads = {name: Scorer.load(export, name, **first) for name in runtimes.RUNTIMES}
+  worth, stored = measure.compare(heads, run.results['task'], run.path('data'))
+  texts, pairs = data['texts'], data['pairs']
+  for name, options in _ENCODERS.items():
+    scorer, test = Scorer.load(export, **options), worth[0]['test']
+    if options is not first:
+      found, _ = measure.compare({name: scorer}, run.results['task'], run.path('data'))
+      test = found[0]['test']
+    encode = functools.partial(scorer.encode, texts, 'right')
+    row = {'kind': 'encoding', 'name': f'DiPair encoder, {name}', 'test': test}
+    yield _batched(row, lambda size, encode=encode: encode(batch_size=size), len(texts))
+  queries, candidates = data['queries'], data['candidates']
+  left, right = (
+    heads['tensorflow'].encode(given, slot)
+    for given, slot in ((queries, 'left'), (candidates, 'right'))
+  )
+  size = {row['dtype']: row['bytes']['right'] for row in stored}
+  for (name, scorer), found in zip(heads.items(), worth, strict=True):
+    row = {'kind': 'stored', 'name': f'DiPair head, {name}'}
+    row |= {'test': found['test'], 'bytes': size}
+    rank = functools.partial(scorer.rank, left, right, _TOP_K)
+    yield row, Contender(row['name'], rank, len(queries) * len(candidates))
+  if os.path.isdir(run.path('teacher')):
+    teacher, strategy = Teacher.load(run.path('teacher')), tf.distribute.get_strategy()
+    row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow"}
+    row['test'] = run.results['models'][0]['test']['pearson']
+
+    def score(size: int) -> Any:
+      tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)
+      return teacher.logits(tuples, strategy=strategy, batch_size=size)
+
+    yield _batched(row, score, len(pairs))
+
+
+def _batched(
+  row: dict[str, Any], call: Callable[[int], Any], count: int
+) -> tuple[dict[str, Any], Contender]:
+  """A row and its contender, at the batch size that is fastest for it."""
+
+  def seconds(size: int) -> float:
+    started = time.perf_counter()
+    call(size)
+    return time.perf_counter() - started
+
+  call(_BATCH_SIZES[0])
+  size = min(_BATCH_SIZES, key=seconds)
+  return {**row, 'batch_size': size}, Contender(row['name'], lambda: call(size), count)
+
+
+if __name__ == '__main__':
+  flags.command(main, PeersConfig)

@@ -1,0 +1,266 @@
+"""The peers' side of `benchmarks.peers`: a process of their environment, told what to call.
+
+  PEERS/bin/python benchmarks/peers/measure.py given.json
+
+Once all is loaded it writes a line of JSON, its contenders; then it calls one for each number that it
+reads, and answers each with a line. Whatever the libraries print goes to stderr.
+
+Dimensions: q queries of s tokens, d documents of t, h the encoder's width.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+import onnxruntime
+import torch
+from sentence_transformers import (
+  CrossEncoder,
+  SentenceTransformer,
+  export_dynamic_quantized_onnx_model,
+  util,
+)
+
+_LEAST = 0.1  # seconds of a request; a shorter call is repeated
+_BLOCK = 256  # documents that MaxSim takes at a time
+_PACKAGES = ('sentence-transformers', 'transformers', 'torch', 'optimum-onnx', 'onnxruntime')
+_BYTES = {'float32': (4, 0), 'int8': (1, 4)}  # of a number, and of a vector's scale
+
+
+def max_sim(queries: torch.Tensor, documents: torch.Tensor) -> torch.Tensor:
+  """ColBERT's score, as PyLate's `colbert_scores`: of each query token its best document token.
+
+  [q, s, h] and [d, t, h], zero rows past a text's end, to [q, d].
+  """
+  return torch.einsum('qsh,dth->qdst', queries, documents).max(-1).values.sum(-1)
+
+
+class Contenders:
+  """What is measured: descriptions, as JSON wants them, and their calls, by the same number."""
+
+  def __init__(self, batch_sizes: list[int]):
+    self.described: list[dict[str, Any]] = []
+    self.calls: list[Callable[[], Any]] = []
+    self._batch_sizes = batch_sizes
+
+  def batched(
+    self, kind: str, name: str, call: Callable[[int], Any], rows: int, **more: Any
+  ) -> None:
+    """Adds a call that takes a batch size, with the size that is fastest."""
+    call(self._batch_sizes[0])
+    size = min(self._batch_sizes, key=lambda size: _seconds(lambda: call(size)))
+    self.add(kind, name, lambda: call(size), rows, batch_size=size, **more)
+
+  def add(self, kind: str, name: str, call: Callable[[], Any], rows: int, **more: Any) -> None:
+    """Adds a call of so many texts or pairs; `more` stands in its description."""
+    call()
+    repeats = max(1, round(_LEAST / _seconds(call)))
+    self.described.append({'kind': kind, 'name': name, 'rows': rows * repeats, **more})
+    self.calls.append(lambda: [call() for _ in range(repeats)])
+
+  def known(self, kind: str, name: str, scores: list[float]) -> None:
+    """Adds what is scored as fast as another: its scores alone."""
+    self.described.append({'kind': kind, 'name': name, 'scores': scores})
+    self.calls.append(lambda: None)
+
+
+def main(path: str) -> None:
+  """Loads, describes, and calls what it is told to."""
+  answers = os.fdopen(os.dup(1), 'w', encoding='utf-8')
+  os.dup2(2, 1)
+  with open(path, encoding='utf-8') as file:
+    given = json.load(file)
+  torch.set_num_threads(given['threads'])
+  if given['train']:
+    _progress(f'fine-tuning into {given["trained"]}')
+    fine_tune(given)
+  found = Contenders(given['batch_sizes'])
+  encoder = add_encoders(found, given)
+  add_stored(found, given, encoder)
+  add_cross_encoders(found, given)
+  versions = {name: metadata.version(name) for name in _PACKAGES}
+  ready = {'contenders': found.described, 'versions': versions, 'quantized': quantization()}
+  print(json.dumps(ready), file=answers, flush=True)
+  for line in sys.stdin:
+    found.calls[int(line)]()
+    print('done', file=answers, flush=True)
+
+
+def add_encoders(found: Contenders, given: dict[str, Any]) -> SentenceTransformer:
+  """Texts to sentence vectors, and the test pairs' cosines; returns the exact encoder."""
+  texts = given['texts']
+  encoders = three(SentenceTransformer, given['weights'], given['folder'], given['threads'])
+  for name, encoder in encoders.items():
+    encoder.max_seq_length = given['max_length']
+    _progress(f'sentence-transformers, {name}')
+
+    def call(size: int, encoder: SentenceTransformer = encoder) -> Any:
+      return encoder.encode(texts, batch_size=size)
+
+    scores = cosines(encoder, given['test'])
+    found.batched('encoding', f'sentence-transformers, {name}', call, len(texts), scores=scores)
+  return encoders['torch']
+
+
+def add_stored(found: Contenders, given: dict[str, Any], encoder: SentenceTransformer) -> None:
+  """The best candidates of each query, by stored vectors: cosine, and MaxSim of all tokens."""
+  queries, candidates, test = given['queries'], given['candidates'], given['test']
+  pairs, best = len(queries) * len(candidates), min(given['top_k'], len(candidates))
+  options: dict[str, Any] = {'convert_to_tensor': True, 'normalize_embeddings': True}
+  q, d = (encoder.encode(texts, **options) for texts in (queries, candidates))
+  found.add(
+    'stored',
+    'cosine of sentence vectors',
+    lambda: util.semantic_search(q, d, top_k=best, score_function=util.dot_score),
+    pairs,
+    scores=found.described[0]['scores'],
+    bytes=stored_bytes(1, d.shape[1]),
+  )
+  if given['trained']:
+    trained = SentenceTransformer(given['trained'], device='cpu')
+    trained.max_seq_length = given['max_length']
+    found.known('stored', 'the same, fine-tuned on the train table', cosines(trained, test))
+  tokens = sorted(token_vectors(encoder, candidates), key=len)  # blocks of like length pad little
+  blocks = [padded(tokens[start : start + _BLOCK]) for start in range(0, len(tokens), _BLOCK)]
+  s = padded(token_vectors(encoder, queries))
+  found.add(
+    'stored',
+    'MaxSim of all tokens',
+    lambda: torch.cat([max_sim(s, block) for block in blocks], 1).topk(best),
+    pairs,
+    scores=mean_max_sims(encoder, test),
+    bytes=stored_bytes(sum(map(len, tokens)) / len(tokens), s.shape[2]),
+  )
+
+
+def add_cross_encoders(found: Contenders, given: dict[str, Any]) -> None:
+  """Pairs of texts to scores; the output layer is random, which does not change the time."""
+  pairs, folder = given['pairs'], os.path.join(given['folder'], 'untrained')
+  torch.manual_seed(0)
+  CrossEncoder(given['weights'], num_labels=1, device='cpu').save_pretrained(folder)
+  options = {'max_length': given['pair_length']}
+  models = three(CrossEncoder, folder, given['folder'], given['threads'], **options)
+  for name, model in models.items():
+    _progress(f'CrossEncoder, {name}')
+
+    def call(size: int, model: CrossEncoder = model) -> Any:
+      return model.predict(pairs, batch_size=size)
+
+    found.batched('pairs', f'CrossEncoder, {name}', call, len(pairs))
+
+
+def three(cls: Any, weights: str, folder: str, threads: int, **options: Any) -> dict[str, Any]:
+  """A model in torch and ONNX, float32 both, and in ONNX int8 by the library's own quantization."""
+  session = onnxruntime.SessionOptions()
+  session.intra_op_num_threads, session.inter_op_num_threads = threads, 1
+  of_onnx = {'provider': 'CPUExecutionProvider', 'session_options': session}
+
+  def load(path: str, **more: Any) -> Any:
+    onnx = {'backend': 'onnx', 'model_kwargs': {**of_onnx, **more}} if more else {}
+    return cls(path, device='cpu', **onnx, **options)
+
+  folder, kind = os.path.join(folder, cls.__name__), quantization()
+  _progress(f'{cls.__name__}: exports to ONNX')
+  exported = load(weights, export=True)
+  exported.save_pretrained(folder)
+  export_dynamic_quantized_onnx_model(exported, kind, folder)
+  return {
+    'torch': load(weights),
+    'ONNX': load(folder, file_name='model.onnx'),
+    'ONNX int8': load(folder, file_name=f'model_qint8_{kind}.onnx'),
+  }
+
+
+def quantization() -> str:
+  """The library's quantization for this processor."""
+  with open('/proc/cpuinfo', encoding='utf-8') as file:
+    return 'avx512_vnni' if 'avx512_vnni' in file.read() else 'avx2'
+
+
+def cosines(encoder: SentenceTransformer, pairs: list[list[str]]) -> list[float]:
+  """Cosine of each pair's sentence vectors, each distinct text encoded once."""
+  texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+  vectors = encoder.encode(texts, convert_to_tensor=True, show_progress_bar=True)
+  number = {text: i for i, text in enumerate(texts)}
+  left, right = (vectors[[number[pair[side]] for pair in pairs]] for side in (0, 1))
+  return util.pairwise_cos_sim(left, right).tolist()
+
+
+def mean_max_sims(encoder: SentenceTransformer, pairs: list[list[str]]) -> list[float]:
+  """MaxSim of each pair over its left tokens' number, so that pairs of any length compare."""
+  texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+  vectors = dict(zip(texts, token_vectors(encoder, texts, progress=True), strict=True))
+  return [
+    float(max_sim(vectors[left][None], vectors[right][None])) / len(vectors[left])
+    for left, right in pairs
+  ]
+
+
+def token_vectors(
+  encoder: SentenceTransformer, texts: list[str], progress: bool = False
+) -> list[torch.Tensor]:
+  """All of a text's tokens, [CLS] and [SEP] too: [t, h] each, of length one."""
+  options: dict[str, Any] = {'output_value': 'token_embeddings', 'show_progress_bar': progress}
+  return [torch.nn.functional.normalize(v, dim=-1) for v in encoder.encode(texts, **options)]
+
+
+def padded(vectors: list[torch.Tensor]) -> torch.Tensor:
+  """Texts' tokens in one tensor, zero rows past a text's end: [texts, t, h]."""
+  return torch.nn.utils.rnn.pad_sequence(vectors, batch_first=True)
+
+
+def stored_bytes(vectors: float, width: int) -> dict[str, float]:
+  """Bytes of a text's vectors, by dtype; as ours, int8 has a float32 scale a vector."""
+  return {dtype: vectors * (width * number + scale) for dtype, (number, scale) in _BYTES.items()}
+
+
+def fine_tune(given: dict[str, Any]) -> None:
+  """A bi-encoder on the train pairs: cosine against the label, the library's usual recipe."""
+  from datasets import Dataset
+  from sentence_transformers import (
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+  )
+  from sentence_transformers.sentence_transformer import losses
+
+  left, right = zip(*given['train']['pairs'], strict=True)
+  rows = Dataset.from_dict(
+    {'sentence1': left, 'sentence2': right, 'score': given['train']['labels']}
+  )
+  model = SentenceTransformer(given['weights'], device='cpu')
+  model.max_seq_length = given['max_length']
+  settings = SentenceTransformerTrainingArguments(
+    output_dir=os.path.join(given['folder'], 'training'),
+    num_train_epochs=1,
+    max_steps=given['train']['steps'] or -1,
+    per_device_train_batch_size=32,
+    learning_rate=2e-5,
+    warmup_ratio=0.1,
+    seed=0,
+    use_cpu=True,
+    save_strategy='no',
+    report_to='none',
+    logging_steps=50,
+  )
+  SentenceTransformerTrainer(
+    model=model, args=settings, train_dataset=rows, loss=losses.CosineSimilarityLoss(model)
+  ).train()
+  model.save_pretrained(given['trained'])
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+  started = time.perf_counter()
+  call()
+  return time.perf_counter() - started
+
+
+def _progress(text: str) -> None:
+  print(f'peers: {text}', file=sys.stderr, flush=True)
+
+
+if __name__ == '__main__':
+  main(sys.argv[1])

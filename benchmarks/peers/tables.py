@@ -1,0 +1,61 @@
+"""The tables of `benchmarks.peers`: encoders, and scorers of pairs, theirs and ours."""
+
+from typing import Any
+
+from common.evaluation.tables import Table, digits, times
+
+KINDS = ('encoding', 'pairs', 'stored')  # texts; pairs from their text; pairs of stored vectors
+_DTYPES = ('float32', 'int8')
+_ENCODING = """\
+{texts:,} distinct titles, sorted by length by each library itself, at the batch size that was \
+fastest for it; all on the same {threads} cores, in turn. Int8 of theirs: sentence-transformers' own \
+dynamic quantization, {quantized}. Pearson: on the test set; theirs by the cosine of \
+all-MiniLM-L6-v2, not trained on the task, ours by the exact head. Theirs: {versions}."""
+_SCORING = """\
+Cross-encoders: {pairs:,} test pairs from their text; CrossEncoder has MiniLM-L6's shape and an \
+untrained output, so no Pearson. The others: the best of {candidates:,} stored titles for each of \
+{queries:,} queries; encoding, once per text, is not in their pairs/s. Cosine and MaxSim (ColBERT's \
+score, here by all-MiniLM-L6-v2's tokens, in torch) are not trained on the task, but where it is \
+said; MaxSim's Pearson is of its mean over the query's tokens."""
+
+
+def peers(made: dict[str, Any]) -> list[Table]:
+  """Encoders of texts, and scorers of pairs.
+
+  Args:
+    made: 'rows' with 'kind', 'name', and what is known of 'pairs_per_second', 'least', 'most',
+      'batch_size', 'bytes' of a right text by dtype and 'test' (Pearson); 'counts', 'versions' and
+      'quantized'.
+  """
+  versions = ', '.join(f'{name} {version}' for name, version in made['versions'].items())
+  known = {**made['counts'], 'quantized': made['quantized'], 'versions': versions}
+  encoding, pairs, stored = ([r for r in made['rows'] if r['kind'] == kind] for kind in KINDS)
+  batch = 'batch', [str(row['batch_size']) for row in encoding]
+  scorers = [*pairs, *stored]
+  sizes = [[f'{r["bytes"][d]:,.0f}' if 'bytes' in r else '' for r in scorers] for d in _DTYPES]
+  max_sim = [row for row in stored if row['name'].startswith('MaxSim')]
+  against = '× MaxSim', ['' if row in pairs else _times(row, max_sim[0]) for row in scorers]
+  of_bytes = zip(('bytes a title, float32', 'int8'), sizes, strict=True)
+  return [
+    _table(_ENCODING.format(**known), encoding, batch),
+    _table(_SCORING.format(**known), scorers, against, *of_bytes),
+  ]
+
+
+def _table(note: str, rows: list[dict[str, Any]], *columns: tuple[str, list[str]]) -> Table:
+  """Speeds, as multiples of the first row's too, then other columns, and the metric."""
+  headers = ['', 'per second', 'range', f'× {rows[0]["name"]}', *(name for name, _ in columns)]
+  cells = []
+  for number, row in enumerate(rows):
+    speed = digits(row['pairs_per_second']) if 'pairs_per_second' in row else ''
+    span = f'{digits(row["least"])} to {digits(row["most"])}' if speed else ''
+    test = f'{row["test"]:.3f}' if 'test' in row else ''
+    more = [column[number] for _, column in columns]
+    cells.append([row['name'], speed, span, _times(row, rows[0]), *more, test])
+  return Table(note, [*headers, 'Pearson'], cells)
+
+
+def _times(row: dict[str, Any], base: dict[str, Any]) -> str:
+  """A row's speed as a multiple of another's; empty where it was not measured."""
+  rate = row.get('pairs_per_second')
+  return times(rate / base['pairs_per_second']) if rate else ''
