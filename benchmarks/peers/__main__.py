@@ -28,18 +28,18 @@ from common import flags
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import measure
+from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.evaluation import benchmark, metrics, report
 from common.evaluation.benchmark import Contender
 from common.modeling import checkpoints
 from common.scoring import runtimes
+from common.scoring.exported import Export
 from dipair.scorer import Scorer
 
 _BATCH_SIZES = (16, 32, 64, 128)
 _TOP_K = 10
-# Runtimes of the encoder, and what `Scorer.load` is told of each; the first one's vectors are scored.
-_ENCODERS: dict[str, dict[str, Any]] = {'tensorflow': {}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,17 +138,15 @@ def _ours(
   run: FinishedRun, export: str, data: dict[str, Any]
 ) -> Iterator[tuple[dict[str, Any], Contender]]:
   """Rows of ours, each with its contender: encoders, heads, the teacher."""
-  first = next(iter(_ENCODERS.values()))
-  heads = {name: Scorer.load(export, name, **first) for name in runtimes.RUNTIMES}
-  worth, stored = measure.compare(heads, run.results['task'], run.path('data'))
+  read = Export(export)
+  heads = {name: Scorer.load(read, name) for name in runtimes.HEADS}
+  encoders = {name: Scorer.load(read, encoder_runtime=name) for name in runtimes.ENCODERS}
+  task, sets = run.results['task'], run.path('data')
+  worth, stored, encoding = measure.compare(heads, encoders, task, sets)
   texts, pairs = data['texts'], data['pairs']
-  for name, options in _ENCODERS.items():
-    scorer, test = Scorer.load(export, **options), worth[0]['test']
-    if options is not first:
-      found, _ = measure.compare({name: scorer}, run.results['task'], run.path('data'))
-      test = found[0]['test']
+  for found, (name, scorer) in zip(encoding, encoders.items(), strict=True):
     encode = functools.partial(scorer.encode, texts, 'right')
-    row = {'kind': 'encoding', 'name': f'DiPair encoder, {name}', 'test': test}
+    row = {'kind': 'encoding', 'name': f'DiPair encoder, {name}', 'test': found['test']}
     yield _batched(row, lambda size, encode=encode: encode(batch_size=size), len(texts))
   queries, candidates = data['queries'], data['candidates']
   left, right = (
@@ -163,14 +161,14 @@ def _ours(
     yield row, Contender(row['name'], rank, len(queries) * len(candidates))
   if os.path.isdir(run.path('teacher')):
     teacher, strategy = Teacher.load(run.path('teacher')), tf.distribute.get_strategy()
-    row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow"}
-    row['test'] = run.results['models'][0]['test']['pearson']
-
-    def score(size: int) -> Any:
-      tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)
-      return teacher.logits(tuples, strategy=strategy, batch_size=size)
-
-    yield _batched(row, score, len(pairs))
+    exact = run.results['models'][0]['test']['pearson']
+    tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)
+    row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow", 'test': exact}
+    score = functools.partial(teacher.logits, tuples, strategy=strategy)
+    yield _batched(row, lambda size: score(batch_size=size), len(pairs))
+    quantized = functools.partial(QuantizedTeacher(teacher).logits, tuples, strategy=strategy)
+    name = "DiPair's teacher, litert-int8"
+    yield {'kind': 'pairs', 'name': name}, Contender(name, quantized, len(pairs))
 
 
 def _batched(

@@ -43,9 +43,6 @@ class ScoreConfig:
 
   export_dir: str = flags.option('', "a run's export")
   runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
-  encoder_runtime: str = flags.option(
-    'litert-int8', 'runtime of the encoders, for texts', tuple(runtimes.ENCODERS)
-  )
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   shape: str = flags.option('pairs', 'pairs, candidates of each left text, or all with all', SHAPES)
   files: FilesConfig = flags.group(FilesConfig, heading='input')
@@ -70,6 +67,9 @@ class ScoreConfig:
     4,
     'with a partitioned store: shards over which the pairs of two buckets are spread; the more, '
     'the fewer pairs in each, and the oftener a bucket is opened',
+  )
+  encoder_runtime: str = flags.option(
+    'litert-int8', 'runtime of the encoders, for texts', tuple(runtimes.ENCODERS)
   )
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 

@@ -29,7 +29,7 @@ def _store(exported, tmp_path_factory, tsv):
 
 
 def test_a_store_from_many_shards(exported, store):
-  folder, scorer = store, PairScorer.load(exported[0])
+  folder, scorer = store, PairScorer.load(exported[0], encoder_runtime='litert-int8')
   store = VectorStore(folder)
   store.verify()
   assert store.ids(range(9)) == [key for key, _ in PRODUCTS]
