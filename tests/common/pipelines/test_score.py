@@ -39,7 +39,7 @@ def read(folder):
 
 
 def expected_scores(exported):
-  scorer = PairScorer.load(exported[0])
+  scorer = PairScorer.load(exported[0], encoder_runtime='litert-int8')
   pairs = [(t, p) for t in TERMS for p in PRODUCTS]
   found = scorer.score([t for (_, t), _ in pairs], [p for _, (_, p) in pairs])
   return {(t, p): s for ((t, _), (p, _)), s in zip(pairs, found, strict=True)}
@@ -105,12 +105,9 @@ def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv)
 def test_pairs_of_texts_and_run_inference(exported, tmp_path, tsv):
   files = tsv(tmp_path / 'texts.tsv', ('q', 'title'), [('red', 'boots 1'), ('nike shoes', 'x 2')])
   out = OutputConfig(output=str(tmp_path / 'out'))
-  score.main(
-    score.ScoreConfig(
-      exported[0], 'litert', 1, 'pairs', files, left_column='q', right_column='title', out=out
-    ),
-    [],
-  )
+  exact = {'runtime': 'litert', 'encoder_runtime': 'litert', 'threads': 1}
+  columns = {'left_column': 'q', 'right_column': 'title'}
+  score.main(score.ScoreConfig(exported[0], files=files, out=out, **exact, **columns), [])
   expected = PairScorer.load(exported[0]).score(['red', 'nike shoes'], ['boots 1', 'x 2'])
   np.testing.assert_allclose([row['score'] for row in read(out.output)], expected, atol=1e-5)
   with beam.Pipeline() as pipeline:
@@ -128,7 +125,8 @@ def test_each_class_has_a_column_of_scores(export, tmp_path, tsv):
     out = OutputConfig(output=store)
     encode.main(encode.EncodeConfig(folder, side, files, dtype='float32', out=out), [])
   pairs = [(left, right) for left in texts for right in texts]
-  expected = PairScorer.load(folder).score(*map(list, zip(*pairs, strict=True)))
+  scorer = PairScorer.load(folder, encoder_runtime='litert-int8')
+  expected = scorer.score(*map(list, zip(*pairs, strict=True)))
   assert expected.shape == (9, 3)
   for name, sides, unknown in (('texts', ('', ''), []), ('ids', stores, [('red', 'none')])):
     files = tsv(tmp_path / f'{name}.tsv', ('left', 'right'), [*pairs, *unknown])
@@ -138,7 +136,7 @@ def test_each_class_has_a_column_of_scores(export, tmp_path, tsv):
     assert [(row['left'], row['right']) for row in rows] == pairs
     found = [[row[f'score_{number}'] for number in range(3)] for row in rows]
     np.testing.assert_allclose(found, expected, atol=1e-5)
-  handled = ScorerHandler(folder).run_inference(pairs, PairScorer.load(folder))
+  handled = ScorerHandler(folder).run_inference(pairs, scorer)
   np.testing.assert_allclose(handled, expected, atol=1e-5)
   with pytest.raises(InputError, match='--shape=all ranks by one score; .* gives 3 a pair'):
     score.main(score.ScoreConfig(folder, 'tensorflow', 0, 'all', FilesConfig(), *stores), [])
