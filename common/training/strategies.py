@@ -13,6 +13,7 @@ import tf_keras
 from common import flags
 from common.errors import InputError
 
+_CPU, _AMPERE = '/proc/cpuinfo', (8, 0)
 STRATEGIES = ('one_device', 'mirrored', 'multi_worker_mirrored', 'tpu')
 
 
@@ -26,12 +27,32 @@ class DeviceConfig:
   tpu: str = flags.option('', "a TPU's name or address, for --distribution_strategy=tpu")
   precision: str = flags.option(
     'float32',
-    'arithmetic of training and annotation; variables, evaluation and exports stay float32',
-    ('float32', 'mixed_bfloat16'),
+    'arithmetic of training and annotation, auto: mixed_bfloat16 where the devices compute in it; '
+    'variables, evaluation and exports stay float32',
+    ('float32', 'mixed_bfloat16', 'auto'),
   )
   jit_compile: bool = flags.option(
     False, 'compile train steps with XLA; shapes are static then (always so on a TPU)'
   )
+
+  def __post_init__(self):
+    if self.precision == 'auto':
+      chosen = 'mixed_bfloat16' if self._has_bfloat16() else 'float32'
+      print(f'--precision=auto: {chosen}')
+      object.__setattr__(self, 'precision', chosen)  # what a run's folder keeps
+
+  def _has_bfloat16(self) -> bool:
+    """Whether the devices multiply matrices in bfloat16 faster than in float32."""
+    if self.distribution_strategy == 'tpu':
+      return True
+    if gpus := tf.config.list_physical_devices('GPU'):
+      found = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+      return all(one.get('compute_capability', (0, 0)) >= _AMPERE for one in found)
+    try:
+      with open(_CPU, encoding='utf-8') as file:
+        return bool({'avx512_bf16', 'amx_bf16'} & set(file.read().split()))
+    except OSError:
+      return False
 
   @property
   def static_shapes(self) -> bool:

@@ -119,7 +119,7 @@ def scores(run, output, files, **changes):
 
 def test_triples_are_scored_on_beam(run, stores, tmp_path):
   texts = [list(column) for column in zip(*TRIPLES, strict=True)]
-  expected = Scorer.load(str(run / 'export')).score(*texts)
+  expected = Scorer.load(str(run / 'export'), encoder_runtime='litert-int8').score(*texts)
   of_texts = tsv(tmp_path / 'texts.tsv', SLOTS, TRIPLES)
   of_ids = tsv(tmp_path / 'ids.tsv', ('x', 'y', 'z'), [*KEYS, ('a0', 'b9', 'c1')])
   out = OutputConfig(output=str(tmp_path / 'b-2'))

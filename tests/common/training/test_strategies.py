@@ -1,0 +1,23 @@
+"""What devices compute in."""
+
+import pytest
+
+from common.training import strategies
+from common.training.strategies import DeviceConfig
+
+
+@pytest.mark.parametrize(
+  ('cpu', 'chosen'),
+  [
+    ('flags : fma avx512_bf16 x', 'mixed_bfloat16'),
+    ('flags : amx_bf16', 'mixed_bfloat16'),
+    ('flags : avx512f fma', 'float32'),
+  ],
+)
+def test_auto_is_what_the_cpu_has_and_is_kept(cpu, chosen, tmp_path, monkeypatch, capsys):
+  (tmp_path / 'cpuinfo').write_text(cpu)
+  monkeypatch.setattr(strategies, '_CPU', str(tmp_path / 'cpuinfo'))
+  assert DeviceConfig(precision='auto').precision == chosen
+  assert capsys.readouterr().out == f'--precision=auto: {chosen}\n'
+  assert DeviceConfig('tpu', precision='auto').precision == 'mixed_bfloat16'
+  assert DeviceConfig().precision == 'float32'
