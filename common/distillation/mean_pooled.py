@@ -11,9 +11,9 @@ from common.data.tokenization import Tokenizer
 from common.modeling import encoders
 from common.modeling.checkpoints import Pretrained
 from common.scoring import litert, litert_encoder
-from common.scoring.runtime import EncoderFunction
+from common.scoring.runtime import ANY_SLOT, EncoderFunction
 
-_SLOT, _PRECISION = 'text', 'int8'
+_PRECISION = 'int8'
 
 
 class MeanPooledEncoder:
@@ -35,7 +35,7 @@ class MeanPooledEncoder:
       return tf.math.l2_normalize(total, axis=-1)  # [batch, hidden]
 
     longest = min(max_length, pretrained.config.max_positions)
-    functions: dict[str, EncoderFunction] = {_SLOT: (pooled, longest)}
+    functions: dict[str, EncoderFunction] = {ANY_SLOT: (pooled, longest)}
     with tempfile.TemporaryDirectory() as folder:
       precisions, one_size = (_PRECISION,), (litert.BATCHES[-1],)
       litert_encoder.write(
@@ -48,5 +48,5 @@ class MeanPooledEncoder:
     """Returns [len(texts), hidden] float32 vectors of length one."""
     vectors = np.zeros([len(texts), self._dim], np.float32)
     with tqdm(total=len(texts), desc=progress, disable=not progress, unit=' texts') as bar:
-      self._encoder.encode(texts, _SLOT, vectors, 0, bar.update)
+      self._encoder.encode(texts, ANY_SLOT, vectors, 0, bar.update)
     return vectors

@@ -32,7 +32,7 @@ from common.modeling.head import ExportedHead
 from common.modeling.losses import probabilities
 from common.modeling.student import Student
 from common.scoring import exported, runtimes
-from common.scoring.runtime import EncoderFunction, HeadFunction, Shapes
+from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction, Shapes
 
 _OWN = ('serving_default', 'of_parts', 'one_to_many', 'attention', 'score')  # no slot's signatures
 _LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise; 2e-5 is usual
@@ -183,7 +183,11 @@ def _write_runtimes(
     return function, model.max_lengths[slot]
 
   layers = [model.encoder_layers(slot) for slot in range(model.slots)]
-  of_slots = {slot: encode(number) for number, slot in enumerate(slots)}
+  same = [[*map(id, of_slot)] for of_slot in layers], model.max_lengths
+  if all(one == of[0] for of in same for one in of):
+    of_slots = {ANY_SLOT: encode(0)}
+  else:
+    of_slots = {slot: encode(number) for number, slot in enumerate(slots)}
   for kind in runtimes.ENCODERS.values():
     if kind.write:
       kind.write(folder, of_slots, _variables(sum(layers, [])), tokenizer)

@@ -11,7 +11,7 @@ import numpy as np
 from common.data.word_pieces import WordPieces
 from common.scoring import litert
 from common.scoring.exported import Export
-from common.scoring.runtime import EncoderFunction, EncoderKind
+from common.scoring.runtime import ANY_SLOT, EncoderFunction, EncoderKind
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -80,6 +80,7 @@ class LiteRTEncoder:
   ) -> None:
     """As of `EncoderRuntime`."""
     del batch_size
+    slot = ANY_SLOT if ANY_SLOT in self._model.lengths else slot
     ids = self._word_pieces.encode(texts, self._model.lengths[slot][-1])
 
     def fill(rows: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
   from common.data.tokenization import Tokenizer
 
+ANY_SLOT = '0'  # in a slot's place: one encoder for all of them (no column can name a slot so)
 Inputs = dict[str, np.ndarray]
 Shapes = dict[str, Sequence[int]]  # of named inputs, without the batch
 HeadFunction = tuple['Callable[..., dict[str, tf.Tensor]]', Shapes]
@@ -80,7 +81,8 @@ class EncoderKind(NamedTuple):
   Attributes:
     load: Makes an `EncoderRuntime` of an export and threads.
     threaded: As of `HeadKind`.
-    write: As of `HeadKind`, of the encoders' functions by slot and the student's tokenizer.
+    write: As of `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
+      student's tokenizer.
   """
 
   load: Callable[[Export, int], EncoderRuntime]
