@@ -63,7 +63,8 @@ class Export(Stage[Exported]):
     if self.precision != 'float32':
       with strategies.precision(self.precision):
         encoder, _ = list(self.training.models().values())[-1]
-    sets = [RecordSet(os.path.join(self.data.folder, name)) for name in ('test', 'train')]
+    paths = [os.path.join(self.data.folder, name) for name in ('test', 'train')]
+    sets = [RecordSet(path) for path in paths if os.path.isdir(path)]  # brought logits: no train
     texts = sets[0].texts(slice(_SAMPLES))
     written = student_export.write(
       folder,
