@@ -23,7 +23,7 @@ TOY = (
   '--pretrained=random-tiny --encoder_layers=2 --max_lengths=8,16 --output_tokens=2,3 '
   '--projection_dim=16 --stage1_steps=2 --stage1_warmup_steps=1 --stage1_batch_size=8 '
   '--stage1_eval_every=2 --stage2_steps=2 --stage2_warmup_steps=1 --stage2_batch_size=16 '
-  '--stage2_eval_every=2'
+  '--stage2_eval_every=2 --annotation_runtime=litert-int8'
 ).split()
 
 
@@ -68,6 +68,10 @@ def test_a_run_from_a_folder_of_matches(tmp_path, python):
   results = json.loads((run / 'results.json').read_text())
   assert results['mined']['known'] == {'positive': 30, 'related': 0}
   assert results['data']['distillation'] == results['mined']['transfer']['pairs']
+  assert results['annotation']['runtime'] == 'litert-int8'
+  assert 0 < results['annotation']['logits_deviation'] < 0.01
+  assert results['export']['unlike_texts'] == 0 < results['export']['compared_texts']
+  assert [row['name'] for row in results['encoders']] == ['tensorflow', 'litert', 'litert-int8']
   unlabelled = RecordSet(str(run / 'unlabelled'))
   assert [len(unlabelled.items(slot)) for slot in (0, 1)] == [30, 30]  # of data, each text once
   assert not (run / 'unlabelled' / 'items').exists()

@@ -28,14 +28,15 @@ class Annotation:
     count: Tuples scored.
     seconds: Time it took.
     runtime: What scored them, where it is not TensorFlow.
-    logits_deviation: Its logits from the exact ones: the root of the mean square, as a share of the
-      exact ones' standard deviation.
+    logits_deviation: Its logits from the exact ones, the root of the mean square.
+    logits_spread: The exact ones' standard deviation.
   """
 
   count: int
   seconds: float
   runtime: str | None = None
   logits_deviation: float | None = None
+  logits_spread: float | None = None
 
 
 class Distill(Stage[Annotation]):
@@ -85,9 +86,11 @@ class Distill(Stage[Annotation]):
         exact = teacher.labeller(teachers, records, strategy)
         quantized = [QuantizedTeacher(one) for one in teachers]
         logits_of = teacher.labeller(quantized, records, strategy)
-        deviation = _deviation(exact, logits_of, records.tuples().items)
-        print(f'{self.runtime}: logits deviate by {deviation:.2%} of their standard deviation')
-        differs = {'runtime': self.runtime, 'logits_deviation': deviation}
+        deviation, spread = _deviation(exact, logits_of, records.tuples().items)
+        print(
+          f'{self.runtime}: logits deviate by {deviation:.3g}; their own spread is {spread:.3g}'
+        )
+        differs = {'runtime': self.runtime, 'logits_deviation': deviation, 'logits_spread': spread}
     info = {'teacher': name}
     manifest = annotate.annotate(
       self.unlabelled.folder, folder, logits_of, temperature=self.temperature, info=info
@@ -95,9 +98,8 @@ class Distill(Stage[Annotation]):
     return Annotation(manifest.count, round(time.monotonic() - started, 1), **differs)
 
 
-def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> float:
-  """As of `Annotation`, on tuples from all over the set."""
+def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> tuple[float, float]:
+  """Deviation and spread, as of `Annotation`, on tuples from all over the set."""
   some = items[:: max(1, len(items) // _COMPARED)][:_COMPARED]
   expected, found = (labeller(some, lambda count: None) for labeller in (exact, other))
-  spread = expected.std() or 1.0
-  return float(np.sqrt(np.mean((found - expected) ** 2)) / spread)
+  return float(np.sqrt(np.mean((found - expected) ** 2))), float(expected.std())
