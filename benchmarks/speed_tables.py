@@ -45,6 +45,19 @@ def scoring(made: dict[str, Any]) -> Table:
   return Table(note, [*headers, 'kB/pair'], rows)
 
 
+def encoders(runs: dict[str, dict[str, Any]]) -> Table:
+  """A row a run and runtime of its exported encoders; none where no run has measured them."""
+  rows = [
+    [title, row['name'], digits(row['texts_per_second']), times(row['ratio'])]
+    + [f'{row["cosine"]:.4f}', f'{row["test"]:.4f}', f'{row["int8"]["test"]:.4f}']
+    for title, results in runs.items()
+    for row in results.get('encoders', [])
+  ]
+  note = "Texts: the test set's, of the last slot. Cosine: the mean of vectors' with TensorFlow's."
+  headers = ['', 'encoders', 'texts/s', '× tensorflow', 'cosine', 'test metric']
+  return Table(note, [*headers, 'test metric, head in int8'], rows)
+
+
 def dse(made: dict[str, Any]) -> Table:
   """A row a table of the DSE paper, length and runtime, of `benchmarks.dse_speed`; the paper's last."""
   rows = [

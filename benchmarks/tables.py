@@ -61,7 +61,11 @@ def _speeds() -> str:
   if not runs:
     return ''
   table = speed_tables.of_runs(runs)
-  return f"## Speed of the runs' teachers and heads\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
+  text = f"## Speed of the runs' teachers and heads\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
+  table = speed_tables.encoders(runs)
+  if table.rows:
+    text += f"\n\n## The runs' encoders\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
+  return text
 
 
 def _serving() -> str:
@@ -202,12 +206,8 @@ def _runtimes() -> str:
   if not made:
     return ''
   rows = []
-  encoding = []
   for row in made['rows']:
-    if 'texts_per_second' in row:
-      cells = [row['name'], digits(row['texts_per_second']), times(row['ratio'])]
-      cells += [f'{row["cosine"]:.4f}', f'{row["test"]:.4f}', f'{row["int8"]["test"]:.4f}']
-      encoding.append(cells)
+    if 'texts_per_second' in row:  # of an encoder
       continue
     what = row.get('name') or f'vectors stored in {row["dtype"]}'
     speed = times(row['ratio']) if 'ratio' in row else ''
@@ -215,17 +215,12 @@ def _runtimes() -> str:
     worth = [f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}'] if 'test' in row else ['', '']
     rows.append([what, speed, *worth, size])
   headers = ['', AGAINST[1], 'test metric', 'largest difference', 'bytes, left + right']
-  title = 'Home Depot: runtimes of the head and the encoders, and its vectors as stored'
+  title = "Home Depot: the head's runtimes, and its vectors as stored"
   note = (
     'Measured after the run, without its teacher beside it; what the run measured is among the '
   )
   note += '[speeds of the runs](#speed-of-the-runs-teachers-and-heads).'
-  table = markdown(headers, rows)
-  if encoding:
-    of_encoding = ['encoders', 'texts/s', '× tensorflow', 'cosine with its vectors']
-    of_encoding += ['test metric', 'test metric, head in int8']
-    table += '\n\n' + markdown(of_encoding, encoding)
-  return _section(title, made, table, note)
+  return _section(title, made, markdown(headers, rows), note)
 
 
 def _score_job() -> str:
