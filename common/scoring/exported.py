@@ -67,8 +67,11 @@ def describe(folder: str) -> dict[str, Any]:
   Raises:
     InputError: If it is none.
   """
+  path = os.path.join(folder, DESCRIPTION)
   try:
-    return files.read_json(os.path.join(folder, DESCRIPTION))
+    description = files.read_json(path)
   except OSError as error:
-    missing = f'({DESCRIPTION} is missing)'
-    raise InputError(f'{folder}: no export there {missing}') from error
+    raise InputError(f'{folder}: no export there ({DESCRIPTION} is missing)') from error
+  if 'attends' not in description:
+    raise InputError(f'{path}: of an export from before; export the run anew')
+  return description

@@ -29,14 +29,9 @@ class PairScorer:
 
   kind = ''
 
-  def __init__(
-    self,
-    export: exported.Export,
-    encoder: EncoderRuntime,
-    head: HeadRuntime,
-    description: dict[str, Any],
-  ):
+  def __init__(self, export: exported.Export, encoder: EncoderRuntime, head: HeadRuntime):
     self._export, self._encoder, self._head = export, encoder, head
+    description = exported.describe(export.folder)
     self.slots = tuple(description['slots'])
     self.vector_shapes = {
       slot: tuple(shape)
@@ -57,8 +52,6 @@ class PairScorer:
   ) -> Self:
     """Loads the `export` folder of a run.
 
-    Where both runtimes are LiteRT's, TensorFlow is not imported.
-
     Args:
       folder: The export; an `exported.Export`, given to several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
@@ -71,11 +64,10 @@ class PairScorer:
       InputError: If it holds no export of this kind, or nothing for the runtimes.
     """
     export = folder if isinstance(folder, exported.Export) else exported.Export(folder)
-    description = exported.describe(export.folder)
-    if cls.kind and description['kind'] != cls.kind:
-      raise InputError(f'{export.folder}: an export of {description["kind"]}, not of {cls.kind}')
+    if cls.kind not in ('', kind := exported.describe(export.folder)['kind']):
+      raise InputError(f'{export.folder}: an export of {kind}, not of {cls.kind}')
     encoder = runtimes.load_encoder(export, encoder_runtime, threads)
-    return cls(export, encoder, runtimes.load_head(export, runtime, threads), description)
+    return cls(export, encoder, runtimes.load_head(export, runtime, threads))
 
   def encode(
     self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False
@@ -136,8 +128,7 @@ class PairScorer:
   def parts(self, vectors: np.ndarray, side: str) -> np.ndarray:
     """Per-text computation of the head, whatever the text is paired with.
 
-    For DiPair's transformer the first layer's inputs, queries and values, three times the vectors'
-    size (four with several attention heads); for its FFNN and for DSE less than the vectors' own.
+    Of DiPair's transformer three times the vectors' size or four, of all others less than it.
 
     Args:
       vectors: [n, *vector shape], from `encode`.
@@ -146,10 +137,9 @@ class PairScorer:
     Returns:
       [n, *part shape] float32.
     """
-    vectors = self._vectors(vectors, side)
-    if len(vectors):
-      return self._head.run(f'{side}_part', {side: vectors})
-    return self._head.run(f'{side}_part', {side: np.zeros([1, *vectors.shape[1:]], np.float32)})[:0]
+    vectors, count = self._vectors(vectors, side), len(vectors)
+    vectors = vectors if count else np.zeros([1, *vectors.shape[1:]], np.float32)
+    return self._head.run(f'{side}_part', {side: vectors})[:count]
 
   def score(self, *sides: Texts) -> np.ndarray:
     """Scores pairs (tuples), row by row.
