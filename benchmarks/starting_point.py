@@ -1,7 +1,7 @@
 """Stage 1 from random projections and head against DiPair's starting point, on a finished run.
 
-  python -m benchmarks.starting_point --run_dir=runs/homedepot \
-    --output=benchmarks/results/homedepot_starting_point.json
+  python -m benchmarks.starting_point --run_dir=runs/p2t \
+    --output=benchmarks/results/p2t_starting_point.json
 
 Same distillation set, batches and learning rate; of each seed, the same random head.
 """
