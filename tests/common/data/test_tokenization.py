@@ -129,14 +129,16 @@ class TestPieces:
       assert found == reference(text), ascii(text)
 
   def test_word_pieces_of_every_character_are_the_graphs(self, tokenizer):
-    characters = [
-      chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in ('Cs', 'Cn')
-    ]
+    newest = unicodedata.unidata_version == '14.0.0'  # as all three tables know it
+    known = unicodedata if newest else unicodedata.ucd_3_2_0
+    codes = (chr(code) for code in range(0x110000))
+    characters = [c for c in codes if known.category(c) not in ('Cs', 'Cn')]
     texts = [f'a{character}b' for character in characters]
     of_graph = tokenizer.pieces(tf.constant(texts)).to_list()
     of_words = tokenizer.word_pieces().pieces(texts)
     different = [c for c, a, b in zip(characters, of_graph, of_words, strict=True) if a != b]
-    assert different == (['\U0001171e'] if tokenizer.lower_case else [])  # Ahom's vowel sign
+    ahom = ['\U0001171e'] if newest and tokenizer.lower_case else []  # a vowel sign
+    assert different == ahom
 
   def test_invalid_utf8_equals_reference(self, tokenizer, pieces):
     random_state = random.Random(21)
