@@ -12,6 +12,7 @@ Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,7 @@ class VectorStore:
     self.folder, self.shape, self.dtype = folder, tuple(manifest['shape']), manifest['dtype']
     self.fingerprint, self.side = manifest['fingerprint'], manifest['side']
     self._shards, self._ids, self._sums = [], [], []
+    arrow = pyarrow()
     for shard in manifest['shards']:
       path = os.path.join(folder, shard['name'])
       if not os.path.exists(path) or os.path.getsize(path) != shard['bytes']:
@@ -58,7 +60,7 @@ class VectorStore:
         for vectors, scale, ids in _open_shard(path, self.shape):
           self._shards.append((vectors, scale))
           self._ids.append(ids)
-      except (ValueError, KeyError) as error:
+      except (arrow.ArrowException, ValueError, KeyError) as error:
         raise InputError(f'{path}: damaged ({error}); write the store anew') from error
       self._sums.append((path, shard['sha256']))
     self._ends = np.cumsum([len(ids) for ids in self._ids], dtype=np.int64)
@@ -150,22 +152,19 @@ def check_manifest(manifest: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def batches(path: str) -> Iterator[pa.RecordBatch]:
-  """The pieces of a shard, memory-mapped; `id` is their first column.
+  """The pieces of a shard, memory-mapped; `id` is their first column."""
+  arrow = pyarrow()
+  reader = arrow.ipc.open_file(arrow.memory_map(path))
+  for number in range(reader.num_record_batches):
+    yield reader.get_batch(number)
 
-  Raises:
-    InputError: pyarrow is not installed: the light way of installing leaves it out.
-    ValueError: The shard is damaged.
-  """
+
+def pyarrow() -> Any:
+  """The module, imported when a store is first used; raises InputError where it is not installed."""
   try:
-    import pyarrow as pa
+    return importlib.import_module('pyarrow')
   except ModuleNotFoundError as error:
     raise InputError('a vector store takes pyarrow: pip install pyarrow') from error
-  try:
-    reader = pa.ipc.open_file(pa.memory_map(path))
-    for number in range(reader.num_record_batches):
-      yield reader.get_batch(number)
-  except pa.ArrowException as error:
-    raise ValueError(str(error)) from error
 
 
 def _open_shard(

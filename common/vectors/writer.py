@@ -6,10 +6,9 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from tqdm import tqdm
 
 from common import files
@@ -21,9 +20,15 @@ from common.vectors.store import (
   batches,
   description,
   narrowed,
+  pyarrow,
   read_manifest,
 )
 from common.vectors.text_hashes import TextHashes, hashes
+
+if TYPE_CHECKING:
+  import pyarrow as pa
+else:
+  pa = pyarrow()
 
 
 class VectorWriter:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -93,6 +94,14 @@ def test_what_does_not_fit_is_refused(tmp_path):
     VectorStore(str(tmp_path))
   os.truncate(path, len(data) - 1)
   with pytest.raises(InputError, match='missing or cut short'):
+    VectorStore(str(tmp_path))
+
+
+def test_without_pyarrow_a_store_says_what_it_takes(tmp_path, monkeypatch):
+  writer = VectorWriter(str(tmp_path), (2,), 'float32', 'f', 'left')
+  writer.fill([('a', 'x')], lambda texts: np.zeros([len(texts), 2], np.float32), shard_size=2)
+  monkeypatch.setitem(sys.modules, 'pyarrow', None)
+  with pytest.raises(InputError, match='^a vector store takes pyarrow: pip install pyarrow$'):
     VectorStore(str(tmp_path))
 
 
