@@ -17,7 +17,7 @@ from common.errors import InputError
 from common.local_server.errors import not_found, unavailable
 from common.scoring import exported, runtimes
 from common.scoring.runtime import EncoderRuntime, HeadRuntime
-from common.scoring.scorer import PairScorer
+from common.scoring.scorer import PairScorer, top
 
 Arrays = dict[str, np.ndarray]
 _DEFAULT = 'serving_default'
@@ -263,6 +263,6 @@ def _by_scorer(scorer: PairScorer) -> Callable[[Arrays], Arrays]:
     scores = scorer.one_to_many(vectors, scorer.parts(vectors, left), inputs['candidates'], None)
     if scores.ndim > 1:
       return {'scores': scores}
-    return {'scores': scores, 'order': np.argsort(-scores, kind='stable').astype(np.int32)}
+    return {'scores': scores, 'order': top(scores, 0).astype(np.int32)}
 
   return call

@@ -23,6 +23,11 @@ class Export:
     self.folder = folder
 
   @functools.cached_property
+  def description(self) -> dict[str, Any]:
+    """As from `describe`."""
+    return describe(self.folder)
+
+  @functools.cached_property
   def encoder(self) -> Any:
     """The encoders' SavedModel."""
     return load(os.path.join(self.folder, 'encoder'))

@@ -31,7 +31,7 @@ class PairScorer:
 
   def __init__(self, export: exported.Export, encoder: EncoderRuntime, head: HeadRuntime):
     self._export, self._encoder, self._head = export, encoder, head
-    description = exported.describe(export.folder)
+    description = export.description
     self.slots = tuple(description['slots'])
     self.vector_shapes = {
       slot: tuple(shape)
@@ -64,7 +64,7 @@ class PairScorer:
       InputError: If it holds no export of this kind, or nothing for the runtimes.
     """
     export = folder if isinstance(folder, exported.Export) else exported.Export(folder)
-    if cls.kind not in ('', kind := exported.describe(export.folder)['kind']):
+    if cls.kind not in ('', kind := export.description['kind']):
       raise InputError(f'{export.folder}: an export of {kind}, not of {cls.kind}')
     encoder = runtimes.load_encoder(export, encoder_runtime, threads)
     return cls(export, encoder, runtimes.load_head(export, runtime, threads))
