@@ -90,4 +90,4 @@ class Projection(tf_keras.layers.Layer):
 
 def present(tokens: tf.Tensor) -> tf.Tensor:
   """1.0 where a token is, 0.0 at all-zero rows: [b, k, dim] to [b, k]."""
-  return tf.cast(tf.reduce_any(tokens != 0, axis=-1), tf.float32)
+  return tf.cast(tf.reduce_max(tf.abs(tokens), axis=-1) != 0, tf.float32)

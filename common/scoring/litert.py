@@ -102,6 +102,7 @@ class Interpreters:
 
   Attributes:
     inputs: Names of each signature's inputs.
+    rows: Rows of each signature's inputs.
   """
 
   def __init__(self, path: str, threads: int = 0):
@@ -116,6 +117,10 @@ class Interpreters:
     ]
     self.inputs = {
       name: tuple(of['inputs']) for name, of in interpreters[0].get_signature_list().items()
+    }
+    self.rows = {
+      name: int(next(iter(runner.get_input_details().values()))['shape'][0])
+      for name, runner in self._runners[0].items()
     }
     self._interpreters = interpreters  # which the runners need alive
     self._pool = ThreadPoolExecutor(threads)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from common.scoring import litert
-from common.scoring.runtime import HeadFunction, HeadKind, Inputs, blocks, filled, rows_of
+from common.scoring.runtime import HeadFunction, HeadKind, Inputs, Shapes, blocks, filled, rows_of
 
 if TYPE_CHECKING:
   import tensorflow as tf
 
-BLOCK = 64  # rows of a call
 PRECISIONS = ('float32', 'float16', 'int8')
 _FOLDER = 'head_litert'  # of an export
+_CALL_BYTES, _LEAST_ROWS, _MOST_ROWS = 1 << 20, 16, 256  # of a call: its largest tensor, in cache
 
 
 def kind(precision: str) -> HeadKind:
@@ -37,17 +37,23 @@ def write(
   folder: str, functions: dict[str, HeadFunction], variables: Sequence[tf.Variable]
 ) -> None:
   """Writes a head at every precision, in blocks of fixed size; arguments as for `HeadKind.write`."""
-  import tensorflow as tf
-
-  signatures = {}
-  for name, (function, shapes) in functions.items():
-    specs = {
-      key: tf.TensorSpec([BLOCK, *shape], tf.float32, name=key) for key, shape in shapes.items()
-    }
-    signatures[name] = tf.function(_one_output(function), autograph=False).get_concrete_function(
-      **specs
-    )
+  signatures = {
+    name: _traced(function, shapes, rows_of_call(function, shapes))
+    for name, (function, shapes) in functions.items()
+  }
   litert.write(os.path.join(folder, _FOLDER), signatures, variables, PRECISIONS)
+
+
+def rows_of_call(function: HeadFunction, shapes: Shapes) -> int:
+  """The power of two whose largest tensor stays in a core's cache."""
+  graph = _traced(function, shapes, None).graph
+  tensors = [tensor for operation in graph.get_operations() for tensor in operation.outputs]
+  row = max(
+    tensor.shape[1:].num_elements() * tensor.dtype.size
+    for tensor in tensors
+    if tensor.shape.rank and tensor.shape[0] is None and tensor.shape[1:].is_fully_defined()
+  )
+  return min(_MOST_ROWS, max(_LEAST_ROWS, 1 << (_CALL_BYTES // row).bit_length() - 1))
 
 
 class LiteRTHead:
@@ -67,16 +73,17 @@ class LiteRTHead:
 
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
     """As of `HeadRuntime`, in blocks, which the threads share."""
-    fixed = {n: np.repeat(v, BLOCK, 0) for n, v in inputs.items() if len(v) == 1}
+    block = self._interpreters.rows[signature]
+    fixed = {n: np.repeat(v, block, 0) for n, v in inputs.items() if len(v) == 1}
     many = {name: value for name, value in inputs.items() if name not in fixed}
 
-    def run(runners: litert.Runners, block: tuple[int, int, int]) -> np.ndarray:
-      start, stop, size = block
+    def run(runners: litert.Runners, part: tuple[int, int, int]) -> np.ndarray:
+      start, stop, size = part
       own = {name: filled(v[start:stop], size) for name, v in many.items()}
       (output,) = runners[signature](**fixed, **own).values()
       return output[: stop - start]
 
-    return np.concatenate(self._interpreters.map(run, list(blocks(rows_of(inputs), (BLOCK,)))))
+    return np.concatenate(self._interpreters.map(run, list(blocks(rows_of(inputs), (block,)))))
 
 
 def _one_output(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dict]:
@@ -87,3 +94,11 @@ def _one_output(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., 
     return {'score': outputs['score']} if 'score' in outputs else outputs
 
   return one
+
+
+def _traced(function: HeadFunction, shapes: Shapes, rows: int | None) -> Any:
+  """The concrete function of so many rows."""
+  import tensorflow as tf
+
+  specs = {k: tf.TensorSpec([rows, *shape], tf.float32, name=k) for k, shape in shapes.items()}
+  return tf.function(_one_output(function), autograph=False).get_concrete_function(**specs)

@@ -5,9 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import InputError
-from common.scoring import runtimes
+from common.scoring import litert_head, runtimes
 from common.scoring.scorer import PairScorer
 from tests.conftest import TERMS
 
@@ -20,7 +21,7 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(export, load, stude
   plain, scorer = load(folder), load(folder, runtime)
   shapes = scorer.vector_shapes.values()
   rng = np.random.default_rng(0)
-  for rows in (1, 2, 129):
+  for rows in (1, 2, 257):
     left, right = (rng.normal(size=(rows, *shape)).astype(np.float32) for shape in shapes)
     right[0, 2:] = 0  # a padded position
     exact = plain.score(left, right)
@@ -31,6 +32,14 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(export, load, stude
       expected = plain.score(np.repeat(left[:1], rows, 0), right)
       np.testing.assert_allclose([ranked[i] for i in range(rows)], expected, atol=atol)
   assert np.ptp(exact) > 0.01
+
+
+@pytest.mark.parametrize(('width', 'rows'), [(4000, 32), (1, 256), (10**6, 16)])
+def test_a_calls_largest_tensor_stays_under_a_mebibyte(width, rows):
+  def function(x):
+    return {'score': tf.reduce_sum(tf.reshape(tf.repeat(x, 2, axis=1), [-1, width, 2]), [1, 2])}
+
+  assert litert_head.rows_of_call(function, {'x': [width]}) == rows  # 8 bytes a unit
 
 
 @pytest.mark.parametrize('runtime', runtimes.ENCODERS)
