@@ -44,7 +44,7 @@ def write(
   litert.write(os.path.join(folder, _FOLDER), signatures, variables, PRECISIONS)
 
 
-def rows_of_call(function: HeadFunction, shapes: Shapes) -> int:
+def rows_of_call(function: Callable[..., dict[str, tf.Tensor]], shapes: Shapes) -> int:
   """The power of two whose largest tensor stays in a core's cache."""
   graph = _traced(function, shapes, None).graph
   tensors = [tensor for operation in graph.get_operations() for tensor in operation.outputs]
@@ -53,7 +53,7 @@ def rows_of_call(function: HeadFunction, shapes: Shapes) -> int:
     for tensor in tensors
     if tensor.shape.rank and tensor.shape[0] is None and tensor.shape[1:].is_fully_defined()
   )
-  return min(_MOST_ROWS, max(_LEAST_ROWS, 1 << (_CALL_BYTES // row).bit_length() - 1))
+  return min(_MOST_ROWS, max(_LEAST_ROWS, 1 << max(0, (_CALL_BYTES // row).bit_length() - 1)))
 
 
 class LiteRTHead:
@@ -96,7 +96,7 @@ def _one_output(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., 
   return one
 
 
-def _traced(function: HeadFunction, shapes: Shapes, rows: int | None) -> Any:
+def _traced(function: Callable[..., dict[str, tf.Tensor]], shapes: Shapes, rows: int | None) -> Any:
   """The concrete function of so many rows."""
   import tensorflow as tf
 

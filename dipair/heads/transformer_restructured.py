@@ -47,12 +47,9 @@ class RestructuredTransformer(tf.Module):
     self.added = [tf.Variable(head.embeddings(slot)) for slot in range(len(head.tokens))]
     self.gamma, self.beta = (tf.Variable(v) for v in (head.norm.gamma, head.norm.beta))
     self.epsilon = head.norm.epsilon
-    self.blocks, stream = [], None
-    for block in head.blocks:
-      self.blocks.append(_Block(block, stream))
-      stream = _Stream.after(block._output_layer_norm)
-    kernel, bias = head.classifier.variables
-    self.classifier = _Dense.of(stream, kernel, bias)
+    streams = [_Stream.after(block._output_layer_norm) for block in head.blocks]
+    self.blocks = [_Block(*one) for one in zip(head.blocks, [None, *streams[:-1]], strict=True)]
+    self.classifier = _Dense.of(streams[-1], *head.classifier.variables)
     # Widths of x and of what the first layer's attention takes beside it (nothing if it is the last).
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
     self.widths = [head.dim, *widths]
