@@ -22,7 +22,7 @@ width e, R width of a part, O outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
@@ -48,7 +48,10 @@ class RestructuredTransformer(tf.Module):
     self.gamma, self.beta = (tf.Variable(v) for v in (head.norm.gamma, head.norm.beta))
     self.epsilon = head.norm.epsilon
     streams = [_Stream.after(block._output_layer_norm) for block in head.blocks]
-    self.blocks = [_Block(*one) for one in zip(head.blocks, [None, *streams[:-1]], strict=True)]
+    self.blocks = [
+      _Block(block, stream, head.activation)
+      for block, stream in zip(head.blocks, [None, *streams[:-1]], strict=True)
+    ]
     self.classifier = _Dense.of(streams[-1], *head.classifier.variables)
     # Widths of x and of what the first layer's attention takes beside it (nothing if it is the last).
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
@@ -125,14 +128,16 @@ class _Block(tf.Module):
   Args:
     block: The trained layer.
     stream: Its input; none: x itself.
+    activation: Of the feed-forward.
 
   Attributes:
     heads: h.
     input_widths: Widths of what `attention_inputs` gives.
   """
 
-  def __init__(self, block: Any, stream: _Stream | None):
+  def __init__(self, block: Any, stream: _Stream | None, activation: Callable[..., tf.Tensor]):
     super().__init__()
+    self.activation = activation
     (query, query_bias), (key, _), (value, value_bias), (output, output_bias) = (
       [v.read_value() for v in getattr(block._attention_layer, f'_{name}_dense').variables]
       for name in ('query', 'key', 'value', 'output')
@@ -203,7 +208,7 @@ class _Block(tf.Module):
   def _feed_forward(self, n: tf.Tensor, attended: tf.Tensor) -> tf.Tensor:
     x = (n if self.scale is None else n * self.scale) + attended
     n = _normalized(x, self.epsilons[0])
-    inner = self.outer(tf.nn.gelu(self.inner(n), approximate=True))
+    inner = self.outer(self.activation(self.inner(n)))
     return _normalized(n * self.between + inner, self.epsilons[1])
 
   def _by_head(self, x: tf.Tensor) -> tf.Tensor:
