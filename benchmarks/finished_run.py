@@ -1,7 +1,7 @@
 """A finished run of `dipair.run`, whose data a benchmark trains on again."""
 
 import os
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -15,6 +15,8 @@ from common.files import read_json, write_json
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from dipair.student import DiPair
+
+Config = TypeVar('Config')
 
 
 class FinishedRun:
@@ -38,6 +40,26 @@ class FinishedRun:
     """A file or folder of the run."""
     return os.path.join(self.folder, name)
 
+  def config(self, cls: type[Config], **changes: Any) -> Config:
+    """A config of the run's flags, but for some."""
+    own = flags.flat(cls())
+    known = {name: value for name, value in self.flags.items() if name in own}
+    return flags.build(cls, {**known, **changes})
+
+  def training(
+    self, outputs: int, strategy: tf.distribute.Strategy, seed: int | None = None
+  ) -> Training:
+    """Training on the run's distillation set, with the run's seed or another."""
+    return Training(
+      distill=self.path('distill'),
+      valid=self.path('data/valid'),
+      task=self.results['task'],
+      outputs=outputs,
+      devices=strategies.DeviceConfig(),
+      strategy=strategy,
+      seed=self.flags['seed'] if seed is None else seed,
+    )
+
   def trainer(
     self,
     model: DiPair,
@@ -45,25 +67,17 @@ class FinishedRun:
     strategy: tf.distribute.Strategy,
     seed: int | None = None,
   ) -> Trainer:
-    """A trainer of a student on the run's distillation set, with the run's seed or another."""
-    training = Training(
-      distill=self.path('distill'),
-      valid=self.path('data/valid'),
-      task=self.results['task'],
-      outputs=model.outputs,
-      devices=strategies.DeviceConfig(),
-      strategy=strategy,
-      seed=self.flags['seed'] if seed is None else seed,
-    )
+    """A trainer of a student, likewise."""
+    training = self.training(model.outputs, strategy, seed)
     return Trainer(model, tokenizer, training, CrossEntropy())
 
-  def export(self, folder: str) -> str:
-    """Exports the run's student anew, as this version does, into `folder`/export."""
-    student, tokenizer = DiPair.load(self.path('student'))
+  def export(self, folder: str, student: str = '') -> str:
+    """Exports the run's student, or a folder's, as this version does, into `folder`/export."""
+    model, tokenizer = DiPair.load(student or self.path('student'))
     export = os.path.join(folder, 'export')
     student_export.write(
       export,
-      student,
+      model,
       tokenizer,
       slots=('left', 'right'),
       task=self.results['task'],

@@ -3,7 +3,7 @@
 from typing import Any
 
 from common.evaluation import speeds
-from common.evaluation.tables import Table, against, digits, times
+from common.evaluation.tables import Table, against, digits, percent, times
 
 # Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
 _TEACHERS = {'DiPair': 'MiniLM-L6', 'DSE': 'BERT-large'}
@@ -89,3 +89,27 @@ def of_runs(runs: dict[str, dict[str, Any]]) -> Table:
   ]
   note = f'{speeds.COMPARED} A head of no named runtime is from before there were others: '
   return Table(f'{note}it is `tensorflow`.', ['run', '', 'pairs/s', *speeds.AGAINST], rows)
+
+
+def frontier(made: dict[str, Any]) -> Table:
+  """A row a size of `benchmarks.frontier`, the fastest last."""
+  rows = []
+  for row in sorted(made['rows'], key=lambda row: row['heads']['litert-int8']['ratio']):
+    exact, int8 = row['heads']['litert'], row['heads']['litert-int8']
+    rows.append(
+      [row['name'], f'{row["bytes"]["float16"]:,}', digits(exact['pairs_per_second'])]
+      + [digits(int8['pairs_per_second']), times(exact['ratio']), times(int8['ratio'])]
+      + [f'{exact["test"]:.3f}', f'{int8["test"]:.3f}']
+      + [percent(int8['test'] / made['teacher'] - 1)]
+    )
+  note = f'{made["title"]}; the teacher: {made["teacher"]:.3f}. Bytes: of a left and a right text, '
+  note += 'stored in float16. Pairs/s: of the head on stored vectors, LiteRT.'
+  headers = [
+    'tokens kept × width, head',
+    'bytes',
+    'pairs/s',
+    'in int8',
+    speeds.AGAINST[1],
+    'in int8',
+  ]
+  return Table(note, [*headers, made['metric'], 'in int8', "to the teacher's"], rows)

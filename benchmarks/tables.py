@@ -1,4 +1,4 @@
-"""Writes the tables of README, docs/results.md, docs/scaling.md, and docs/scoring.png, from results.
+"""Writes the tables of README, docs/results.md, docs/scaling.md, and the pictures, from results.
 
 python -m benchmarks.tables
 """
@@ -7,9 +7,7 @@ import os
 import re
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from benchmarks import speed_tables
+from benchmarks import pictures, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, summary
@@ -22,15 +20,14 @@ def main() -> None:
   for path, text in written().items():
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
-  if scoring := read('scoring'):
-    _plot(scoring['rows'])
+  pictures.draw()
 
 
 def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_speeds(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
-  sections += [*encoding, _peers(), _score_job(), _serving()]
+  sections += [_frontier(), *encoding, _peers(), _score_job(), _serving()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
@@ -162,19 +159,18 @@ def _scoring() -> str:
   return _section('Scoring', made, markdown(table.headers, table.rows), note)
 
 
-def _plot(rows: list[dict[str, Any]]) -> None:
-  figure = Figure(figsize=(9, 0.28 * len(rows) + 1), layout='constrained')
-  axes = figure.add_subplot(xscale='log', xlabel='pairs/s')
-  colors = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
-  names = [row['name'] for row in rows][::-1]
-  rates = [row['pairs_per_second'] for row in rows][::-1]
-  shades = [colors.get(re.split(r'\W', name)[0], '#c2570c') for name in names]
-  axes.barh(names, rates, color=shades)
-  for number, rate in enumerate(rates):
-    axes.annotate(digits(rate), (rate, number), (4, 0), textcoords='offset points', va='center')
-  axes.margins(x=0.12, y=0.01)
-  axes.spines[['top', 'right']].set_visible(False)
-  figure.savefig(os.path.join(ROOT, 'docs', 'scoring.png'), dpi=110)
+def _frontier() -> str:
+  made = read('frontier')
+  if not made:
+    return ''
+  table = speed_tables.frontier(made)
+  picture = f'![{made["metric"]} against speed, a point a size](frontier.png)'
+  choose = """\
+To choose: the last layer is computed for one row, so a head of one layer costs a tenth of one with two, and
+an FFNN less again; what a text stores, tokens × width, is what a store of millions of them weighs and what
+scoring in int8 has to read. Start from the smallest that loses what you can bear on your own valid set."""
+  note = f'{picture}\n\n{table.note}\n\n{choose}'
+  return _section('Heads by size', made, markdown(table.headers, table.rows), note)
 
 
 def _encoding(name: str, title: str) -> str:

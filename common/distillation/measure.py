@@ -32,7 +32,7 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(os.path.join(run_dir, 'export'))
   scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
-  heads = [_head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
+  heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   base_rate, *rates = benchmark.rates([base, *heads], rounds=3, seconds=0.5)
   encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
   data = os.path.join(run_dir, 'data')
@@ -123,7 +123,7 @@ def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:
   return metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
 
 
-def _head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
+def head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
   """An exported head on vectors in memory."""
   shapes = list(scorer.vector_shapes.values())
   rng = np.random.default_rng(0)

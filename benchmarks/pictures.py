@@ -1,0 +1,64 @@
+"""The pictures of docs, from the files of results."""
+
+import os
+import re
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from benchmarks.committed import ROOT, read
+from common.evaluation.tables import digits, label, times
+
+_COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
+_OTHER = '#c2570c'
+
+
+def draw() -> None:
+  """Draws what has been measured."""
+  for name, function in {'scoring': scoring, 'frontier': frontier}.items():
+    if made := read(name):
+      function(made).savefig(os.path.join(ROOT, 'docs', f'{name}.png'), dpi=110)
+
+
+def scoring(made: dict[str, Any]) -> Figure:
+  """Pairs a second of `benchmarks.scoring`'s contenders."""
+  names = [row['name'] for row in made['rows']][::-1]
+  rates = [row['pairs_per_second'] for row in made['rows']][::-1]
+  figure = Figure(figsize=(9, 0.28 * len(rates) + 1), layout='constrained')
+  axes = figure.add_subplot(xscale='log', xlabel='pairs/s')
+  axes.barh(names, rates, color=[_COLORS.get(re.split(r'\W', name)[0], _OTHER) for name in names])
+  for number, rate in enumerate(rates):
+    axes.annotate(digits(rate), (rate, number), (4, 0), textcoords='offset points', va='center')
+  axes.margins(x=0.12, y=0.01)
+  axes.spines[['top', 'right']].set_visible(False)
+  return figure
+
+
+def frontier(made: dict[str, Any]) -> Figure:
+  """Quality against speed of `benchmarks.frontier`'s sizes: exact, and in int8 where the line ends."""
+  figure = Figure(figsize=(9, 6), layout='constrained')
+  axes = figure.add_subplot(
+    xscale='log',
+    xlabel='× BERT-base at 128 tokens, of the head on stored vectors; hollow: exact, filled: int8',
+  )
+  axes.set_ylabel(f'{label(made["metric"])} (test)')
+  for share, style in ((1.0, '-'), (0.97, '--')):
+    axes.axhline(share * made['teacher'], color=_OTHER, linestyle=style, linewidth=1)
+    text = 'teacher' if share == 1 else f'{share - 1:.0%}'
+    axes.annotate(
+      text, (0, share * made['teacher']), (4, 3), xycoords=('axes fraction', 'data'),
+      textcoords='offset points', color=_OTHER,
+    )  # fmt: skip
+  for number, row in enumerate(made['rows'], 1):
+    color = _COLORS['DiPair' if row['layers'] else 'DSE']
+    exact, int8 = row['heads']['litert'], row['heads']['litert-int8']
+    axes.plot([exact['ratio'], int8['ratio']], [exact['test'], int8['test']], color=color, lw=0.8)
+    axes.plot(exact['ratio'], exact['test'], 'o', color=color, markersize=5, mfc='white')
+    axes.plot(
+      int8['ratio'], int8['test'], 'o', color=color, markersize=7, label=f'{number}  {row["name"]}'
+    )
+    axes.annotate(str(number), (int8['ratio'], int8['test']), (6, 4), textcoords='offset points')
+  axes.xaxis.set_major_formatter(lambda value, _: times(value))
+  axes.spines[['top', 'right']].set_visible(False)
+  figure.legend(loc='outside lower center', ncols=2, fontsize=8, frameon=False, handlelength=0)
+  return figure
