@@ -33,6 +33,10 @@ class RunConfig:
       )
 
 
+# Flags that once were not, with what they then stood at: runs from before stay as they are.
+_NEWER = {'left_encoder_layers': 0, 'right_encoder_layers': 0, 'head_activation': 'gelu'}
+
+
 class DiPairStudent:
   """DiPair, as an experiment wants it."""
 
@@ -42,9 +46,9 @@ class DiPairStudent:
     self.config = config
     self.takes_labels = 'label' in LOSSES[config.train.loss].needs
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
-    for flag in ('left_encoder_layers', 'right_encoder_layers'):
-      if not self.depends_on[flag]:
-        del self.depends_on[flag]  # runs from before there were these flags stay as they are
+    for flag, before in _NEWER.items():
+      if self.depends_on[flag] == before:
+        del self.depends_on[flag]
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
