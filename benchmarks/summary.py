@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.committed import markdown, read
 from common.evaluation import speeds
-from common.evaluation.tables import label, metric, percent, times
+from common.evaluation.tables import change, label, metric, times
 
 RUNS = {'homedepot': 'Home Depot', 'p2t': 'synthetic catalogue', 'q2p': 'MedQuAD, mined'}
 _PAPERS = {  # before the runs of
@@ -46,7 +46,7 @@ def _run(results: dict[str, Any], title: str) -> list[str]:
   both = zip(*(speeds.multiples(results, row) for row in (heads[0], int8)), strict=True)
   return [
     *(title, label(primary), metric(teacher['test'][primary]), metric(student['test'][primary])),
-    *(percent(student['delta']['test']), *(_both(times(a), times(b)) for a, b in both)),
+    *(change(student, 'test'), *(_both(times(a), times(b)) for a, b in both)),
   ]
 
 

@@ -6,7 +6,7 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
     folder: Gets `scores.npz`: label, teacher and student on test.
 
   Returns:
-    {'models', 'tuples_per_second', 'significance'} as the results want them.
+    {'models', 'tuples_per_second'} as the results want them; of two students also 'significance', of
+    the last against the one before it on test.
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
@@ -50,25 +51,32 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
       rates[name] = len(records) / (time.monotonic() - started)
     for model in models:
       model[set_name] = metrics.evaluate(task, labels[set_name], logits[model['name']][set_name])
-  primary = metrics.primary_metric(task)
-  for model in models[1:] if 'teacher' in logits else []:
-    model['delta'] = {
-      set_name: metrics.delta(model[set_name][primary], models[0][set_name][primary])
-      for set_name in sets
-    }
+  names = [model['name'] for model in models]
+  found: dict[str, Any] = {}
+  for set_name in sets:
+    columns = _resampled(task, labels[set_name], [logits[name][set_name] for name in names])
+    compared = zip(models[1:], columns[1:], strict=True) if 'teacher' in logits else []
+    for model, column in compared:
+      of_set = significance.difference(columns[0], column)
+      model.setdefault('delta', {})[set_name] = of_set.delta
+      model.setdefault('interval', {})[set_name] = [of_set.low, of_set.high]
+      model.setdefault('p_value', {})[set_name] = of_set.p_value
+    if set_name == 'test' and len(scorers) - ('teacher' in scorers) > 1:
+      own = significance.difference(*columns[-2:])
+      found = {'significance': {'model': names[-1], 'baseline': names[-2], **own._asdict()}}
   shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
   arrays: dict[str, Any] = {'label': labels['test'], **scores}
   np.savez(os.path.join(folder, 'scores.npz'), **arrays)
-  result = {'models': models, 'tuples_per_second': rates}
-  students = [name for name in scorers if name != 'teacher']
-  if len(students) > 1:
-    before, after = (logits[name]['test'] for name in students[-2:])
-    p_value = significance.paired_bootstrap(
-      lambda y, z: metrics.evaluate(task, y, z)[primary], labels['test'], before, after, samples=200
-    )
-    result['significance'] = {'better': students[-1], 'than': students[-2], 'p_value': p_value}
-  return result
+  return {'models': models, 'tuples_per_second': rates, **found}
+
+
+def _resampled(task: str, labels: np.ndarray, logits: Sequence[np.ndarray]) -> np.ndarray:
+  """The primary metric, as of `significance.resampled`: a column a model."""
+  metric = metrics.METRICS[task][metrics.primary_metric(task)]
+  if task == 'multiclass':
+    return significance.resampled(metric, labels.astype(np.int64), logits).T
+  return significance.resampled(metric, labels, [one[:, 0] for one in logits]).T
 
 
 def _score(logits: np.ndarray) -> np.ndarray:

@@ -1,59 +1,86 @@
-"""Is a gain between two models more than the luck of the test set's draw?"""
+"""Is a difference between two models more than the luck of the test set's draw?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from common.errors import InputError
+from common.evaluation import metrics
+
+SAMPLES = 2000
+_ENDS = (2.5, 97.5)  # percentiles: a 95% interval
 
 
-def paired_bootstrap(
+class Difference(NamedTuple):
+  """A model against a baseline.
+
+  Attributes:
+    delta: Relative change of the metric, as of `metrics.delta`.
+    low, high: Its 95% interval: percentiles of the resamples' own.
+    p_value: Two-sided: how often a difference as large comes of the draw alone; 0: less than 1 of
+      the samples.
+  """
+
+  delta: float
+  low: float
+  high: float
+  p_value: float
+
+
+def resampled(
   metric_fn: Callable[[np.ndarray, np.ndarray], float],
   labels: np.ndarray,
-  a: np.ndarray,
-  b: np.ndarray,
-  samples: int = 1000,
+  models: Sequence[np.ndarray],
+  samples: int = SAMPLES,
   seed: int = 0,
-) -> float:
-  """One-sided p-value of "b beats a", after Berg-Kirkpatrick et al. (2012), Sec. 3 and Fig. 1.
-
-    gap(x) = metric(b on x) - metric(a on x)
-    p = |{i: gap(x_i) > 2 gap(x)}| / samples,   x_i = n rows of x drawn with replacement
-
-  The gaps of the resamples centre on the observed gap(x), not on the null hypothesis' 0, hence the
-  2. The paper's Tables 2 and 3 star an entry where p < 0.05. A p of 0 means less than 1 / samples.
+) -> np.ndarray:
+  """A metric of models on the rows as they are, and on resamples of them, the same for all models.
 
   Args:
-    metric_fn: (labels, scores) -> float, more is better, as `metrics.pearson`.
+    metric_fn: (labels, scores) -> float, more is better.
     labels: [n], or anything whose rows `metric_fn` takes.
-    a, b: the two models' scores for the same n rows, [n, ...].
-    samples: how many resamples.
-    seed: of their draw; the same seed gives the same p-value.
+    models: Each one's scores for the same n rows, [n, ...].
+    samples: How many resamples: n rows, drawn with replacement.
+    seed: Of their draw.
 
   Returns:
-    The p-value, in [0, 1]; 1 where b does not beat a at all. A resample whose gap is nan counts
-    against b.
+    [1 + samples, models]; nan where a resample has no metric (one class only).
 
   Raises:
-    InputError: the rows do not match, samples is not positive, or the observed gap is nan.
-
-  >>> paired_bootstrap(metrics.pearson, labels, baseline_scores, student_scores)
+    InputError: If the rows do not match, or there are no samples.
   """
-  labels, a, b = np.asarray(labels), np.asarray(a), np.asarray(b)
-  n = len(labels)
-  if not n == len(a) == len(b) > 0:
-    raise InputError(f'rows do not match: {n} labels, {len(a)} of a, {len(b)} of b')
+  labels = np.asarray(labels)
+  if any(len(scores) != len(labels) for scores in models) or not len(labels):
+    sizes = ', '.join(str(len(scores)) for scores in models)
+    raise InputError(f'rows do not match: {len(labels)} labels, {sizes} scores')
   if samples < 1:
     raise InputError(f'samples is {samples}; it should be 1 or more')
-  observed = metric_fn(labels, b) - metric_fn(labels, a)
-  if np.isnan(observed):
-    raise InputError('the metric of a or of b is nan: there is no gap to test')
-  if observed <= 0:
-    return 1.0
   random = np.random.default_rng(seed)
-  exceeding = 0
-  for _ in range(samples):
-    rows = random.integers(n, size=n)
-    gap = metric_fn(labels[rows], b[rows]) - metric_fn(labels[rows], a[rows])
-    exceeding += not gap <= 2 * observed  # so written that nan counts
-  return exceeding / samples
+  found = np.full([1 + samples, len(models)], np.nan)
+  found[0] = [metric_fn(labels, scores) for scores in models]
+  for number in tqdm(range(samples), desc='bootstrap', delay=2):
+    rows = random.integers(len(labels), size=len(labels))
+    try:
+      found[1 + number] = [metric_fn(labels[rows], scores[rows]) for scores in models]
+    except InputError:
+      continue
+  return found
+
+
+def difference(baseline: np.ndarray, model: np.ndarray) -> Difference:
+  """Two columns of `resampled`, compared after Berg-Kirkpatrick et al. (2012), Sec. 3 and Fig. 1.
+
+    gap(x) = metric(model on x) - metric(baseline on x)
+    p = |{i: |gap(x_i) - gap(x)| >= |gap(x)|}| / samples,   x_i a resample of x
+
+  The resamples' gaps centre on the observed gap(x), not on the null hypothesis' 0, so it is taken
+  from them. (The paper's test is one-sided.) A resample without a gap counts as a large one.
+  """
+  gaps = model - baseline
+  as_large = ~(np.abs(gaps[1:] - gaps[0]) < abs(gaps[0]))  # so written that nan counts
+  deltas = np.array([metrics.delta(*pair) for pair in zip(model, baseline, strict=True)])
+  there = deltas[1:][~np.isnan(deltas[1:])]
+  low, high = np.percentile(there, _ENDS) if len(there) else (np.nan, np.nan)
+  return Difference(float(deltas[0]), float(low), float(high), float(as_large.mean()))

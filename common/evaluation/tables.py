@@ -38,9 +38,13 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   for model in models:
     row = [model['name']]
     for split in splits:
-      row += [metric(model.get(split, {}).get(primary)), percent(delta(model, split))]
+      row += [metric(model.get(split, {}).get(primary)), change(model, split)]
     rows.append([*row, *against(results, matched.get(model['name']))])
-  note = 'Delta: against the teacher.' if any('delta' in model for model in models) else ''
+  note = ''
+  if any('delta' in model for model in models):
+    note = 'Delta: against the teacher, with its 95% interval and two-sided p (paired bootstrap).'
+  if tested := results.get('significance'):
+    note += f' {_tested(tested)}'
   note += _speed_note(results)
   add('Results', ['Model', *headers], rows, note.strip())
 
@@ -110,6 +114,20 @@ def delta(model: dict[str, Any], split: str) -> float | None:
   return model.get('delta', {}).get(split)
 
 
+def change(model: dict[str, Any], split: str) -> str:
+  """-0.3% (-1.2% to +0.5%; p 0.41): the delta, with what is known of its chance."""
+  shown = percent(delta(model, split))
+  if not shown or split not in model.get('interval', {}):
+    return shown
+  low, high = (percent(end) for end in model['interval'][split])
+  return f'{shown} ({low} to {high}; p {chance(model["p_value"][split])})'
+
+
+def chance(p_value: float) -> str:
+  """0.04; a p below all that was drawn is <0.001."""
+  return f'{p_value:.2g}' if p_value >= 1e-3 else '<0.001'
+
+
 def metric(value: float | None) -> str:
   """0.567; nan is n/a, an absent value is empty (as in the formats below)."""
   return '' if value is None else f'{value:.3f}' if math.isfinite(value) else 'n/a'
@@ -130,6 +148,15 @@ def digits(value: float) -> str:
 def times(value: float | None) -> str:
   """968×; an absent value is empty."""
   return '' if value is None else f'{digits(value)}×'
+
+
+def _tested(found: dict[str, Any]) -> str:
+  """The student against the one before it, in a sentence."""
+  ends = f'{percent(found["low"])} to {percent(found["high"])}'
+  return (
+    f'On test, {found["model"]} is {percent(found["delta"])} against {found["baseline"]} '
+    f'({ends}; p {chance(found["p_value"])}).'
+  )
 
 
 def _speed_note(results: dict[str, Any]) -> str:

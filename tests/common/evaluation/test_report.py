@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from common.evaluation import report
+from common.evaluation import report, tables
 
 
 def _history(best: float) -> list[dict]:
@@ -257,6 +257,19 @@ def test_the_same_run_gives_the_same_bytes(results, scores, tmp_path):
 def test_deltas_read_as_in_the_paper(results, delta, shown):
   results['models'][1]['delta'] = {'test': delta}
   assert f' {shown} ' in report.summary_table(results)
+
+
+def test_a_delta_stands_with_its_interval_and_p(results):
+  results['models'][1] |= {
+    'delta': {'test': -0.0342}, 'interval': {'test': [-0.05, 0.002]}, 'p_value': {'test': 0.0}
+  }  # fmt: skip
+  against = {'model': 'student', 'baseline': 'student, stage 1'}
+  results['significance'] = {**against, 'delta': 0.01, 'low': 0.0, 'high': 0.02, 'p_value': 0.041}
+  shown = report.summary_table(results)
+  assert ' -3.4% (-5.0% to +0.2%; p <0.001) ' in shown
+  assert tables.tables(results)['Results'].note.count(
+    'On test, student is +1.0% against student, stage 1 (0.0% to +2.0%; p 0.041).'
+  )
 
 
 def test_flat_scores_do_not_break_the_pictures(results, scores, tmp_path):
