@@ -119,7 +119,7 @@ def main(config: FrontierConfig) -> None:
 def _export(run: FinishedRun, size: Size) -> str:
   """The export of a student of that size, trained first where there is none."""
   name = '-'.join(f'{key}={value}' for key, value in size.flags.items())
-  folder = run.path(os.path.join('benchmark/frontier', name.replace(' ', '')))
+  folder = run.path(os.path.join('frontier', name.replace(' ', '')))
   if not os.path.exists(os.path.join(folder, 'done')):
     os.makedirs(folder, exist_ok=True)
     training = run.training(1, strategies.create(strategies.DeviceConfig()))
