@@ -8,6 +8,7 @@ import tensorflow as tf
 from common import flags
 from common.data.tokenization import Tokenizer
 from common.distillation import results
+from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.export import student_export
@@ -70,6 +71,11 @@ class FinishedRun:
     """A trainer of a student, likewise."""
     training = self.training(model.outputs, strategy, seed)
     return Trainer(model, tokenizer, training, CrossEntropy())
+
+  def teachers(self) -> list[Teacher]:
+    """The run's own teacher, if it has one."""
+    there = os.path.isdir(self.path('teacher'))
+    return [Teacher.load(self.path('teacher'))] if there else []
 
   def export(self, folder: str, student: str = '') -> str:
     """Exports the run's student, or a folder's, as this version does, into `folder`/export."""

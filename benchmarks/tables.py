@@ -212,9 +212,7 @@ def _runtimes() -> str:
     rows.append([what, speed, *worth, size])
   headers = ['', AGAINST[1], 'test metric', 'largest difference', 'bytes, left + right']
   title = "Home Depot: the head's runtimes, and its vectors as stored"
-  note = (
-    'Measured after the run, without its teacher beside it; what the run measured is among the '
-  )
+  note = 'Measured after the run; what the run itself measured is among the '
   note += '[speeds of the runs](#speed-of-the-runs-teachers-and-heads).'
   return _section(title, made, markdown(headers, rows), note)
 

@@ -105,7 +105,7 @@ class Experiment:
     self.student = StudentTraining(shared, student, self.data, self.distill)
     self.export = Export(shared, config.encoder_precision, self.data, self.student)
     self.evaluation = Evaluation(shared, self.data, self.student, teachers)
-    self.benchmark = Benchmark(shared, student, self.export)
+    self.benchmark = Benchmark(shared, student, self.export, teachers)
 
   def stages(self) -> list[Stage]:
     """All of them, in order."""

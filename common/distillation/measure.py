@@ -2,11 +2,16 @@
 
 import itertools
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples
+from common.distillation import teacher
+from common.distillation.teacher import Teacher
 from common.evaluation import benchmark, metrics
 from common.scoring import runtimes
 from common.scoring.exported import Export
@@ -14,9 +19,12 @@ from common.scoring.scorer import PairScorer
 from common.vectors.store import DTYPES, narrowed, widened
 
 _TEXTS = 512  # of the test set's last slot, whose encoding is timed
+_TUPLES = 512  # of the test set, which the teacher's speed is of
 
 
-def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> dict[str, Any]:
+def of_export(
+  scorer: type[PairScorer], title: str, run_dir: str, task: str, teachers: Sequence[Teacher]
+) -> dict[str, Any]:
   """Speed and quality of an export, by runtime, and quality by vector dtype.
 
   Args:
@@ -24,26 +32,32 @@ def of_export(scorer: type[PairScorer], title: str, run_dir: str, task: str) -> 
     title: The student's name, as people write it.
     run_dir: Holds `export` and `data`.
     task: What a label is: 'regression', 'binary' or 'multiclass'.
+    teachers: Whose mean logits the student learnt from; none: the run had none.
 
   Returns:
-    {'rates', 'stored', 'encoders'}: rows of `benchmark.rates` with those of `compare`, those of
+    {'rates', 'stored', 'encoders'}: rows of `benchmark.rates`, of BERT-base, of the teachers where there
+    are some, and of the head by runtime, these with those of `compare`; those of
     `compare`, and those of `compare` with 'texts_per_second' and its 'ratio' to TensorFlow's.
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(os.path.join(run_dir, 'export'))
   scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
-  base_rate, *rates = benchmark.rates([base, *heads], rounds=3, seconds=0.5)
   encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
   data = os.path.join(run_dir, 'data')
-  items = RecordSet(os.path.join(data, 'test')).items(len(scorers['tensorflow'].slots) - 1)
+  test = RecordSet(os.path.join(data, 'test'))
+  others = [base, *([_teachers(teachers, test)] if teachers else [])]
+  rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
+  items = test.items(len(scorers['tensorflow'].slots) - 1)
   texts = list(itertools.islice(items.texts(), _TEXTS))
   contenders = [_encoder(name, loaded, texts) for name, loaded in encoders.items()]
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
   exact = encoding[0]['pairs_per_second']
   worth, stored, vectors = compare(scorers, encoders, task, data)
   return {
-    'rates': [base_rate, *({**rate, **of} for rate, of in zip(rates, worth, strict=True))],
+    'rates': [
+      {**rate, **of} for rate, of in zip(rates, [*({} for _ in others), *worth], strict=True)
+    ],
     'stored': stored,
     'encoders': [
       {
@@ -121,6 +135,18 @@ def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:
   within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
   logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
   return metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
+
+
+def _teachers(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:
+  """The teachers on texts of tuples from all over the test set."""
+  every = test.texts()
+  texts = every[:: -(-len(every) // _TUPLES)]
+
+  def score() -> np.ndarray:
+    tuples = [TokenizedTuples.of_texts(texts, one.tokenizer) for one in teachers]
+    return teacher.mean_logits(teachers, tuples, strategy=tf.distribute.get_strategy())
+
+  return benchmark.Contender('teacher', score, len(texts))
 
 
 def head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:

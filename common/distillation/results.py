@@ -5,7 +5,6 @@ import os
 import platform
 import resource
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,12 +29,12 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
     folder: Gets `scores.npz`: label, teacher and student on test.
 
   Returns:
-    {'models', 'tuples_per_second'} as the results want them; of two students also 'significance', of
-    the last against the one before it on test.
+    {'models'} as the results want them; of two students also 'significance', of the last against the
+    one before it on test.
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
-  labels, rates = {}, {}
+  labels = {}
   sets = [name for name in _SETS if os.path.exists(os.path.join(data, name))]
   for set_name in sets:
     records = RecordSet(os.path.join(data, set_name))
@@ -46,9 +45,7 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
         models.insert(0, {'name': 'teacher'})
       logits.setdefault('teacher', {})[set_name] = tuples.teacher_logits
     for name, scorer in scorers.items():
-      started = time.monotonic()
       logits.setdefault(name, {})[set_name] = scorer(records)
-      rates[name] = len(records) / (time.monotonic() - started)
     for model in models:
       model[set_name] = metrics.evaluate(task, labels[set_name], logits[model['name']][set_name])
   names = [model['name'] for model in models]
@@ -68,7 +65,7 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
   arrays: dict[str, Any] = {'label': labels['test'], **scores}
   np.savez(os.path.join(folder, 'scores.npz'), **arrays)
-  return {'models': models, 'tuples_per_second': rates, **found}
+  return {'models': models, **found}
 
 
 def _resampled(task: str, labels: np.ndarray, logits: Sequence[np.ndarray]) -> np.ndarray:

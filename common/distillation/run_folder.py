@@ -12,6 +12,7 @@ import dataclasses
 import fcntl
 import functools
 import hashlib
+import inspect
 import json
 import os
 import shutil
@@ -108,8 +109,10 @@ class RunFolder:
         self._run(stage)
 
   def result(self, stage: Stage[Result]) -> Result:
-    """Result of a finished stage."""
-    return stage.result(**files.read_json(os.path.join(stage.folder, _STAGE))['result'])
+    """Result of a finished stage, of which another version may have noted more."""
+    saved = files.read_json(os.path.join(stage.folder, _STAGE))['result']
+    names = inspect.signature(stage.result).parameters
+    return stage.result(**{name: value for name, value in saved.items() if name in names})
 
   def file(self, name: str) -> str:
     """Path of a file of the run."""

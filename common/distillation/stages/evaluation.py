@@ -20,10 +20,9 @@ from common.training import strategies
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
-  """Metrics, rates and significance, as from `results.evaluate`."""
+  """Metrics and significance, as from `results.evaluate`."""
 
   models: list[dict[str, Any]]
-  tuples_per_second: dict[str, float]
   significance: dict[str, Any] | None = None
 
 
@@ -61,12 +60,14 @@ class Benchmark(Stage[Benchmarked]):
 
   name, result = 'benchmark', Benchmarked
 
-  def __init__(self, shared: Run, student: Student, export: Export):
+  def __init__(self, shared: Run, student: Student, export: Export, teachers: Teachers | None):
     super().__init__(shared.folder, [export], {})
-    self.shared, self.student = shared, student
+    self.shared, self.student, self.teachers = shared, student, teachers
 
+  @strategies.precision()
   def run(self, folder: str) -> Benchmarked:
     del folder
     student, shared = self.student, self.shared
-    found = measure.of_export(student.scorer, student.title, shared.folder, shared.table.base_task)
+    teachers, task = self.teachers.load() if self.teachers else [], shared.table.base_task
+    found = measure.of_export(student.scorer, student.title, shared.folder, task, teachers)
     return Benchmarked(**found)
