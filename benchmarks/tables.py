@@ -27,7 +27,7 @@ def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_speeds(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
-  sections += [_frontier(), *encoding, _peers(), _score_job(), _serving()]
+  sections += [_frontier(), *encoding, _peers(), _light(), _score_job(), _serving()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
@@ -195,6 +195,18 @@ def _peers() -> str:
     return ''
   tables = [f'{markdown(t.headers, t.rows)}\n\n{t.note}' for t in peers.peers(made)]
   return _section('Other libraries beside ours: Home Depot', made, '\n\n'.join(tables))
+
+
+def _light() -> str:
+  made = read('light')
+  if not made:
+    return ''
+  rows = [['import dipair', f'{made["import"]:.2f} s']]
+  rows += [['load an export, head and encoder in LiteRT int8', f'{made["load"]:.2f} s']]
+  rows += [['first score, of two texts', f'{made["score"]:.2f} s']]
+  rows += [['peak memory', f'{made["peak_memory"] / 1e6:,.0f} MB']]
+  rows += [['the environment on disk, pip with it', f'{made["installed"] / 1e6:,.0f} MB']]
+  return _section('A process that scores without TensorFlow', made, markdown(['', ''], rows))
 
 
 def _runtimes() -> str:

@@ -1,0 +1,89 @@
+"""A process that scores without TensorFlow: seconds to each step, memory, and what is installed.
+
+  python3 -m venv LIGHT && LIGHT/bin/pip install --no-deps -r light.txt
+  python -m benchmarks.light --export_dir=runs/homedepot/export --python=LIGHT/bin/python \
+    --output=benchmarks/results/light.json
+
+Each round is a new process: Python's own start is in none of the steps.
+"""
+
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+from common import flags
+from common.distillation import results
+from common.errors import InputError
+from common.evaluation import report, tables
+from common.files import write_json
+
+_STEPS = """
+import json, resource, sys, time
+times = [time.perf_counter()]
+import dipair
+times.append(time.perf_counter())
+scorer = dipair.Scorer.load(sys.argv[1], runtime='litert-int8', encoder_runtime='litert-int8')
+times.append(time.perf_counter())
+scorer.score(['black shoes'], ['a pair of black leather shoes for men'])
+times.append(time.perf_counter())
+steps = [after - before for before, after in zip(times, times[1:])]
+assert not any(name.split('.')[0] == 'tensorflow' for name in sys.modules)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps(dict(zip(('import', 'load', 'score'), steps), peak_memory=peak)))
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class LightConfig:
+  """What scores what."""
+
+  export_dir: str = flags.option('', "a run's export folder")
+  python: str = flags.option('', 'the python of a light environment')
+  rounds: int = flags.option(9, 'processes, of which the median is taken')
+  output: str = flags.option('', 'JSON file of the figures')
+
+
+def main(config: LightConfig) -> None:
+  """Measures, prints, writes."""
+  for flag, path in (('export_dir', config.export_dir), ('python', config.python)):
+    if not os.path.exists(path):
+      raise InputError(f'--{flag}={path}: not there')
+  python, export = (os.path.abspath(path) for path in (config.python, config.export_dir))
+  rounds = [_round(python, export) for _ in range(config.rounds)]
+  found = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+  found['installed'] = _installed(os.path.dirname(os.path.dirname(python)))
+  rows = [[name, f'{found[name]:.2f} s'] for name in ('import', 'load', 'score')]
+  rows += [[name, f'{found[name] / 1e6:,.0f} MB'] for name in ('peak_memory', 'installed')]
+  print(report.grid(tables.Table('', ['', 'median'], rows)))
+  if config.output:
+    command = ' '.join(['python -m benchmarks.light', *flags.changed(config)])
+    made = {'command': command, 'commit': results.commit(), 'environment': results.environment()}
+    write_json(config.output, {**made, **found})
+
+
+def _round(python: str, export: str) -> dict[str, float]:
+  with tempfile.TemporaryDirectory() as elsewhere:  # what is imported is what is installed
+    environment = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}
+    command = [python, '-c', _STEPS, export]
+    done = subprocess.run(
+      command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False
+    )
+  if done.returncode:
+    raise InputError(f'--python={python}: {done.stderr.strip().splitlines()[-1]}')
+  return json.loads(done.stdout)
+
+
+def _installed(environment: str) -> int:
+  """Bytes of the environment's files, pip and all."""
+  return sum(
+    os.lstat(os.path.join(base, name)).st_size
+    for base, _, names in os.walk(environment)
+    for name in names
+  )
+
+
+if __name__ == '__main__':
+  flags.command(main, LightConfig)
