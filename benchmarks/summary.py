@@ -34,7 +34,8 @@ by the fastest, `litert-int8`; an empty place was not measured. **Encoding, once
 it** (in DSE's paper and in BERT-Large's shapes, the query's is). *Its teacher* is the run's own
 ({names}), on the test pairs at their real lengths, tokenization included; the papers have their own,
 BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a cross-encoder of
-BERT-base's shapes with random weights, on 128 tokens."""
+BERT-base's shapes with random weights, on 128 tokens. In brackets: a change's 95% interval (paired
+bootstrap over the test pairs)."""
   return f'{markdown(headers, rows)}\n\n{note}'
 
 

@@ -27,22 +27,22 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
       found[title] = Table(note, [headers[i] for i in kept], [[r[i] for i in kept] for r in rows])
 
   shown = label(primary)
-  headers = [
-    f'{shown} (valid)',
-    'Delta (valid)',
-    f'{shown} (test)',
-    'Delta (test)',
-    *speeds.AGAINST,
-  ]
+  headers = [f'{shown} (valid)', 'Delta (valid)', f'{shown} (test)', 'Delta (test)', 'p (test)']
   rows = []
   for model in models:
-    row = [model['name']]
-    for split in splits:
-      row += [metric(model.get(split, {}).get(primary)), change(model, split)]
-    rows.append([*row, *against(results, matched.get(model['name']))])
+    quality = [metric(model.get(split, {}).get(primary)) for split in splits]
+    p_value = model.get('p_value', {}).get('test')
+    rows.append(
+      [model['name'], quality[0], percent(delta(model, 'valid')), quality[1], change(model, 'test')]
+      + ['' if p_value is None else chance(p_value)]
+      + against(results, matched.get(model['name']))
+    )
+  headers += speeds.AGAINST
   note = ''
   if any('delta' in model for model in models):
-    note = 'Delta: against the teacher, with its 95% interval and two-sided p (paired bootstrap).'
+    note = 'Delta: against the teacher.'
+  if any('interval' in model for model in models):
+    note += ' In brackets its 95% interval, p two-sided: paired bootstrap.'
   if tested := results.get('significance'):
     note += f' {_tested(tested)}'
   note += _speed_note(results)
@@ -115,12 +115,11 @@ def delta(model: dict[str, Any], split: str) -> float | None:
 
 
 def change(model: dict[str, Any], split: str) -> str:
-  """-0.3% (-1.2% to +0.5%; p 0.41): the delta, with what is known of its chance."""
+  """-0.3% [-1.2, 0.5]: the delta, with its 95% interval where that is known."""
   shown = percent(delta(model, split))
   if not shown or split not in model.get('interval', {}):
     return shown
-  low, high = (percent(end) for end in model['interval'][split])
-  return f'{shown} ({low} to {high}; p {chance(model["p_value"][split])})'
+  return f'{shown} {_interval(*model["interval"][split])}'.strip()
 
 
 def chance(p_value: float) -> str:
@@ -152,11 +151,18 @@ def times(value: float | None) -> str:
 
 def _tested(found: dict[str, Any]) -> str:
   """The student against the one before it, in a sentence."""
-  ends = f'{percent(found["low"])} to {percent(found["high"])}'
+  change = f'{percent(found["delta"])} {_interval(found["low"], found["high"])}'
   return (
-    f'On test, {found["model"]} is {percent(found["delta"])} against {found["baseline"]} '
-    f'({ends}; p {chance(found["p_value"])}).'
+    f'On test, {found["model"]} is {change} against {found["baseline"]}, '
+    f'p {chance(found["p_value"])}.'
   )
+
+
+def _interval(low: float | None, high: float | None) -> str:
+  """[-1.2, 0.5], in percent; empty where there was none to compute."""
+  if low is None or high is None:
+    return ''
+  return f'[{100 * low:.1f}, {100 * high:.1f}]'
 
 
 def _speed_note(results: dict[str, Any]) -> str:

@@ -266,9 +266,9 @@ def test_a_delta_stands_with_its_interval_and_p(results):
   against = {'model': 'student', 'baseline': 'student, stage 1'}
   results['significance'] = {**against, 'delta': 0.01, 'low': 0.0, 'high': 0.02, 'p_value': 0.041}
   shown = report.summary_table(results)
-  assert ' -3.4% (-5.0% to +0.2%; p <0.001) ' in shown
+  assert re.search(r' -3\.4% \[-5\.0, 0\.2\] +<0\.001 ', shown)
   assert tables.tables(results)['Results'].note.count(
-    'On test, student is +1.0% against student, stage 1 (0.0% to +2.0%; p 0.041).'
+    'On test, student is +1.0% [0.0, 2.0] against student, stage 1, p 0.041.'
   )
 
 
