@@ -131,7 +131,7 @@ def _pairs(name: str, scorer: Any, vectors: list[np.ndarray], mflop: float) -> R
 
 def _of_parts(name: str, scorer: Any, parts: list[np.ndarray], mflop: float) -> Row:
   inputs = {f'{slot}_part': part for slot, part in zip(scorer.slots, parts, strict=True)}
-  contender = Contender(name, lambda: scorer._runtime.score('of_parts', inputs), len(parts[0]))
+  contender = Contender(name, lambda: scorer._head.run('of_parts', inputs), len(parts[0]))
   return Row(contender, mflop, sum(part[0].nbytes for part in parts) / 1e3)
 
 

@@ -181,7 +181,7 @@ class Bench:
     return benchmark.rates([head])[0]['pairs_per_second']
 
   def _one_to_many(self) -> np.ndarray:
-    return self.scorer._runtime.score('one_to_many', self.request)
+    return self.scorer._head.run('one_to_many', self.request)
 
   def _config(self, requests: int) -> LoadConfig:
     payload = os.path.join(self.folder, 'request.npz')
