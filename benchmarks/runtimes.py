@@ -1,7 +1,7 @@
 """Speed and quality of a student's head and encoders, by runtime, and of its vectors, by dtype.
 
   python -m benchmarks.runtimes --run_dir=runs/homedepot \\
-    --output=benchmarks/results/homedepot_runtimes.json
+    --output=runtimes.json
 
 As the benchmark stage of a run; here of a finished run's student, exported anew.
 """

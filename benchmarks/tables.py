@@ -11,6 +11,7 @@ from benchmarks import pictures, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, summary
+from common.evaluation import speeds
 from common.evaluation.speeds import AGAINST
 from common.evaluation.tables import digits, times
 
@@ -210,23 +211,18 @@ def _light() -> str:
 
 
 def _runtimes() -> str:
-  made = read('homedepot_runtimes')
+  made = read('homedepot')
   if not made:
     return ''
   rows = []
-  for row in made['rows']:
-    if 'texts_per_second' in row:  # of an encoder
-      continue
+  for row in [*speeds.heads(made), *made['stored']]:
     what = row.get('name') or f'vectors stored in {row["dtype"]}'
-    speed = times(row['ratio']) if 'ratio' in row else ''
     size = ' + '.join(f'{count:,}' for count in row.get('bytes', {}).values())
-    worth = [f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}'] if 'test' in row else ['', '']
-    rows.append([what, speed, *worth, size])
+    speed = times(row['ratio']) if 'ratio' in row else ''
+    rows.append([what, speed, f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}', size])
   headers = ['', AGAINST[1], 'test metric', 'largest difference', 'bytes, left + right']
   title = "Home Depot: the head's runtimes, and its vectors as stored"
-  note = 'Measured after the run; what the run itself measured is among the '
-  note += '[speeds of the runs](#speed-of-the-runs-teachers-and-heads).'
-  return _section(title, made, markdown(headers, rows), note)
+  return _section(title, made, markdown(headers, rows))
 
 
 def _score_job() -> str:
