@@ -93,7 +93,11 @@ def main(config: CostConfig) -> None:
   print('\n' + report.grid(stores_table(stores)))
   if config.output:
     command = ' '.join(['python -m benchmarks.cost', *flags.changed(asked)])
-    made = {'command': command, 'commit': results.commit(), 'assumed': dataclasses.asdict(config)}
+    made: dict[str, Any] = {
+      'command': command,
+      'commit': results.commit(),
+      'assumed': dataclasses.asdict(config),
+    }
     made |= {'rates': dataclasses.asdict(rates), 'rows': rows, 'stores': stores}
     tables = [table._asdict() for table in (costs_table(rows, config), stores_table(stores))]
     write_json(config.output, {**made, 'tables': tables})

@@ -83,7 +83,7 @@ def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
     seconds = time.monotonic() - started
     size = sum(entry.stat().st_size for entry in os.scandir(folder))
   assert len(store) == count
-  row = {
+  row: dict[str, Any] = {
     'name': f'export into a store, {count:,} left texts, int8',
     'texts_per_second': count / seconds,
     'bytes_per_text': size / count,

@@ -80,7 +80,7 @@ def main(config: JobConfig) -> None:
   print(f'Killed: {json.dumps(killed)}\nBad rows: {json.dumps(bad, indent=1)}')
   if config.output:
     command = ' '.join(['python -m benchmarks.score_job', *flags.changed(config)])
-    made = {'command': command, 'commit': results.commit(), 'note': note}
+    made: dict[str, Any] = {'command': command, 'commit': results.commit(), 'note': note}
     made |= {'environment': results.environment(), 'workers': bench.workers, 'runtime': _RUNTIME}
     write_json(config.output, {**made, 'rows': rows, 'killed': killed, 'bad_rows': bad})
 

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from benchmarks import random_exports
 from common.errors import InputError
 from common.files import read_json, write_json
+from common.scoring import exported
 from common.vectors.writer import VectorWriter
 
 _GROUP = 250_000  # pairs of a row group, a unit of the job, at the most; four of them at the least
@@ -46,8 +47,7 @@ class Inputs:
         raise InputError(f'--folder={self.folder}: has stores of other sizes; choose another')
       return
     shutil.rmtree(self.folder, ignore_errors=True)
-    export = random_exports.dipair(self.path('export'))
-    description = export.describe(export)
+    description = exported.describe(random_exports.dipair(self.path('export')))
     for side, rows, shape in zip(
       ('left', 'right'), sizes.values(), description['vector_shapes'], strict=True
     ):

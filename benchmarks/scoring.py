@@ -7,6 +7,7 @@ baselines are cross-encoders on 128 tokens. Operations are those of the products
 """
 
 import dataclasses
+import functools
 import tempfile
 import time
 from collections.abc import Callable
@@ -151,10 +152,8 @@ def _dse_rows(path: str, rng: np.random.Generator) -> list[Row]:
   for name in runtimes.HEADS:
     embedder = Embedder.load(path, name)
     parts = embedder.parts(v, 'right')
-    one = u[:1], embedder.parts(u[:1], 'left')
-
-    def call(embedder: Embedder = embedder, one: Any = one, parts: np.ndarray = parts) -> Any:
-      return embedder.one_to_many(*one, v, parts)
+    one = embedder.parts(u[:1], 'left')
+    call = functools.partial(embedder.one_to_many, u[:1], one, v, parts)
 
     kilobytes = (v[0].nbytes + parts[0].nbytes) / 1e3
     rows.append(Row(Contender(f'DSE, split, {name}', call, _BATCH), 2 * mflop, kilobytes))
@@ -184,17 +183,14 @@ def _max_sim(rng: np.random.Generator) -> Row:
 
 def _rank_contenders(folder: str) -> list[tuple[str, Callable[[], Any]]]:
   """Ranking a thousand stored candidates for one query."""
-  found = []
+  found: list[tuple[str, Callable[[], Any]]] = []
   products = np.random.default_rng(1).normal(size=(1000, 8, 256)).astype(np.float32)
   query = np.random.default_rng(2).normal(size=(4, 256)).astype(np.float32)
   for name in runtimes.HEADS:
     scorer = Scorer.load(f'{folder}/dipair', name)
     parts = scorer.parts(products, 'right')
     for kind, given in (('', None), (', parts', parts)):
-
-      def call(scorer: Scorer = scorer, given: Any = given) -> Any:
-        return scorer.rank(query, products, 10, parts=given)
-
+      call = functools.partial(scorer.rank, query, products, 10, parts=given)
       found.append((f'DiPair{kind}, {name}', call))
   return found
 

@@ -94,7 +94,8 @@ class Bench:
       'left_part': self.scorer.parts(query, 'left'),
       'right': rng.normal(size=(config.candidates, *right)).astype(np.float32),
     }
-    np.savez(os.path.join(folder, 'request.npz'), **self.request)
+    arrays: dict[str, Any] = self.request
+    np.savez(os.path.join(folder, 'request.npz'), **arrays)
     args = ['--port=0', '--rest_api_port=0', f'--runtime={_RUNTIME}']
     args.append(f'--models=head={os.path.join(self.export, "head")}')
     self.server, line = _started('common.local_server', *args)

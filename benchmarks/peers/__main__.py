@@ -147,7 +147,7 @@ def _ours(
   for found, (name, scorer) in zip(encoding, encoders.items(), strict=True):
     encode = functools.partial(scorer.encode, texts, 'right')
     row = {'kind': 'encoding', 'name': f'DiPair encoder, {name}', 'test': found['test']}
-    yield _batched(row, lambda size, encode=encode: encode(batch_size=size), len(texts))
+    yield _batched(row, encode, len(texts))
   queries, candidates = data['queries'], data['candidates']
   left, right = (
     heads['tensorflow'].encode(given, slot)
@@ -155,8 +155,7 @@ def _ours(
   )
   size = {row['dtype']: row['bytes']['right'] for row in stored}
   for (name, scorer), found in zip(heads.items(), worth, strict=True):
-    row = {'kind': 'stored', 'name': f'DiPair head, {name}'}
-    row |= {'test': found['test'], 'bytes': size}
+    row = {'kind': 'stored', 'name': f'DiPair head, {name}', 'test': found['test'], 'bytes': size}
     rank = functools.partial(scorer.rank, left, right, _TOP_K)
     yield row, Contender(row['name'], rank, len(queries) * len(candidates))
   if os.path.isdir(run.path('teacher')):
@@ -165,25 +164,25 @@ def _ours(
     tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)
     row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow", 'test': exact}
     score = functools.partial(teacher.logits, tuples, strategy=strategy)
-    yield _batched(row, lambda size: score(batch_size=size), len(pairs))
+    yield _batched(row, score, len(pairs))
     quantized = functools.partial(QuantizedTeacher(teacher).logits, tuples, strategy=strategy)
     name = "DiPair's teacher, litert-int8"
     yield {'kind': 'pairs', 'name': name}, Contender(name, quantized, len(pairs))
 
 
 def _batched(
-  row: dict[str, Any], call: Callable[[int], Any], count: int
+  row: dict[str, Any], call: Callable[..., Any], count: int
 ) -> tuple[dict[str, Any], Contender]:
   """A row and its contender, at the batch size that is fastest for it."""
 
   def seconds(size: int) -> float:
     started = time.perf_counter()
-    call(size)
+    call(batch_size=size)
     return time.perf_counter() - started
 
-  call(_BATCH_SIZES[0])
+  call(batch_size=_BATCH_SIZES[0])
   size = min(_BATCH_SIZES, key=seconds)
-  return {**row, 'batch_size': size}, Contender(row['name'], lambda: call(size), count)
+  return {**row, 'batch_size': size}, Contender(row['name'], lambda: call(batch_size=size), count)
 
 
 if __name__ == '__main__':

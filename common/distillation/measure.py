@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def of_export(
 
 
 def compare(
-  scorers: dict[str, PairScorer], encoders: dict[str, PairScorer], task: str, data: str
+  scorers: Mapping[str, PairScorer], encoders: Mapping[str, PairScorer], task: str, data: str
 ) -> tuple[list[dict[str, Any]], ...]:
   """Quality of one export, by runtime of the head, vector dtype and runtime of the encoders.
 
