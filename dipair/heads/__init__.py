@@ -13,8 +13,8 @@ from dipair.heads.max_sim import MaxSimConfig, MaxSimHead
 from dipair.heads.poly_encoder import PolyEncoderConfig, PolyEncoderHead
 from dipair.heads.transformer import TransformerConfig, TransformerHead
 
-# A head is made of (settings, tokens kept of each slot, their width D, outputs O, dropout). One whose
-# `pairs_only` is true takes two slots and no more.
+# A head is made of (settings, tokens kept of each slot, their width D, outputs O, dropout). One
+# whose `pairs_only` is true takes two slots and no more.
 HEADS: dict[str, Callable[..., Head]] = {
   'transformer': TransformerHead,
   'ffnn': FeedForwardHead,

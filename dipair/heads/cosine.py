@@ -1,7 +1,7 @@
 """DE-Cos (§4.2): the cosine between one vector a text.
 
 The paper's vector is the output at [CLS], the first kept token; the mean of the kept tokens is the
-other usual one. A text is stored as its tokens: `--output_tokens=1,1` stores no more than the first.
+other usual one. A text is stored as its kept tokens, so `--output_tokens=1,1` goes with the first.
 
 Dimensions: U texts, B pairs, k_i kept tokens of slot i, D their width, O outputs.
 """

@@ -1,14 +1,14 @@
-"""LITE (Ji et al. 2024): a learnt late interaction, two small networks over the matrix of similarities.
+"""LITE (Ji et al. 2024): a learnt late interaction, two small networks over the similarities.
 
-From that paper (its separable form): S = X Y^T of the kept tokens; each row of S goes through one MLP,
-each column of the outcome through another, and a linear layer maps all entries to logits. An MLP is
-z = ReLU(W' LayerNorm(ReLU(W s + b)) + b'), with 12 hidden units a token.
+From that paper, its separable form (Eq. 3 and 4): S = X Y^T of the tokens; each row of S goes
+through one MLP, each column of the outcome through another, and a linear layer maps all entries to
+the score. An MLP is z = ReLU(W' LayerNorm(ReLU(W s + b)) + b'), with 12 hidden units a token.
 
-Otherwise here: tokens have length 1, so S holds cosines, as ColBERT's; the paper also normalizes z,
-over its 30 or 200 tokens, but of the few that are kept that would leave little (of two, which is the
-larger). Biases b start at random: at zero, LayerNorm would take away how large similarities are.
+Otherwise here: tokens have length 1, so S holds cosines, as ColBERT's. The paper normalizes z too,
+over 30 or 200 tokens; of the few that are kept this would leave little (of two, which is larger).
+Biases b start at random: at zero, LayerNorm would take away how large similarities are.
 
-A padded token's similarities are zeros. Which token stands where counts, as in the transformer head.
+A padded token's similarities are zeros. Which token stands where counts, as in a transformer head.
 
 Dimensions: U texts, B pairs, k_i kept tokens of slot i (N left, M right), D their width, O outputs.
 """

@@ -1,8 +1,8 @@
 """MaxSim, the late interaction of ColBERT (Khattab and Zaharia 2020, §3.3), on the kept tokens.
 
-s = sum_i max_j cos(x_i, y_j) over a left text's tokens x_i and a right one's tokens y_j, or the mean
-over the x_i. ColBERT sums over queries of a fixed 32 tokens; of as many as a text has, the mean keeps
-scores of short and long ones comparable, and is the default.
+s = sum_i max_j cos(x_i, y_j) over a left text's tokens x_i and a right one's tokens y_j, or the
+mean over the x_i. ColBERT sums over queries of a fixed 32 tokens; of as many as a text has, the
+mean keeps scores of short and long texts comparable, and is the default.
 
 Dimensions: U texts, B pairs, k_i kept tokens of slot i (N left, M right), D their width, O outputs.
 """
@@ -29,8 +29,8 @@ class MaxSimConfig:
 class MaxSimHead(SimilarityHead):
   """The head: logits = scale * s + bias.
 
-  Parts are such that padding needs no mask: a padded left token is all zeros, so its maximum is 0; a
-  padded right token is its text's first one again, which changes no maximum.
+  Parts are such that padding needs no mask: a padded left token is all zeros, so its maximum is 0;
+  a padded right token is its text's first one again, which changes no maximum.
 
   Args:
     config: Mean or sum.

@@ -4,9 +4,9 @@ Learnt codes c_i attend over the left text's tokens x_t: y_i = sum_t softmax_t(c
 right text is one vector v, its first kept token, which attends over the y_i: y = sum_i a_i y_i with
 a = softmax_i(v . y_i), and s = v . y. That is sum_i a_i (v . y_i): the products are needed once.
 
-Its limits, as Appendix C has them: one text must be short, here the right one, of which one vector
-is all that is seen; it scores pairs, no more texts; and s is one number, so it is made for regression
-and binary tasks. Classes would differ by a slope and an offset alone.
+Its limits, as Appendix C has them: one text must be short (below 20 tokens, say), here the right
+one, of which one vector is all that is seen; it scores pairs, no more texts; and s is one number,
+so it is made for regression and binary tasks: classes would differ by a slope and an offset alone.
 
 Here s and the codes' attention are divided by sqrt(D), and s is scaled to logits. Of the left text
 the codes see the kept tokens: `--output_tokens=32,1` is nearer to that paper than `4,8`. In Table 7
@@ -66,7 +66,7 @@ class PolyEncoderHead(SimilarityHead):
     return (dim,) if slot else (codes, dim)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """y_i / sqrt(D) of left texts, [U, k_0, D] to [U, m, D]; v of right ones, [U, k_1, D] to [U, D]."""
+    """y_i / sqrt(D) of left texts, v of right ones: [U, k_i, D] to [U, m, D] or [U, D]."""
     if slot:
       return vectors[:, 0]
     shrunk = vectors * self.codes.shape[1] ** -0.5

@@ -203,16 +203,15 @@ def test_a_width_of_nothing_is_refused(flag):
 
 
 def test_parameters_of_the_papers_head():
-  """Table 4: 1.7M with D=256, two layers, 1,024 inner; the FFNN head 0.4M."""
-  config = StudentConfig()
-  tokens = [tf.zeros([1, k, 256]) for k in config.output_tokens]
-  counts = {}
-  for name in heads.HEADS:
-    head = heads.build(name, config.heads, config.output_tokens, 256, 1, 0.1)
-    head(tokens)
-    counts[head.name] = head.count_params() / 1e6
-  assert counts['transformer_head'] == pytest.approx(1.6, abs=0.1)
-  assert counts['feed_forward_head'] == pytest.approx(0.4, abs=0.05)
+  """Table 4: 1.7M with D=256, two layers, 1,024 inner; the FFNN head 0.4M, DE-FFNN 0.2M."""
+  for name, kept, dim, millions in [
+    ('transformer', (4, 8), 256, 1.65),
+    ('ffnn', (4, 8), 256, 0.4),
+    ('ffnn', (1, 1), 768, 0.2),
+  ]:
+    head = heads.build(name, HeadsConfig(), kept, dim, 1, 0.1)
+    head([tf.zeros([1, k, dim]) for k in kept])
+    assert head.count_params() / 1e6 == pytest.approx(millions, abs=0.06)
 
 
 def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
