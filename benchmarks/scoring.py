@@ -105,24 +105,34 @@ def _rows(folder: str) -> list[Row]:
     Row(Contender('DiPair, Keras layers', lambda: call().numpy(), _BATCH), first_row, inputs)
   )
   path = random_exports.dipair(f'{folder}/dipair')
-  ffnn = random_exports.dipair(f'{folder}/ffnn', head='ffnn')
   for name in runtimes.HEADS:
     scorer = Scorer.load(path, name)
     rows.append(_pairs(f'DiPair, {name}', scorer, tokens, 12 * _TOKEN + 3.15 + _LAST))
-    parts = [scorer.parts(t, slot) for t, slot in zip(tokens, scorer.slots, strict=True)]
-    rows.append(_of_parts(f'DiPair, parts, {name}', scorer, parts, 12 * _TOKEN + _LAST))
+    rows.append(_of_parts(f'DiPair, parts, {name}', scorer, tokens, 12 * _TOKEN + _LAST))
+  ffnn = random_exports.dipair(f'{folder}/ffnn', head='ffnn')
   for name in ('tensorflow', 'litert', 'litert-int8'):
     scorer = Scorer.load(ffnn, name)
     mflop = 2 * (12 * 256 * 128 + 128 * 128 + 128) / 1e6
     rows.append(_pairs(f'DiPair FFNN, {name}', scorer, tokens, mflop))
-    parts = [scorer.parts(t, slot) for t, slot in zip(tokens, scorer.slots, strict=True)]
-    rows.append(_of_parts(f'DiPair FFNN, parts, {name}', scorer, parts, 2 * 128 * 129 / 1e6))
+    rows.append(_of_parts(f'DiPair FFNN, parts, {name}', scorer, tokens, 2 * 128 * 129 / 1e6))
+  for title, (head, kept, products) in _HEADS.items():
+    path = random_exports.dipair(f'{folder}/{head}', head=head, output_tokens=kept)
+    own = [t[:, :k] for t, k in zip(tokens, kept, strict=True)]
+    for name in ('litert', 'litert-int8'):
+      scorer = Scorer.load(path, name)
+      rows.append(_of_parts(f'{title}, parts, {name}', scorer, own, 2 * products / 1e6))
   rows += _dse_rows(random_exports.dse(f'{folder}/dse'), rng)
   return [*rows, _cosine(rng), _max_sim(rng)]
 
 
 _TOKEN = 2 * 2 * 256 * 1024 / 1e6 + 4 * 12 * 256 / 1e6  # first layer: feed-forward, attention
 _LAST = (2 * 2 * 256 * 256 + 2 * 2 * 256 * 1024 + 4 * 12 * 256) / 1e6  # the first row of the last
+_HEADS = {  # title: head, tokens kept, multiplications a pair from parts
+  'DiPair DE-Cos': ('cosine', (1, 1), 256),
+  'DiPair MaxSim': ('max_sim', (4, 8), 4 * 8 * 256),
+  'DiPair LITE': ('lite', (4, 8), 4 * 8 * 256 + 2 * 4 * 8 * 96 + 2 * 8 * 4 * 48 + 4 * 8),
+  'DiPair Poly-encoder, 8 codes': ('poly_encoder', (4, 1), 8 * 256),
+}
 
 
 def _pairs(name: str, scorer: Any, vectors: list[np.ndarray], mflop: float) -> Row:
@@ -130,10 +140,11 @@ def _pairs(name: str, scorer: Any, vectors: list[np.ndarray], mflop: float) -> R
   return Row(contender, mflop, sum(v[0].nbytes for v in vectors) / 1e3)
 
 
-def _of_parts(name: str, scorer: Any, parts: list[np.ndarray], mflop: float) -> Row:
-  inputs = {f'{slot}_part': part for slot, part in zip(scorer.slots, parts, strict=True)}
-  contender = Contender(name, lambda: scorer._head.run('of_parts', inputs), len(parts[0]))
-  return Row(contender, mflop, sum(part[0].nbytes for part in parts) / 1e3)
+def _of_parts(name: str, scorer: Any, vectors: list[np.ndarray], mflop: float) -> Row:
+  of_slots = zip(scorer.slots, vectors, strict=True)
+  parts = {f'{slot}_part': scorer.parts(of_slot, slot) for slot, of_slot in of_slots}
+  contender = Contender(name, lambda: scorer._head.run('of_parts', parts), len(vectors[0]))
+  return Row(contender, mflop, sum(part[0].nbytes for part in parts.values()) / 1e3)
 
 
 def _dse_rows(path: str, rng: np.random.Generator) -> list[Row]:

@@ -6,7 +6,7 @@ from common import flags
 from common.errors import InputError
 from common.modeling.losses import LOSSES
 from common.training.optimization import PhaseConfig
-from dipair.heads import HEADS, HeadsConfig
+from dipair.heads import HEADS, HeadsConfig, check_slots
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +49,7 @@ class StudentConfig:
         '--left_encoder_layers and --right_encoder_layers are of pairs; '
         f'--output_tokens names {len(self.output_tokens)} texts'
       )
+    check_slots(self.head, len(self.output_tokens))
     if not 0 <= self.dropout < 1:
       raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
 

@@ -34,7 +34,15 @@ class RunConfig:
 
 
 # Flags that once were not, with what they then stood at: runs from before stay as they are.
-_NEWER = {'left_encoder_layers': 0, 'right_encoder_layers': 0, 'head_activation': 'gelu'}
+_NEWER = {
+  'left_encoder_layers': 0,
+  'right_encoder_layers': 0,
+  'head_activation': 'gelu',
+  'cosine_pooling': 'first',
+  'max_sim_reduction': 'mean',
+  'lite_widening': 12,
+  'poly_codes': 8,
+}
 
 
 class DiPairStudent:

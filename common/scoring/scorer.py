@@ -128,7 +128,8 @@ class PairScorer:
   def parts(self, vectors: np.ndarray, side: str) -> np.ndarray:
     """Per-text computation of the head, whatever the text is paired with.
 
-    Of DiPair's transformer three times the vectors' size or four, of all others less than it.
+    Of DiPair's transformer three times the vectors' size or four, of its Poly-encoder's left texts
+    a vector a code, of all others no more than the vectors.
 
     Args:
       vectors: [n, *vector shape], from `encode`.

@@ -4,12 +4,25 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from common import flags
+from common.errors import InputError
 from common.modeling.head import Head
+from dipair.heads.cosine import CosineConfig, CosineHead
 from dipair.heads.feed_forward import FeedForwardConfig, FeedForwardHead
+from dipair.heads.lite import LiteConfig, LiteHead
+from dipair.heads.max_sim import MaxSimConfig, MaxSimHead
+from dipair.heads.poly_encoder import PolyEncoderConfig, PolyEncoderHead
 from dipair.heads.transformer import TransformerConfig, TransformerHead
 
-# A head is made of (settings, tokens kept of each slot, their width D, outputs O, dropout).
-HEADS: dict[str, Callable[..., Head]] = {'transformer': TransformerHead, 'ffnn': FeedForwardHead}
+# A head is made of (settings, tokens kept of each slot, their width D, outputs O, dropout). One
+# whose `pairs_only` is true takes two slots and no more.
+HEADS: dict[str, Callable[..., Head]] = {
+  'transformer': TransformerHead,
+  'ffnn': FeedForwardHead,
+  'cosine': CosineHead,
+  'max_sim': MaxSimHead,
+  'lite': LiteHead,
+  'poly_encoder': PolyEncoderHead,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +31,24 @@ class HeadsConfig:
 
   transformer: TransformerConfig = flags.group(TransformerConfig, 'head_')
   ffnn: FeedForwardConfig = flags.group(FeedForwardConfig, 'ffnn_')
+  cosine: CosineConfig = flags.group(CosineConfig, 'cosine_')
+  max_sim: MaxSimConfig = flags.group(MaxSimConfig, 'max_sim_')
+  lite: LiteConfig = flags.group(LiteConfig, 'lite_')
+  poly_encoder: PolyEncoderConfig = flags.group(PolyEncoderConfig, 'poly_')
+
+
+def check_slots(name: str, slots: int) -> None:
+  """Refuses a head for tuples that it does not take.
+
+  Args:
+    name: One of `HEADS`.
+    slots: Texts a tuple.
+
+  Raises:
+    InputError: If it takes pairs alone and these are more texts.
+  """
+  if slots != 2 and getattr(HEADS[name], 'pairs_only', False):
+    raise InputError(f'--head={name} scores pairs; --output_tokens names {slots} texts')
 
 
 def build(

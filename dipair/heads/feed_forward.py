@@ -2,8 +2,11 @@
 
 The first layer's rows split by text, W [x, y] = W_x x + W_y y: a text's part is W_x x.
 
-Dimensions: U texts, B tuples, k_i kept tokens of slot i, D their width, R units of the first layer, O
-outputs.
+With one token a text, as wide as the encoder's (`--output_tokens=1,1 --projection_dim=0`), it is
+the paper's DE-FFNN: both [CLS] outputs, there 768 + 768 numbers, through the same layers.
+
+Dimensions: U texts, B tuples, k_i kept tokens of slot i, D their width, R units of the first layer,
+O outputs.
 """
 
 import dataclasses

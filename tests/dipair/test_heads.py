@@ -1,4 +1,4 @@
-"""Heads against a slow numpy transformer, and by hand."""
+"""Heads against slow versions in numpy, and by hand."""
 
 import math
 
@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from common import flags
+from common.errors import InputError
 from dipair import heads, initialization
 from dipair.config import StudentConfig
 from dipair.heads import HeadsConfig
@@ -86,8 +87,9 @@ def test_layers_of_a_head_start_from_different_weights(tokens):
   assert not np.allclose(first, second)
 
 
-def test_a_pairs_logits_do_not_depend_on_the_batch(tokens):
-  head = build('transformer')
+@pytest.mark.parametrize('name', heads.HEADS)
+def test_a_pairs_logits_do_not_depend_on_the_batch(tokens, name):
+  head = build(name)
   together = head([tf.constant(t) for t in tokens]).numpy()
   alone = np.concatenate([head([tf.constant(t[i : i + 1]) for t in tokens]) for i in range(4)])
   np.testing.assert_allclose(together, alone, atol=1e-5)
@@ -104,17 +106,112 @@ def test_the_feed_forward_head_by_hand():
   assert head([left, right]).numpy().item() == pytest.approx(10.0)
 
 
+def norm(x):
+  return x / max(np.linalg.norm(x), 1e-9)
+
+
+def slow_similarity(name, head, left, right):
+  """One pair's similarity, of the tokens that are there, one by one."""
+  x, y = ([token for token in tokens if token.any()] for tokens in (left, right))
+  if name.startswith('cosine'):
+    u, v = (t[0] if name == 'cosine first' else np.mean(t, 0) for t in (x, y))
+    return norm(u) @ norm(v)
+  if name.startswith('max_sim'):
+    best = [max(norm(a) @ norm(b) for b in y) for a in x]
+    return np.mean(best) if name == 'max_sim mean' else sum(best)
+  summaries = []
+  for code in head.codes.numpy():
+    weights = np.exp([code @ token / math.sqrt(D) for token in x])
+    summaries.append(weights / weights.sum() @ np.array(x))
+  weights = np.exp([y[0] @ summary / math.sqrt(D) for summary in summaries])
+  return weights / weights.sum() @ np.array(summaries) @ y[0] / math.sqrt(D)
+
+
+SIMILARITIES = {
+  'cosine first': {},
+  'cosine mean': {'cosine_pooling': 'mean'},
+  'max_sim mean': {},
+  'max_sim sum': {'max_sim_reduction': 'sum'},
+  'poly_encoder': {'poly_codes': 3},
+}
+
+
+@pytest.mark.parametrize('name', SIMILARITIES)
+def test_a_similarity_head_equals_the_slow_one(tokens, name):
+  left, right = (t[:3] for t in tokens)
+  head = build(name.split()[0], outputs=2, **SIMILARITIES[name])
+  head.scale.assign([3.0, -2.0])
+  head.bias.assign([0.5, 0.25])
+  slow = [slow_similarity(name, head, *pair) for pair in zip(left, right, strict=True)]
+  expected = np.array(slow)[:, None] * [3.0, -2.0] + [0.5, 0.25]
+  np.testing.assert_allclose(head([left, right]), expected, atol=1e-5)
+  nothing = head([left, np.zeros_like(right)]).numpy()
+  np.testing.assert_allclose(nothing, [[0.5, 0.25]] * 3, atol=1e-6)
+
+
+@pytest.mark.parametrize('name', SIMILARITIES)
+def test_a_similarity_head_starts_with_logits_around_zero(name):
+  rng = np.random.default_rng(3)
+  left, right = (rng.normal(0.3, 1, (size, k, D)) for size, k in ((90, 2), (70, 3)))
+  head = build(name.split()[0], outputs=2, **SIMILARITIES[name])
+  head.start([left, right], seed=1)
+  pairs = [t[rng.integers(len(t), size=2000)].astype(np.float32) for t in (left, right)]
+  logits = head(pairs).numpy()
+  np.testing.assert_array_equal(logits[:, 0], logits[:, 1])
+  assert abs(logits.mean()) < 0.15 and 0.85 < logits.std() < 1.15
+
+
+def slow_mixer(mixer, rows):
+  found = []
+  for row in rows:
+    hidden = np.maximum(0, row @ mixer.inner.kernel.numpy() + mixer.inner.bias.numpy())
+    scale = math.sqrt(hidden.var() + 1e-6)
+    hidden = (hidden - hidden.mean()) / scale * mixer.norm.gamma.numpy() + mixer.norm.beta.numpy()
+    found.append(np.maximum(0, hidden @ mixer.outer.kernel.numpy() + mixer.outer.bias.numpy()))
+  return np.array(found)
+
+
+def test_the_lite_head_equals_the_slow_one(tokens):
+  head = build('lite', outputs=3)
+  head(list(tokens))
+  rng = np.random.default_rng(2)
+  for variable in head.variables:
+    variable.assign(variable + rng.normal(size=variable.shape) * 0.3)
+  expected = []
+  for left, right in zip(*tokens, strict=True):
+    cosines = np.array([[norm(a) @ norm(b) for b in right] for a in left])
+    rows = slow_mixer(head.rows, cosines)
+    columns = slow_mixer(head.columns, rows.T)
+    kernel = head.classifier.kernel.numpy()
+    expected.append(columns.reshape(-1) @ kernel + head.classifier.bias.numpy())
+  np.testing.assert_allclose(head(list(tokens)), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize('name', ['cosine', 'max_sim', 'lite', 'poly_encoder'])
+def test_a_head_of_pairs_refuses_three_texts(name):
+  values = {'head': name, 'max_lengths': (8, 8, 8), 'output_tokens': (2, 2, 2)}
+  with pytest.raises(
+    InputError, match=f'--head={name} scores pairs; --output_tokens names 3 texts'
+  ):
+    flags.build(StudentConfig, values)
+
+
+@pytest.mark.parametrize('flag', ['lite_widening', 'poly_codes'])
+def test_a_width_of_nothing_is_refused(flag):
+  with pytest.raises(InputError, match=f'--{flag}=0: 1 or more'):
+    flags.build(HeadsConfig, {flag: 0})
+
+
 def test_parameters_of_the_papers_head():
-  """Table 4: 1.7M with D=256, two layers, 1,024 inner; the FFNN head 0.4M."""
-  config = StudentConfig()
-  tokens = [tf.zeros([1, k, 256]) for k in config.output_tokens]
-  counts = {}
-  for name in heads.HEADS:
-    head = heads.build(name, config.heads, config.output_tokens, 256, 1, 0.1)
-    head(tokens)
-    counts[head.name] = head.count_params() / 1e6
-  assert counts['transformer_head'] == pytest.approx(1.6, abs=0.1)
-  assert counts['feed_forward_head'] == pytest.approx(0.4, abs=0.05)
+  """Table 4: 1.7M with D=256, two layers, 1,024 inner; the FFNN head 0.4M, DE-FFNN 0.2M."""
+  for name, kept, dim, millions in [
+    ('transformer', (4, 8), 256, 1.6),
+    ('ffnn', (4, 8), 256, 0.4),
+    ('ffnn', (1, 1), 768, 0.2),
+  ]:
+    head = heads.build(name, HeadsConfig(), kept, dim, 1, 0.1)
+    head([tf.zeros([1, k, dim]) for k in kept])
+    assert head.count_params() / 1e6 == pytest.approx(millions, abs=0.06)
 
 
 def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
@@ -153,6 +250,12 @@ def test_a_new_student_attends_to_the_equal_word_of_the_other_text():
     {'head': 'ffnn'},
     {'head': 'ffnn', 'ffnn_dims': (6, 5)},
     {'head': 'ffnn', 'ffnn_dims': ()},
+    {'head': 'cosine'},
+    {'head': 'cosine', 'cosine_pooling': 'mean'},
+    {'head': 'max_sim'},
+    {'head': 'max_sim', 'max_sim_reduction': 'sum'},
+    {'head': 'lite', 'lite_widening': 3},
+    {'head': 'poly_encoder', 'poly_codes': 2},
   ],
 )
 def test_a_restructured_head_gives_the_same_logits(options):

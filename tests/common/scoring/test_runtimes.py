@@ -14,9 +14,10 @@ from tests.conftest import TERMS
 
 
 @pytest.mark.parametrize('runtime', runtimes.HEADS)
-@pytest.mark.parametrize('student', ['transformer', 'ffnn', 'dse'])
+@pytest.mark.parametrize('student', ['transformer', 'ffnn', 'lite', 'poly_encoder', 'dse'])
 def test_every_runtime_scores_alike_at_every_number_of_pairs(export, load, student, runtime):
   heads = {'dse': {}, 'transformer': {}, 'ffnn': {'left_encoder_layers': 1, 'head': 'ffnn'}}
+  heads |= {name: {'head': name} for name in ('lite', 'poly_encoder')}
   folder = export('dse' if student == 'dse' else 'dipair', **heads[student]).folder
   plain, scorer = load(folder), load(folder, runtime)
   shapes = scorer.vector_shapes.values()

@@ -1,0 +1,105 @@
+"""LITE (Ji et al. 2024): a learnt late interaction, two small networks over the similarities.
+
+From that paper, its separable form (Eq. 3 and 4): S = X Y^T of the tokens; each row of S goes
+through one MLP, each column of the outcome through another, and a linear layer maps all entries to
+the score. An MLP is z = ReLU(W' LayerNorm(ReLU(W s + b)) + b'), with 12 hidden units a token.
+
+Otherwise here: tokens have length 1, so S holds cosines, as ColBERT's. The paper normalizes z too,
+over 30 or 200 tokens; of the few that are kept this would leave little (of two, which is larger).
+Biases b start at random: at zero, LayerNorm would take away how large similarities are.
+
+A padded token's similarities are zeros. Which token stands where counts, as in a transformer head.
+
+Dimensions: U texts, B pairs, k_i kept tokens of slot i (N left, M right), D their width, O outputs.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tf_keras
+
+from common import flags
+from common.errors import InputError
+from common.modeling.head import Head
+from dipair.heads.similarity import unit
+
+
+@dataclasses.dataclass(frozen=True)
+class LiteConfig:
+  """Width of its networks."""
+
+  widening: int = flags.option(12, "LITE head's hidden units, to a kept token")
+
+  def __post_init__(self):
+    if self.widening < 1:
+      raise InputError(f'--lite_widening={self.widening}: 1 or more')
+
+
+class LiteHead(Head):
+  """The head.
+
+  Args:
+    config: Width of the networks.
+    tokens: k_i, a slot.
+    dim: D.
+    outputs: O.
+    dropout: Rate, of the hidden units.
+  """
+
+  pairs_only = True
+
+  def __init__(
+    self, config: LiteConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
+  ):
+    super().__init__('lite_head')
+    self.tokens, self.dim = tuple(tokens), dim
+    left, right = tokens
+    self.rows = Mixer('rows', right, config.widening * right, dropout)
+    self.columns = Mixer('columns', left, config.widening * left, dropout)
+    self.classifier = tf_keras.layers.Dense(outputs, name='classifier')
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """k_i, D."""
+    return self.tokens[slot], self.dim
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """Tokens of length 1: [U, k_i, D] to the same; all-zero rows stay all-zero."""
+    del slot
+    return unit(vectors)
+
+  def logits(
+    self,
+    parts: Sequence[tf.Tensor],
+    vectors: Sequence[tf.Tensor] = (),
+    training: bool | None = None,
+  ) -> tf.Tensor:
+    """Maps parts, [B, k_i, D] a slot, to logits [B, O] float32."""
+    del vectors
+    x = self.rows(tf.matmul(*parts, transpose_b=True), training=training)  # [B, N, M]
+    x = self.columns(tf.transpose(x, [0, 2, 1]), training=training)  # [B, M, N]
+    left, right = self.tokens
+    return tf.cast(self.classifier(tf.reshape(x, [-1, left * right])), tf.float32)
+
+
+class Mixer(tf_keras.layers.Layer):
+  """One of the two networks: the last axis to as many numbers.
+
+  Args:
+    name: The layer's.
+    tokens: k, size of the axis.
+    hidden: Hidden units.
+    dropout: Rate.
+  """
+
+  def __init__(self, name: str, tokens: int, hidden: int, dropout: float):
+    super().__init__(name=name, dtype=tf.float32)
+    uniform = tf_keras.initializers.RandomUniform(-(tokens**-0.5), tokens**-0.5)
+    self.inner = tf_keras.layers.Dense(hidden, 'relu', bias_initializer=uniform, name='inner')
+    self.norm = tf_keras.layers.LayerNormalization(epsilon=1e-6, name='norm')
+    self.dropout = tf_keras.layers.Dropout(dropout)
+    self.outer = tf_keras.layers.Dense(tokens, 'relu', name='outer')
+
+  def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+    """Maps [B, ..., k] to the same."""
+    return self.outer(self.dropout(self.norm(self.inner(x)), training=training))
