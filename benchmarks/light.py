@@ -21,7 +21,7 @@ from common.evaluation import report, tables
 from common.files import write_json
 
 _STEPS = """
-import json, resource, sys, time
+import json, sys, time
 times = [time.perf_counter()]
 import dipair
 times.append(time.perf_counter())
@@ -31,8 +31,8 @@ scorer.score(['black shoes'], ['a pair of black leather shoes for men'])
 times.append(time.perf_counter())
 steps = [after - before for before, after in zip(times, times[1:])]
 assert not any(name.split('.')[0] == 'tensorflow' for name in sys.modules)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps(dict(zip(('import', 'load', 'score'), steps), peak_memory=peak)))
+peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))
+print(json.dumps(dict(zip(('import', 'load', 'score'), steps), peak_memory=1024 * int(peak.split()[1]))))
 """
 
 

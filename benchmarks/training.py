@@ -4,7 +4,8 @@
 
 Forms: the teacher's batches bucketed by length against padded to the maximum; stage 1 on cached
 encoder outputs, and stage 2 with each distinct text of a batch encoded once, each against encoding
-both texts of every pair, padded to the maximum. Forms of a pair run in turn, in one process.
+both texts of every pair, padded to the maximum; teacher and stage 2 in bfloat16 against float32.
+Forms of a pair run in turn, in one process.
 """
 
 import dataclasses
@@ -20,6 +21,7 @@ from common import flags
 from common.data import batches, tokens
 from common.data.records import RecordSet
 from common.distillation.teacher import Teacher
+from common.distillation.trainer import Trainer
 from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
@@ -55,9 +57,19 @@ def main(config: BenchmarkConfig) -> None:
     made = batches.TupleBatches(own, order, ('label',), teacher.outputs, replicas)
     return made.packed(0, tables, teacher.max_length, lengths)
 
-  def teacher_loss(batch: dict) -> tf.Tensor:
-    logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
-    return cross_entropy(batch['label'], logits)
+  def of_teacher(teacher: Teacher, bucketed: bool) -> tuple:
+    def loss(batch: dict) -> tf.Tensor:
+      logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
+      return cross_entropy(batch['label'], logits)
+
+    return teacher.model, teacher.model.trainable_variables, loss, packed(bucketed), small
+
+  def of_stage2(trainer: Trainer) -> tuple:
+    def loss(batch: dict) -> tf.Tensor:
+      return trainer.loss_of(batch, frozen=False)
+
+    model = trainer.model
+    return model, model.used_variables, loss, trainer.batches_by_item(phase, tuples), large
 
   def plain() -> tf.data.Dataset:
     """Both texts of each tuple, padded to their most tokens."""
@@ -81,16 +93,15 @@ def main(config: BenchmarkConfig) -> None:
   def frozen_loss(batch: dict) -> tf.Tensor:
     return trainer.loss_of(batch, frozen=True)
 
-  def free_loss(batch: dict) -> tf.Tensor:
-    return trainer.loss_of(batch, frozen=False)
+  with strategies.precision('mixed_bfloat16'):
+    quick_teacher = Teacher.load(run.path('teacher'))
+    quick = run.trainer(*DiPair.load(run.path('student')), strategy)
 
   everything, new = student.used_variables, student.new_variables
   cached = run.path('benchmark/cache')
   comparisons = {
-    'teacher: bucketed / padded': (
-      (teacher.model, teacher.model.trainable_variables, teacher_loss, packed(True), small),
-      (teacher.model, teacher.model.trainable_variables, teacher_loss, packed(False), small),
-    ),
+    'teacher: bucketed / padded': (of_teacher(teacher, True), of_teacher(teacher, False)),
+    'teacher: bfloat16 / float32': (of_teacher(quick_teacher, True), of_teacher(teacher, True)),
     'stage 1: cached / plain': (
       (
         student,
@@ -102,9 +113,10 @@ def main(config: BenchmarkConfig) -> None:
       (student, new, plain_loss, plain(), large),
     ),
     'stage 2: each text once / plain': (
-      (student, everything, free_loss, trainer.batches_by_item(phase, tuples), large),
+      of_stage2(trainer),
       (student, everything, plain_loss, plain(), large),
     ),
+    'stage 2: bfloat16 / float32': (of_stage2(quick), of_stage2(trainer)),
   }
   rows = []
   for name, forms in comparisons.items():
