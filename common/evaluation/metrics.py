@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 from scipy.special import expit, logsumexp
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import f1_score
 
 from common.errors import InputError
 
@@ -68,11 +68,16 @@ def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 def auc_roc(labels: np.ndarray, scores: np.ndarray) -> float:
-  """P(a positive row outscores a negative one), ties counted half; labels from 0.5 up positive."""
+  """P(a positive row outscores a negative one), ties counted half; labels from 0.5 up positive.
+
+  By Mann and Whitney's ranks: quick enough for thousands of resamples.
+  """
   positive = np.asarray(labels) >= 0.5
   one = positive.all() or not positive.any()
   _refuse(one, f'AUC-ROC needs both classes; all {len(positive)} labels are of one')
-  return float(roc_auc_score(positive, scores))
+  ranks, count = stats.rankdata(scores)[positive], np.count_nonzero(positive)
+  below = ranks.sum() - count * (count + 1) / 2  # pairs of a negative below a positive
+  return float(below / (count * (len(positive) - count)))
 
 
 def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:

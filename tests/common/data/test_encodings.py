@@ -1,6 +1,7 @@
 """Every codec that Python has: refused as `--encoding`, or what it cannot read is."""
 
 import encodings
+import importlib
 import pkgutil
 
 import pytest
@@ -10,7 +11,8 @@ from common.data.examples import TableConfig
 from common.errors import InputError
 
 CODECS = sorted(module.name for module in pkgutil.iter_modules(encodings.__path__))
-LINES = [bytes([byte]) + tail for byte in range(256) for tail in (b'', b'a', b'\xff', b'!!~{')]
+BYTES = [bytes([byte]) for byte in range(256)]
+LINES = [byte + tail for byte in BYTES[::3] for tail in (b'', b'a', b'\xff', b'!!~{')]
 WRITTEN = [b'xn--a', b'\\ud800', b'+2AA-', b'\x1b$B\x7f\x7f', b'a' * 100]
 
 
@@ -22,7 +24,8 @@ def outcome(codec: str, folder) -> str:
     assert str(error).startswith(f'--encoding={codec}: ')
     return 'refused'
   path = folder / 't.tsv'
-  for line in (*LINES, *WRITTEN):
+  of_a_byte = hasattr(importlib.import_module(f'encodings.{codec}'), 'decoding_table')
+  for line in BYTES if of_a_byte else (*LINES, *WRITTEN):
     path.write_bytes(b'left\tright\n' + line + b'\tb\n')
     try:
       rows = list(examples.read(str(path), config, labelled=False))
