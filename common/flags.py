@@ -79,6 +79,11 @@ def flat(config: Any, prefix: str = '') -> dict[str, Any]:
   return {option.name: option.value for option in _walk(type(config), config, prefix)}
 
 
+def without(values: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
+  """The flags `values` but for those that stand as in `newer`, {flag: what it was before it came}."""
+  return {name: value for name, value in values.items() if (name, value) not in newer.items()}
+
+
 def save(config: Any, path: str, header: str = '') -> None:
   """Writes the config as a flagfile: `--flagfile=<path>` gives the same config again."""
   lines = [f'--{name}={_text(value)}' for name, value in flat(config).items()]

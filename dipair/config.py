@@ -4,7 +4,7 @@ import dataclasses
 
 from common import flags
 from common.errors import InputError
-from common.modeling.losses import LOSSES
+from common.modeling.losses import LossConfig
 from common.training.optimization import PhaseConfig
 from dipair.heads import HEADS, HeadsConfig, check_slots
 
@@ -71,9 +71,7 @@ class StudentConfig:
 class TrainConfig:
   """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
 
-  loss: str = flags.option(
-    'cross_entropy', 'of both stages; by default Eq. 1, with the soft labels', tuple(LOSSES)
-  )
+  objective: LossConfig = flags.group(LossConfig, heading='training, both stages')
   stage1: PhaseConfig = flags.group(
     PhaseConfig,
     'stage1_',

@@ -10,7 +10,6 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
-from common.modeling.losses import LOSSES
 from dipair import stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
@@ -31,6 +30,8 @@ class RunConfig:
       raise InputError(
         f'--text_columns names {len(columns)} texts, --output_tokens and --max_lengths {texts}'
       )
+    table = self.experiment.data.table
+    self.train.objective.check(table.task, table.outputs)
 
 
 # Flags that once were not, with what they then stood at: runs from before stay as they are.
@@ -42,6 +43,9 @@ _NEWER = {
   'max_sim_reduction': 'mean',
   'lite_widening': 12,
   'poly_codes': 8,
+  'alpha': 1.0,
+  'loss_temperature': 1.0,
+  'loss_margin': 1.0,
 }
 
 
@@ -52,11 +56,10 @@ class DiPairStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    self.takes_labels = 'label' in LOSSES[config.train.loss].needs
-    self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
-    for flag, before in _NEWER.items():
-      if self.depends_on[flag] == before:
-        del self.depends_on[flag]
+    self.takes_labels = 'label' in config.train.objective.build().needs
+    self.depends_on = flags.without(
+      {**flags.flat(config.student), **flags.flat(config.train)}, _NEWER
+    )
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""

@@ -6,7 +6,6 @@ from typing import Any
 import tensorflow as tf
 
 from common.distillation.trainer import Trainer, Training
-from common.modeling.losses import LOSSES
 from common.training import strategies
 from dipair import initialization
 from dipair.config import StudentConfig, TrainConfig
@@ -32,7 +31,7 @@ def train(
   """
   with training.strategy.scope():
     model, tokenizer = DiPair.from_pretrained(config, training.outputs)
-  trainer = Trainer(model, tokenizer, training, LOSSES[phases.loss])
+  trainer = Trainer(model, tokenizer, training, phases.objective.build())
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
     if phase.steps:

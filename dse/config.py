@@ -4,6 +4,7 @@ import dataclasses
 
 from common import flags
 from common.errors import InputError
+from common.modeling.losses import Loss, LossConfig
 from common.training.optimization import PhaseConfig
 
 
@@ -46,7 +47,9 @@ VARIANTS = ('distilled', 'labels', 'teacher', 'frozen')
 class TrainConfig:
   """Variants to train, and their length of training (§4.1.1)."""
 
-  alpha: float = flags.option(0.5, 'alpha of Eq. 2: 1 is the teacher alone, 0 the labels alone')
+  objective: LossConfig = flags.group(
+    LossConfig, heading='training', loss='squared_error', alpha=0.5
+  )
   variants: tuple[str, ...] = flags.option(
     ('distilled',),
     'students to train, the first for export: distilled (by --alpha), labels (alpha 0), teacher '
@@ -70,16 +73,18 @@ class TrainConfig:
   )
 
   def __post_init__(self):
-    if not 0 <= self.alpha <= 1:
-      raise InputError(f'--alpha={self.alpha}: from 0 to 1')
     if not self.variants or set(self.variants) - set(VARIANTS):
       raise InputError(f'--variants={",".join(self.variants)}: some of {", ".join(VARIANTS)}')
     if len(set(self.variants)) < len(self.variants):
       raise InputError(f'--variants={",".join(self.variants)}: each once')
 
+  def loss_of(self, variant: str) -> Loss:
+    """A variant's loss."""
+    return dataclasses.replace(self.objective, alpha=self.alpha_of(variant)).build()
+
   def alpha_of(self, variant: str) -> float:
     """A variant's alpha."""
-    return {'distilled': self.alpha, 'labels': 0.0}.get(variant, 1.0)
+    return {'distilled': self.objective.alpha, 'labels': 0.0}.get(variant, 1.0)
 
   @property
   def least_alpha(self) -> float:

@@ -9,7 +9,6 @@ import os
 from typing import Any
 
 from common import flags
-from common.data import tables
 from common.distillation import experiment
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
@@ -39,6 +38,7 @@ class RunConfig:
 
   def __post_init__(self):
     data, teachers = self.experiment.data, self.experiment.teachers
+    self.train.objective.check(data.table.task, data.table.outputs)
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
     made = data.pairing.distillation_pairs and not data.files.distillation_file
@@ -52,6 +52,10 @@ class RunConfig:
       raise InputError('--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR')
 
 
+# Flags that once were not, with what they then stood at: runs from before stay as they are.
+_NEWER = {'loss': 'squared_error', 'loss_temperature': 1.0, 'loss_margin': 1.0}
+
+
 class DSEStudent:
   """DSE, as an experiment wants it."""
 
@@ -59,21 +63,14 @@ class DSEStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
+    self.depends_on = flags.without(
+      {**flags.flat(config.student), **flags.flat(config.train)}, _NEWER
+    )
     self.takes_labels = config.train.least_alpha < 1
 
   def check(self) -> None:
-    """Refuses a checkpoint that does not fit, and a distillation file that lacks the labels."""
+    """Refuses a checkpoint that is not there or does not fit."""
     DSE.read_pretrained(self.config.student)
-    data, alpha = self.config.experiment.data, self.config.train.least_alpha
-    path = data.files.distillation_file
-    if self.takes_labels and path and not data.files.annotated:
-      first = next(tables.rows(path, data.table.encoding), None)
-      if first and data.table.label_column not in first[1]:
-        raise InputError(
-          f'{path}: no column {data.table.label_column!r}, and alpha {alpha:g} '
-          'takes labels: name it by --label_column, or --alpha=1'
-        )
 
   def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""

@@ -10,7 +10,6 @@ from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.training import strategies
 from dse.config import StudentConfig, TrainConfig
-from dse.loss import DistillationLoss
 from dse.student import DSE
 
 
@@ -44,7 +43,7 @@ def train(
       model, tokenizer = DSE.from_pretrained(config, training.outputs)
       if teacher:
         model.start_from_teacher(teacher)
-    trainer = Trainer(model, tokenizer, training, DistillationLoss(variants.alpha_of(variant)))
+    trainer = Trainer(model, tokenizer, training, variants.loss_of(variant))
     history = trainer.fit(
       title(variants, variant),
       variants.frozen_phase if frozen else variants.phase,

@@ -127,7 +127,7 @@ def _classes(exported, export):
 
 @pytest.fixture(name='distill')
 def _distill(tmp_path):
-  """A folder of every term with every product, in one group, with soft labels and labels."""
+  """A folder of every term with every product, in one group, with scores and labels."""
   import numpy as np
 
   from common.data import record_writer
@@ -135,7 +135,7 @@ def _distill(tmp_path):
 
   rng = np.random.default_rng(0)
   examples = [
-    Example(f'{t}-{p}', (term, product), float(label), soft_labels=(float(label),))
+    Example(f'{t}-{p}', (term, product), float(label), (4 * label - 2,), (float(label),))
     for t, term in enumerate(TERMS)
     for p, product in enumerate(PRODUCTS)
     for label in [rng.uniform()]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from common import files, flags
+from common.data import tables
 from common.distillation import results, summary
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import RunFolder, Stage
@@ -168,10 +169,18 @@ def _check(config: ExperimentConfig, student: Student) -> None:
     pretrained = checkpoints.read(config.teacher.pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
   student_export.slot_names(config.data.table.text_columns)
-  made = config.data.pairing.distillation_pairs and not config.data.files.distillation_file
+  path, column = config.data.files.distillation_file, config.data.table.label_column
+  made = config.data.pairing.distillation_pairs and not path
   if student.takes_labels and (made or config.data.mining.mine_from):
     raise InputError(
       'the loss takes labels, which pairs made or mined have not: the training set '
-      '(--distillation_pairs=0), or a --distillation_file with labels'
+      '(--distillation_pairs=0), or a --distillation_file with labels; --alpha=1 takes none'
     )
+  if student.takes_labels and path and not config.data.files.annotated:
+    first = next(tables.rows(path, config.data.table.encoding), None)
+    if first and column not in first[1]:
+      raise InputError(
+        f'{path}: no column {column!r}, and the loss takes labels: name it by --label_column, '
+        'or --alpha=1'
+      )
   student.check()

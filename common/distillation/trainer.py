@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from common import files
-from common.data.batches import ShuffledGroups, ShuffledTuples, TupleBatches
+from common.data.batches import Order, ShuffledGroups, ShuffledTuples, TupleBatches
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
@@ -186,7 +186,9 @@ class Trainer:
       place = np.zeros(len(table), np.int32)
       place[items] = np.arange(len(items), dtype=np.int32)
       places.append(place)
-    order = ShuffledTuples(len(tuples), phase.batch_size, self.seed)
+    order: Order = ShuffledTuples(len(tuples), phase.batch_size, self.seed)
+    if 'items' in self.loss.needs:  # tuples of an item come together
+      order = ShuffledGroups(tuples.groups, phase.batch_size, self.seed)
     return self._batches(tuples, order).gathered(start, features, places)
 
   def used_items(self, tuples: Tuples) -> list[np.ndarray]:
@@ -208,18 +210,30 @@ class Trainer:
       found.append(self.scorer.features(table, items[np.argsort(firsts)][:count], slot))
     return found
 
-  def _batches(self, tuples: Tuples, order: Any) -> TupleBatches:
+  def _batches(self, tuples: Tuples, order: Order) -> TupleBatches:
     if 'label' in self.loss.needs and not tuples.labelled.all():
       raise InputError(
         f'{self.training.distill}: holds tuples without a label, which the loss takes: a '
-        '--distillation_file with labels, or the training set (--distillation_pairs=0)'
+        '--distillation_file with labels, or the training set (--distillation_pairs=0), or --alpha=1'
+      )
+    targets = [name for name in self.loss.needs if name != 'items']
+    if len(targets) < len(self.loss.needs) and not _shares_left(tuples):
+      raise InputError(
+        f'{self.training.distill}: each left text stands in one tuple alone, and the loss compares '
+        "a left text's tuples: another --loss"
       )
     replicas = self.strategy.num_replicas_in_sync
-    return TupleBatches(tuples, order, self.loss.needs, self.model.outputs, replicas)
+    return TupleBatches(tuples, order, targets, self.model.outputs, replicas)
 
   def _gigabytes(self, used: list[np.ndarray]) -> float:
     shapes = [self.scorer.shape(len(items), slot) for slot, items in enumerate(used)]
     return sum(4 * np.prod(shape, dtype=float) for shape in shapes) / 1e9
+
+
+def _shares_left(tuples: Tuples) -> bool:
+  """Whether two tuples have the same left item."""
+  left = np.sort(tuples.items[:, 0])
+  return bool((left[1:] == left[:-1]).any())
 
 
 def most_items(tuples: Tuples, batch_size: int) -> list[int]:

@@ -4,9 +4,14 @@ Dimensions: B tuples, O outputs.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Protocol
 
 import tensorflow as tf
+
+from common import flags
+from common.errors import InputError
+from common.modeling.list_losses import ListwiseKL, MarginMSE, Triplet
 
 Tuples = dict[str, tf.Tensor]
 
@@ -15,7 +20,8 @@ class Loss(Protocol):
   """A loss over a batch; one tuple's may depend on the others' (pairwise, listwise).
 
   Attributes:
-    needs: Targets that it reads: of 'label', 'soft_labels' and 'teacher_logits'.
+    needs: Targets that it reads: of 'label', 'soft_labels' and 'teacher_logits'; and 'items' where it
+      compares the tuples of a left item, which then come in the same batch. Those have one output.
   """
 
   @property
@@ -52,7 +58,138 @@ class CrossEntropy:
     return cross_entropy(tuples[self.target], logits)
 
 
-LOSSES: dict[str, Loss] = {'cross_entropy': CrossEntropy()}
+@dataclasses.dataclass(frozen=True)
+class SoftenedCrossEntropy:
+  """T^2 `cross_entropy` of softmax(t / T) and s / T, sigmoid for one output (Hinton et al., 2015, §2).
+
+  Args:
+    temperature: T > 0, of both sides; T^2 keeps the gradients' size.
+  """
+
+  temperature: float = 1.0
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """The teacher's logits."""
+    return ('teacher_logits',)
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """[B], in nats."""
+    soft_labels = probabilities(tuples['teacher_logits'], self.temperature)
+    return self.temperature**2 * cross_entropy(soft_labels, logits / self.temperature)
+
+
+@dataclasses.dataclass(frozen=True)
+class SquaredError:
+  """||s - t||^2, of the logits of student and teacher (DSE, §3.5)."""
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """The teacher's logits."""
+    return ('teacher_logits',)
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """[B], summed over outputs."""
+    return tf.reduce_sum(tf.square(logits - tuples['teacher_logits']), axis=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreError:
+  """DSE's label loss (§3.5): cross-entropy for classes, the squared error of one output's score.
+
+  That score is sigmoid(s): the teacher's logits here are before a sigmoid, the labels after it.
+  """
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """The labels."""
+    return ('label',)
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """[B]."""
+    if logits.shape[-1] > 1:
+      return cross_entropy(tuples['label'], logits)
+    return tf.square(tf.sigmoid(logits) - tuples['label'])[:, 0]
+
+
+@dataclasses.dataclass(frozen=True)
+class WithLabels:
+  """alpha l_teacher + (1 - alpha) l_labels (DSE, Eq. 2; Hinton et al., 2015, §2).
+
+  Args:
+    teacher: Loss of the teacher's scores.
+    labels: Loss of the labels.
+    alpha: From 0 to 1; what has no weight is not needed.
+  """
+
+  teacher: Loss
+  labels: Loss
+  alpha: float
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """What both read, but for what has no weight."""
+    return tuple(dict.fromkeys(name for _, loss in self._weighed for name in loss.needs))
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """[B]."""
+    return tf.add_n([weight * loss(tuples, logits) for weight, loss in self._weighed])
+
+  @property
+  def _weighed(self) -> list[tuple[float, Loss]]:
+    both = ((self.alpha, self.teacher), (1 - self.alpha, self.labels))
+    return [(weight, loss) for weight, loss in both if weight > 0]
+
+
+# A loss of the teacher's scores, made of its settings.
+LOSSES: dict[str, Callable[['LossConfig'], Loss]] = {
+  'cross_entropy': lambda config: CrossEntropy(),
+  'kd': lambda config: SoftenedCrossEntropy(config.loss_temperature),
+  'squared_error': lambda config: SquaredError(),
+  'margin_mse': lambda config: MarginMSE(),
+  'listwise_kl': lambda config: ListwiseKL(config.loss_temperature),
+  'triplet': lambda config: Triplet(config.loss_margin),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LossConfig:
+  """A student's loss: one of `LOSSES`, weighed against the labels' own."""
+
+  loss: str = flags.option(
+    'cross_entropy',
+    "loss of the teacher's scores: cross_entropy (DiPair's Eq. 1) and kd (its logits by "
+    "--loss_temperature) of probabilities, squared_error (DSE's Eq. 2) of logits; margin_mse, "
+    'listwise_kl and triplet of the tuples in a batch that share their left text',
+    tuple(LOSSES),
+  )
+  alpha: float = flags.option(
+    1.0, "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone"
+  )
+  loss_temperature: float = flags.option(1.0, 'T of kd and listwise_kl, by which both sides divide')
+  loss_margin: float = flags.option(1.0, 'margin of triplet, in logits')
+
+  def __post_init__(self):
+    if self.loss not in LOSSES:
+      raise InputError(f'--loss={self.loss}: one of {", ".join(LOSSES)}')
+    if not 0 <= self.alpha <= 1:
+      raise InputError(f'--alpha={self.alpha}: from 0 to 1')
+    for flag in ('loss_temperature', 'loss_margin'):
+      if not getattr(self, flag) > 0:
+        raise InputError(f'--{flag}={getattr(self, flag)}: must be above 0')
+
+  def check(self, task: str, outputs: int) -> None:
+    """Refuses a loss over lists for classes, whose logits have no one order."""
+    if outputs > 1 and 'items' in LOSSES[self.loss](self).needs:
+      raise InputError(
+        f'--loss={self.loss} compares tuples by one output, and --task={task} has {outputs}: '
+        '--loss=cross_entropy, kd or squared_error'
+      )
+
+  def build(self) -> Loss:
+    """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy."""
+    labels: Loss = ScoreError() if self.loss == 'squared_error' else CrossEntropy('label')
+    return WithLabels(LOSSES[self.loss](self), labels, self.alpha)
 
 
 def cross_entropy(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

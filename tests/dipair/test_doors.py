@@ -10,6 +10,7 @@ import tf_keras
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.trainer import Training
+from common.errors import InputError
 from common.export import student_export
 from common.modeling import checkpoints, encoders, losses
 from common.modeling.checkpoints import Pretrained
@@ -101,7 +102,9 @@ def train(config, folder, distill, loss='cross_entropy'):
   tf_keras.utils.set_random_seed(3)
   stages.train(
     config,
-    TrainConfig(loss, stage1=PHASE, stage2=dataclasses.replace(PHASE, patience=0)),
+    TrainConfig(
+      losses.LossConfig(loss), stage1=PHASE, stage2=dataclasses.replace(PHASE, patience=0)
+    ),
     folder,
     Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
   )
@@ -159,9 +162,9 @@ def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, selec
 
 def test_a_loss_enters_by_its_registry(tiny, distill, tmp_path, monkeypatch):
   config = tiny()[0].config
-  with pytest.raises(KeyError, match='ranking'):
+  with pytest.raises(InputError, match='--loss=ranking: one of cross_entropy, kd, '):
     train(config, str(tmp_path / 'none'), distill, 'ranking')
-  monkeypatch.setitem(losses.LOSSES, 'ranking', Ranking())
+  monkeypatch.setitem(losses.LOSSES, 'ranking', lambda config: Ranking())
   kernels = []
   for loss in ('ranking', 'cross_entropy'):
     folder = str(tmp_path / loss)

@@ -110,6 +110,11 @@ REFUSED = (
     '/nowhere.tsv: no such file',
   ),
   (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
+  (['--alpha=0.5'], 'the loss takes labels, which pairs made or mined have not'),
+  (
+    ['--loss=triplet', '--task=multiclass', '--classes=a,b'],
+    '--loss=triplet compares tuples by one output, and --task=multiclass has 2',
+  ),
   (['--run_dir='], '--run_dir is needed'),
   (['extra'], "'extra' is not a flag"),
 )

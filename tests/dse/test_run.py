@@ -13,9 +13,10 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
+from common.modeling.losses import LossConfig
 from dse import suite
 from dse.config import StudentConfig, TrainConfig
-from dse.run import RunConfig
+from dse.run import DSEStudent, RunConfig
 
 TOY = (
   *('--pretrained=random-tiny', '--teacher_pretrained=random-tiny', '--pooled_layers=2'),
@@ -104,7 +105,7 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, 
   (tmp_path / 'labelled.tsv').write_text('q\tp\ty\na\tb\t1\n', encoding='utf-8')
   for changed, message in (
     ((), f"{path}:26: label '' is not a finite number"),
-    (('--label_column=gold',), f"{path}: no column 'gold', and alpha 0 takes labels"),
+    (('--label_column=gold',), f"{path}: no column 'gold', and the loss takes labels"),
   ):
     done = run(f'--run_dir={tmp_path}/other', *files, *columns, *TOY, *changed)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith('error:')]
@@ -126,6 +127,15 @@ def test_table_1_by_hand():
 
 
 DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
+CLASSES = dataclasses.replace(DATA, table=TableConfig(task='multiclass', classes=('a', 'b', 'c')))
+
+
+def test_flags_left_alone_leave_earlier_runs_as_they_are():
+  earlier = DSEStudent(RunConfig(experiment=ExperimentConfig(data=DATA))).depends_on
+  assert earlier['alpha'] == 0.5 and not {'loss', 'loss_margin'} & set(earlier)
+  train = TrainConfig(objective=LossConfig('kd', 0.5, loss_temperature=2.0))
+  other = DSEStudent(RunConfig(experiment=ExperimentConfig(data=DATA), train=train))
+  assert other.depends_on == {**earlier, 'loss': 'kd', 'loss_temperature': 2.0}
 
 
 @pytest.mark.parametrize(
@@ -161,6 +171,13 @@ DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
     (
       lambda: StudentConfig(encoder_layers=2),
       '--pooled_layers=4: the last layers of --encoder_layers=2, so as many at the most',
+    ),
+    (
+      lambda: RunConfig(
+        experiment=ExperimentConfig(data=CLASSES),
+        train=TrainConfig(objective=LossConfig('listwise_kl')),
+      ),
+      '--loss=listwise_kl compares tuples by one output, and --task=multiclass has 3',
     ),
     (
       lambda: RunConfig(

@@ -1,7 +1,6 @@
-"""Eq. 2 by hand, and the two ways of training: end to end, and on frozen encoders."""
+"""The two ways of training: end to end, and on frozen encoders."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -13,35 +12,14 @@ from common.data.examples import Example
 from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
+from common.modeling.losses import LossConfig
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dse import training
 from dse.config import TrainConfig
-from dse.loss import DistillationLoss
 from dse.student import DSE
 
 PHASE = PhaseConfig(learning_rate=1e-2, batch_size=8, steps=30, warmup_steps=2, eval_every=15)
-
-
-@pytest.mark.parametrize(
-  ('alpha', 'tuples', 'logits', 'expected'),
-  [
-    (1.0, {'teacher_logits': [[2.0]]}, [[-1.0]], 9.0),
-    (0.0, {'label': [[0.25]]}, [[0.0]], 0.0625),
-    (0.5, {'teacher_logits': [[2.0]], 'label': [[0.25]]}, [[0.0]], 2.03125),
-    (
-      0.5,
-      {'teacher_logits': [[1.0, 3.0]], 'label': [[0.0, 1.0]]},
-      [[1.0, 1.0]],
-      0.5 * 4 + 0.5 * math.log(2),
-    ),
-  ],
-)
-def test_equation_2_by_hand(alpha, tuples, logits, expected):
-  loss = DistillationLoss(alpha)
-  assert loss.needs == tuple(tuples)
-  value = loss({name: tf.constant(target) for name, target in tuples.items()}, tf.constant(logits))
-  np.testing.assert_allclose(value, [expected], rtol=1e-6)
 
 
 @pytest.fixture(name='distill')
@@ -83,8 +61,9 @@ def test_labels_are_taken_where_alpha_is_below_1_alone(tiny, distill, tmp_path):
   unlabelled = str(tmp_path / 'unlabelled')
   record_writer.write(unlabelled, groups, record_writer.tables_from(RecordSet(distill), unlabelled))
   config = tiny()[0].config
-  with_labels = train(config, tmp_path / 'a', distill, alpha=1.0)
-  without = train(config, tmp_path / 'b', unlabelled, alpha=1.0, valid=distill)
+  teacher = LossConfig('squared_error', alpha=1.0)
+  with_labels = train(config, tmp_path / 'a', distill, objective=teacher)
+  without = train(config, tmp_path / 'b', unlabelled, objective=teacher, valid=distill)
   np.testing.assert_allclose(without, with_labels, rtol=1e-3)
   with pytest.raises(InputError, match='tuples without a label, and alpha 0.5 takes labels'):
     train(config, tmp_path / 'c', unlabelled, variants=('teacher', 'distilled'), valid=distill)

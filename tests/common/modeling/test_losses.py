@@ -1,0 +1,152 @@
+"""Losses against loops over tuples and pairs; what they need, and refuse."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import InputError
+from common.modeling.losses import LOSSES, LossConfig
+
+LEFT = np.array([7, 3, 7, 7, 9, 3, 5, 7, 5])  # lists of four, two, one and two
+TEACHER = np.array([2.0, -1.0, 0.5, 2.0, 3.0, -1.0, 0.25, -4.0, 1.5])  # ties in the first two lists
+STUDENT = np.array([0.1, 0.4, 1.5, -2.0, 0.7, 0.0, 2.0, 0.3, -0.6])
+LISTS = [np.flatnonzero(left == LEFT) for left in (7, 3, 9, 5)]
+PAIRS = [pair for rows in LISTS for pair in itertools.permutations(rows, 2)]
+
+
+def batch(left, teacher, **targets):
+  items = np.stack([left, np.arange(len(left))], 1).astype(np.int32)
+  found = {'teacher_logits': np.reshape(teacher, [len(left), -1]), **targets}
+  return {'items': tf.constant(items)} | {
+    name: tf.constant(values, tf.float32) for name, values in found.items()
+  }
+
+
+def mean(loss, tuples, logits):
+  """The loss as training has it, and its gradient, compiled by XLA; eager execution gives the same."""
+  logits = tf.constant(np.reshape(logits, [len(tuples['items']), -1]), tf.float32)
+
+  def both(logits):
+    with tf.GradientTape() as tape:
+      tape.watch(logits)
+      value = tf.reduce_mean(loss(tuples, logits))
+    return value, tape.gradient(value, logits)
+
+  compiled, eager = tf.function(both, jit_compile=True, autograph=False)(logits), both(logits)
+  for found, expected in zip(compiled, eager, strict=True):
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+  return float(eager[0]), eager[1].numpy()
+
+
+def softmax(z):
+  return np.exp(z) / np.exp(z).sum()
+
+
+def slow_listwise_kl(t=2.0):
+  found = []
+  for rows in LISTS:
+    if len(rows) > 1:
+      p, q = softmax(TEACHER[rows] / t), softmax(STUDENT[rows] / t)
+      found.append(t**2 * sum(p * np.log(p / q)))
+  return np.mean(found)
+
+
+SLOW = {
+  'margin_mse': lambda: np.mean(
+    [((STUDENT[i] - STUDENT[j]) - (TEACHER[i] - TEACHER[j])) ** 2 for i, j in PAIRS]
+  ),
+  'listwise_kl': slow_listwise_kl,
+  'triplet': lambda: np.mean(
+    [max(0, 0.5 - (STUDENT[i] - STUDENT[j])) for i, j in PAIRS if TEACHER[i] > TEACHER[j]]
+  ),
+}
+
+
+@pytest.mark.parametrize('name', SLOW)
+def test_a_loss_over_lists_is_the_slow_one(name):
+  loss = LossConfig(name, loss_temperature=2.0, loss_margin=0.5).build()
+  assert loss.needs == ('teacher_logits', 'items')
+  value, gradient = mean(loss, batch(LEFT, TEACHER), STUDENT)
+  assert value == pytest.approx(SLOW[name](), rel=1e-5)
+  moves = np.abs(gradient[:, 0]) > 1e-6
+  assert not moves[4] and moves[LEFT == 5].all()  # a list of one counts for nothing
+  own = LEFT == 7  # a list's logits are as good on any level
+  assert mean(loss, batch(LEFT, TEACHER), STUDENT + 3 * own)[0] == pytest.approx(value, rel=1e-4)
+  alone, gradient = mean(loss, batch(np.arange(9), TEACHER), STUDENT)
+  assert alone == 0 and np.abs(gradient).max() < 1e-6
+
+
+@pytest.mark.parametrize('name', LOSSES)
+@pytest.mark.parametrize('size', [1e-4, 1e4])
+def test_gradients_are_finite_whatever_the_logits(name, size):
+  teacher = size * np.array([1.0, -1, 0, 0, 1, 1])
+  tuples = batch([1, 1, 1, 2, 2, 3], teacher, soft_labels=teacher[:, None] > 0)
+  value, gradient = mean(LossConfig(name).build(), tuples, size * np.array([-1.0, 1, 0, 1, 0, -1]))
+  assert np.isfinite(value) and np.isfinite(gradient).all() and gradient.any()
+
+
+def sigmoid(z):
+  return 1 / (1 + np.exp(-z))
+
+
+@pytest.mark.parametrize('outputs', [1, 3])
+def test_kd_is_softened_on_both_sides_beside_the_hard_labels(outputs):
+  rng = np.random.default_rng(0)
+  teacher, student = rng.normal(size=[2, 4, outputs])
+  label, t = (np.eye(3)[[0, 2, 1, 1]] if outputs == 3 else np.array([[0.0], [1], [1], [0.25]])), 3.0
+
+  def entropy(p, z):
+    if outputs == 3:
+      return -sum(p * np.log(softmax(z)))
+    return -(p * np.log(sigmoid(z)) + (1 - p) * np.log(1 - sigmoid(z)))[0]
+
+  soften = softmax if outputs == 3 else sigmoid
+  expected = [
+    0.75 * t**2 * entropy(soften(z / t), s / t) + 0.25 * entropy(y, s)
+    for z, s, y in zip(teacher, student, label, strict=True)
+  ]
+  loss = LossConfig('kd', alpha=0.75, loss_temperature=t).build()
+  assert loss.needs == ('teacher_logits', 'label')
+  value, _ = mean(loss, batch(np.arange(4), teacher, label=label), student)
+  assert value == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('alpha', 'tuples', 'logits', 'expected'),
+  [
+    (1.0, {'teacher_logits': [[2.0]]}, [[-1.0]], 9.0),
+    (0.0, {'label': [[0.25]]}, [[0.0]], 0.0625),
+    (0.5, {'teacher_logits': [[2.0]], 'label': [[0.25]]}, [[0.0]], 2.03125),
+    (
+      0.5,
+      {'teacher_logits': [[1.0, 3.0]], 'label': [[0.0, 1.0]]},
+      [[1.0, 1.0]],
+      0.5 * 4 + 0.5 * np.log(2),
+    ),
+  ],
+)
+def test_equation_2_of_dse_by_hand(alpha, tuples, logits, expected):
+  loss = LossConfig('squared_error', alpha).build()
+  assert loss.needs == tuple(tuples)
+  value = loss({name: tf.constant(target) for name, target in tuples.items()}, tf.constant(logits))
+  np.testing.assert_allclose(value, [expected], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ('make', 'message'),
+  [
+    (lambda: LossConfig('mse'), '--loss=mse: one of cross_entropy, kd, squared_error, margin_mse'),
+    (lambda: LossConfig(alpha=-0.1), '--alpha=-0.1: from 0 to 1'),
+    (lambda: LossConfig(loss_temperature=0.0), '--loss_temperature=0.0: must be above 0'),
+    (lambda: LossConfig(loss_margin=0.0), '--loss_margin=0.0: must be above 0'),
+    (
+      lambda: LossConfig('triplet').check('mnli', 3),
+      '--loss=triplet compares tuples by one output, and --task=mnli has 3: --loss=cross_entropy',
+    ),
+  ],
+)
+def test_what_cannot_be_a_loss_is_refused(make, message):
+  with pytest.raises(InputError, match=message):
+    make()
