@@ -6,6 +6,7 @@ from common import flags
 from common.errors import InputError
 from common.modeling.losses import Loss, LossConfig
 from common.training.optimization import PhaseConfig
+from dse.siamese import SIMILARITIES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,12 @@ class StudentConfig:
   pooled_layers: int = flags.option(4, 'last layers whose pooled tokens make a sentence')
   pooling: str = flags.option('mean', 'pooling of the tokens of a layer', ('mean', 'max'))
   pool_cls: bool = flags.option(False, 'pool [CLS] too')
-  similarity_dim: int = flags.option(512, 'rows of W')
+  similarity: str = flags.option(
+    'dse',
+    "from two vectors to logits: dse (f of Eq. 3); SBERT's concat (W [u, v, |u - v|]) and cosine",
+    tuple(SIMILARITIES),
+  )
+  similarity_dim: int = flags.option(512, "rows of W in DSE's f")
   dropout: float = flags.option(0.1, "dropout of the student's encoder")
 
   def __post_init__(self):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from common.modeling.student import Student
 from dse.config import StudentConfig
 from dse.encoder import SentenceEncoder
-from dse.similarity import Similarity
+from dse.siamese import SIMILARITIES
 
 
 class DSE(Student):
@@ -32,7 +32,7 @@ class DSE(Student):
       SentenceEncoder(encoder, config.pooled_layers, config.pooling, config.pool_cls, pad_id)
       for _ in range(1 if config.shared_encoder else 2)
     ]
-    self.make_head(Similarity(self.dim, config.similarity_dim, outputs))
+    self.make_head(SIMILARITIES[config.similarity](self.dim, config.similarity_dim, outputs))
 
   def feature_shape(self, slot: int) -> tuple[int, ...]:
     """d, whichever the slot."""

@@ -12,6 +12,8 @@ from common.training import strategies
 from dse.config import StudentConfig, TrainConfig
 from dse.student import DSE
 
+_START_ITEMS = 1000  # of a slot
+
 
 def train(
   config: StudentConfig,
@@ -44,6 +46,9 @@ def train(
       if teacher:
         model.start_from_teacher(teacher)
     trainer = Trainer(model, tokenizer, training, variants.loss_of(variant))
+    if config.similarity == 'cosine':
+      # An encoder's learning rate hardly moves a scale and a bias: they start where texts say.
+      model.head.start(trainer.first_features(_START_ITEMS), training.seed)
     history = trainer.fit(
       title(variants, variant),
       variants.frozen_phase if frozen else variants.phase,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from common import flags
-from dipair.heads.similarity import SimilarityHead, unit
+from common.modeling.similarity_head import SimilarityHead, unit
 
 
 @dataclasses.dataclass(frozen=True)

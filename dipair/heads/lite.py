@@ -22,7 +22,7 @@ import tf_keras
 from common import flags
 from common.errors import InputError
 from common.modeling.head import Head
-from dipair.heads.similarity import unit
+from common.modeling.similarity_head import unit
 
 
 @dataclasses.dataclass(frozen=True)

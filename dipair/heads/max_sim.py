@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from common import flags
+from common.modeling.similarity_head import SimilarityHead, unit
 from dipair.encoder import present
-from dipair.heads.similarity import SimilarityHead, unit
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,8 +23,8 @@ import tf_keras
 
 from common import flags
 from common.errors import InputError
+from common.modeling.similarity_head import SimilarityHead
 from dipair.encoder import present
-from dipair.heads.similarity import SimilarityHead
 
 _MASKED = -1e9  # added to the attention logits of padded positions
 

@@ -132,7 +132,7 @@ CLASSES = dataclasses.replace(DATA, table=TableConfig(task='multiclass', classes
 
 def test_flags_left_alone_leave_earlier_runs_as_they_are():
   earlier = DSEStudent(RunConfig(experiment=ExperimentConfig(data=DATA))).depends_on
-  assert earlier['alpha'] == 0.5 and not {'loss', 'loss_margin'} & set(earlier)
+  assert earlier['alpha'] == 0.5 and not {'similarity', 'loss', 'loss_margin'} & set(earlier)
   train = TrainConfig(objective=LossConfig('kd', 0.5, loss_temperature=2.0))
   other = DSEStudent(RunConfig(experiment=ExperimentConfig(data=DATA), train=train))
   assert other.depends_on == {**earlier, 'loss': 'kd', 'loss_temperature': 2.0}

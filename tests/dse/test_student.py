@@ -46,6 +46,32 @@ def test_split_similarity_is_equation_3(tiny, outputs):
   assert np.abs(one.left - one.right).max() > 0.01  # each part has its own start
 
 
+def test_sberts_similarities_are_the_plain_ones(tiny):
+  concat, cosine = (tiny(3, similarity=name)[0] for name in ('concat', 'cosine'))
+  u, v = np.random.default_rng(0).normal(size=[2, 7, concat.dim]).astype(np.float32)
+  w = np.concatenate([concat.head.left, concat.head.right, concat.head.difference])  # [3 d, 3]
+  expected = np.concatenate([u, v, np.abs(u - v)], 1) @ w
+  np.testing.assert_allclose(concat([tf.constant(u), tf.constant(v)]), expected, atol=1e-5)
+  lengths = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+  cosine.head.scale.assign([2, 3, 4])
+  cosine.head.bias.assign([-1, 0, 1])
+  expected = (np.sum(u * v, 1) / lengths)[:, None] * [2, 3, 4] + [-1, 0, 1]
+  np.testing.assert_allclose(cosine([tf.constant(u), tf.constant(v)]), expected, atol=1e-5)
+
+
+def test_an_export_by_cosine_scores_as_the_student(export, load):
+  one = export('dse', similarity='cosine')
+  left, right = ['red', 'a', 'red', 'nike shoes'], ['black', 'a b', 'red throw', 'x']
+  ids = [one.tokenizer.encode(x, 16).to_tensor(one.tokenizer.pad_id) for x in (left, right)]
+  live = tf.sigmoid(one.model([one.model.features(x, slot) for slot, x in enumerate(ids)]))[:, 0]
+  assert np.ptp(live) > 1e-3
+  for runtime in ('tensorflow', 'litert'):
+    scorer = load(one.folder, runtime=runtime)
+    np.testing.assert_allclose(scorer.score(left, right), live, atol=1e-5)
+    ranked = dict(scorer.rank('red', scorer.encode(right, 'right')))
+    np.testing.assert_allclose([ranked[0], ranked[2]], [live[0], live[2]], atol=1e-5)
+
+
 @pytest.mark.parametrize('shared_encoder', [True, False])
 def test_by_text_equals_by_pair(tiny, shared_encoder):
   model, _ = tiny(shared_encoder=shared_encoder)

@@ -98,3 +98,14 @@ def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(
     encoders = trained.encoders[0].variables, fresh.encoders[0].variables
     for found, expected in zip(*encoders, strict=True):
       np.testing.assert_array_equal(found, expected)
+
+
+def test_a_cosine_starts_where_random_pairs_have_a_logit_of_zero(tiny, distill, tmp_path):
+  config = tiny(similarity='cosine')[0].config
+  one = dataclasses.replace(PHASE, steps=1, warmup_steps=0, eval_every=1)
+  train(config, tmp_path / 'a', distill, variants=('frozen',), frozen_phase=one)
+  model, tokenizer = DSE.load(str(tmp_path / 'a'))
+  texts = list(RecordSet(distill).items(0).texts())
+  vectors = model.features(tokenizer.encode(texts, 16).to_tensor(tokenizer.pad_id), 0)
+  left, right = (tf.repeat(vectors, 4, 0), tf.tile(vectors, [4, 1]))
+  assert abs(np.mean(model([left, right]))) < 0.5 and np.abs(model.head.scale - 5.0).min() > 0.5

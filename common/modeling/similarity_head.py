@@ -1,6 +1,6 @@
 """What heads share that score a pair by one number, its similarity s: logits = scale * s + bias.
 
-Dimensions: U texts, B pairs, k_i kept tokens of slot i, D their width, O outputs.
+Dimensions: U texts, B pairs, O outputs.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class SimilarityHead(Head):
     """Starts where logits of texts paired at random have mean 0 and deviation 1.
 
     Args:
-      vectors: [U_i, k_i, D] a slot, of some texts; all-zero rows are padding.
+      vectors: [U_i, *vector_shape] a slot, of some texts.
       seed: Seed of the pairs.
     """
     rng = np.random.default_rng(seed)

@@ -1,0 +1,96 @@
+"""SBERT's two ways from sentence vectors u, v to logits (Reimers and Gurevych, 2019, §3).
+
+Its classification objective is `Concatenation` with cross-entropy; its regression objective is
+`Cosine` with squared error. DSE's own way is `dse.similarity`.
+
+Dimensions: B pairs, d width of a vector, C outputs.
+"""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from common.modeling.head import Head
+from common.modeling.similarity_head import SimilarityHead, unit
+from dse.similarity import Similarity
+
+
+class Concatenation(Head):
+  """f(u, v) = W [u, v, |u - v|], before the softmax; W u and W v once per text.
+
+  Args:
+    dim: d.
+    rows: Of DSE's W; unread.
+    outputs: C.
+  """
+
+  takes_vectors = True
+
+  def __init__(self, dim: int, rows: int, outputs: int):
+    del rows
+    super().__init__('concatenation')
+    self.left, self.right, self.difference = (
+      self.add_weight(f'w_{name}', [dim, outputs], initializer='glorot_uniform')
+      for name in ('left', 'right', 'difference')
+    )
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """Width of a text's share of the logits: C."""
+    del slot
+    return (self.difference.shape[1],)
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """A text's share of the logits: [B, d] to [B, C]."""
+    return vectors @ (self.left, self.right)[slot]
+
+  def logits(
+    self,
+    parts: Sequence[tf.Tensor],
+    vectors: Sequence[tf.Tensor] = (),
+    training: bool | None = None,
+  ) -> tf.Tensor:
+    """Logits [B, C] of parts and vectors of both slots; a slot of one row goes with all others."""
+    del training
+    u, v = vectors
+    return tf.cast(parts[0] + parts[1] + tf.abs(u - v) @ self.difference, tf.float32)
+
+  def exported(self) -> 'Concatenation':
+    """This head: it is split already."""
+    return self
+
+
+class Cosine(SimilarityHead):
+  """f(u, v) = a cos(u, v) + b, where SBERT takes the cosine itself: here a score is a sigmoid.
+
+  Args:
+    dim: d.
+    rows: Of DSE's W; unread.
+    outputs: C.
+  """
+
+  def __init__(self, dim: int, rows: int, outputs: int):
+    del rows
+    super().__init__('cosine', outputs)
+    self.dim = dim
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """Width of a text's unit vector: d."""
+    del slot
+    return (self.dim,)
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """Vectors of length one: [B, d]."""
+    del slot
+    return unit(vectors)
+
+  def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+    """Cosines: [B, d] each to [B]."""
+    return tf.reduce_sum(left * right, axis=-1)
+
+
+# A head is made of (width of a vector, rows of DSE's W, outputs).
+SIMILARITIES: dict[str, Callable[[int, int, int], Head]] = {
+  'dse': Similarity,
+  'concat': Concatenation,
+  'cosine': Cosine,
+}
