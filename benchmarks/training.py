@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from tqdm import tqdm
@@ -26,6 +27,9 @@ from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 from dipair.student import DiPair
+
+# A model, its variables, its loss, its batches, tuples of one.
+Form = tuple[Any, Any, Any, Any, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,14 +61,14 @@ def main(config: BenchmarkConfig) -> None:
     made = batches.TupleBatches(own, order, ('label',), teacher.outputs, replicas)
     return made.packed(0, tables, teacher.max_length, lengths)
 
-  def of_teacher(teacher: Teacher, bucketed: bool) -> tuple:
+  def of_teacher(teacher: Teacher, bucketed: bool) -> Form:
     def loss(batch: dict) -> tf.Tensor:
       logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
       return cross_entropy(batch['label'], logits)
 
     return teacher.model, teacher.model.trainable_variables, loss, packed(bucketed), small
 
-  def of_stage2(trainer: Trainer) -> tuple:
+  def of_stage2(trainer: Trainer) -> Form:
     def loss(batch: dict) -> tf.Tensor:
       return trainer.loss_of(batch, frozen=False)
 
@@ -99,7 +103,7 @@ def main(config: BenchmarkConfig) -> None:
 
   everything, new = student.used_variables, student.new_variables
   cached = run.path('benchmark/cache')
-  comparisons = {
+  comparisons: dict[str, tuple[Form, Form]] = {
     'teacher: bucketed / padded': (of_teacher(teacher, True), of_teacher(teacher, False)),
     'teacher: bfloat16 / float32': (of_teacher(quick_teacher, True), of_teacher(teacher, True)),
     'stage 1: cached / plain': (
