@@ -18,7 +18,7 @@ from typing import Any
 
 def main() -> None:
   importlib.import_module('common.distillation.experiment')  # TensorFlow's seconds, once for all
-  _shorten()
+  _shorten_benchmark()
   children: set[int] = set()
   try:
     for line in sys.stdin:
@@ -66,15 +66,10 @@ def _child(kind: str, program: str, arguments: list[str], out: str, err: str, en
     os._exit(status)
 
 
-def _shorten() -> None:
-  """A run's benchmark has a toy for BERT-base, and a call a model: else half of a toy run's time.
+def _shorten_benchmark() -> None:
+  """A run's benchmark has a toy for BERT-base, and a call a model: else half of a toy run's time."""
+  from common.evaluation import benchmark
 
-  Its bootstrap has few samples.
-  """
-  from common.evaluation import benchmark, significance
-
-  resampled = significance.resampled
-  significance.resampled = lambda *of: resampled(*of, samples=50)
   rates = benchmark.rates
   benchmark.rates = lambda contenders, **of: rates(contenders, rounds=1, seconds=0)
   benchmark.BERT_BASE = benchmark.EncoderConfig(
