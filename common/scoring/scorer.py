@@ -128,8 +128,7 @@ class PairScorer:
   def parts(self, vectors: np.ndarray, side: str) -> np.ndarray:
     """Per-text computation of the head, whatever the text is paired with.
 
-    Of DiPair's transformer three times the vectors' size or four, of its Poly-encoder's left texts
-    a vector a code, of all others no more than the vectors.
+    Of DiPair's transformer three or four times the vectors' size, of most others no more than it.
 
     Args:
       vectors: [n, *vector shape], from `encode`.
