@@ -1,11 +1,20 @@
-"""The committed results of benchmarks, and Markdown of tables."""
+"""The committed results of benchmarks: written, read, and as Markdown of tables."""
 
 import os
 from typing import Any
 
-from common.files import read_json
+from common import flags
+from common.distillation import results
+from common.files import read_json, write_json
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def write(path: str, module: str, config: Any, **made: Any) -> None:
+  """Writes what a benchmark made, with its command, commit and environment."""
+  command = ' '.join([f'python -m benchmarks.{module}', *flags.changed(config)])
+  about = {'command': command, 'commit': results.commit(), 'environment': results.environment()}
+  write_json(path, {**about, **made})
 
 
 def read(name: str) -> dict[str, Any] | None:

@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import random_exports, speed_tables
+from benchmarks import committed, random_exports, speed_tables
 from common import flags
-from common.distillation import results
 from common.evaluation import benchmark, report
 from common.evaluation.metrics import spearman
-from common.files import write_json
 from dse.embedder import Embedder
 from dse.encoder import SentenceEncoder
 
@@ -69,9 +67,7 @@ def main(config: SpeedConfig) -> None:
   made = {'note': note, 'rows': rows}
   print(report.grid(speed_tables.dse(made)))
   if config.output:
-    command = ' '.join(['python -m benchmarks.dse_speed', *flags.changed(config)])
-    made |= {'command': command, 'commit': results.commit()}
-    write_json(config.output, {**made, 'environment': results.environment()})
+    committed.write(config.output, 'dse_speed', config, **made)
 
 
 def _similarity(

@@ -17,6 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from benchmarks import committed
 from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.data.records import RecordSet
@@ -70,7 +71,7 @@ def main(config: EncodingConfig) -> None:
     rows.append({**stored(scorer, lefts, config.stored_texts), 'ratio': None})
   if config.output:
     os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
-    run.write(config.output, 'encoding', config, rows)
+    committed.write(config.output, 'encoding', config, rows=rows)
 
 
 def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:

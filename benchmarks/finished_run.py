@@ -7,12 +7,11 @@ import tensorflow as tf
 
 from common import flags
 from common.data.tokenization import Tokenizer
-from common.distillation import results
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.export import student_export
-from common.files import read_json, write_json
+from common.files import read_json
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from dipair.student import DiPair
@@ -90,11 +89,3 @@ class FinishedRun:
       samples=(['black', 'wide footwear'], ['a shoe', 'a black wide shoe']),
     )
     return export
-
-  def write(
-    self, path: str, module: str, config: Any, rows: list[dict[str, Any]], **more: Any
-  ) -> None:
-    """Writes a benchmark's rows, with the command and commit that made them, and what `more` says."""
-    command = ' '.join([f'python -m benchmarks.{module}', *flags.changed(config)])
-    made = {'command': command, 'commit': results.commit()}
-    write_json(path, {**made, 'environment': results.environment(), **more, 'rows': rows})

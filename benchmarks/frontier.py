@@ -11,6 +11,7 @@ import dataclasses
 import os
 from typing import Any, NamedTuple
 
+from benchmarks import committed
 from benchmarks.finished_run import FinishedRun
 from benchmarks.speed_tables import frontier
 from common import flags
@@ -113,7 +114,7 @@ def main(config: FrontierConfig) -> None:
   made = {'metric': metric, 'teacher': teacher, 'base': base_rate, 'title': run.results['title']}
   print(report.grid(frontier({**made, 'rows': rows})))
   if config.output:
-    run.write(config.output, 'frontier', config, rows, **made)
+    committed.write(config.output, 'frontier', config, **made, rows=rows)
 
 
 def _export(run: FinishedRun, size: Size) -> str:

@@ -19,14 +19,13 @@ import numpy as np
 import psutil
 from tqdm import tqdm
 
+from benchmarks import committed
 from common import flags
 from common.data import record_writer
 from common.data.items import ItemWriter
 from common.data.records import RecordSet
 from common.data.tuples import Tuples
-from common.distillation import results
 from common.distillation.trainer import Trainer, Training
-from common.files import write_json
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -62,10 +61,8 @@ def main(config: LargeSetConfig) -> None:
     )
   print(f'{size / config.tuples:.1f} bytes a tuple on disk, texts included')
   if config.output:
-    command = ' '.join(['python -m benchmarks.large_set', *flags.changed(config)])
-    made: dict[str, Any] = {'command': command, 'commit': results.commit()}
-    made |= {'tuples': config.tuples, 'texts': 2 * config.texts, 'bytes': size}
-    write_json(config.output, {**made, 'environment': results.environment(), 'rows': rows})
+    made = {'tuples': config.tuples, 'texts': 2 * config.texts, 'bytes': size}
+    committed.write(config.output, 'large_set', config, **made, rows=rows)
 
 
 def _write(config: LargeSetConfig, folder: str) -> None:

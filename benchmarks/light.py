@@ -14,11 +14,10 @@ import statistics
 import subprocess
 import tempfile
 
+from benchmarks import committed
 from common import flags
-from common.distillation import results
 from common.errors import InputError
 from common.evaluation import report, tables
-from common.files import write_json
 
 _STEPS = """
 import json, sys, time
@@ -59,9 +58,7 @@ def main(config: LightConfig) -> None:
   rows += [[name, f'{found[name] / 1e6:,.0f} MB'] for name in ('peak_memory', 'installed')]
   print(report.grid(tables.Table('', ['', 'median'], rows)))
   if config.output:
-    command = ' '.join(['python -m benchmarks.light', *flags.changed(config)])
-    made = {'command': command, 'commit': results.commit(), 'environment': results.environment()}
-    write_json(config.output, {**made, **found})
+    committed.write(config.output, 'light', config, **found)
 
 
 def _round(python: str, export: str) -> dict[str, float]:

@@ -10,6 +10,7 @@ import dataclasses
 import os
 import tempfile
 
+from benchmarks import committed
 from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.distillation import measure
@@ -38,7 +39,8 @@ def main(config: RuntimesConfig) -> None:
   for title in ('Speed', 'Stored vectors', 'Encoders'):
     print(f'{report.grid(shown[title])}\n')
   if config.output:
-    run.write(config.output, 'runtimes', config, [*speed, *found['stored'], *found['encoders']])
+    rows = [*speed, *found['stored'], *found['encoders']]
+    committed.write(config.output, 'runtimes', config, rows=rows)
 
 
 if __name__ == '__main__':

@@ -25,14 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from benchmarks import watched
+from benchmarks import committed, watched
 from benchmarks.score_job_inputs import Inputs
 from common import flags
-from common.distillation import results
 from common.errors import InputError
 from common.evaluation import benchmark, report
 from common.evaluation.tables import Table, digits
-from common.files import write_json
 from common.pipelines import shards
 from common.vectors.store import VectorStore
 from dipair.scorer import Scorer
@@ -79,10 +77,13 @@ def main(config: JobConfig) -> None:
   print(report.grid(Table(note, headers, cells)))
   print(f'Killed: {json.dumps(killed)}\nBad rows: {json.dumps(bad, indent=1)}')
   if config.output:
-    command = ' '.join(['python -m benchmarks.score_job', *flags.changed(config)])
-    made: dict[str, Any] = {'command': command, 'commit': results.commit(), 'note': note}
-    made |= {'environment': results.environment(), 'workers': bench.workers, 'runtime': _RUNTIME}
-    write_json(config.output, {**made, 'rows': rows, 'killed': killed, 'bad_rows': bad})
+    made: dict[str, Any] = {
+      'note': note,
+      'workers': bench.workers,
+      'runtime': _RUNTIME,
+      'rows': rows,
+    }
+    committed.write(config.output, 'score_job', config, **made, killed=killed, bad_rows=bad)
 
 
 class Bench:

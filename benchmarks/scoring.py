@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import random_exports, speed_tables
+from benchmarks import committed, random_exports, speed_tables
 from common import flags
-from common.distillation import results
 from common.evaluation import benchmark, report
 from common.evaluation.benchmark import Contender
 from common.evaluation.tables import Table, digits
-from common.files import write_json
 from common.modeling.encoders import EncoderConfig
 from common.scoring import runtimes
 from dipair.heads.transformer import TransformerConfig, TransformerHead
@@ -77,9 +75,7 @@ def main(config: ScoringConfig) -> None:
   cells = [[r['name'], f'{r["p50"]:.1f}', f'{r["p99"]:.1f}', digits(r['rate'])] for r in latencies]
   print(report.grid(Table('', ['rank, 1,000 candidates', 'p50 ms', 'p99 ms', 'Pairs/s'], cells)))
   if config.output:
-    command = ' '.join(['python -m benchmarks.scoring', *flags.changed(config)])
-    made |= {'command': command, 'commit': results.commit(), 'rank': latencies}
-    write_json(config.output, {**made, 'environment': results.environment()})
+    committed.write(config.output, 'scoring', config, **made, rank=latencies)
 
 
 def _gemm() -> Contender:

@@ -26,13 +26,11 @@ import grpc
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks import random_exports
+from benchmarks import committed, random_exports
 from common import flags
 from common.data import catalog
-from common.distillation import results
 from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
-from common.files import write_json
 from common.serving import load_test
 from common.serving.client import UNLIMITED, Grpc, ServingError
 from common.serving.load_test import LoadConfig
@@ -75,9 +73,7 @@ def main(config: ServingConfig) -> None:
   for name, values in found.items():
     print(f'{name}: ' + ', '.join(f'{key} {_shown(value)}' for key, value in values.items()))
   if config.output:
-    command = ' '.join(['python -m benchmarks.serving', *flags.changed(config)])
-    made = {'command': command, 'commit': results.commit(), 'runtime': _RUNTIME}
-    write_json(config.output, {**made, 'environment': results.environment(), **found})
+    committed.write(config.output, 'serving', config, runtime=_RUNTIME, **found)
 
 
 class Bench:

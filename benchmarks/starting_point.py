@@ -12,6 +12,7 @@ import shutil
 
 import tf_keras
 
+from benchmarks import committed
 from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.training import strategies
@@ -60,7 +61,7 @@ def main(config: BenchmarkConfig) -> None:
     rows.append({'start': start, 'seed': seed, 'metric': f'{metric} on valid', 'curve': curve})
     print(f'{start}, seed {seed}: ' + ', '.join(f'{value:.3f} at {step}' for step, value in curve))
   if config.output:
-    run.write(config.output, 'starting_point', config, rows)
+    committed.write(config.output, 'starting_point', config, rows=rows)
 
 
 if __name__ == '__main__':

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 from tqdm import tqdm
 
+from benchmarks import committed
 from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.data import batches, tokens
@@ -128,7 +129,7 @@ def main(config: BenchmarkConfig) -> None:
     rows.append({'name': name, 'pairs_per_second': rates, 'ratio': rates[0] / rates[1]})
     print(f'{name:34} {rates[0]:8.0f} {rates[1]:8.0f}  x{rates[0] / rates[1]:.2f}')
   if config.output:
-    run.write(config.output, 'training', config, rows)
+    committed.write(config.output, 'training', config, rows=rows)
 
 
 def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[None]:

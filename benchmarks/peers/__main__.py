@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import committed
 from benchmarks.finished_run import FinishedRun
 from benchmarks.peers import tables
 from benchmarks.peers.process import Peers, check
@@ -97,7 +98,7 @@ def main(config: PeersConfig) -> None:
   for table in tables.peers({'rows': rows, **told}):
     print(f'{report.grid(table)}\n')
   if config.output:
-    run.write(config.output, 'peers', config, rows, **told)
+    committed.write(config.output, 'peers', config, **told, rows=rows)
 
 
 def _data(config: PeersConfig, run: FinishedRun) -> dict[str, Any]:
