@@ -1,7 +1,7 @@
 """SBERT's two ways from sentence vectors u, v to logits (Reimers and Gurevych, 2019, §3).
 
 Its classification objective is `Concatenation` with cross-entropy; its regression objective is
-`Cosine` with squared error. DSE's own way is `dse.similarity`.
+`SentenceCosine` with squared error. DSE's own way is `dse.similarity`.
 
 Dimensions: B pairs, d width of a vector, C outputs.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from common.modeling.head import Head
-from common.modeling.similarity_head import SimilarityHead, unit
+from common.modeling.similarity_head import Cosine
 from dse.similarity import Similarity
 
 
@@ -59,7 +59,7 @@ class Concatenation(Head):
     return self
 
 
-class Cosine(SimilarityHead):
+class SentenceCosine(Cosine):
   """f(u, v) = a cos(u, v) + b, where SBERT takes the cosine itself: here a score is a sigmoid.
 
   Args:
@@ -70,27 +70,12 @@ class Cosine(SimilarityHead):
 
   def __init__(self, dim: int, rows: int, outputs: int):
     del rows
-    super().__init__('cosine', outputs)
-    self.dim = dim
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Width of a text's unit vector: d."""
-    del slot
-    return (self.dim,)
-
-  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """Vectors of length one: [B, d]."""
-    del slot
-    return unit(vectors)
-
-  def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """Cosines: [B, d] each to [B]."""
-    return tf.reduce_sum(left * right, axis=-1)
+    super().__init__('cosine', dim, outputs)
 
 
 # A head is made of (width of a vector, rows of DSE's W, outputs).
 SIMILARITIES: dict[str, Callable[[int, int, int], Head]] = {
   'dse': Similarity,
   'concat': Concatenation,
-  'cosine': Cosine,
+  'cosine': SentenceCosine,
 }

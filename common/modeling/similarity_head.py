@@ -68,6 +68,34 @@ class SimilarityHead(Head):
     return self
 
 
+class Cosine(SimilarityHead):
+  """The cosine between one vector a text: logits = scale * cos(u, v) + bias.
+
+  Args:
+    name: The layer's.
+    dim: D, width of the vectors.
+    outputs: O.
+  """
+
+  def __init__(self, name: str, dim: int, outputs: int):
+    super().__init__(name, outputs)
+    self.dim = dim
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """D, whichever the slot."""
+    del slot
+    return (self.dim,)
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """Vectors of length 1: [U, D] to the same; an all-zero one stays all-zero."""
+    del slot
+    return unit(vectors)
+
+  def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+    """Cosines: [B, D] each to [B]."""
+    return tf.reduce_sum(left * right, axis=-1)
+
+
 def unit(x: tf.Tensor) -> tf.Tensor:
   """The last axis with length 1; all-zero rows stay all-zero."""
   # Written out, as LiteRT has a slow kernel for `l2_normalize` and fast ones for these.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from common import flags
-from common.modeling.similarity_head import SimilarityHead, unit
+from common.modeling.similarity_head import Cosine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class CosineConfig:
   )
 
 
-class CosineHead(SimilarityHead):
+class CosineHead(Cosine):
   """The head: logits = scale * cos(u, v) + bias.
 
   Args:
@@ -39,20 +39,11 @@ class CosineHead(SimilarityHead):
     self, config: CosineConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
   ):
     del tokens, dropout
-    super().__init__('cosine_head', outputs)
-    self.pooling, self.dim = config.pooling, dim
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """D, whichever the slot."""
-    del slot
-    return (self.dim,)
+    super().__init__('cosine_head', dim, outputs)
+    self.pooling = config.pooling
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """The text's vector, of length 1: [U, k_i, D] to [U, D]; all-zero for a text without tokens."""
-    del slot
     # The sum has the mean's direction; padded rows, all zeros, add nothing to it.
-    return unit(vectors[:, 0] if self.pooling == 'first' else tf.reduce_sum(vectors, axis=1))
-
-  def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """Cosines: [B, D] each to [B]."""
-    return tf.reduce_sum(left * right, axis=-1)
+    pooled = vectors[:, 0] if self.pooling == 'first' else tf.reduce_sum(vectors, axis=1)
+    return super().part(pooled, slot)

@@ -82,9 +82,10 @@ class RestructuredTransformer(tf.Module):
     for block in self.blocks:
       inputs = block.attention_inputs(x)
       weights = block.weights(x, inputs, mask)
-      found.append(tf.reshape(weights, [-1, block.heads, *weights.shape[-2:]]))
+      by_head = tf.reshape(weights, [-1, block.heads, *weights.shape[-2:]])
+      found.append(tf.reduce_mean(by_head, axis=1))
       x = block(x, inputs, mask)
-    return tf.stack([tf.reduce_mean(weights, axis=1) for weights in found], axis=1)
+    return tf.stack(found, axis=1)
 
   def _first_input(self, vectors: tf.Tensor, added: tf.Tensor) -> tf.Tensor:
     return _normalized(vectors + added, self.epsilon) * self.gamma + self.beta
