@@ -31,7 +31,7 @@ def scoring(made: dict[str, Any]) -> Table:
     "×: to cross-encoders on 128 tokens. A teacher's shape: for DiPair MiniLM-L6, the default; "
   )
   note += 'for DSE BERT-large, whose width its vectors have. Heads score stored vectors: encoding, '
-  note += ' once per text, is not in their pairs/s. '
+  note += 'once per text, is not in their pairs/s. '
   note += f'GEMM: {made["gemm_mflops"] / 1e3:,.0f} GFLOP/s in float32.'
   headers = [
     '',
@@ -43,6 +43,18 @@ def scoring(made: dict[str, Any]) -> Table:
     'of GEMM',
   ]
   return Table(note, [*headers, 'kB/pair'], rows)
+
+
+def quickest(rows: list[list[str]], made: dict[str, Any]) -> list[list[str]]:
+  """Of the rows of `scoring`, each model's quickest: exact, and in int8 where that is quicker."""
+  exact: dict[str, tuple[float, int]] = {}
+  int8: dict[str, tuple[float, int]] = {}
+  for number, row in enumerate(made['rows']):
+    model, best = row['name'].split(',')[0], int8 if 'int8' in row['name'] else exact
+    if 'float16' not in row['name']:
+      best[model] = max(best.get(model, (0.0, 0)), (row['pairs_per_second'], number))
+  quicker = [found for model, found in int8.items() if found[0] > 1.1 * exact[model][0]]
+  return [rows[number] for number in sorted(number for _, number in [*exact.values(), *quicker])]
 
 
 def encoders(runs: dict[str, dict[str, Any]]) -> Table:

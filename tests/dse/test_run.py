@@ -66,7 +66,7 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(finished):
   assert 'mnli: passed over: ' in output
   with open(folder / 'table1.json', encoding='utf-8') as file:
     table = json.load(file)['table']
-  assert table['headers'] == ['Model', 'MRPC', 'AVG', 'Degradation']
+  assert table['headers'] == ['Model', 'MRPC', 'AVG', 'Degradation', 'Improvement']
   names = ['Teacher', 'DSE (frozen, alpha = 1)', 'DSE (alpha = 0)', 'DSE (alpha = 0.5)']
   assert [row[0] for row in table['rows'][:4]] == names
   for name in ('export/head/1', 'student/labels', 'student/frozen', 'report.html'):
@@ -114,16 +114,16 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, 
 
 
 def test_table_1_by_hand():
-  flags = {'variants': ['teacher', 'labels'], 'alpha': 0.5}
+  flags = {'variants': ['distilled'], 'alpha': 0.5}
   scores = {'accuracy': 0.8, 'f1': 0.9, 'pearson': 0.6, 'spearman': 0.5}
   lower = {name: value - 0.1 for name, value in scores.items()}
   models = [{'name': 'teacher', 'test': scores}, {'name': 'student', 'test': lower}]
   table = suite.table1({task: {'models': models, 'flags': flags} for task in ('stsb', 'mrpc')})
-  assert table.headers == ['Model', 'MRPC', 'STS-B', 'AVG', 'Degradation']
-  assert table.rows[0] == ['Teacher', '90.0/80.0', '60.0/50.0', '70.00', '0.0%']
-  assert table.rows[1] == ['DSE (alpha = 1)', '80.0/70.0', '50.0/40.0', '60.00', '-14.3%']
+  assert table.headers == ['Model', 'MRPC', 'STS-B', 'AVG', 'Degradation', 'Improvement']
+  assert table.rows[0] == ['Teacher', '90.0/80.0', '60.0/50.0', '70.00', '0.0%', '-14.3%']
+  assert table.rows[1] == ['DSE (alpha = 0.5)', '80.0/70.0', '50.0/40.0', '60.00', '-14.3%', '']
   paper = next(row for row in table.rows if row[0] == 'DSE (alpha = 0.5), the paper')
-  assert paper[1:] == ['86.7/80.7', '86.4/85.8', '84.90', '-2.6%']
+  assert paper[1:] == ['86.7/80.7', '86.4/85.8', '84.90', '-2.6%', '']
 
 
 DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
