@@ -12,6 +12,7 @@ from common.modeling import encoders
 from common.modeling.checkpoints import Pretrained
 from common.scoring import litert, litert_encoder
 from common.scoring.runtime import ANY_SLOT, EncoderFunction
+from common.training import strategies
 
 _PRECISION = 'int8'
 
@@ -24,6 +25,7 @@ class MeanPooledEncoder:
     max_length: Most tokens of a text.
   """
 
+  @strategies.precision()
   def __init__(self, pretrained: Pretrained, max_length: int = 128):
     tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
     encoder = encoders.build(pretrained.config, tokenizer.pad_id)
