@@ -63,8 +63,8 @@ class Distill(Stage[Annotation]):
     teachers: Teachers | None,
   ):
     own = [teachers.own] if teachers and teachers.own else []
-    given = teachers.given if teachers else ()
-    depends_on = {'temperature': temperature, 'teachers': given}
+    depends_on = {'temperature': temperature}
+    depends_on |= teachers.depends_on if teachers else {'teachers': ()}
     if runtime != RUNTIMES[0]:
       depends_on['annotation_runtime'] = runtime
     super().__init__(shared.folder, [data, *own, unlabelled], depends_on)
