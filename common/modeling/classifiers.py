@@ -5,6 +5,7 @@ pooler (tanh); DistilBERT's has a ReLU, ELECTRA's a GELU.
 """
 
 import dataclasses
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +61,8 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
   Raises:
     InputError: It is no classifier, or its labels are not the task's; one line says why.
   """
-  if tf.io.gfile.isdir(path) and not tf.io.gfile.exists(f'{path}/{checkpoints.CONFIG}'):
+  config_file = os.path.join(path, checkpoints.CONFIG)
+  if tf.io.gfile.isdir(path) and not tf.io.gfile.exists(config_file):
     raise InputError(
       f"{path}: no teacher there: neither a run's (model.json) nor a Hugging Face folder "
       f'({checkpoints.CONFIG}, model.safetensors, vocab.txt)'

@@ -40,13 +40,13 @@ class AnnotateConfig:
   teachers: tuple[str, ...] = flags.option(
     (), "teachers' folders, whose mean logits are kept", alias='teacher'
   )
-  teacher_max_length: int = flags.option(
-    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier'
-  )
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   text_columns: tuple[str, ...] = flags.option(('left', 'right'), 'columns of the texts')
   id_column: str = flags.option('', 'column of a unique id; empty: rows are named by their place')
   temperature: float = flags.option(1.0, 'T of the soft labels sigmoid(z / T)')
+  teacher_max_length: int = flags.option(
+    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier'
+  )
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
