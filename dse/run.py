@@ -16,6 +16,7 @@ from common.distillation.pairing import PairingConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.modeling import saving
 from dse import suite, training
 from dse.config import StudentConfig, TrainConfig
 from dse.embedder import Embedder
@@ -71,6 +72,11 @@ class DSEStudent:
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
     DSE.read_pretrained(self.config.student)
+    (*_, teacher) = self.config.experiment.teachers or ('',)
+    if self.config.train.from_teacher and teacher and not saving.is_there(teacher):
+      raise InputError(
+        f'--from_teacher: {teacher} is of no run; --pretrained={teacher} starts from its encoder'
+      )
 
   def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""

@@ -91,7 +91,12 @@ class TableConfig:
   @property
   def outputs(self) -> int:
     """Number of logits: one, or one a class."""
-    return max(1, len(self.classes or glue.classes(self.task)))
+    return max(1, len(self.class_names))
+
+  @property
+  def class_names(self) -> tuple[str, ...]:
+    """Labels of a task of classes, in the order of the outputs."""
+    return self.classes or glue.classes(self.task)
 
 
 def read(

@@ -14,7 +14,7 @@ from common.data import tables
 from common.distillation import results, summary
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import RunFolder, Stage
-from common.distillation.stages import distill
+from common.distillation.stages import distill, teacher
 from common.distillation.stages.data import Data, Unlabelled
 from common.distillation.stages.distill import Distill
 from common.distillation.stages.evaluation import Benchmark, Evaluation
@@ -26,7 +26,7 @@ from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from common.evaluation import report
 from common.export import student_export
-from common.modeling import checkpoints, saving
+from common.modeling import checkpoints
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
@@ -43,7 +43,8 @@ class ExperimentConfig:
   data: DataConfig = flags.group(DataConfig)
   teachers: tuple[str, ...] = flags.option(
     (),
-    "teachers' folders from other runs, whose mean logits are the teacher's; empty: fine-tune one",
+    "teachers' folders, from other runs or of a Hugging Face sequence classifier, whose mean logits "
+    "are the teacher's; empty: fine-tune one",
     alias='teacher',
   )
   teacher: TeacherConfig = flags.group(TeacherConfig, 'teacher_')
@@ -94,7 +95,7 @@ class Experiment:
       self.teacher = Teacher(shared, config.teacher, config.teacher_phase, self.data)
     teachers = None
     if not config.brings_logits:
-      teachers = Teachers(shared, config.teachers, self.teacher)
+      teachers = Teachers(shared, config.teachers, config.teacher.max_length, self.teacher)
     self.distill = Distill(
       shared,
       config.temperature,
@@ -163,8 +164,7 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
 
 
 def _check(config: ExperimentConfig, student: Student) -> None:
-  for path in config.teachers:
-    saving.read(path)
+  teacher.check(config.teachers, config.teacher.max_length, config.data.table)
   if config.fine_tunes:
     pretrained = checkpoints.read(config.teacher.pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)

@@ -9,7 +9,7 @@ import os
 import tensorflow as tf
 
 from common import flags
-from common.distillation.teacher import Teacher
+from common.distillation.teacher import MAX_LENGTH, Teacher
 from common.errors import InputError
 from common.export import saved_models
 from common.modeling.losses import probabilities
@@ -24,6 +24,9 @@ class ExportConfig:
   teacher: str = flags.option('', "the teacher's folder")
   output: str = flags.option('', 'folder that gets the version folder 1/')
   texts: int = flags.option(2, 'texts of a tuple')
+  teacher_max_length: int = flags.option(
+    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier'
+  )
 
 
 @strategies.precision()
@@ -70,7 +73,7 @@ def main(config: ExportConfig) -> None:
   if os.path.exists(os.path.join(config.output, exported.VERSION)):
     raise InputError(f'--output={config.output}: holds an export already; name another')
   with strategies.precision():
-    teacher = Teacher.load(config.teacher)
+    teacher = Teacher.load(config.teacher, config.teacher_max_length)
   difference = write(config.output, teacher, config.texts)
   print(f'{config.output}: the largest difference from the teacher is {difference:.1e}')
 

@@ -1,7 +1,8 @@
 """The teacher: a cross-attention BERT, fine-tuned on labelled tuples, kept as a folder of its own.
 
 The folder holds the model (see `saving`), so `--teacher=DIR` takes it to another run without the
-flags that made it. `--teachers=A,B` takes several: their mean logits are the teacher's.
+flags that made it; a Hugging Face folder of a sequence classifier is a teacher as it is.
+`--teachers=A,B` takes several: their mean logits are the teacher's.
 """
 
 import dataclasses
@@ -21,12 +22,15 @@ from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.errors import InputError
 from common.evaluation import metrics
-from common.modeling import checkpoints, saving
+from common.modeling import checkpoints, classifiers, saving
+from common.modeling.classifiers import Classifier
 from common.modeling.cross_encoder import CrossEncoder
 from common.modeling.encoders import EncoderConfig
 from common.modeling.losses import CrossEntropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
+
+MAX_LENGTH = 128  # most tokens of a packed tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +40,7 @@ class TeacherConfig:
   pretrained: str = flags.option(
     'minilm', 'checkpoint the teacher starts from: a folder, gs://, a hub id, minilm, random-tiny'
   )
-  max_length: int = flags.option(128, 'most tokens of a packed tuple')
+  max_length: int = flags.option(MAX_LENGTH, 'most tokens of a packed tuple')
 
 
 class Teacher:
@@ -65,13 +69,36 @@ class Teacher:
     saving.save(folder, self.model, self.tokenizer, fields)
 
   @classmethod
-  def load(cls, folder: str) -> 'Teacher':
-    """Reads a folder that `save` wrote."""
+  def load(
+    cls,
+    folder: str,
+    max_length: int = MAX_LENGTH,
+    task: str = 'binary',
+    classes: Sequence[str] = (),
+  ) -> 'Teacher':
+    """Reads a folder that `save` wrote, or a classifier (see `classifiers`).
+
+    Args:
+      folder: The folder; of a classifier a hub id too.
+      max_length: Most tokens of a packed tuple, for a classifier; a saved teacher has its own.
+      task: As for `classifiers.read`.
+      classes: As for `classifiers.read`.
+    """
+    if not saving.is_there(folder):
+      return cls._ready(read_ready(folder, max_length, task, classes), max_length)
     fields, tokenizer = saving.read(folder)
     if fields.pop('kind', None) != 'cross_encoder':
       raise InputError(f'{folder}: not a teacher')
     teacher = cls(EncoderConfig(**fields.pop('encoder')), tokenizer, **fields)
     saving.restore(folder, teacher.model)
+    return teacher
+
+  @classmethod
+  def _ready(cls, found: Classifier, max_length: int) -> 'Teacher':
+    pretrained = found.pretrained
+    tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+    teacher = cls(pretrained.config, tokenizer, max_length, found.outputs)
+    classifiers.restore(teacher.model, found)
     return teacher
 
   def logits(
@@ -112,6 +139,13 @@ class Teacher:
   @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
   def _forward(self, ids: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
     return self.model(ids, segment_ids, training=False)
+
+
+def read_ready(folder: str, max_length: int, task: str, classes: Sequence[str]) -> Classifier:
+  """A classifier that is a teacher as it is; arguments as for `Teacher.load`."""
+  found = classifiers.read(folder, task, classes)
+  checkpoints.check_length(found.pretrained, '--teacher_max_length', max_length)
+  return found
 
 
 class Scores(Protocol):

@@ -20,6 +20,7 @@ _ACTIVATIONS = {
   'relu': tf_keras.activations.relu,
 }
 ACTIVATIONS = tuple(_ACTIVATIONS)
+_TANH = 'tanh'  # of tf-models' pooler
 
 # What checkpoints' configs call them; `gelu` is the tanh one in Google's code.
 _NAMES = {'gelu_new': 'gelu_tanh', 'gelu_pytorch_tanh': 'gelu_tanh', 'relu': 'relu'}
@@ -34,6 +35,9 @@ _EMBEDDINGS = {
   'bert/embeddings/token_type_embeddings': '_type_embedding_layer/embeddings',
   'bert/embeddings/LayerNorm/gamma': '_embedding_norm_layer/gamma',
   'bert/embeddings/LayerNorm/beta': '_embedding_norm_layer/beta',
+}
+_PROJECTION = {
+  f'bert/embeddings_project/{leaf}': f'_embedding_projection/{leaf}' for leaf in ('kernel', 'bias')
 }
 _LAYER = {
   'attention/self/query': '_attention_layer/_query_dense',
@@ -68,6 +72,8 @@ class EncoderConfig:
     type_vocab_size: Segments that a text may have.
     activation: Activation of the feed-forward sublayer; one of `ACTIVATIONS`.
     dropout: Rate in [0, 1) of hidden and attention dropout.
+    embedding_width: Width of the embeddings, which are projected to `hidden_size`; None: that one.
+    pooler_activation: Activation of the pooler; 'tanh' or one of `ACTIVATIONS`.
 
   Raises:
     InputError: A value is out of range; the message holds it and what would be right.
@@ -82,12 +88,15 @@ class EncoderConfig:
   type_vocab_size: int = 2
   activation: str = 'gelu_tanh'
   dropout: float = 0.1
+  embedding_width: int | None = None
+  pooler_activation: str = _TANH
 
   def __post_init__(self):
     for field in dataclasses.fields(self):
       value = getattr(self, field.name)
       whole = isinstance(value, int) and not isinstance(value, bool)
-      if field.type is int and not (whole and value >= 1):
+      needed = field.type is int or (field.type == int | None and value is not None)
+      if needed and not (whole and value >= 1):
         raise InputError(f'{field.name}={value!r}: an integer of 1 or more is needed')
     if self.hidden_size % self.num_heads:
       raise InputError(f'hidden_size={self.hidden_size}: not a multiple of {self.num_heads} heads')
@@ -172,9 +181,12 @@ def build(
     attention_dropout=config.dropout,
     initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
     output_range=output_range,
+    embedding_width=config.embedding_width,
     return_attention_scores=attention_scores,
     name=name,
   )
+  if config.pooler_activation != _TANH:
+    encoder.pooler_layer.activation = _ACTIVATIONS[config.pooler_activation]
   token = tf.zeros([1, 1], tf.int32)
   encoder({'input_word_ids': token, 'input_mask': token + 1, 'input_type_ids': token})
   return encoder
@@ -191,7 +203,8 @@ def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:
   Raises:
     InputError: Weights are missing, left over or of another shape, each named; none was set.
   """
-  wanted = places(len(encoder.transformer_layers))
+  own = encoder.get_config()
+  wanted = places(own['num_layers'], projected=own['embedding_width'] != own['hidden_size'])
   variables = {name: _variable(encoder, place) for name, place in wanted.items()}
   if not weights.keys() & _POOLER.keys():
     logging.info('no weights for the pooler: it stays as initialized')
@@ -215,9 +228,9 @@ def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:
     variable.assign(np.asarray(weights[name], np.float32).reshape(variable.shape))
 
 
-def places(num_layers: int) -> dict[str, str]:
+def places(num_layers: int, *, projected: bool = False) -> dict[str, str]:
   """{TF1 variable name: object path in BertEncoderV2} of all variables of an encoder."""
-  paths = dict(_EMBEDDINGS)
+  paths = _EMBEDDINGS | (_PROJECTION if projected else {})
   for i in range(num_layers):
     for name, place in _LAYER.items():
       for leaf in ('gamma', 'beta') if 'LayerNorm' in name else ('kernel', 'bias'):

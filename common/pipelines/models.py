@@ -107,18 +107,19 @@ class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):
 
   Args:
     folders: Folders of the teachers.
+    max_length: Most tokens of a packed tuple, for those that are classifiers.
     threads: Threads of this process; 0: one a core.
   """
 
-  def __init__(self, folders: Sequence[str], threads: int = 0):
-    self.folders, self.threads = tuple(folders), threads
+  def __init__(self, folders: Sequence[str], max_length: int, threads: int = 0):
+    self.folders, self.max_length, self.threads = tuple(folders), max_length, threads
 
   def load_model(self) -> Any:
     """The teachers."""
     from common.distillation.teacher import Teacher
 
     limit_threads(self.threads)
-    return [Teacher.load(folder) for folder in self.folders]
+    return [Teacher.load(folder, self.max_length) for folder in self.folders]
 
   def run_inference(
     self, batch: Sequence[tuple[str, ...]], model: Any, inference_args: Any = None

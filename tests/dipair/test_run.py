@@ -101,6 +101,8 @@ REFUSED = (
   (['--output_tokens=4'], '--output_tokens=(4,): one number a text column each'),
   (['--output_tokens=4,x'], '--output_tokens=4,x: invalid literal for int()'),
   (['--teacher_pretrained=/nowhere'], '/nowhere: no such folder'),
+  (['--teachers=/nowhere'], '/nowhere: no such folder'),
+  (['--teachers=tests'], "tests: no teacher there: neither a run's (model.json)"),
   (['--pretrained=/nowhere'], '/nowhere: no such folder'),
   (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
   (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),

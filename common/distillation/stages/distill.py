@@ -63,8 +63,8 @@ class Distill(Stage[Annotation]):
     teachers: Teachers | None,
   ):
     own = [teachers.own] if teachers and teachers.own else []
-    given = teachers.given if teachers else ()
-    depends_on = {'temperature': temperature, 'teachers': given}
+    given: dict[str, Any] = teachers.depends_on if teachers else {'teachers': ()}
+    depends_on = {'temperature': temperature, **given}
     if runtime != RUNTIMES[0]:
       depends_on['annotation_runtime'] = runtime
     super().__init__(shared.folder, [data, *own, unlabelled], depends_on)

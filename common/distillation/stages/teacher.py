@@ -1,16 +1,20 @@
 """The teacher that a run fine-tunes, and the teachers that it scores with."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import tf_keras
 
 from common import flags
+from common.data.examples import TableConfig
 from common.distillation import teacher
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run, Trained
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
+from common.modeling import saving
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 
@@ -48,12 +52,14 @@ class Teachers:
 
   Attributes:
     shared: The run.
-    given: Folders of other runs' teachers; none: the run's own.
+    given: Folders of other runs' teachers, or of classifiers; none: the run's own.
+    max_length: Most tokens of a packed tuple, for classifiers.
     own: The stage that makes it, if the run has one.
   """
 
   shared: Run
   given: tuple[str, ...]
+  max_length: int
   own: Teacher | None
 
   @property
@@ -61,13 +67,33 @@ class Teachers:
     """Their name in a manifest."""
     return ', '.join(self.given) or 'teacher'
 
+  @property
+  def depends_on(self) -> dict[str, Any]:
+    """Flags that their logits depend on."""
+    ready = [path for path in self.given if not saving.is_there(path)]
+    return {'teachers': self.given} | ({'teacher_max_length': self.max_length} if ready else {})
+
   def load(self) -> list[teacher.Teacher]:
     """Reads them; one that does not fit the task is refused."""
     paths = self.given or ([self.own.folder] if self.own else [])
+    table, teachers = self.shared.table, []
     with strategies.scope_of_one(self.shared.strategy):
-      teachers = [teacher.Teacher.load(path) for path in paths]
-    outputs = self.shared.table.outputs
-    for path, loaded in zip(paths, teachers, strict=True):
-      if loaded.outputs != outputs:
-        raise InputError(f'--teacher={path} has {loaded.outputs} outputs, --task needs {outputs}')
+      for path in paths:
+        loaded = teacher.Teacher.load(path, self.max_length, table.base_task, table.class_names)
+        _check_outputs(path, loaded.outputs, table)
+        teachers.append(loaded)
     return teachers
+
+
+def check(paths: Sequence[str], max_length: int, table: TableConfig) -> None:
+  """Refuses a teacher that is not there or not of the task, before a run; arguments as above."""
+  for path in paths:
+    if saving.is_there(path):
+      _check_outputs(path, saving.read(path)[0].get('outputs'), table)
+    else:
+      teacher.read_ready(path, max_length, table.base_task, table.class_names)
+
+
+def _check_outputs(path: str, outputs: int | None, table: TableConfig) -> None:
+  if outputs != table.outputs:
+    raise InputError(f'--teacher={path} has {outputs} outputs, --task needs {table.outputs}')

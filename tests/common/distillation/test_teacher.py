@@ -1,17 +1,22 @@
-"""Several teachers as one; a teacher as a SavedModel."""
+"""Several teachers as one; one from a Hugging Face folder; a teacher as a SavedModel."""
+
+import json
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 import tf_keras
 
+from common.data.examples import TableConfig
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation import export_teacher
 from common.distillation.quantized_teacher import QuantizedTeacher
+from common.distillation.stages.teacher import Teachers, check
 from common.distillation.teacher import Teacher, mean_logits
 from common.errors import InputError
-from common.modeling import checkpoints
+from common.modeling import bert_network, checkpoints
 from common.modeling.encoders import EncoderConfig
 from common.scoring import exported
 
@@ -27,6 +32,72 @@ def test_several_teachers_are_one_of_mean_logits():
   np.testing.assert_allclose(found, expected, atol=1e-6)
   assert np.abs(found - one.logits(tuples, strategy=strategy)).max() > 1e-4
   assert sum(told) == 2
+
+
+def write_ready(folder, teacher):
+  """A teacher's folder as `BertForSequenceClassification.save_pretrained` writes it."""
+  folder.mkdir()
+  network, tensors = teacher.model.encoder.network, {}
+  kernel, bias = teacher.model.classifier.get_weights()
+  for name, place in bert_network.places(2).items():
+    array = bert_network._variable(network, place).numpy()
+    array = array.reshape(bert_network._merged(name, array.shape))
+    name = name.replace('/', '.').replace('layer_', 'layer.')
+    name = name.replace('gamma', 'weight').replace('beta', 'bias')
+    if name.endswith('kernel'):
+      name, array = name.replace('kernel', 'weight'), array.T
+    tensors[name + '.weight' * name.endswith('_embeddings')] = array
+  tensors |= {'classifier.weight': kernel.T, 'classifier.bias': bias}
+  tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+  safetensors.numpy.save_file(tensors, str(folder / 'model.safetensors'))
+  config = teacher.encoder_config
+  fields = {
+    'architectures': ['BertForSequenceClassification'],
+    'vocab_size': config.vocab_size,
+    'hidden_size': config.hidden_size,
+    'num_hidden_layers': config.num_layers,
+    'num_attention_heads': config.num_heads,
+    'intermediate_size': config.inner_dim,
+    'max_position_embeddings': config.max_positions,
+    'type_vocab_size': config.type_vocab_size,
+    'hidden_act': 'gelu_new',
+  }
+  (folder / 'config.json').write_text(json.dumps(fields))
+  (folder / 'vocab.txt').write_text('\n'.join(teacher.tokenizer.vocabulary) + '\n')
+  (folder / 'tokenizer_config.json').write_text('{"do_lower_case": false}')
+
+
+def test_a_hugging_face_folder_is_a_teacher(tmp_path):
+  tiny = checkpoints.read(checkpoints.RANDOM_TINY)
+  teacher = Teacher(tiny.config, Tokenizer(tiny.vocabulary, lower_case=False), 12, outputs=2)
+  teacher.model.classifier.kernel.assign(tf.random.normal([32, 2], seed=1))
+  write_ready(tmp_path / 'ready', teacher)
+  folder, strategy = str(tmp_path / 'ready'), tf.distribute.get_strategy()
+  tuples = [('red', 'blue'), ('Cased, and a longer one', 'x y z')]
+
+  def logits(one):
+    return one.logits(TokenizedTuples.of_texts(tuples, one.tokenizer), strategy=strategy)
+
+  found, expected = logits(Teacher.load(folder, max_length=12)), logits(teacher)
+  np.testing.assert_allclose(found[:, 0], expected[:, 1] - expected[:, 0], atol=1e-5)
+  assert not np.allclose(logits(Teacher.load(folder, max_length=16))[1], found[1], atol=1e-4)
+  with pytest.raises(InputError, match='--teacher_max_length=129: .* has 128 positions'):
+    Teacher.load(folder, max_length=129)
+
+
+def test_soft_labels_depend_on_the_length_of_a_ready_teacher_alone(tmp_path):
+  tiny = checkpoints.read(checkpoints.RANDOM_TINY)
+  teacher = Teacher(tiny.config, Tokenizer(tiny.vocabulary, lower_case=True), 16, outputs=1)
+  teacher.save(str(tmp_path / 'run'))
+  write_ready(tmp_path / 'ready', teacher)
+  run, ready = str(tmp_path / 'run'), str(tmp_path / 'ready')
+  assert Teachers(None, (run,), 32, None).depends_on == {'teachers': (run,)}
+  both = Teachers(None, (run, ready), 32, None).depends_on
+  assert both == {'teachers': (run, ready), 'teacher_max_length': 32}
+  check((run, ready), 32, TableConfig())
+  for path in (run, ready):
+    with pytest.raises(InputError, match=f'{path}.* has .*--task needs 3'):
+      check((path,), 32, TableConfig(task='multiclass', classes=('a', 'b', 'c')))
 
 
 def test_a_teacher_as_a_saved_model_of_texts(tmp_path):

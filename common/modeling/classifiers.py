@@ -1,0 +1,153 @@
+"""Sequence classifiers in Hugging Face's folders: cross-encoders that somebody has trained already.
+
+logits = activation(x D + d) K + b, of the first token's output x: the dense layer D is what BERT calls its
+pooler (tanh); DistilBERT's has a ReLU, ELECTRA's a GELU.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import InputError
+from common.modeling import checkpoints, hugging_face
+from common.modeling.checkpoints import Pretrained
+from common.modeling.cross_encoder import CrossEncoder
+
+# Model type -> names of D, its activation, and of K.
+_LAYERS = {
+  'bert': ('bert.pooler.dense', 'tanh', 'classifier'),
+  'distilbert': ('pre_classifier', 'relu', 'classifier'),
+  'electra': ('classifier.dense', 'gelu', 'classifier.out_proj'),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Classifier:
+  """A classifier whose encoder's weights are not in a model yet.
+
+  Attributes:
+    pretrained: The encoder, its config with the activation of the dense layer.
+    dense: D [H, H] and d [H].
+    logits: K [H, outputs] and b [outputs].
+  """
+
+  pretrained: Pretrained
+  dense: tuple[np.ndarray, np.ndarray]
+  logits: tuple[np.ndarray, np.ndarray]
+
+  @property
+  def outputs(self) -> int:
+    """Logits a tuple."""
+    return len(self.logits[1])
+
+
+def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classifier:
+  """Reads a classifier for a task.
+
+  For a binary task, two classes are one logit: sigmoid(z_1 - z_0) = softmax(z)_1, exactly. For a task
+  of classes the logits are put in its order by the names in `id2label`; names that say nothing
+  (LABEL_0, …) are in its order already.
+
+  Args:
+    path: Folder or hub id, of BERT, DistilBERT or ELECTRA.
+    task: 'regression', 'binary' or 'multiclass'.
+    classes: Names of a multiclass task's classes, in order of the outputs.
+
+  Raises:
+    InputError: It is no classifier, or its labels are not the task's; one line says why.
+  """
+  config_file = os.path.join(path, checkpoints.CONFIG)
+  if tf.io.gfile.isdir(path) and not tf.io.gfile.exists(config_file):
+    raise InputError(
+      f"{path}: no teacher there: neither a run's (model.json) nor a Hugging Face folder "
+      f'({checkpoints.CONFIG}, model.safetensors, vocab.txt)'
+    )
+  pretrained = checkpoints.read(path)
+  with checkpoints.located(pretrained.path):
+    if pretrained.format != 'safetensors':
+      raise InputError('no classifier: a teacher is a Hugging Face folder, or from a run')
+    fields = checkpoints.read_json(pretrained.path, checkpoints.CONFIG)
+    kind, width = hugging_face.kind(fields), pretrained.config.hidden_size
+    dense, activation, last = _LAYERS[kind]
+    tensors = checkpoints.tensors(pretrained.path)
+    _check_kind(fields, kind, tensors)
+    labels = len(tensors[f'{last}.bias'])
+    first = _linear(tensors, dense, width, width)
+    logits = _for_task(*_linear(tensors, last, width, labels), fields, task, classes)
+  config = dataclasses.replace(pretrained.config, pooler_activation=activation)
+  return Classifier(dataclasses.replace(pretrained, config=config), first, logits)
+
+
+def restore(model: CrossEncoder, classifier: Classifier) -> None:
+  """Loads encoder and classifier into a model of the same config and outputs."""
+  model.encoder.restore(classifier.pretrained)
+  model.encoder.network.pooler_layer.set_weights(classifier.dense)
+  model.classifier.set_weights(classifier.logits)
+
+
+def _check_kind(fields: dict[str, Any], kind: str, tensors: dict[str, np.ndarray]) -> None:
+  """Refuses what is no sequence classifier, by its config's word or its tensors' names."""
+  made = ', '.join(fields.get('architectures') or ())
+  dense, _, last = _LAYERS[kind]
+  missing = [f'{n}.{leaf}' for n in (dense, last) for leaf in ('weight', 'bias')]
+  missing = [name for name in missing if name not in tensors]
+  if missing or (made and not made.endswith('ForSequenceClassification')):
+    what = f'no {missing[0]}' if missing else 'not ForSequenceClassification'
+    raise InputError(
+      f'no classifier to teach with (architectures: {made or "none"}; {what}); as an encoder to '
+      'fine-tune it is for --teacher_pretrained'
+    )
+  if (problem := fields.get('problem_type')) == 'regression':
+    raise InputError(
+      f'problem_type={problem!r}: its output is a value, where a logit is needed; score tuples '
+      'with it and bring them by --distillation_file'
+    )
+
+
+def _linear(
+  tensors: dict[str, np.ndarray], name: str, inputs: int, outputs: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Kernel [inputs, outputs] and bias [outputs]; torch keeps a linear layer as [out, in]."""
+  weight, bias = (tensors[f'{name}.{leaf}'] for leaf in ('weight', 'bias'))
+  if weight.shape != (outputs, inputs) or bias.shape != (outputs,):
+    raise InputError(
+      f'{name}: weight {weight.shape} and bias {bias.shape}; {(outputs, inputs)} and '
+      f'{(outputs,)} are needed'
+    )
+  return weight.T.astype(np.float32), bias.astype(np.float32)
+
+
+def _for_task(
+  kernel: np.ndarray, bias: np.ndarray, fields: dict[str, Any], task: str, classes: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+  """Kernel and bias of the task's outputs."""
+  labels = len(bias)
+  named = fields.get('id2label') or {}
+  names = [str(named.get(str(i), f'LABEL_{i}')) for i in range(labels)]
+  listed = f'has {labels} labels ({", ".join(names)})' if labels > 1 else 'has one label'
+  if labels > 1 and (problem := fields.get('problem_type')) == 'multi_label_classification':
+    raise InputError(f'problem_type={problem!r}: {listed} that do not exclude one another')
+  if not classes:
+    if labels == 2 and task == 'binary':
+      return kernel[:, 1:] - kernel[:, :1], bias[1:] - bias[:1]
+    if labels != 1:
+      needed = 'one or two' if task == 'binary' else 'one (of two, --task=binary makes one)'
+      raise InputError(f'{listed}; --task={task} needs {needed}')
+    return kernel, bias
+  if labels != len(classes):
+    raise InputError(f'{listed}; --task needs {len(classes)} ({", ".join(classes)})')
+  if all(re.fullmatch(r'LABEL_\d+', name) for name in names):
+    return kernel, bias
+  numbers = {name.casefold(): i for i, name in enumerate(names)}
+  order = [numbers.get(name.casefold(), -1) for name in classes]
+  if sorted(order) != list(range(labels)):
+    raise InputError(
+      f"{listed}; the task's are {', '.join(classes)}: id2label in {checkpoints.CONFIG} must name "
+      'the same'
+    )
+  return kernel[:, order], bias[order]

@@ -1,0 +1,114 @@
+"""Hugging Face's encoders that are BERT's exactly, by other names: their configs, tokenizers and tensors.
+
+DistilBERT has no segments: zeros in place of their embeddings change nothing. ELECTRA's embeddings may be
+of another width than its layers, and are projected then. Neither has a pooler.
+"""
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+
+from common.errors import InputError
+from common.modeling.bert_network import EncoderConfig, Weights
+
+# Model type -> its config's names of BERT's fields.
+_FIELDS = {
+  'bert': {},
+  'distilbert': {
+    'hidden_size': 'dim',
+    'num_hidden_layers': 'n_layers',
+    'num_attention_heads': 'n_heads',
+    'intermediate_size': 'hidden_dim',
+    'hidden_act': 'activation',
+    'hidden_dropout_prob': 'dropout',
+  },
+  'electra': {},
+}
+_REASONS = {
+  'albert': 'its vocabulary is SentencePiece',
+  'camembert': 'its vocabulary is SentencePiece',
+  'deberta': 'its attention is of relative positions',
+  'deberta-v2': 'its attention is of relative positions',
+  'modernbert': 'its positions are rotary',
+  'mpnet': 'its attention has a bias of relative positions',
+  'roberta': 'its vocabulary is byte-level BPE, not word pieces',
+  'xlm-roberta': 'its vocabulary is SentencePiece',
+}
+_DISTILBERT = {  # a part of a tensor's name -> BERT's
+  'transformer.layer.': 'encoder.layer.',
+  '.attention.q_lin.': '.attention.self.query.',
+  '.attention.k_lin.': '.attention.self.key.',
+  '.attention.v_lin.': '.attention.self.value.',
+  '.attention.out_lin.': '.attention.output.dense.',
+  '.sa_layer_norm.': '.attention.output.LayerNorm.',
+  '.ffn.lin1.': '.intermediate.dense.',
+  '.ffn.lin2.': '.output.dense.',
+  '.output_layer_norm.': '.output.LayerNorm.',
+}
+_SEGMENTS = 2
+_PASSED_OVER = re.compile(r'(cls|classifier|qa_outputs)\.|(\w+\.)?embeddings\.position_ids$')
+
+
+def kind(fields: dict[str, Any]) -> str:
+  """The model type of a `config.json`; one that is not BERT's network is refused, with the reason."""
+  found = fields.get('model_type') or 'bert'
+  if found not in _FIELDS:
+    reason = f': {_REASONS[found]}' if found in _REASONS else ' is not supported'
+    raise InputError(f'model_type={found!r}{reason}; bert, distilbert and electra are read')
+  return found
+
+
+def config(fields: dict[str, Any]) -> EncoderConfig:
+  """The shape in a `config.json`."""
+  of = kind(fields)
+  renamed = {name: fields[own] for name, own in _FIELDS[of].items() if own in fields}
+  if of == 'distilbert':
+    renamed['type_vocab_size'] = _SEGMENTS
+  width = fields.get('embedding_size') if of == 'electra' else None
+  own = (
+    {'model_type': 'bert', 'embedding_size': None} if of == 'electra' else {'model_type': 'bert'}
+  )
+  made = EncoderConfig.from_json({**fields, **renamed, **own}, google=False)
+  return dataclasses.replace(made, embedding_width=width)
+
+
+def lower_case(settings: dict[str, Any], guess: bool) -> bool:
+  """Whether a tokenizer lower-cases, by its `tokenizer_config.json`, else by a guess.
+
+  Raises:
+    InputError: It splits texts otherwise than BERT's.
+  """
+  found = settings.get('do_lower_case')
+  lower = guess if found is None else bool(found)
+  expected = {'strip_accents': lower, 'tokenize_chinese_chars': True, 'do_basic_tokenize': True}
+  for name, value in expected.items():
+    if settings.get(name) not in (value, None):
+      beside = f' beside do_lower_case={lower}' if name == 'strip_accents' else ''
+      raise InputError(f'{name}={settings[name]!r}{beside} is not supported; {value!r} is')
+  return lower
+
+
+def weights(of: str, tensors: dict[str, np.ndarray]) -> Weights:
+  """The encoder's weights, by TF1 variable name; heads are passed over."""
+  scope = f'{of}.' if any(key.startswith(f'{of}.') for key in tensors) else ''
+  found = {}
+  for key, array in tensors.items():
+    if not key.startswith(scope) or _PASSED_OVER.match(key):
+      continue
+    key = key.removeprefix(scope)
+    for part, name in _DISTILBERT.items() if of == 'distilbert' else ():
+      key = key.replace(part, name)
+    name = 'bert/' + key.replace('.', '/').replace('/layer/', '/layer_')
+    if '/LayerNorm/' in name:
+      name = name.replace('/weight', '/gamma').replace('/bias', '/beta')
+    elif name.endswith('/weight'):
+      name = name.removesuffix('/weight')
+      if not name.endswith('_embeddings'):  # torch keeps a linear layer as [out, in]
+        name, array = name + '/kernel', array.T
+    found[name] = array
+  if of == 'distilbert' and (words := found.get('bert/embeddings/word_embeddings')) is not None:
+    zeros = np.zeros([_SEGMENTS, words.shape[-1]], np.float32)
+    found['bert/embeddings/token_type_embeddings'] = zeros
+  return found
