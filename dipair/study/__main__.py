@@ -22,15 +22,21 @@ from dipair.study.plan import Plan
 
 def main(config: StudyConfig) -> None:
   """Says what it costs, trains what is missing, evaluates, measures, writes tables and figures."""
-  comparisons = rows.asked(config.tables, config.figures)
-  if not comparisons:
+  comparisons = [] if config.sweep else rows.asked(config.tables, config.figures)
+  if not comparisons and not config.sweep:
     raise InputError(
-      f'--tables, of {", ".join(rows.TABLES)}, or --figures, of {", ".join(rows.FIGURES)}, is needed'
+      f'--tables (of {", ".join(rows.TABLES)}), --figures (of {", ".join(rows.FIGURES)}) or --sweep '
+      'is needed'
     )
   run = FinishedRun(config.run_dir)
   plan = Plan(config, run, comparisons)
   os.makedirs(plan.root, exist_ok=True)
   with alone(plan.root, '--run_dir'):
+    if config.sweep:
+      from dipair.study.sweep import sweep
+
+      print('\n'.join(sweep(plan, config.sweep)))
+      return
     print(plan.cost())
     plan.train()
     study = {

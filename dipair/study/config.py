@@ -31,6 +31,9 @@ class StudyConfig:
   )
   cross: CrossConfig = flags.group(CrossConfig, heading='cross-attention students')
   rounds: int = flags.option(5, 'rounds of the speeds, of which the median is taken')
+  sweep: int = flags.option(
+    0, 'learning rates and batch sizes by so many trials of Optuna, in place of tables and figures'
+  )
   output: str = flags.option('', 'JSON file of all figures; empty: study/study.json of the run')
 
   def __post_init__(self):
@@ -43,6 +46,8 @@ class StudyConfig:
       raise InputError(f'--nostage2 trains in stage 1 alone, and {given} is of both')
     if len(set(self.seeds)) < len(self.seeds):
       raise InputError(f'--seeds={",".join(map(str, self.seeds))}: each once')
+    if self.sweep < 0:
+      raise InputError(f'--sweep={self.sweep}: trials, 1 or more')
     if self.rounds < 1:
       raise InputError(f'--rounds={self.rounds}: 1 or more')
 

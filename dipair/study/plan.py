@@ -155,4 +155,5 @@ def base_of(run: FinishedRun) -> Base:
   """The run's own student, as rows see it."""
   own = run.config(StudentConfig)
   depth = encoders.read(own.pretrained).config.num_layers
-  return Base(tuple(own.output_tokens), tuple(own.max_lengths), depth)
+  (n, m), (left, right) = own.output_tokens, own.max_lengths
+  return Base((n, m), (left, right), own.encoder_layers, depth)

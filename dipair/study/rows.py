@@ -34,11 +34,13 @@ class Base:
   Attributes:
     tokens: N, M.
     lengths: Most tokens of each text.
+    layers: K.
     depth: Layers of the checkpoint.
   """
 
   tokens: tuple[int, int]
   lengths: tuple[int, int]
+  layers: int
   depth: int
 
   def kept(self, left: int, right: int) -> dict[str, Any]:
@@ -187,7 +189,9 @@ def _encoders(base: Base) -> list[Row]:
 
 
 def _query_depths(base: Base) -> list[Row]:
-  return [Row(f'K={n}', {'left_encoder_layers': n}) for n in range(1, base.depth + 1)]
+  """The one of K layers is the own student."""
+  depths = range(1, base.depth + 1)
+  return [Row(f'K={n}', {'left_encoder_layers': n} if n != base.layers else {}) for n in depths]
 
 
 _MAIN = Comparison('table2', 'Main results (Tables 2 and 3)', _main, timed=True)

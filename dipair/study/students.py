@@ -163,7 +163,7 @@ class Student(Kept):
     super().__init__(run, root, own, devices or DeviceConfig(), seed)
     self.weights = self.folder if own else run.path('student')
     if not own:
-      self.folder = os.path.join(root, 'own')
+      self.name, self.folder = 'own', os.path.join(root, 'own')
 
   @property
   def made_of(self) -> dict[str, Any]:
