@@ -23,7 +23,12 @@ from dipair.finished_run import FinishedRun
 from dipair.study.rows import CROSS, TINY
 from dipair.study.students import Kept
 
-_TINY_SHAPE = {'hidden_size': 128, 'num_layers': 2, 'num_heads': 2, 'inner_dim': 512}
+_TINY_SHAPE: dict[str, Any] = {
+  'hidden_size': 128,
+  'num_layers': 2,
+  'num_heads': 2,
+  'inner_dim': 512,
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Students of a study: those of its rows, each once, in the order of their training; and its cost."""
 
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -129,6 +130,7 @@ class Plan:
       for path in set(student.features) - needed:
         if os.path.exists(path):
           os.remove(path)
+    shutil.rmtree(os.path.join(self.root, 'features'), ignore_errors=True)  # a killed study's too
 
   def _students(self, row: Row) -> list[Kept]:
     seeds = self.config.seeds or (self.run.flags['seed'],)

@@ -7,6 +7,7 @@ from common.data.records import RecordSet
 from common.distillation import measure
 from common.evaluation import benchmark
 from common.files import read_json, write_json
+from common.scoring.exported import Export
 from common.training import strategies
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
@@ -34,7 +35,8 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
     runtimes are '128 tokens', where BERT-base is measured, and 'real lengths', where the teacher is.
   """
   heads = [student for student in students if isinstance(student, Student)]
-  worth = {student.name: _worth(run, student) for student in heads}
+  exports = {student.name: Export(student.export()) for student in heads}  # each read once
+  worth = {student.name: _worth(run, student, exports[student.name]) for student in heads}
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   test = RecordSet(run.path('data/test'))
   contenders = {('', 'base'): base}
@@ -46,10 +48,9 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
       contenders[student.name, BASELINE] = benchmark.cross_encoder(student.name, config)
       contenders[student.name, REAL] = measure.cross_attention([student.model()], test)
     elif isinstance(student, Student):
-      export = student.export()
       for runtime in RUNTIMES:
-        head = measure.head(student.name, Scorer.load(export, runtime))
-        contenders[student.name, runtime] = head
+        scorer = Scorer.load(exports[student.name], runtime)
+        contenders[student.name, runtime] = measure.head(student.name, scorer)
   rates = benchmark.rates(list(contenders.values()), rounds=rounds)
   found: dict[str, Any] = {'students': {}}
   for (name, runtime), rate in zip(contenders, rates, strict=True):
@@ -62,11 +63,10 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
   return found
 
 
-def _worth(run: FinishedRun, student: Student) -> dict[str, Any]:
+def _worth(run: FinishedRun, student: Student, export: Export) -> dict[str, Any]:
   """The primary metric of an export by runtime, measured once."""
   path = os.path.join(student.folder, 'runtimes.json')
   if not os.path.exists(path):
-    export = student.export()
     scorers = {runtime: Scorer.load(export, runtime) for runtime in RUNTIMES[1:]}
     plain = {'tensorflow': Scorer.load(export)}
     rows, _, _ = measure.compare(scorers, plain, run.table.base_task, run.path('data'))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 
 import numpy as np
 import pytest
@@ -194,7 +193,7 @@ def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python
   assert len(np.load(folder / 'seed=8' / 'test.npy')) == results['data']['test']
   assert (folder / 'figure3b.png').stat().st_size > 10_000
   assert 'figure3b.png' in (folder / 'study.md').read_text()
-  assert not os.listdir(folder / 'features')
+  assert not (folder / 'features').exists()
   weights = {path: path.stat().st_mtime_ns for path in folder.rglob('weights.*')}
   assert len(weights) == 14
   again = python(*asked)
