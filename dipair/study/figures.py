@@ -54,42 +54,46 @@ def _tradeoff(study: dict[str, Any], comparison: dict[str, Any], axes: Axes) -> 
 
 
 def _stages(study: dict[str, Any], comparison: dict[str, Any], axes: Axes) -> None:
-  """A group a head, a bar a way of training; the axis starts where differences can be seen."""
+  """A group a head, a point a way of training."""
   rows = [(*row['name'].split(': '), row) for row in comparison['rows']]
   heads, ways = (list(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
-  colors = dict(zip(ways, (_STUDENT, _CROSS, _THIRD), strict=True))
-  shown = set()
-  lowest = []
-  for head, way, row in rows:
-    found = values(study, row, 'test', study['metrics'][0])
-    x, y = heads.index(head) + 0.26 * (ways.index(way) - 1), float(np.mean(found))
-    lowest.append(min(found))
-    spread = np.std(found, ddof=1) if len(found) > 1 else None
-    name = None if way in shown else way
-    axes.bar(x, y, 0.24, color=colors[way], label=name, yerr=spread)
-    axes.annotate(metric(y), (x, y), (0, 3), textcoords='offset points', ha='center', fontsize=8)
-    shown.add(way)
+  for number, (way, color) in enumerate(zip(ways, (_STUDENT, _CROSS, _THIRD), strict=True)):
+    own = [row for _, of, row in rows if of == way]
+    _points(study, own, [place + 0.2 * (number - 1) for place in range(len(own))], axes, color, way)
   _teacher_lines(study, axes, (1.0,))
-  top = max(axes.get_ylim()[1], 0)
-  axes.set_ylim(min(0.0, min(lowest)) if min(lowest) < 0.5 * top else 0.9 * min(lowest), top)
   axes.set_xticks(range(len(heads)), heads)
   axes.grid(visible=False, axis='x')
+  axes.margins(x=0.1)
   axes.figure.legend(loc='outside lower center', ncols=3, frameon=False)
 
 
 def _line(study: dict[str, Any], comparison: dict[str, Any], axes: Axes) -> None:
   """A point a row, in their order."""
   rows = comparison['rows']
+  places = [float(place) for place in range(len(rows))]
+  _points(study, rows, places, axes, _STUDENT, '', style='o-')
+  _teacher_lines(study, axes, (1.0,))
+  axes.set_xticks(places, [row['name'] for row in rows])
+  axes.set_xlabel(comparison['axis'])
+  axes.margins(x=0.08, y=0.15)
+
+
+def _points(
+  study: dict[str, Any],
+  rows: list[dict[str, Any]],
+  places: list[float],
+  axes: Axes,
+  color: str,
+  name: str,
+  style: str = 'o',
+) -> None:
+  """Means on test with their spread over seeds, and the means in figures beside them."""
   found = [values(study, row, 'test', study['metrics'][0]) for row in rows]
   means = [float(np.mean(of)) for of in found]
   spreads = [np.std(of, ddof=1) for of in found] if len(found[0]) > 1 else None
-  axes.errorbar(range(len(rows)), means, spreads, fmt='o-', color=_STUDENT, capsize=3)
-  for x, y in enumerate(means):
-    axes.annotate(metric(y), (x, y), (0, 7), textcoords='offset points', ha='center', fontsize=8)
-  _teacher_lines(study, axes, (1.0,))
-  axes.set_xticks(range(len(rows)), [row['name'] for row in rows])
-  axes.set_xlabel(comparison['axis'])
-  axes.margins(x=0.08, y=0.15)
+  axes.errorbar(places, means, spreads, fmt=style, color=color, capsize=3, label=name or None)
+  for place in zip(places, means, strict=True):
+    axes.annotate(metric(place[1]), place, (6, 4), textcoords='offset points', fontsize=8)
 
 
 _PICTURES = {'figure1': _tradeoff, 'figure3a': _stages, 'figure3b': _line, 'figure4': _line}

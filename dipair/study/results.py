@@ -23,7 +23,7 @@ def collect(plan: Plan) -> dict[str, Any]:
 
   Returns:
     {'teacher': metrics by set, or None; 'students': {name: as of `Kept.result`}; 'comparisons':
-    {key: {'title', 'axis', 'rows'}}}. A row has its 'name', the 'students' it is of, a seed each,
+    {key: {'title', 'axis', 'timed', 'rows'}}}. A row has its 'name', the 'students' it is of, a seed each,
     whether it is 'cross', 'delta' to the teacher by set and, on test, 'interval' and 'p_value' as a
     run's models have them; and 'closest', the row next below it on test, with 'p_closest'.
   """
@@ -40,6 +40,7 @@ def collect(plan: Plan) -> dict[str, Any]:
     comparison.key: {
       'title': comparison.title,
       'axis': comparison.axis,
+      'timed': comparison.timed,
       'rows': _rows(plan.rows[comparison], students, found, columns, metrics.primary_metric(task)),
     }
     for comparison in plan.rows

@@ -79,7 +79,7 @@ def _ffnn(*dims: int) -> dict[str, Any]:
 def _main(base: Base) -> list[Row]:
   left, right = base.tokens
   cross = [
-    Row(f'cross-attention, first {n} layer{"s" * (n > 1)}', {CROSS: str(n)})
+    Row(f'cross-attention, first {f"{n} layers" if n > 1 else "layer"}', {CROSS: str(n)})
     for n in _CROSS_LAYERS
     if n < base.depth
   ]

@@ -24,17 +24,17 @@ def table(study: dict[str, Any], key: str) -> Table:
     key: Of its comparisons.
   """
   primary, second = study['metrics']
-  rows = study['comparisons'][key]['rows']
+  rows, timed = study['comparisons'][key]['rows'], study['comparisons'][key]['timed']
   headers = ['Student', f'{label(primary)} (valid)', 'Delta (valid)', f'{label(primary)} (test)']
   headers += ['Delta (test)', 'p', 'p (closest)', f'{label(second)} (test)', 'Head parameters']
   headers += ['Bytes a text', 'Pairs/s', *reversed(speeds.AGAINST), '× in int8', 'Test in int8']
-  cells = [_cells(study, row) for row in rows]
+  cells = [[*_quality(study, row), *_speeds(study, row, timed)] for row in rows]
   if study['teacher']:
-    cells.insert(0, _teacher(study))
+    cells.insert(0, _teacher(study, timed))
   kept = [i for i in range(len(headers)) if any(row[i] for row in cells)]
   notes = [_DELTA, _P] if study['teacher'] else [_P.replace('against the teacher, and ', '')]
   notes += [_SPREAD] * any(len(row['students']) > 1 for row in rows)
-  if any(runs_of(study, row) for row in rows):
+  if timed:
     notes.append(f'Pairs/s: of a head on stored vectors in LiteRT. {speeds.COMPARED}')
   shown = [[row[i] for i in kept] for row in cells]
   return Table(' '.join(notes), [headers[i] for i in kept], shown)
@@ -47,11 +47,11 @@ def values(study: dict[str, Any], row: dict[str, Any], split: str, name: str) ->
 
 
 def runs_of(study: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-  """Speeds of a row by runtime, of its first seed; empty where they are not measured."""
+  """Speeds of a row by runtime, of its first seed; empty where they were not measured."""
   return study['speed'].get('students', {}).get(row['students'][0], {})
 
 
-def _cells(study: dict[str, Any], row: dict[str, Any]) -> list[str]:
+def _quality(study: dict[str, Any], row: dict[str, Any]) -> list[str]:
   primary, second = study['metrics']
   first = study['students'][row['students'][0]]
   p_value, closest = row.get('p_value', {}).get('test'), row.get('p_closest')
@@ -66,14 +66,14 @@ def _cells(study: dict[str, Any], row: dict[str, Any]) -> list[str]:
     _mean(values(study, row, 'test', second)),
     f'{first["head_parameters"]:,}' if 'head_parameters' in first else '',
     ' + '.join(f'{size:,}' for size in first.get('bytes', [])),
-    *_speeds(study, runs_of(study, row)),
   ]
 
 
-def _speeds(study: dict[str, Any], runs: dict[str, Any]) -> list[str]:
+def _speeds(study: dict[str, Any], row: dict[str, Any], timed: bool) -> list[str]:
   """Pairs/s, × BERT-base, × the teacher, × in int8, its metric."""
-  if not runs:
+  if not timed:
     return [''] * 5
+  runs = runs_of(study, row)
   teacher = study['speed'].get('teacher')
   at_base = runs.get(BASELINE) or runs[RUNTIMES[1]]
   beside = runs.get(REAL) or runs[RUNTIMES[1]]
@@ -88,12 +88,12 @@ def _speeds(study: dict[str, Any], runs: dict[str, Any]) -> list[str]:
   ]
 
 
-def _teacher(study: dict[str, Any]) -> list[str]:
+def _teacher(study: dict[str, Any], timed: bool) -> list[str]:
   primary, second = study['metrics']
   valid, test = study['teacher']['valid'], study['teacher']['test']
   cells = ['teacher', metric(valid[primary]), '', metric(test[primary]), '', '', '']
   cells += [metric(test[second]), '', '']
-  if rate := study['speed'].get('teacher'):
+  if timed and (rate := study['speed'].get('teacher')):
     ratio = rate['pairs_per_second'] / study['speed']['base']['pairs_per_second']
     return [*cells, digits(rate['pairs_per_second']), times(ratio), '1×', '', '']
   return [*cells, '', '', '', '', '']

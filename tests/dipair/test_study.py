@@ -102,9 +102,9 @@ def test_a_cross_attention_student_learns_soft_labels_by_its_first_layer(distill
   y = records.tuples().targets('soft_labels', slice(None), 1)[:, 0]
   p = 1 / (1 + np.exp(-z))
   assert loss == pytest.approx(-np.mean(y * np.log(p) + (1 - y) * np.log(1 - p)), abs=1e-5)
-  losses, trained = fit('trained', 1e-2, 20)
+  losses, trained = fit('trained', 3e-3, 40)
   assert trained.encoder_config.num_layers == 1
-  assert losses[0] == pytest.approx(loss, abs=1e-5) and losses[-1] < losses[0] - 0.005
+  assert losses[0] == pytest.approx(loss, abs=1e-5) and losses[-1] < losses[0] - 0.01
 
 
 def study(**changes):
@@ -122,6 +122,7 @@ def study(**changes):
       'figure1': {
         'title': 'Speed and quality',
         'axis': '',
+        'timed': True,
         'rows': [
           {'name': 'head', 'cross': False, 'students': ['a', 'b'], **compared}
           | {'p_value': {'test': 0.0}, 'closest': 'tiny', 'p_closest': 0.04},
@@ -161,7 +162,9 @@ def test_a_table_by_hand():
   assert columns['× BERT-base at 128'] == ('10×', '200×', '8×')
   assert columns['× its teacher'] == ('1×', '20×', '3×')  # each on real lengths, but for heads
   assert columns['× in int8'] == ('', '500×', '')
-  untimed = tables.table(study(speed={}, teacher=None), 'figure1')
+  plain = study(speed={}, teacher=None)
+  plain['comparisons']['figure1']['timed'] = False
+  untimed = tables.table(plain, 'figure1')
   assert 'Pairs/s' not in untimed.headers and untimed.rows[0][0] == 'head'
 
 
