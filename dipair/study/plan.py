@@ -16,13 +16,15 @@ from dipair.study.cross_students import CrossStudent, work
 from dipair.study.rows import CROSS, Base, Comparison, Row
 from dipair.study.students import Kept, Student
 
+_STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
+
 
 class Cost(NamedTuple):
   """What is still to be trained.
 
   Attributes:
     new: Students.
-    kept: Students that are trained already.
+    kept: Students that are trained already, or along with others.
     tuples: Tuples of the new ones' phases, together.
     hours: Their time, at the run's own rates.
     unknown: New students whose rates the run does not know, which `hours` leaves out.
@@ -37,7 +39,7 @@ class Cost(NamedTuple):
   def __str__(self) -> str:
     without = f', without {self.unknown} whose rate this run does not know' if self.unknown else ''
     return (
-      f'{self.new + self.kept} students: {self.new} to train, {self.kept} trained already; '
+      f'{self.new + self.kept} students: {self.new} to train, {self.kept} trained already or along; '
       f'{self.tuples:,} tuples, about {self.hours:.1f} hours{without}'
     )
 
@@ -75,7 +77,7 @@ class Plan:
   Attributes:
     root: Folder of the study.
     rows: By comparison, its rows with a student a seed each.
-    students: All of them, each once; one of stage 1 alone comes after that of both.
+    students: All of them, each once.
   """
 
   def __init__(self, config: StudyConfig, run: FinishedRun, comparisons: Sequence[Comparison]):
@@ -94,13 +96,18 @@ class Plan:
       ]
       for comparison in comparisons
     }
-    self.students = sorted(found.values(), key=lambda s: s.own.get('stage2_steps') == 0)
+    self.students = list(found.values())
 
   @property
   def timed(self) -> list[Kept]:
     """Students whose speeds are measured: of each row, the first seed's."""
     found = [of[0] for comparison, rows in self.rows.items() if comparison.timed for _, of in rows]
     return list(dict.fromkeys(found))
+
+  @property
+  def new(self) -> list[Kept]:
+    """Those to train; what another one will be between its stages comes along with it."""
+    return [s for s in self.students if not (s.trained or _comes_along(s))]
 
   def cost(self) -> Cost:
     """What is still to be trained, at the run's own rates."""
@@ -110,19 +117,19 @@ class Plan:
       if phase['pairs_per_second']
     }
     teacher = checkpoints.read(self.run.flags['teacher_pretrained']).config
-    found = []
+    found, new = [], self.new
     for student in self.students:
       tuples = student.tuples
       if isinstance(student, CrossStudent) and 'teacher' in rates:
         (name,) = tuples
         rates[student.name] = rates['teacher'] * work(teacher) / student.work
         tuples = {student.name: tuples[name]}
-      found.append((student.trained, tuples))
+      found.append((student not in new, tuples))
     return cost(found, rates)
 
   def train(self) -> None:
     """Trains what is missing; encoders' outputs go when no further student needs them."""
-    new = [student for student in self.students if not student.trained]
+    new = self.new
     for number, student in enumerate(new):
       print(f'{number + 1} of {len(new)}: {student.name}')
       student.train(student.features)
@@ -143,7 +150,20 @@ class Plan:
       own = {CROSS: row.flags[CROSS], **differing(self.run, shared)}
       return CrossStudent(self.run, self.root, own, self.config.cross, self.devices)
     own = differing(self.run, {**self.config.steps, **shared, **row.flags})
-    return Student(self.run, self.root, own, self.devices)
+    longer = None
+    if row.flags.get(_STAGE2) == 0:
+      both = {name: value for name, value in row.flags.items() if name != _STAGE2}
+      longer = Student(
+        self.run,
+        self.root,
+        differing(self.run, {**self.config.steps, **shared, **both}),
+        self.devices,
+      )
+    return Student(self.run, self.root, own, self.devices, longer)
+
+
+def _comes_along(student: Kept) -> bool:
+  return isinstance(student, Student) and student.longer is not None and not student.longer.trained
 
 
 def differing(run: FinishedRun, asked: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from dipair.student import DiPair
 
 SETS = ('valid', 'test')
 _DONE, _MADE, _RESULT = 'done', 'flags.json', 'result.json'
-_STAGE2 = 'stage2_steps'
 
 
 def folder_name(own: dict[str, Any]) -> str:
@@ -146,7 +145,13 @@ class Kept(abc.ABC):
 class Student(Kept):
   """A DiPair student; without flags of its own it is the run's.
 
-  One of stage 1 alone is that of both stages as it was between them, where that one is trained.
+  Args:
+    run: As for `Kept`, likewise the next two.
+    root: Folder of the students' folders.
+    own: Its flags that differ from the run's; its seed may be one.
+    devices: Arithmetic of its training.
+    longer: Of one of stage 1 alone, the student of both: where that one is trained, this is what it
+      was between the two.
   """
 
   def __init__(
@@ -155,7 +160,9 @@ class Student(Kept):
     root: str,
     own: dict[str, Any],
     devices: DeviceConfig | None = None,
+    longer: 'Student | None' = None,
   ):
+    self.longer = longer
     self.config = run.config(StudentConfig, **_of(StudentConfig, own))
     self.phases = run.config(TrainConfig, **_of(TrainConfig, own))
     self.phases.objective.check(run.table.task, run.table.outputs)
@@ -190,8 +197,8 @@ class Student(Kept):
 
   @property
   def trained(self) -> bool:
-    """The run's own is."""
-    return not self.own or self._longer is not None or super().trained
+    """The run's own is, and one that another one was between its stages."""
+    return not self.own or self._between is not None or super().trained
 
   def fit(self, features: Sequence[str]) -> None:
     """In two stages."""
@@ -202,7 +209,7 @@ class Student(Kept):
 
   def model(self) -> tuple[Any, Any]:
     """The trained student and its tokenizer."""
-    longer = self._longer
+    longer = self._between
     found = DiPair.load(longer.weights if longer else self.weights)
     if longer:
       stages.restore(os.path.join(longer.weights, 'stage1'), found[0])
@@ -233,17 +240,12 @@ class Student(Kept):
     return export
 
   @property
-  def _longer(self) -> 'Student | None':
-    """The trained student of both stages, whose first is all that this one has."""
-    if self.phases.stage2.steps or not self.phases.stage1.steps:
+  def _between(self) -> 'Student | None':
+    """`longer`, where it is trained and has kept what it was between its stages."""
+    if self.longer is None or not self.longer.trained:
       return None
-    steps = self.run.flags[_STAGE2]
-    if not steps or self.own.get(_STAGE2) != 0:
-      return None
-    own = {name: value for name, value in self.own.items() if name != _STAGE2}
-    found = Student(self.run, self.root, own, self.devices)
-    there = os.path.isdir(os.path.join(found.weights, 'stage1', 'best'))
-    return found if found.trained and there else None
+    there = os.path.isdir(os.path.join(self.longer.weights, 'stage1', 'best'))
+    return self.longer if there else None
 
 
 def flags_of(values: dict[str, Any]) -> dict[str, Any]:

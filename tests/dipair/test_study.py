@@ -34,7 +34,7 @@ def test_cost_by_hand():
   ]
   found = cost(students, {'stage 1': 4.0, 'stage 2': 2.0})
   assert str(found) == (
-    '4 students: 3 to train, 1 trained already; 14,410 tuples, about 1.5 hours, '
+    '4 students: 3 to train, 1 trained already or along; 14,410 tuples, about 1.5 hours, '
     'without 1 whose rate this run does not know'
   )
 
@@ -180,26 +180,27 @@ def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python
   done = python('-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={run}')
   assert done.returncode == 0, done.stderr[-3000:]
   asked = ('-m', 'dipair.study', '--flagfile=configs/study.flags', f'--run_dir={run}')
-  asked += ('--tables=encoders,query_depth', '--figures=3b', '--seeds=7,8')
+  asked += ('--tables=encoders', '--figures=3a')
   first = python(*asked)
   assert first.returncode == 0, first.stderr[-3000:]
-  # The own one, encoders apart, a deeper encoder for the left alone, and for both: with two seeds.
-  assert '8 students: 7 to train, 1 trained already' in first.stdout
-  assert '7 of 7: ' in first.stdout
+  # Three heads in one stage and two in both, and encoders apart; the own one, and three after stage 1.
+  assert '10 students: 6 to train, 4 trained already or along' in first.stdout
+  assert '6 of 6: ' in first.stdout
   folder = run / 'study'
   study = json.loads((folder / 'study.json').read_text(), parse_constant=pytest.fail)
-  assert [*study['comparisons']] == ['encoders', 'query_depth', 'figure3b']
-  assert study['comparisons']['figure3b']['rows'][0]['students'] == ['own', 'seed=8']
-  own = study['students']['own']['test']['pearson']
+  assert [*study['comparisons']] == ['encoders', 'figure3a']
+  assert study['comparisons']['encoders']['rows'][0]['students'] == ['own']
   results = json.loads((run / 'results.json').read_text())
-  assert own == pytest.approx(results['models'][-1]['test']['pearson'], abs=1e-6)
-  assert len(np.load(folder / 'seed=8' / 'test.npy')) == results['data']['test']
-  assert (folder / 'figure3b.png').stat().st_size > 10_000
-  assert 'figure3b.png' in (folder / 'study.md').read_text()
+  for name, model in (('own', 'student'), ('stage2_steps=0', 'student, stage 1')):
+    (expected,) = [m['test']['pearson'] for m in results['models'] if m['name'] == model]
+    assert study['students'][name]['test']['pearson'] == pytest.approx(expected, abs=1e-6)
+  assert len(np.load(folder / 'head=ffnn-stage1_steps=0' / 'test.npy')) == results['data']['test']
+  assert (folder / 'figure3a.png').stat().st_size > 10_000
+  assert 'figure3a.png' in (folder / 'study.md').read_text()
   assert not (folder / 'features').exists()
   weights = {path: path.stat().st_mtime_ns for path in folder.rglob('weights.*')}
-  assert len(weights) == 14
+  assert len(weights) == 12
   again = python(*asked)
   assert again.returncode == 0, again.stderr[-3000:]
-  assert '8 students: 0 to train, 8 trained already; 0 tuples, about 0.0 hours' in again.stdout
+  assert '10 students: 0 to train, 10 trained already or along; 0 tuples' in again.stdout
   assert weights == {path: path.stat().st_mtime_ns for path in folder.rglob('weights.*')}
