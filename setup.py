@@ -21,6 +21,7 @@ SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
 ]
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
+SWEEP = ['optuna>=4,<6']
 TEST = ['mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'ruff>=0.15']
 
 setup(
@@ -61,6 +62,7 @@ setup(
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
     'scann': SCANN,
     'serving': SERVING,
-    'test': [*BEAM, *SCANN, *SERVING, *TEST],
+    'sweep': SWEEP,  # dipair.study --sweep
+    'test': [*BEAM, *SCANN, *SERVING, *SWEEP, *TEST],
   },
 )

@@ -18,11 +18,11 @@ from typing import Any
 import tensorflow as tf
 
 from benchmarks import committed
-from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.data.records import RecordSet
 from common.evaluation import benchmark
 from common.modeling import bert_network
+from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 

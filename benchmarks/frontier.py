@@ -8,19 +8,16 @@ stored vectors; BERT-base has random weights and 128 tokens.
 """
 
 import dataclasses
-import os
 from typing import Any, NamedTuple
 
 from benchmarks import committed
-from benchmarks.finished_run import FinishedRun
 from benchmarks.speed_tables import frontier
 from common import flags
 from common.distillation import measure
 from common.evaluation import benchmark, report
-from common.training import strategies
-from dipair import stages
-from dipair.config import StudentConfig, TrainConfig
+from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
+from dipair.study.students import Student
 
 _RUNTIMES = ('litert', 'litert-int8')
 
@@ -119,16 +116,9 @@ def main(config: FrontierConfig) -> None:
 
 def _export(run: FinishedRun, size: Size) -> str:
   """The export of a student of that size, trained first where there is none."""
-  name = '-'.join(f'{key}={value}' for key, value in size.flags.items())
-  folder = run.path(os.path.join('frontier', name.replace(' ', '')))
-  if not os.path.exists(os.path.join(folder, 'done')):
-    os.makedirs(folder, exist_ok=True)
-    training = run.training(1, strategies.create(strategies.DeviceConfig()))
-    stages.train(run.config(StudentConfig, **size.flags), run.config(TrainConfig), folder, training)
-    run.export(folder, student=folder)
-    with open(os.path.join(folder, 'done'), 'w', encoding='utf-8'):
-      pass
-  return os.path.join(folder, 'export')
+  student = Student(run, run.path('frontier'), size.flags)
+  student.train()
+  return student.export()
 
 
 if __name__ == '__main__':

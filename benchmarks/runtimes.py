@@ -11,10 +11,10 @@ import os
 import tempfile
 
 from benchmarks import committed
-from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.distillation import measure
 from common.evaluation import report, tables
+from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 
 

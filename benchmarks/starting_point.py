@@ -13,11 +13,11 @@ import shutil
 import tf_keras
 
 from benchmarks import committed
-from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import stages
+from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
 
 

@@ -18,7 +18,6 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from benchmarks import committed
-from benchmarks.finished_run import FinishedRun
 from common import flags
 from common.data import batches, tokens
 from common.data.records import RecordSet
@@ -27,6 +26,7 @@ from common.distillation.trainer import Trainer
 from common.modeling.losses import cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
+from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
 
 # A model, its variables, its loss, its batches, tuples of one.

@@ -1,6 +1,7 @@
 """The two stages of training (§3.7): first what is new, on frozen encoders, then everything."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +17,11 @@ _START_ITEMS = 1000  # of a slot
 
 
 def train(
-  config: StudentConfig, phases: TrainConfig, folder: str, training: Training
+  config: StudentConfig,
+  phases: TrainConfig,
+  folder: str,
+  training: Training,
+  features: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
   """Distils a student into `folder`; resumes what it finds there.
 
@@ -25,6 +30,7 @@ def train(
     phases: The loss and the two stages.
     folder: The student's folder.
     training: Data, devices and seed.
+    features: Files of the frozen encoders' outputs, as for `Trainer.fit`.
 
   Returns:
     The stages' histories, as of `loop.fit`.
@@ -39,8 +45,10 @@ def train(
       if not histories and tf.train.latest_checkpoint(os.path.join(path, 'checkpoints')) is None:
         start(model, trainer)
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')
-      history = trainer.fit(name, phase, path, frozen=frozen, cache_gb=phases.stage1_cache_gb)
-      histories.append(history)
+      gb = phases.stage1_cache_gb
+      histories.append(
+        trainer.fit(name, phase, path, frozen=frozen, cache_gb=gb, features=features)
+      )
   if strategies.is_chief(training.strategy):
     model.save(folder, tokenizer)
   return histories

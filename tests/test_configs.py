@@ -11,33 +11,35 @@ _PARSE = """
 import sys
 from absl import flags as absl_flags
 from common import flags
-from {package}.run import RunConfig
-flags.define(RunConfig)
+from {module} import {name}
+flags.define({name})
 for path in sys.argv[1:]:
   absl_flags.FLAGS.unparse_flags()
   absl_flags.FLAGS(['run', f'--flagfile={path}'])
-  config = flags._build(RunConfig, '')
-  print(path, config.experiment.run_dir)
+  print(path, flags.flat(flags._build({name}, ''))['run_dir'])
 """
 
 
-_DIPAIR = ('p2t', 'homedepot', 'q2p', 'smoke')
+_DIPAIR = ('p2t', 'homedepot', 'q2p', 'smoke', 'paper_p2t', 'paper_q2p')
+_COMMANDS = {**dict.fromkeys(_DIPAIR, 'dipair.run RunConfig')}
+_COMMANDS['study'] = 'dipair.study.config StudyConfig'
 
 
-@pytest.mark.parametrize('package', ['dipair', 'dse'])
-def test_every_flagfile_parses(package, python):
+@pytest.mark.parametrize('command', [*dict.fromkeys(_COMMANDS.values()), 'dse.run RunConfig'])
+def test_every_flagfile_parses(command, python):
   paths = [
     path
     for path in sorted(glob.glob(os.path.join(ROOT, 'configs', '*.flags')))
-    if (os.path.basename(path).removesuffix('.flags') in _DIPAIR) == (package == 'dipair')
+    if _COMMANDS.get(os.path.basename(path).removesuffix('.flags'), 'dse.run RunConfig') == command
   ]
-  done = python('-c', _PARSE.replace('{package}', package), *paths)
+  module, name = command.split()
+  done = python('-c', _PARSE.replace('{module}', module).replace('{name}', name), *paths)
   assert done.returncode == 0, done.stderr[-2000:]
   assert paths
   assert [line.split()[0] for line in done.stdout.splitlines()] == paths
 
 
-@pytest.mark.parametrize('name', ['p2t', 'homedepot', 'q2p', 'mrpc', 'glue'])
+@pytest.mark.parametrize('name', [*sorted(_COMMANDS.keys() - {'smoke'}), 'mrpc', 'glue'])
 def test_a_flagfile_names_what_a_user_must_set_first(name):
   with open(os.path.join(ROOT, 'configs', f'{name}.flags'), encoding='utf-8') as file:
     head = file.read().split('\n\n')[0]

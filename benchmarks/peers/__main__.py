@@ -22,7 +22,6 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import committed
-from benchmarks.finished_run import FinishedRun
 from benchmarks.peers import tables
 from benchmarks.peers.process import Peers, check
 from common import flags
@@ -37,6 +36,7 @@ from common.evaluation.benchmark import Contender
 from common.modeling import checkpoints
 from common.scoring import runtimes
 from common.scoring.exported import Export
+from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 
 _BATCH_SIZES = (16, 32, 64, 128)

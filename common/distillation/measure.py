@@ -46,7 +46,7 @@ def of_export(
   encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
   data = os.path.join(run_dir, 'data')
   test = RecordSet(os.path.join(data, 'test'))
-  others = [base, *([_teachers(teachers, test)] if teachers else [])]
+  others = [base, *([cross_attention(teachers, test)] if teachers else [])]
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
   items = test.items(len(scorers['tensorflow'].slots) - 1)
   texts = list(itertools.islice(items.texts(), _TEXTS))
@@ -137,8 +137,8 @@ def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:
   return metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
 
 
-def _teachers(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:
-  """The teachers on texts of tuples from all over the test set."""
+def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:
+  """Teachers, or one cross-attention student, on texts of tuples from all over the test set."""
   every = test.texts()
   texts = every[:: -(-len(every) // _TUPLES)]
 

@@ -102,7 +102,7 @@ class RunFolder:
         self._follow(stage)
       return
     os.makedirs(self.path, exist_ok=True)
-    with self._alone():
+    with alone(self.path, '--run_dir'):
       self._clear(stages)
       flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
       for stage in stages:
@@ -117,24 +117,6 @@ class RunFolder:
   def file(self, name: str) -> str:
     """Path of a file of the run."""
     return os.path.join(self.path, name)
-
-  @contextlib.contextmanager
-  def _alone(self) -> Iterator[None]:
-    """Keeps other processes out of the folder; where a file system has no locks, nobody."""
-    folder = os.open(self.path, os.O_RDONLY)
-    try:
-      fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-      os.close(folder)
-      raise InputError(
-        f'--run_dir={self.path}: another process works in it; wait for its end, or name another'
-      ) from error
-    except OSError:
-      pass  # NFS locks no folders
-    try:
-      yield
-    finally:
-      os.close(folder)
 
   def _clear(self, stages: Sequence[Stage]) -> None:
     """Removes stages of other flags, or refuses where `redo` does not say so; and mere remains."""
@@ -201,6 +183,25 @@ class RunFolder:
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+
+
+@contextlib.contextmanager
+def alone(path: str, flag: str) -> Iterator[None]:
+  """Keeps other processes out of a folder, named by a flag; where a file system has no locks, nobody."""
+  folder = os.open(path, os.O_RDONLY)
+  try:
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError as error:
+    os.close(folder)
+    raise InputError(
+      f'{flag}={path}: another process works in it; wait for its end, or name another'
+    ) from error
+  except OSError:
+    pass  # NFS locks no folders
+  try:
+    yield
+  finally:
+    os.close(folder)
 
 
 def _remove(folder: str, whole: bool) -> None:

@@ -1,12 +1,13 @@
 """The teacher: a cross-attention BERT, fine-tuned on labelled tuples, kept as a folder of its own.
 
+A cross-attention student is the same, trained on soft labels.
+
 The folder holds the model (see `saving`), so `--teacher=DIR` takes it to another run without the
 flags that made it; a Hugging Face folder of a sequence classifier is a teacher as it is.
 `--teachers=A,B` takes several: their mean logits are the teacher's.
 """
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -20,13 +21,15 @@ from common.data.batches import ShuffledByLength, TupleBatches
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
+from common.distillation.trainer import Training
 from common.errors import InputError
 from common.evaluation import metrics
 from common.modeling import checkpoints, classifiers, saving
+from common.modeling.checkpoints import Pretrained
 from common.modeling.classifiers import Classifier
 from common.modeling.cross_encoder import CrossEncoder
 from common.modeling.encoders import EncoderConfig
-from common.modeling.losses import CrossEntropy
+from common.modeling.losses import CrossEntropy, Loss
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
@@ -213,54 +216,48 @@ def scorer_of(
 
 
 def fine_tune(
-  config: TeacherConfig,
+  pretrained: Pretrained,
+  max_length: int,
   phase: PhaseConfig,
-  data: str,
+  training: Training,
   folder: str,
   *,
-  task: str,
-  outputs: int,
-  devices: strategies.DeviceConfig,
-  strategy: tf.distribute.Strategy,
-  seed: int,
+  criterion: Loss = CrossEntropy('label'),  # noqa: B008 (a frozen dataclass)
+  name: str = 'teacher',
 ) -> dict[str, Any]:
-  """Fine-tunes a pretrained encoder on `data`/train into a teacher's `folder`.
-
-  The loss is the cross-entropy of Eq. 1 (softmax cross-entropy for more classes than two).
+  """Fine-tunes a pretrained encoder on a record set into a teacher's `folder`.
 
   Args:
-    config: Checkpoint that it starts from.
+    pretrained: Checkpoint that it starts from; of fewer layers in its config, the first ones.
+    max_length: Most tokens of a packed tuple.
     phase: Rates and lengths.
-    data: Folder of the record sets `train` and `valid`.
+    training: Record sets with targets and to judge by, devices and seed.
     folder: The teacher's folder; training resumes from it.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
-    outputs: Logits a tuple.
-    devices: Devices and arithmetic.
-    strategy: Made from `devices`.
-    seed: Seed of initial weights, dropout and shuffling.
+    criterion: The loss: Eq. 1 with the labels (softmax cross-entropy for more classes than two), or
+      with soft labels.
+    name: Name of the phase.
 
   Returns:
     The phase's history, as of `loop.fit`.
   """
-  pretrained = checkpoints.read(config.pretrained)
+  task, outputs, strategy = training.task, training.outputs, training.strategy
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   with strategy.scope():
-    teacher = Teacher(pretrained.config, tokenizer, config.max_length, outputs)
+    teacher = Teacher(pretrained.config, tokenizer, max_length, outputs)
     teacher.model.encoder.restore(pretrained)
-  valid = RecordSet(os.path.join(data, 'valid'))
+  valid = RecordSet(training.valid)
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
   labels = valid.tuples().labels
-  criterion = CrossEntropy('label')
 
   def training_batches(start: int) -> tf.data.Dataset:
-    train = RecordSet(os.path.join(data, 'train'))
+    train = RecordSet(training.distill)
     tuples, tables = train.tuples(), tokens.tables_of(train, tokenizer)
-    bucketed = not devices.static_shapes
-    buckets, lengths = batches.by_length(tuples, tables, config.max_length, bucketed)
-    order = ShuffledByLength(buckets, phase.batch_size, seed)
+    bucketed = not training.devices.static_shapes
+    buckets, lengths = batches.by_length(tuples, tables, max_length, bucketed)
+    order = ShuffledByLength(buckets, phase.batch_size, training.seed)
     replicas = strategy.num_replicas_in_sync
     made = TupleBatches(tuples, order, criterion.needs, outputs, replicas)
-    return made.packed(start, tables, config.max_length, lengths)
+    return made.packed(start, tables, max_length, lengths)
 
   def loss(batch: batches.Batch) -> tf.Tensor:
     logits = teacher.model(batch['ids'], batch['segment_ids'], training=True)
@@ -271,7 +268,7 @@ def fine_tune(
 
   history = loop.fit(
     loop.Phase(
-      'teacher',
+      name,
       teacher.model,
       teacher.model.trainable_variables,
       loss,
@@ -282,7 +279,7 @@ def fine_tune(
     phase,
     folder,
     strategy=strategy,
-    jit_compile=devices.jit_compile,
+    jit_compile=training.devices.jit_compile,
   )
   if strategies.is_chief(strategy):
     teacher.save(folder)

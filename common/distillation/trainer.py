@@ -9,6 +9,7 @@ import dataclasses
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,14 @@ class Trainer:
     self.labels = valid.tuples().labels
 
   def fit(
-    self, name: str, phase: PhaseConfig, folder: str, *, frozen: bool, cache_gb: float = 0.0
+    self,
+    name: str,
+    phase: PhaseConfig,
+    folder: str,
+    *,
+    frozen: bool,
+    cache_gb: float = 0.0,
+    features: Sequence[str] = (),
   ) -> dict[str, Any]:
     """Trains a phase, or goes on with it.
 
@@ -99,6 +107,8 @@ class Trainer:
       folder: The phase's folder.
       frozen: Whether the pretrained encoders stay as they are, without dropout.
       cache_gb: Most disk for frozen encoders' features; beyond, items are encoded batch by batch.
+      features: A file a slot for these features, which stay for other students of the same encoders;
+        none: they are removed at the end.
 
     Returns:
       The history, as of `loop.fit`.
@@ -120,7 +130,7 @@ class Trainer:
       tuples = self.distill.tuples(cache)
       used = self.used_items(tuples)
       if frozen and self._gigabytes(used) <= cache_gb:
-        return self.cached_batches(phase, tuples, used, cache, start)
+        return self.cached_batches(phase, tuples, used, cache, start, features)
       return self.batches_by_item(phase, tuples, start)
 
     def valid_logits() -> np.ndarray:
@@ -168,15 +178,21 @@ class Trainer:
     return batches.by_item(start, tables, self.model.max_lengths, rows_of)
 
   def cached_batches(
-    self, phase: PhaseConfig, tuples: Tuples, used: list[np.ndarray], folder: str, start: int = 0
+    self,
+    phase: PhaseConfig,
+    tuples: Tuples,
+    used: list[np.ndarray],
+    folder: str,
+    start: int = 0,
+    files_of: Sequence[str] = (),
   ) -> tf.data.Dataset:
-    """Endless batches of features that were computed once, on disk."""
+    """Endless batches of features that were computed once, on disk: in `files_of`, or in `folder`."""
     tables = tables_of(self.distill, self.tokenizer)
     features, places = [], []
     for slot, (table, items) in enumerate(zip(tables, used, strict=True)):
-      path = os.path.join(folder, f'{slot}.npy')
+      path = files_of[slot] if files_of else os.path.join(folder, f'{slot}.npy')
       if not os.path.exists(path):
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         shape = self.scorer.shape(len(items), slot)
         with files.whole(path) as temporary:
           out = np.lib.format.open_memmap(temporary, mode='w+', dtype=np.float32, shape=shape)

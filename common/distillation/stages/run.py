@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from common.data.examples import TableConfig
+from common.distillation.trainer import Training
 from common.training.strategies import DeviceConfig
 
 
@@ -36,6 +37,18 @@ class Run:
   def training_flags(self) -> dict[str, Any]:
     """Flags that a stage with training depends on."""
     return {**self.seed_flags, 'precision': self.devices.precision}
+
+  def training(self, targets: str, valid: str) -> Training:
+    """Training on a record set with targets, judged on a labelled one."""
+    return Training(
+      distill=targets,
+      valid=valid,
+      task=self.table.base_task,
+      outputs=self.table.outputs,
+      devices=self.devices,
+      strategy=self.strategy,
+      seed=self.seed,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

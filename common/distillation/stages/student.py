@@ -48,17 +48,9 @@ class StudentTraining(Stage[Trained]):
     self.shared, self.student, self.data, self.distill = shared, student, data, distill
 
   def run(self, folder: str) -> Trained:
-    shared = self.shared
-    tf_keras.utils.set_random_seed(shared.seed)
-    training = Training(
-      distill=self.distill.folder,
-      valid=os.path.join(self.data.folder, 'valid'),
-      task=shared.table.base_task,
-      outputs=shared.table.outputs,
-      devices=shared.devices,
-      strategy=shared.strategy,
-      seed=shared.seed,
-    )
+    tf_keras.utils.set_random_seed(self.shared.seed)
+    valid = os.path.join(self.data.folder, 'valid')
+    training = self.shared.training(self.distill.folder, valid)
     return Trained(self.student.train(folder, training))
 
   def models(self) -> dict[str, TrainedStudent]:

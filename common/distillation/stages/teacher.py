@@ -1,6 +1,7 @@
 """The teacher that a run fine-tunes, and the teachers that it scores with."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run, Trained
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
-from common.modeling import saving
+from common.modeling import checkpoints, saving
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 
@@ -30,20 +31,13 @@ class Teacher(Stage[Trained]):
     self.shared, self.config, self.phase, self.data = shared, config, phase, data
 
   def run(self, folder: str) -> Trained:
-    shared = self.shared
+    shared, config = self.shared, self.config
     tf_keras.utils.set_random_seed(shared.seed)
-    history = teacher.fine_tune(
-      self.config,
-      self.phase,
-      self.data.folder,
-      folder,
-      task=shared.table.base_task,
-      outputs=shared.table.outputs,
-      devices=shared.devices,
-      strategy=shared.strategy,
-      seed=shared.seed,
+    training = shared.training(
+      os.path.join(self.data.folder, 'train'), os.path.join(self.data.folder, 'valid')
     )
-    return Trained([history])
+    pretrained = checkpoints.read(config.pretrained)
+    return Trained([teacher.fine_tune(pretrained, config.max_length, self.phase, training, folder)])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A finished run of `dipair.run`, whose data a benchmark trains on again."""
+"""A finished run of `dipair.run`, on whose data other students are trained."""
 
 import os
 from typing import Any, TypeVar
@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from common import flags
+from common.data.examples import TableConfig
+from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
@@ -13,10 +15,11 @@ from common.errors import InputError
 from common.export import student_export
 from common.files import read_json
 from common.modeling.losses import CrossEntropy
-from common.training import strategies
+from common.training.strategies import DeviceConfig
 from dipair.student import DiPair
 
 Config = TypeVar('Config')
+_SAMPLES = 8  # test tuples whose texts an export is compared on
 
 
 class FinishedRun:
@@ -35,6 +38,7 @@ class FinishedRun:
     if self.results.get('student') != 'dipair':
       raise InputError(f'--run_dir={folder}: not a finished run of dipair.run')
     self.flags = self.results['flags']
+    self.table = self.config(TableConfig)
 
   def path(self, name: str) -> str:
     """A file or folder of the run."""
@@ -47,15 +51,19 @@ class FinishedRun:
     return flags.build(cls, {**known, **changes})
 
   def training(
-    self, outputs: int, strategy: tf.distribute.Strategy, seed: int | None = None
+    self,
+    outputs: int,
+    strategy: tf.distribute.Strategy,
+    seed: int | None = None,
+    devices: DeviceConfig | None = None,
   ) -> Training:
-    """Training on the run's distillation set, with the run's seed or another."""
+    """Training on the run's distillation set, with the run's seed or another, in float32 or else."""
     return Training(
       distill=self.path('distill'),
       valid=self.path('data/valid'),
       task=self.results['task'],
       outputs=outputs,
-      devices=strategies.DeviceConfig(),
+      devices=devices or DeviceConfig(),
       strategy=strategy,
       seed=self.flags['seed'] if seed is None else seed,
     )
@@ -72,9 +80,11 @@ class FinishedRun:
     return Trainer(model, tokenizer, training, CrossEntropy())
 
   def teachers(self) -> list[Teacher]:
-    """The run's own teacher, if it has one."""
-    there = os.path.isdir(self.path('teacher'))
-    return [Teacher.load(self.path('teacher'))] if there else []
+    """The run's teachers, its own or those of other runs; none, if its tuples brought logits."""
+    own = [self.path('teacher')] if os.path.isdir(self.path('teacher')) else []
+    length, task = self.flags['teacher_max_length'], self.table.base_task
+    classes = self.table.class_names
+    return [Teacher.load(path, length, task, classes) for path in self.flags['teachers'] or own]
 
   def export(self, folder: str, student: str = '') -> str:
     """Exports the run's student, or a folder's, as this version does, into `folder`/export."""
@@ -84,8 +94,8 @@ class FinishedRun:
       export,
       model,
       tokenizer,
-      slots=('left', 'right'),
+      slots=student_export.slot_names(self.table.text_columns),
       task=self.results['task'],
-      samples=(['black', 'wide footwear'], ['a shoe', 'a black wide shoe']),
+      samples=list(zip(*RecordSet(self.path('data/test')).texts(slice(_SAMPLES)), strict=True)),
     )
     return export

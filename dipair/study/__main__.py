@@ -1,0 +1,59 @@
+"""The study of the DiPair paper (§4) on a finished run: its tables and figures from students trained here.
+
+  python -m dipair.study --flagfile=configs/study.flags --run_dir=runs/homedepot --tables=2,5 --figures=3b
+
+Students differ from the run's own by a few flags; each is trained once, in RUN/study, and the same
+command goes on where it was killed.
+"""
+
+import os
+
+from common import flags
+from common.distillation import results as environments
+from common.distillation.run_folder import alone
+from common.errors import InputError
+from common.evaluation import metrics
+from common.files import write_json
+from dipair.finished_run import FinishedRun
+from dipair.study import page, results, rows, speeds
+from dipair.study.config import StudyConfig
+from dipair.study.plan import Plan
+
+
+def main(config: StudyConfig) -> None:
+  """Says what it costs, trains what is missing, evaluates, measures, writes tables and figures."""
+  comparisons = [] if config.sweep else rows.asked(config.tables, config.figures)
+  if not comparisons and not config.sweep:
+    raise InputError(
+      f'--tables (of {", ".join(rows.TABLES)}), --figures (of {", ".join(rows.FIGURES)}) or --sweep '
+      'is needed'
+    )
+  run = FinishedRun(config.run_dir)
+  plan = Plan(config, run, comparisons)
+  os.makedirs(plan.root, exist_ok=True)
+  with alone(plan.root, '--run_dir'):
+    if config.sweep:
+      from dipair.study.sweep import sweep
+
+      print('\n'.join(sweep(plan, config.sweep)))
+      return
+    print(plan.cost())
+    plan.train()
+    study = {
+      'title': run.results['title'],
+      'metrics': list(metrics.METRICS[run.table.base_task])[:2],
+      'command': ' '.join(['python -m dipair.study', *flags.changed(config)]),
+      'commit': environments.commit(),
+      'environment': environments.environment(),
+      **results.collect(plan),
+      'speed': speeds.measured(run, plan.timed, config.rounds) if plan.timed else {},
+    }
+    study = environments.finite(study)
+    write_json(config.output or os.path.join(plan.root, 'study.json'), study)
+    path = page.write(study, plan.root)
+  print(page.text(study))
+  print(f'study: {path}')
+
+
+if __name__ == '__main__':
+  flags.command(main, StudyConfig)

@@ -1,0 +1,59 @@
+"""Flags of a study."""
+
+import dataclasses
+from typing import Any
+
+from common import flags
+from common.errors import InputError
+from dipair.study import rows
+from dipair.study.cross_students import CrossConfig
+
+AS_RUN = 'run'
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyConfig:
+  """The run, and what is compared on it."""
+
+  run_dir: str = flags.option('', 'a finished run of dipair.run; its folder gets study/')
+  tables: tuple[str, ...] = flags.option((), f'tables to make, of {", ".join(rows.TABLES)}')
+  figures: tuple[str, ...] = flags.option((), f'figures to make, of {", ".join(rows.FIGURES)}')
+  seeds: tuple[int, ...] = flags.option(
+    (), "seeds of each student, whose mean and spread are shown; empty: the run's"
+  )
+  stage1_steps: int = flags.option(0, "steps of stage 1; 0: the run's")
+  stage2_steps: int = flags.option(0, "steps of stage 2; 0: the run's")
+  stage2: bool = flags.option(True, 'both stages, or the first alone')
+  precision: str = flags.option(
+    AS_RUN,
+    "arithmetic of training; run: the run's, auto: mixed_bfloat16 where the devices compute in it",
+    (AS_RUN, 'float32', 'mixed_bfloat16', 'auto'),
+  )
+  cross: CrossConfig = flags.group(CrossConfig, heading='cross-attention students')
+  rounds: int = flags.option(5, 'rounds of the speeds, of which the median is taken')
+  sweep: int = flags.option(
+    0, 'learning rates and batch sizes by so many trials of Optuna, in place of tables and figures'
+  )
+  output: str = flags.option('', 'JSON file of all figures; empty: study/study.json of the run')
+
+  def __post_init__(self):
+    rows.asked(self.tables, self.figures)
+    for name in ('stage1_steps', 'stage2_steps'):
+      if getattr(self, name) < 0:
+        raise InputError(f"--{name}={getattr(self, name)}: 1 or more, or 0 for the run's")
+    if not self.stage2 and (self.stage2_steps or '3a' in self.figures):
+      given = '--stage2_steps' if self.stage2_steps else '--figures=3a'
+      raise InputError(f'--nostage2 trains in stage 1 alone, and {given} is of both')
+    if len(set(self.seeds)) < len(self.seeds):
+      raise InputError(f'--seeds={",".join(map(str, self.seeds))}: each once')
+    if self.sweep < 0:
+      raise InputError(f'--sweep={self.sweep}: trials, 1 or more')
+    if self.rounds < 1:
+      raise InputError(f'--rounds={self.rounds}: 1 or more')
+
+  @property
+  def steps(self) -> dict[str, Any]:
+    """Flags of the stages, where they are not the run's."""
+    asked = {'stage1_steps': self.stage1_steps, 'stage2_steps': self.stage2_steps}
+    found = {name: steps for name, steps in asked.items() if steps}
+    return found if self.stage2 else {**found, 'stage2_steps': 0}

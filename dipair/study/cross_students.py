@@ -1,0 +1,154 @@
+"""Cross-attention students (§4.2), distilled on the same soft labels: BERT-Tiny's shape, first layers."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from common import flags
+from common.distillation import teacher
+from common.distillation.results import SetScorer
+from common.distillation.teacher import Teacher
+from common.errors import InputError
+from common.files import read_json
+from common.modeling import checkpoints
+from common.modeling.checkpoints import Pretrained
+from common.modeling.encoders import EncoderConfig
+from common.modeling.losses import CrossEntropy
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from common.training.strategies import DeviceConfig
+from dipair.finished_run import FinishedRun
+from dipair.study.rows import CROSS, TINY
+from dipair.study.students import Kept
+
+_TINY_SHAPE: dict[str, Any] = {
+  'hidden_size': 128,
+  'num_layers': 2,
+  'num_heads': 2,
+  'inner_dim': 512,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossConfig:
+  """Training of cross-attention students."""
+
+  tiny_pretrained: str = flags.option(
+    '',
+    "checkpoint of BERT-Tiny, a folder or hub id; empty: its shape, random weights, the run's words",
+  )
+  tiny_learning_rate: float = flags.option(5e-4, "peak learning rate of BERT-Tiny's shape")
+  phase: PhaseConfig = flags.group(
+    PhaseConfig,
+    'cross_',
+    'cross-attention students',
+    learning_rate=1e-4,
+    batch_size=128,
+    steps=6000,
+    warmup_steps=300,
+    eval_every=1000,
+    patience=0,
+  )
+
+  def __post_init__(self):
+    if not self.tiny_learning_rate > 0:
+      raise InputError(f'--tiny_learning_rate={self.tiny_learning_rate}: must be above 0')
+    if not self.phase.steps:
+      raise InputError('--cross_steps=0: 1 or more')
+
+  def of(self, cross: str) -> PhaseConfig:
+    """The phase of a student: BERT-Tiny's shape has a learning rate of its own."""
+    rate = self.tiny_learning_rate if cross == TINY else self.phase.learning_rate
+    return dataclasses.replace(self.phase, learning_rate=rate)
+
+
+class CrossStudent(Kept):
+  """One of them.
+
+  Args:
+    run: As for `Kept`, likewise the next ones.
+    root: Folder of the students' folders.
+    own: Flags of `rows.Row`, and maybe a seed and arithmetic.
+    config: Their training.
+    devices: Arithmetic.
+  """
+
+  def __init__(
+    self,
+    run: FinishedRun,
+    root: str,
+    own: dict[str, Any],
+    config: CrossConfig,
+    devices: DeviceConfig,
+  ):
+    self.phase = config.of(own[CROSS])
+    self.pretrained = _pretrained(own[CROSS], config, run)
+    self.max_length = run.flags['teacher_max_length']
+    named = {
+      **own,
+      'learning_rate': self.phase.learning_rate,
+      'batch_size': self.phase.batch_size,
+      'steps': self.phase.steps,
+    }
+    if own[CROSS] == TINY and config.tiny_pretrained:
+      named['pretrained'] = config.tiny_pretrained
+    super().__init__(run, root, named, devices, own.get('seed', run.flags['seed']))
+
+  @property
+  def made_of(self) -> dict[str, Any]:
+    """Checkpoint, shape, training, seed and arithmetic, and the distillation set."""
+    made = read_json(self.run.path('distill/stage.json'))['fingerprint']
+    own = {**dataclasses.asdict(self.pretrained.config), **flags.flat(self.phase)}
+    own |= {'pretrained': self.pretrained.path, 'max_length': self.max_length}
+    return {**own, 'seed': self.seed, 'precision': self.devices.precision, 'distill': made}
+
+  @property
+  def tuples(self) -> dict[str, int]:
+    """Of its one phase."""
+    return {'cross-attention': self.phase.steps * self.phase.batch_size}
+
+  @property
+  def work(self) -> int:
+    """Multiplications a token, about."""
+    return work(self.pretrained.config)
+
+  def fit(self, features: Sequence[str]) -> None:
+    """As a teacher is fine-tuned, on soft labels."""
+    del features
+    training = self.run.training(
+      self.run.table.outputs, strategies.create(self.devices), self.seed, self.devices
+    )
+    name, loss = 'cross-attention student', CrossEntropy()
+    teacher.fine_tune(
+      self.pretrained, self.max_length, self.phase, training, self.folder, criterion=loss, name=name
+    )
+
+  def model(self) -> Teacher:
+    """The trained student."""
+    return Teacher.load(self.folder)
+
+  def scorer(self) -> tuple[SetScorer, dict[str, Any]]:
+    """By the live model; nothing is stored of a text."""
+    return teacher.scorer_of([self.model()], tf.distribute.get_strategy()), {}
+
+
+def work(config: EncoderConfig) -> int:
+  """Multiplications that an encoder's dense layers take for a token."""
+  return config.num_layers * config.hidden_size * (4 * config.hidden_size + 2 * config.inner_dim)
+
+
+def _pretrained(cross: str, config: CrossConfig, run: FinishedRun) -> Pretrained:
+  """What a student starts from; the run's dropout."""
+  dropout = run.flags['dropout']
+  if cross == TINY and config.tiny_pretrained:
+    found = checkpoints.read(config.tiny_pretrained)
+    checkpoints.check_length(found, '--tiny_pretrained', run.flags['teacher_max_length'])
+    return dataclasses.replace(found, config=dataclasses.replace(found.config, dropout=dropout))
+  found = checkpoints.read(run.flags['teacher_pretrained'])
+  if cross == TINY:
+    shape = dataclasses.replace(found.config, **_TINY_SHAPE, dropout=dropout)
+    return dataclasses.replace(found, path=TINY, format='random', config=shape)
+  layers = dataclasses.replace(found.config, num_layers=int(cross), dropout=dropout)
+  return dataclasses.replace(found, config=layers)

@@ -1,0 +1,181 @@
+"""Students of a study: those of its rows, each once, in the order of their training; and its cost."""
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from common import flags
+from common.errors import InputError
+from common.modeling import checkpoints, encoders
+from common.training.strategies import DeviceConfig
+from dipair.config import StudentConfig, TrainConfig
+from dipair.finished_run import FinishedRun
+from dipair.study.config import AS_RUN, StudyConfig
+from dipair.study.cross_students import CrossStudent, work
+from dipair.study.rows import CROSS, Base, Comparison, Row
+from dipair.study.students import Kept, Student
+
+_STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
+
+
+class Cost(NamedTuple):
+  """What is still to be trained.
+
+  Attributes:
+    new: Students.
+    kept: Students that are trained already, or along with others.
+    tuples: Tuples of the new ones' phases, together.
+    hours: Their time, at the run's own rates.
+    unknown: New students whose rates the run does not know, which `hours` leaves out.
+  """
+
+  new: int
+  kept: int
+  tuples: int
+  hours: float
+  unknown: int
+
+  def __str__(self) -> str:
+    without = f', without {self.unknown} whose rate this run does not know' if self.unknown else ''
+    return (
+      f'{self.new + self.kept} students: {self.new} to train, {self.kept} trained already or along; '
+      f'{self.tuples:,} tuples, about {self.hours:.1f} hours{without}'
+    )
+
+
+def cost(students: Iterable[tuple[bool, dict[str, int]]], rates: dict[str, float]) -> Cost:
+  """The cost of students.
+
+  Args:
+    students: Each one's (trained, tuples by phase).
+    rates: Tuples a second by phase.
+  """
+  new = kept = tuples = unknown = 0
+  seconds = 0.0
+  for trained, phases in students:
+    if trained:
+      kept += 1
+      continue
+    new += 1
+    tuples += sum(phases.values())
+    if phases.keys() <= rates.keys():
+      seconds += sum(count / rates[phase] for phase, count in phases.items())
+    else:
+      unknown += 1
+  return Cost(new, kept, tuples, seconds / 3600, unknown)
+
+
+class Plan:
+  """The students that comparisons need.
+
+  Args:
+    config: The study.
+    run: The run it stands on.
+    comparisons: Tables and figures.
+
+  Attributes:
+    root: Folder of the study.
+    rows: By comparison, its rows with a student a seed each.
+    students: All of them, each once.
+  """
+
+  def __init__(self, config: StudyConfig, run: FinishedRun, comparisons: Sequence[Comparison]):
+    slots = len(run.table.text_columns)
+    if slots != 2:
+      raise InputError(f'--run_dir={run.folder}: tuples of {slots} texts; a study is of pairs')
+    self.config, self.run, self.root = config, run, run.path('study')
+    precision = run.flags['precision'] if config.precision == AS_RUN else config.precision
+    self.devices = DeviceConfig(precision=precision)
+    base = base_of(run)
+    found: dict[str, Kept] = {}
+    self.rows = {
+      comparison: [
+        (row, [found.setdefault(s.name, s) for s in self._students(row)])
+        for row in comparison.rows(base)
+      ]
+      for comparison in comparisons
+    }
+    self.students = list(found.values())
+
+  @property
+  def timed(self) -> list[Kept]:
+    """Students whose speeds are measured: of each row, the first seed's."""
+    found = [of[0] for comparison, rows in self.rows.items() if comparison.timed for _, of in rows]
+    return list(dict.fromkeys(found))
+
+  @property
+  def new(self) -> list[Kept]:
+    """Those to train; what another one will be between its stages comes along with it."""
+    return [s for s in self.students if not (s.trained or _comes_along(s))]
+
+  def cost(self) -> Cost:
+    """What is still to be trained, at the run's own rates."""
+    rates = {
+      phase['name']: phase['pairs_per_second']
+      for phase in self.run.results['training']
+      if phase['pairs_per_second']
+    }
+    teacher = checkpoints.read(self.run.flags['teacher_pretrained']).config
+    found, new = [], self.new
+    for student in self.students:
+      tuples = student.tuples
+      if isinstance(student, CrossStudent) and 'teacher' in rates:
+        (name,) = tuples
+        rates[student.name] = rates['teacher'] * work(teacher) / student.work
+        tuples = {student.name: tuples[name]}
+      found.append((student not in new, tuples))
+    return cost(found, rates)
+
+  def train(self) -> None:
+    """Trains what is missing; encoders' outputs go when no further student needs them."""
+    new = self.new
+    for number, student in enumerate(new):
+      print(f'{number + 1} of {len(new)}: {student.name}')
+      student.train(student.features)
+      needed = {path for later in new[number + 1 :] for path in later.features}
+      for path in set(student.features) - needed:
+        if os.path.exists(path):
+          os.remove(path)
+    shutil.rmtree(os.path.join(self.root, 'features'), ignore_errors=True)  # a killed study's too
+
+  def _students(self, row: Row) -> list[Kept]:
+    seeds = self.config.seeds or (self.run.flags['seed'],)
+    return [
+      self._student(row, {'seed': seed, 'precision': self.devices.precision}) for seed in seeds
+    ]
+
+  def _student(self, row: Row, shared: dict[str, Any]) -> Kept:
+    if row.is_cross:
+      own = {CROSS: row.flags[CROSS], **differing(self.run, shared)}
+      return CrossStudent(self.run, self.root, own, self.config.cross, self.devices)
+    own = differing(self.run, {**self.config.steps, **shared, **row.flags})
+    longer = None
+    if row.flags.get(_STAGE2) == 0:
+      both = {name: value for name, value in row.flags.items() if name != _STAGE2}
+      longer = Student(
+        self.run,
+        self.root,
+        differing(self.run, {**self.config.steps, **shared, **both}),
+        self.devices,
+      )
+    return Student(self.run, self.root, own, self.devices, longer)
+
+
+def _comes_along(student: Kept) -> bool:
+  return isinstance(student, Student) and student.longer is not None and not student.longer.trained
+
+
+def differing(run: FinishedRun, asked: dict[str, Any]) -> dict[str, Any]:
+  """Flags that differ from the run's, by name."""
+  own = {**flags.flat(run.config(StudentConfig)), **flags.flat(run.config(TrainConfig))}
+  own |= {name: run.flags[name] for name in ('seed', 'precision')}
+  return {name: asked[name] for name in sorted(asked) if asked[name] != own[name]}
+
+
+def base_of(run: FinishedRun) -> Base:
+  """The run's own student, as rows see it."""
+  own = run.config(StudentConfig)
+  depth = encoders.read(own.pretrained).config.num_layers
+  (n, m), (left, right) = own.output_tokens, own.max_lengths
+  return Base((n, m), (left, right), own.encoder_layers, depth)

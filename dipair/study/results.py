@@ -1,0 +1,108 @@
+"""What a study found, as `study.json` holds it: every student, and each table's and figure's rows."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.data.records import RecordSet
+from common.distillation.teacher import scorer_of
+from common.evaluation import metrics, significance
+from common.files import whole
+from common.training import strategies
+from dipair.finished_run import FinishedRun
+from dipair.study.plan import Plan
+from dipair.study.rows import Row
+from dipair.study.students import SETS, Kept
+
+
+def collect(plan: Plan) -> dict[str, Any]:
+  """Metrics of all students, and comparisons of them.
+
+  Returns:
+    {'teacher': metrics by set, or None; 'students': {name: as of `Kept.result`}; 'comparisons':
+    {key: {'title', 'axis', 'timed', 'rows'}}}. A row has its 'name', the 'students' it is of, a seed each,
+    whether it is 'cross', 'delta' to the teacher by set and, on test, 'interval' and 'p_value' as a
+    run's models have them; and 'closest', the row next below it on test, with 'p_closest'.
+  """
+  run, task = plan.run, plan.run.table.base_task
+  students = {student.name: student.result() for student in plan.students}
+  labels = {name: RecordSet(run.path(f'data/{name}')).tuples().labels for name in SETS}
+  teacher = _teacher(run, plan.root)
+  found = {name: metrics.evaluate(task, labels[name], teacher[name]) for name in teacher}
+  logits = {student.name: student.logits('test') for student in plan.students}
+  if teacher:
+    logits['teacher'] = teacher['test']
+  columns = dict(zip(logits, _resampled(task, labels['test'], list(logits.values())), strict=True))
+  comparisons = {
+    comparison.key: {
+      'title': comparison.title,
+      'axis': comparison.axis,
+      'timed': comparison.timed,
+      'rows': _rows(plan.rows[comparison], students, found, columns, metrics.primary_metric(task)),
+    }
+    for comparison in plan.rows
+  }
+  return {'teacher': found or None, 'students': students, 'comparisons': comparisons}
+
+
+def _rows(
+  rows: Sequence[tuple[Row, Sequence[Kept]]],
+  students: dict[str, Any],
+  teacher: dict[str, dict[str, float]],
+  columns: dict[str, np.ndarray],
+  primary: str,
+) -> list[dict[str, Any]]:
+  """A comparison's rows; of several seeds the metric's mean is compared."""
+  of_rows = [np.mean([columns[student.name] for student in of], axis=0) for _, of in rows]
+  found = []
+  for (row, of), column in zip(rows, of_rows, strict=True):
+    names = [student.name for student in of]
+    made: dict[str, Any] = {'name': row.name, 'cross': row.is_cross, 'students': names}
+    if teacher:
+      mean = {name: float(np.mean([students[n][name][primary] for n in names])) for name in SETS}
+      made['delta'] = {n: metrics.delta(mean[n], teacher[n][primary]) for n in SETS}
+      against = significance.difference(columns['teacher'], column)
+      made['interval'] = {'test': [against.low, against.high]}
+      made['p_value'] = {'test': against.p_value}
+    below = [i for i, other in enumerate(of_rows) if other[0] < column[0]]
+    if below:
+      closest = max(below, key=lambda i: of_rows[i][0])
+      made['closest'] = rows[closest][0].name
+      made['p_closest'] = significance.difference(of_rows[closest], column).p_value
+    found.append(made)
+  return found
+
+
+def _resampled(task: str, labels: np.ndarray, logits: list[np.ndarray]) -> np.ndarray:
+  """The primary metric on resamples of test: a row a model."""
+  metric = metrics.METRICS[task][metrics.primary_metric(task)]
+  if task == 'multiclass':
+    return significance.resampled(metric, labels.astype(np.int64), logits).T
+  return significance.resampled(metric, labels, [one[:, 0] for one in logits]).T
+
+
+def _teacher(run: FinishedRun, root: str) -> dict[str, np.ndarray]:
+  """The teacher's logits by set, computed once; none where the run had no scores of these sets."""
+  found: dict[str, np.ndarray] = {}
+  score = None
+  for name in SETS:
+    records = RecordSet(run.path(f'data/{name}'))
+    path = os.path.join(root, f'teacher-{name}.npy')
+    brought = records.tuples().teacher_logits
+    if brought is not None:
+      found[name] = np.asarray(brought)
+    elif os.path.exists(path):
+      found[name] = np.load(path)
+    else:
+      with strategies.precision():
+        if score is None and (teachers := run.teachers()):
+          score = scorer_of(teachers, tf.distribute.get_strategy())
+        if score is None:
+          return {}
+        found[name] = score(records)
+      with whole(path) as temporary, open(temporary, 'wb') as file:
+        np.save(file, found[name])
+  return found

@@ -1,0 +1,75 @@
+"""Learning rates and batch sizes of both stages by Optuna (§4.4), judged on valid."""
+
+import os
+from typing import Any
+
+from common import extras, flags
+from dipair.config import TrainConfig
+from dipair.study.plan import Plan, differing
+from dipair.study.students import Student
+
+with extras.needed('sweep'):
+  import optuna
+
+_RATES = {'stage1': (1e-4, 1e-2), 'stage2': (1e-5, 2e-4)}  # more undoes the first stage
+_BATCHES = {'stage1': (128, 256, 512), 'stage2': (128, 256, 512, 1024)}
+
+
+def sweep(plan: Plan, trials: int) -> list[str]:
+  """Trains students until there are so many, or goes on with them.
+
+  A stage sees as many tuples as the run's whatever its batch size. Trials are in `sweep.db`; one that
+  was killed is asked for again and goes on in its folder.
+
+  Args:
+    plan: Of the study.
+    trials: How many there will be.
+
+  Returns:
+    The best one's flags, as a flagfile's lines.
+  """
+  run, base = plan.run, {**flags.flat(plan.run.config(TrainConfig)), **plan.config.steps}
+  optuna.logging.set_verbosity(optuna.logging.WARNING)
+  found = optuna.create_study(
+    storage=f'sqlite:///{os.path.join(plan.root, "sweep.db")}',
+    study_name='sweep',
+    load_if_exists=True,
+    direction='maximize',
+    sampler=optuna.samplers.TPESampler(),
+  )
+  # A seed of its own for every start, or the first trials would be drawn again.
+  found.sampler = optuna.samplers.TPESampler(seed=run.flags['seed'] + len(found.trials))
+  for trial in found.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+    found.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    found.enqueue_trial(trial.params, skip_if_exists=False)
+  done = len(found.get_trials(states=[optuna.trial.TrialState.COMPLETE]))
+
+  def valid(trial: optuna.Trial) -> float:
+    own = {**suggested(trial, base), 'precision': plan.devices.precision}
+    student = Student(run, plan.root, differing(run, own), plan.devices)
+    print(f'trial {trial.number + 1} of {trials}: {student.name}')
+    student.train()
+    return student.result()['valid'][run.results['primary_metric']]
+
+  found.optimize(valid, n_trials=max(0, trials - done))
+  best = suggested(optuna.trial.FixedTrial(found.best_params), base)
+  print(f'the best of {trials} on valid: {found.best_value:.4f}')
+  return [f'--{name}={value:.6g}' for name, value in best.items()]
+
+
+def suggested(
+  trial: optuna.Trial | optuna.trial.FixedTrial, base: dict[str, Any]
+) -> dict[str, Any]:
+  """Flags of a trial; steps, warm-up and evaluations of as many tuples as by the flags `base`."""
+  made: dict[str, Any] = {}
+  for stage, rates in _RATES.items():
+    if not base[f'{stage}_steps']:
+      made[f'{stage}_steps'] = 0
+      continue
+    batch = trial.suggest_categorical(f'{stage}_batch_size', _BATCHES[stage])
+    made[f'{stage}_learning_rate'] = trial.suggest_float(f'{stage}_learning_rate', *rates, log=True)
+    made[f'{stage}_batch_size'] = batch
+    for name in ('steps', 'warmup_steps', 'eval_every'):
+      tuples = base[f'{stage}_{name}'] * base[f'{stage}_batch_size']
+      made[f'{stage}_{name}'] = max(1, round(tuples / batch))
+  return made

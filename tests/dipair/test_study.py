@@ -1,0 +1,206 @@
+"""The study of the paper: its cost, its cross-attention students, and two tables by the command."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tf_keras
+
+from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples
+from common.distillation import teacher
+from common.distillation.teacher import Teacher
+from common.distillation.trainer import Training
+from common.errors import InputError
+from common.evaluation.tables import Table
+from common.modeling import checkpoints
+from common.modeling.losses import CrossEntropy
+from common.training import strategies
+from common.training.optimization import PhaseConfig
+from dipair.study import figures, rows, tables
+from dipair.study.config import StudyConfig
+from dipair.study.plan import cost
+from dipair.study.rows import Base
+from dipair.study.students import folder_name
+
+
+def test_cost_by_hand():
+  students = [
+    (True, {'stage 1': 1000, 'stage 2': 500}),  # costs nothing again
+    (False, {'stage 1': 7200, 'stage 2': 3600}),  # 7200 / 4 + 3600 / 2 seconds: 1 hour
+    (False, {'stage 2': 3600}),  # half an hour
+    (False, {'cross-attention': 10}),
+  ]
+  found = cost(students, {'stage 1': 4.0, 'stage 2': 2.0})
+  assert str(found) == (
+    '4 students: 3 to train, 1 trained already or along; 14,410 tuples, about 1.5 hours, '
+    'without 1 whose rate this run does not know'
+  )
+
+
+@pytest.mark.parametrize(
+  ('flags', 'error'),
+  [
+    (
+      {'tables': ('2', '8')},
+      '--tables=8: one or more of 2, 3, 4, 5, 6, 7, temperature, encoders, query_depth',
+    ),
+    ({'figures': ('3',)}, '--figures=3: one or more of 1, 3a, 3b, 4'),
+    ({'seeds': (1, 1)}, '--seeds=1,1: each once'),
+    (
+      {'stage2': False, 'figures': ('3a',)},
+      '--nostage2 trains in stage 1 alone, and --figures=3a is of both',
+    ),
+    ({'stage1_steps': -1}, "--stage1_steps=-1: 1 or more, or 0 for the run's"),
+  ],
+)
+def test_flags_are_refused_when_read(flags, error):
+  with pytest.raises(InputError) as refused:
+    StudyConfig(**flags)
+  assert str(refused.value) == error
+
+
+def test_rows_fit_the_run_and_name_each_student_once():
+  base = Base((4, 12), (16, 48), 6, 6)
+  for comparison in (*rows.TABLES.values(), *rows.FIGURES.values()):
+    found = comparison.rows(base)
+    assert len({row.name for row in found}) == len(found) == len({str(r.flags) for r in found})
+  assert rows.FIGURES['4'].rows(base)[0].flags == {
+    'max_lengths': (4, 12),
+    'output_tokens': (4, 12),
+  }
+  short = rows.TABLES['6'].rows(Base((2, 4), (8, 16), 6, 6))
+  assert [row.name for row in short][-1] == 'N=1, M=11, L=2'  # 11 of 8 tokens are not kept
+  assert [row.flags['encoder_layers'] for row in rows.FIGURES['3b'].rows(base)] == [*range(1, 7)]
+
+
+def test_a_folder_is_named_as_the_frontiers_are():
+  own = {'output_tokens': (4, 12), 'projection_dim': 64, 'head_activation': 'gelu'}
+  assert folder_name(own) == 'output_tokens=(4,12)-projection_dim=64-head_activation=gelu'
+
+
+def test_a_cross_attention_student_learns_soft_labels_by_its_first_layer(distill, tmp_path):
+  devices = strategies.DeviceConfig()
+  training = Training(distill, distill, 'regression', 1, devices, strategies.create(devices), 1)
+  whole = checkpoints.read(checkpoints.RANDOM_TINY)
+  shape = dataclasses.replace(whole.config, num_layers=1, dropout=0.0)
+  pretrained = dataclasses.replace(whole, config=shape)
+
+  def fit(folder, rate, steps):
+    tf_keras.utils.set_random_seed(1)
+    phase = PhaseConfig(rate, 20, steps, warmup_steps=0, eval_every=1, patience=0)
+    path = str(tmp_path / folder)
+    soft = {'criterion': CrossEntropy(), 'name': 'student'}
+    history = teacher.fine_tune(pretrained, 8, phase, training, path, **soft)
+    return [entry['loss'] for entry in history['history'][1:]], Teacher.load(path)
+
+  (loss,), untrained = fit('untrained', 1e-30, 1)
+  records = RecordSet(distill)
+  tuples = TokenizedTuples.of_set(records, untrained.tokenizer)
+  z = untrained.logits(tuples, strategy=training.strategy)[:, 0]
+  y = records.tuples().targets('soft_labels', slice(None), 1)[:, 0]
+  p = 1 / (1 + np.exp(-z))
+  assert loss == pytest.approx(-np.mean(y * np.log(p) + (1 - y) * np.log(1 - p)), abs=1e-5)
+  losses, trained = fit('trained', 3e-3, 40)
+  assert trained.encoder_config.num_layers == 1
+  assert losses[0] == pytest.approx(loss, abs=1e-5) and losses[-1] < losses[0] - 0.01
+
+
+def study(**changes):
+  """Two students and a teacher, as `study.json` holds them."""
+  of = lambda value: {'pearson': value, 'spearman': value / 2}  # noqa: E731
+  one = {'valid': of(0.5), 'test': of(0.45), 'head_parameters': 1200, 'bytes': [16, 32]}
+  cross = {'valid': of(0.4), 'test': of(0.36)}
+  compared = {'delta': {'valid': -0.1, 'test': -0.1}, 'interval': {'test': [-0.2, 0.0]}}
+  rate = lambda value, ratio: {'pairs_per_second': value, 'ratio': ratio}  # noqa: E731
+  return {
+    'metrics': ['pearson', 'spearman'],
+    'teacher': {'valid': of(0.55), 'test': of(0.5)},
+    'students': {'a': one, 'b': {**one, 'test': of(0.47)}, 'c': cross},
+    'comparisons': {
+      'figure1': {
+        'title': 'Speed and quality',
+        'axis': '',
+        'timed': True,
+        'rows': [
+          {'name': 'head', 'cross': False, 'students': ['a', 'b'], **compared}
+          | {'p_value': {'test': 0.0}, 'closest': 'tiny', 'p_closest': 0.04},
+          {'name': 'tiny', 'cross': True, 'students': ['c'], **compared}
+          | {'p_value': {'test': 0.5}},
+        ],
+      }
+    },
+    'speed': {
+      'base': {'pairs_per_second': 10.0},
+      'teacher': {'pairs_per_second': 100.0},
+      'students': {
+        'a': {
+          'tensorflow': rate(1000.0, 100.0),
+          'litert': rate(2000.0, 200.0),
+          'litert-int8': {**rate(5000.0, 500.0), 'test': 0.44},
+        },
+        'c': {'128 tokens': rate(80.0, 8.0), 'real lengths': rate(300.0, 30.0)},
+      },
+    },
+    **changes,
+  }
+
+
+def test_a_table_by_hand():
+  found = tables.table(study(), 'figure1')
+  assert isinstance(found, Table)
+  columns = dict(zip(found.headers, zip(*found.rows, strict=True), strict=True))
+  assert columns['Student'] == ('teacher', 'head', 'tiny')
+  assert columns['Pearson (test)'] == ('0.500', '0.460 ± 0.014', '0.360')
+  assert columns['Spearman (test)'] == ('0.250', '0.230 ± 0.007', '0.180')
+  assert columns['Delta (test)'][1] == '-10.0% [-20.0, 0.0]'
+  assert columns['p'] == ('', '<0.001', '0.5')
+  assert columns['p (closest)'] == ('', '0.04', '')
+  assert columns['Bytes a text'] == ('', '16 + 32', '')
+  assert columns['Pairs/s'] == ('100', '2,000', '80')
+  assert columns['× BERT-base at 128'] == ('10×', '200×', '8×')
+  assert columns['× its teacher'] == ('1×', '20×', '3×')  # each on real lengths, but for heads
+  assert columns['× in int8'] == ('', '500×', '')
+  plain = study(speed={}, teacher=None)
+  plain['comparisons']['figure1']['timed'] = False
+  untimed = tables.table(plain, 'figure1')
+  assert 'Pairs/s' not in untimed.headers and untimed.rows[0][0] == 'head'
+
+
+def test_the_tradeoff_stands_where_it_was_measured():
+  (axes,) = figures.draw(study(), 'figure1').axes
+  points = {tuple(xy.round(6)) for line in axes.lines for xy in np.transpose(line.get_data())}
+  assert {(200.0, 0.46), (500.0, 0.44), (8.0, 0.36)} <= points
+  assert figures.draw(study(), 'table2') is None
+
+
+def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python):
+  run = tmp_path / 'run'
+  done = python('-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={run}')
+  assert done.returncode == 0, done.stderr[-3000:]
+  asked = ('-m', 'dipair.study', '--flagfile=configs/study.flags', f'--run_dir={run}')
+  asked += ('--tables=encoders', '--figures=3a')
+  first = python(*asked)
+  assert first.returncode == 0, first.stderr[-3000:]
+  # Three heads in one stage and two in both, and encoders apart; the own one, and three after stage 1.
+  assert '10 students: 6 to train, 4 trained already or along' in first.stdout
+  assert '6 of 6: ' in first.stdout
+  folder = run / 'study'
+  study = json.loads((folder / 'study.json').read_text(), parse_constant=pytest.fail)
+  assert [*study['comparisons']] == ['encoders', 'figure3a']
+  assert study['comparisons']['encoders']['rows'][0]['students'] == ['own']
+  results = json.loads((run / 'results.json').read_text())
+  for name, model in (('own', 'student'), ('stage2_steps=0', 'student, stage 1')):
+    (expected,) = [m['test']['pearson'] for m in results['models'] if m['name'] == model]
+    assert study['students'][name]['test']['pearson'] == pytest.approx(expected, abs=1e-6)
+  assert len(np.load(folder / 'head=ffnn-stage1_steps=0' / 'test.npy')) == results['data']['test']
+  assert (folder / 'figure3a.png').stat().st_size > 10_000
+  assert 'figure3a.png' in (folder / 'study.md').read_text()
+  assert not (folder / 'features').exists()
+  weights = {path: path.stat().st_mtime_ns for path in folder.rglob('weights.*')}
+  assert len(weights) == 12
+  again = python(*asked)
+  assert again.returncode == 0, again.stderr[-3000:]
+  assert '10 students: 0 to train, 10 trained already or along; 0 tuples' in again.stdout
+  assert weights == {path: path.stat().st_mtime_ns for path in folder.rglob('weights.*')}
