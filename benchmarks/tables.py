@@ -173,9 +173,10 @@ def _frontier() -> str:
   table = speed_tables.frontier(made)
   picture = f'![{made["metric"]} against speed, a point a size](frontier.png)'
   choose = """\
-To choose: the last layer is computed for one row, so a head of one layer costs a tenth of one with two, and
-an FFNN less again; what a text stores, tokens × width, is what a store of millions of them weighs and what
-scoring in int8 has to read. Start from the smallest that loses what you can bear on your own valid set."""
+To choose: the last layer is computed for one row, so most of the time of two layers is the first's, and
+one layer alone, or an FFNN, costs a small part of it. Its feed-forward is the cheapest to make
+narrower. What a text stores, tokens × width, is what a store of millions of them weighs. Start from the
+smallest that loses what you can bear on your own valid set."""
   note = f'{picture}\n\n{table.note}\n\n{choose}'
   return _section('Heads by size', made, markdown(table.headers, table.rows), note)
 
