@@ -9,9 +9,8 @@ from common.training.strategies import DeviceConfig
 @pytest.mark.parametrize(
   ('cpu', 'chosen'),
   [
-    ('flags : fma avx512_bf16 x', 'mixed_bfloat16'),
-    ('flags : amx_bf16', 'mixed_bfloat16'),
-    ('flags : avx512f fma', 'float32'),
+    ('flags : fma avx512_bf16 x', 'float32'),
+    ('flags : avx512_bf16 amx_bf16 x', 'mixed_bfloat16'),
   ],
 )
 def test_auto_is_what_the_cpu_has_and_is_kept(cpu, chosen, tmp_path, monkeypatch, capsys):
