@@ -20,8 +20,8 @@ from common.data.batches import ShuffledByLength, TupleBatches
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
+from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
-from common.evaluation import metrics
 from common.modeling import checkpoints, classifiers, saving
 from common.modeling.classifiers import Classifier
 from common.modeling.cross_encoder import CrossEncoder
@@ -223,6 +223,7 @@ def fine_tune(
   devices: strategies.DeviceConfig,
   strategy: tf.distribute.Strategy,
   seed: int,
+  metric: str = '',
 ) -> dict[str, Any]:
   """Fine-tunes a pretrained encoder on `data`/train into a teacher's `folder`.
 
@@ -238,6 +239,7 @@ def fine_tune(
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
     seed: Seed of initial weights, dropout and shuffling.
+    metric: The metric that decides; empty: the task's own.
 
   Returns:
     The phase's history, as of `loop.fit`.
@@ -249,7 +251,7 @@ def fine_tune(
     teacher.model.encoder.restore(pretrained)
   valid = RecordSet(os.path.join(data, 'valid'))
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
-  labels = valid.tuples().labels
+  judged = JudgedSet(valid, task, metric)
   criterion = CrossEntropy('label')
 
   def training_batches(start: int) -> tf.data.Dataset:
@@ -267,7 +269,7 @@ def fine_tune(
     return criterion(batch, logits)
 
   def evaluate() -> dict[str, float]:
-    return metrics.evaluate(task, labels, teacher.logits(valid_tuples, strategy=strategy))
+    return judged.evaluate(teacher.logits(valid_tuples, strategy=strategy))
 
   history = loop.fit(
     loop.Phase(
@@ -277,7 +279,7 @@ def fine_tune(
       loss,
       training_batches,
       evaluate,
-      metrics.primary_metric(task),
+      judged.watched,
     ),
     phase,
     folder,

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from common.data.examples import TableConfig
+from common.evaluation import metrics
 from common.training.strategies import DeviceConfig
 
 
@@ -19,6 +20,7 @@ class Run:
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
     seed: Seed of data, initial weights, dropout and shuffling.
+    metric: The metric that decides; empty: the task's own.
   """
 
   folder: str
@@ -26,6 +28,7 @@ class Run:
   devices: DeviceConfig
   strategy: tf.distribute.Strategy
   seed: int
+  metric: str = ''
 
   @property
   def seed_flags(self) -> dict[str, Any]:
@@ -35,7 +38,10 @@ class Run:
   @property
   def training_flags(self) -> dict[str, Any]:
     """Flags that a stage with training depends on."""
-    return {**self.seed_flags, 'precision': self.devices.precision}
+    watched = {'primary_metric': self.metric}
+    if self.metric in ('', metrics.primary_metric(self.table.base_task)):
+      watched = {}  # as in runs from before the flag
+    return {**self.seed_flags, 'precision': self.devices.precision, **watched}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -58,6 +58,7 @@ class StudentTraining(Stage[Trained]):
       devices=shared.devices,
       strategy=shared.strategy,
       seed=shared.seed,
+      metric=shared.metric,
     )
     return Trained(self.student.train(folder, training))
 

@@ -8,7 +8,7 @@ import tf_keras
 
 from common import flags
 from common.data.examples import TableConfig
-from common.distillation import teacher
+from common.distillation import judged_set, teacher
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run, Trained
@@ -31,6 +31,7 @@ class Teacher(Stage[Trained]):
 
   def run(self, folder: str) -> Trained:
     shared = self.shared
+    judged_set.check(self.data.folder, shared.table.base_task, shared.metric)
     tf_keras.utils.set_random_seed(shared.seed)
     history = teacher.fine_tune(
       self.config,
@@ -42,6 +43,7 @@ class Teacher(Stage[Trained]):
       devices=shared.devices,
       strategy=shared.strategy,
       seed=shared.seed,
+      metric=shared.metric,
     )
     return Trained([history])
 
