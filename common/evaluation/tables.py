@@ -61,6 +61,8 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   note = (
     "Of test, the student furthest below the teacher first; ranks: the teacher's → the student's."
   )
+  if not any('teacher' in q for q in worst['queries']):
+    note = "Of test, the student's lowest first; ranks: the student's."
   add('Worst queries', ['Query', *of_worst, 'Candidates: label, ranks'], rows, note)
 
   names = dict.fromkeys(name for model in models for s in splits for name in model.get(s, {}))
