@@ -175,8 +175,8 @@ def ranking_note(results: dict[str, Any]) -> str:
   return (
     f'Mean over the {of["queries"]:,} queries (left texts) of test with two candidates or more, '
     f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left out, '
-    f'{of["none_relevant"]:,} without a relevant one count 0. NDCG gains the label, the others take '
-    '0.5 and more for relevant. In brackets 95% intervals: bootstrap over queries. Delta: against '
+    f'{of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label above '
+    '0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% intervals: bootstrap over queries. Delta: against '
     'the teacher, p two-sided.'
   )
 

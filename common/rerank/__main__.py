@@ -58,13 +58,19 @@ def main(config: RerankConfig) -> None:
   judged = effect.judgements(first, qrels) if qrels else None
   columns = config.id_column, config.text_column
   queries = texts.of_ids(config.queries, first, 'query', *columns)
+  documents = None
+  if not config.store:
+    documents = texts.of_ids(config.documents, first, 'document', *columns)
   scorer = PairScorer.load(
     config.export_dir, config.runtime, encoder_runtime=config.encoder_runtime
   )
-  if config.store:
+  if len(scorer.slots) != 2 or scorer.outputs != 1:
+    raise InputError(
+      f'--export_dir={config.export_dir}: a model of two texts and one score is needed'
+    )
+  if documents is None:
     reranker = Reranker.of_store(scorer, config.store, first)
   else:
-    documents = texts.of_ids(config.documents, first, 'document', *columns)
     reranker = Reranker.of_texts(scorer, documents)
   scores = reranker.write(config.output, first, queries, config.depth)
   if judged:

@@ -19,17 +19,12 @@ class Reranker:
   """A scorer and the vectors of a run's documents.
 
   Args:
-    scorer: Of pairs, one score each.
+    scorer: What scores pairs.
     vectors: Vectors of the documents, or a store that has them.
     rows: [documents] int, their rows in it.
-
-  Raises:
-    InputError: If the scorer is of other tuples or classes.
   """
 
   def __init__(self, scorer: PairScorer, vectors: np.ndarray | VectorStore, rows: np.ndarray):
-    if len(scorer.slots) != 2 or scorer.outputs != 1:
-      raise InputError('--export_dir: a model of two texts and one score is needed')
     self.scorer, self.vectors, self.rows = scorer, vectors, rows
 
   @classmethod
@@ -84,7 +79,7 @@ class Reranker:
 
     with bar:
       # Numbers rise with the queries' first lines, so lists are in the run's order.
-      trec.write_run(path, run.queries, ranked(), self.scorer.kind or 'reranked')
+      trec.write_run(path, run.queries, ranked(), 'reranked')
     return scores
 
   def _scores(self, query: np.ndarray, documents: np.ndarray, count: int) -> np.ndarray:
