@@ -22,7 +22,10 @@ SERVING = [
 ]
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
 SWEEP = ['optuna>=4,<6']
-TEST = ['mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'ruff>=0.15']
+TEST = [
+  'ir_measures>=0.3.7',  # trec_eval, the judge of ranking metrics
+  *('mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'ruff>=0.15'),
+]
 
 setup(
   name='dipair',

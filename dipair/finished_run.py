@@ -66,6 +66,7 @@ class FinishedRun:
       devices=devices or DeviceConfig(),
       strategy=strategy,
       seed=self.flags['seed'] if seed is None else seed,
+      metric=self.flags.get('primary_metric', ''),
     )
 
   def trainer(

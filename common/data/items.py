@@ -131,6 +131,16 @@ class Items:
     """Streams the items' ids in order; '' where the source gave none."""
     return (key.decode() for key in self._distinct('id'))
 
+  def keys(self) -> list[str]:
+    """A name for each item: its id, or 16 digits of its content's hash where ids cannot be names.
+
+    They cannot where one is missing, stands twice or has a space in it, as TREC's files take none.
+    """
+    ids = list(self.ids())
+    if all(key.split() == [key] for key in ids) and len(set(ids)) == len(ids):
+      return ids
+    return [digest.hex()[:16] for digest in self._distinct('hash')]
+
   def _distinct(self, name: str) -> Iterator[Any]:
     rows = self._column(name)
     if self.firsts is None:

@@ -53,12 +53,12 @@ def rows(
   name = path.removesuffix('.gz')
   if not name.endswith(SUFFIXES):
     raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
-  lines = _lines(path, encoding)
+  read = lines(path, encoding)
   if name.endswith('.jsonl'):
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read, 1):
       yield number, object_row(line, f'{path}:{number}')
     return
-  cells = _csv(path, lines, delimiter) if name.endswith('.csv') else _tsv(lines)
+  cells = _csv(path, read, delimiter) if name.endswith('.csv') else _tsv(read)
   if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
   if len(set(header)) < len(header):
@@ -126,7 +126,8 @@ def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int,
     raise InputError(f'{path}:{reader.line_num}: not a CSV row: {error}') from error
 
 
-def _lines(path: str, encoding: str) -> Iterator[str]:
+def lines(path: str, encoding: str) -> Iterator[str]:
+  """Streams the lines of a text file, gzip too, with their ends; one that cannot be read is refused."""
   number = 0
   try:
     raw = tf.io.gfile.GFile(path, 'rb') if '://' in path else open(path, 'rb')  # noqa: SIM115

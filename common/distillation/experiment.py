@@ -11,7 +11,7 @@ import numpy as np
 
 from common import files, flags
 from common.data import tables
-from common.distillation import results, summary
+from common.distillation import judged_set, results, summary
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.stages import distill, teacher
@@ -58,12 +58,18 @@ class ExperimentConfig:
     'logits are then near the exact ones',
     distill.RUNTIMES,
   )
+  primary_metric: str = flags.option(
+    '',
+    'metric that picks checkpoints, ends training and leads the report: one of the task, or of ranking '
+    "(ndcg@10, mrr@10, map, recall@10, precision@10; any number); empty: the task's own",
+  )
   devices: DeviceConfig = flags.group(DeviceConfig)
   encoder_precision: str = flags.option(
     'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
   )
 
   def __post_init__(self):
+    judged_set.primary(self.data.table.base_task, self.primary_metric)
     if not self.temperature > 0:
       raise InputError(f'--temperature={self.temperature}: must be above 0')
 
@@ -146,12 +152,13 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   strategy = strategies.create(config.devices)  # before anything else runs on the devices
   chief, table = strategies.is_chief(strategy), config.data.table
   folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo, chief)
-  shared = Run(config.run_dir, table, config.devices, strategy, config.seed)
+  shared = Run(config.run_dir, table, config.devices, strategy, config.seed, config.primary_metric)
   experiment = Experiment(config, student, shared)
   folder.run(experiment.stages())
   title = config.title or os.path.basename(os.path.normpath(config.run_dir))
   title, done = f'{student.title} on {title}', experiment.results(folder)
-  collected = summary.collect(title, student.name, resolved, table.base_task, done)
+  primary = judged_set.primary(table.base_task, config.primary_metric)
+  collected = summary.collect(title, student.name, resolved, table.base_task, done, primary)
   if not chief:
     return collected
   with np.load(os.path.join(experiment.evaluation.folder, 'scores.npz')) as scores:

@@ -11,8 +11,9 @@ import tensorflow as tf
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
+from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
-from common.evaluation import benchmark, metrics
+from common.evaluation import benchmark
 from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
@@ -23,7 +24,12 @@ _TUPLES = 512  # of the test set, which the teacher's speed is of
 
 
 def of_export(
-  scorer: type[PairScorer], title: str, run_dir: str, task: str, teachers: Sequence[Teacher]
+  scorer: type[PairScorer],
+  title: str,
+  run_dir: str,
+  task: str,
+  teachers: Sequence[Teacher],
+  metric: str = '',
 ) -> dict[str, Any]:
   """Speed and quality of an export, by runtime, and quality by vector dtype.
 
@@ -33,6 +39,7 @@ def of_export(
     run_dir: Holds `export` and `data`.
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     teachers: Whose mean logits the student learnt from; none: the run had none.
+    metric: The metric that decides; empty: the task's own.
 
   Returns:
     {'rates', 'stored', 'encoders'}: rows of `benchmark.rates`, of BERT-base, of the teachers where there
@@ -53,7 +60,7 @@ def of_export(
   contenders = [_encoder(name, loaded, texts) for name, loaded in encoders.items()]
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
   exact = encoding[0]['pairs_per_second']
-  worth, stored, vectors = compare(scorers, encoders, task, data)
+  worth, stored, vectors = compare(scorers, encoders, task, data, metric)
   return {
     'rates': [
       {**rate, **of} for rate, of in zip(rates, [*({} for _ in others), *worth], strict=True)
@@ -71,7 +78,11 @@ def of_export(
 
 
 def compare(
-  scorers: Mapping[str, PairScorer], encoders: Mapping[str, PairScorer], task: str, data: str
+  scorers: Mapping[str, PairScorer],
+  encoders: Mapping[str, PairScorer],
+  task: str,
+  data: str,
+  metric: str = '',
 ) -> tuple[list[dict[str, Any]], ...]:
   """Quality of one export, by runtime of the head, vector dtype and runtime of the encoders.
 
@@ -80,6 +91,7 @@ def compare(
     encoders: Scorers by the encoders' runtime, likewise; their heads are the first scorer's.
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
+    metric: The metric that decides; empty: the task's own.
 
   Returns:
     A row a runtime, a row a dtype of the store, and a row a runtime of the encoders: the primary
@@ -95,7 +107,7 @@ def compare(
   ]
   for set_name in ('valid', 'test'):
     records = RecordSet(os.path.join(data, set_name))
-    labels = records.tuples().labels
+    judged = JudgedSet(records, task, metric)
     by_encoder = [
       [_vectors(encoder, slot, records, i) for i, slot in enumerate(first.slots)]
       for encoder in encoders.values()
@@ -108,11 +120,11 @@ def compare(
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
       found.append(first.score(*(widened(*of_slot) for of_slot in narrow)))
     for row, own in zip(encoding, by_encoder, strict=True):
-      row['int8'][set_name] = _primary(task, labels, int8.score(*own))
+      row['int8'][set_name] = _primary(judged, int8.score(*own))
       row['cosine'] = float(np.mean([_cosine(*pair) for pair in zip(own, vectors, strict=True)]))
       found.append(first.score(*own))
     for row, scores in zip([*running, *stored, *encoding], found, strict=True):
-      row[set_name] = _primary(task, labels, scores)
+      row[set_name] = _primary(judged, scores)
       row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
   return running, stored, encoding
 
@@ -130,11 +142,11 @@ def _vectors(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> np
   return scorer.encode(texts, name, progress=True)[rows.reshape(-1)]
 
 
-def _primary(task: str, labels: np.ndarray, scores: np.ndarray) -> float:
+def _primary(judged: JudgedSet, scores: np.ndarray) -> float:
   """The primary metric of probabilities [n], or [n, C]."""
   within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
   logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
-  return metrics.evaluate(task, labels, logits)[metrics.primary_metric(task)]
+  return judged.evaluate(logits)[judged.primary]
 
 
 def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:

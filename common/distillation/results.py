@@ -5,20 +5,24 @@ import os
 import platform
 import resource
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from common.data.records import RecordSet
-from common.evaluation import metrics, significance
+from common.distillation import ranked
+from common.distillation.judged_set import JudgedSet
+from common.evaluation import significance
 
 _SETS = ('valid', 'test', 'test_mismatched')
 SetScorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
 
 
-def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -> dict[str, Any]:
+def evaluate(
+  scorers: dict[str, SetScorer], task: str, data: str, folder: str, metric: str = ''
+) -> dict[str, Any]:
   """Metrics of each scorer on valid, test and what other test set there is.
 
   Args:
@@ -26,20 +30,23 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
       no teacher among them, logits that the sets hold are the teacher's.
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
-    folder: Gets `scores.npz`: label, teacher and student on test.
+    folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
+      several candidates, `test.qrels` and runs.
+    metric: The metric that decides; empty: the task's own.
 
   Returns:
-    {'models'} as the results want them; of two students also 'significance', of the last against the
+    {'models', 'ranking'} as the results want them; of two students also 'significance', of the last against the
     one before it on test.
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
-  labels = {}
+  judges = {}
   sets = [name for name in _SETS if os.path.exists(os.path.join(data, name))]
   for set_name in sets:
     records = RecordSet(os.path.join(data, set_name))
     tuples = records.tuples()
-    labels[set_name] = tuples.labels
+    judged = JudgedSet(records, task, metric, ranks=True)
+    judges[set_name] = records, judged
     if 'teacher' not in scorers and tuples.teacher_logits is not None:
       if set_name == 'valid':
         models.insert(0, {'name': 'teacher'})
@@ -47,11 +54,11 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
     for name, scorer in scorers.items():
       logits.setdefault(name, {})[set_name] = scorer(records)
     for model in models:
-      model[set_name] = metrics.evaluate(task, labels[set_name], logits[model['name']][set_name])
+      model[set_name] = judged.evaluate(logits[model['name']][set_name])
   names = [model['name'] for model in models]
   found: dict[str, Any] = {}
   for set_name in sets:
-    columns = _resampled(task, labels[set_name], [logits[name][set_name] for name in names])
+    columns = judges[set_name][1].resampled([logits[name][set_name] for name in names])
     compared = zip(models[1:], columns[1:], strict=True) if 'teacher' in logits else []
     for model, column in compared:
       of_set = significance.difference(columns[0], column)
@@ -60,20 +67,16 @@ def evaluate(scorers: dict[str, SetScorer], task: str, data: str, folder: str) -
       model.setdefault('p_value', {})[set_name] = of_set.p_value
     if set_name == 'test' and len(scorers) - ('teacher' in scorers) > 1:
       own = significance.difference(*columns[-2:])
-      found = {'significance': {'model': names[-1], 'baseline': names[-2], **own._asdict()}}
+      found['significance'] = {'model': names[-1], 'baseline': names[-2], **own._asdict()}
+  by_model = {name: logits[name] for name in names}
+  of_models, found['ranking'] = ranked.of_sets(judges, by_model, names[-1], folder)
+  for model in models:
+    model['ranking'] = of_models[model['name']]
   shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  arrays: dict[str, Any] = {'label': labels['test'], **scores}
+  arrays: dict[str, Any] = {'label': judges['test'][1].labels, **scores}
   np.savez(os.path.join(folder, 'scores.npz'), **arrays)
   return {'models': models, **found}
-
-
-def _resampled(task: str, labels: np.ndarray, logits: Sequence[np.ndarray]) -> np.ndarray:
-  """The primary metric, as of `significance.resampled`: a column a model."""
-  metric = metrics.METRICS[task][metrics.primary_metric(task)]
-  if task == 'multiclass':
-    return significance.resampled(metric, labels.astype(np.int64), logits).T
-  return significance.resampled(metric, labels, [one[:, 0] for one in logits]).T
 
 
 def _score(logits: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ from common.distillation.stages.distill import Annotation
 from common.distillation.stages.evaluation import Benchmarked, Evaluated
 from common.distillation.stages.export import Exported
 from common.distillation.stages.run import Trained
-from common.evaluation import metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +27,9 @@ class Done:
   benchmark: Benchmarked
 
 
-def collect(title: str, student: str, config: Any, task: str, done: Done) -> dict[str, Any]:
+def collect(
+  title: str, student: str, config: Any, task: str, done: Done, primary: str
+) -> dict[str, Any]:
   """The results of a run, as in `results.json`.
 
   Args:
@@ -37,6 +38,7 @@ def collect(title: str, student: str, config: Any, task: str, done: Done) -> dic
     config: The run's resolved config.
     task: What a label is.
     done: The stages' results.
+    primary: The metric that leads.
 
   Returns:
     What the report and the model card are made from.
@@ -47,7 +49,7 @@ def collect(title: str, student: str, config: Any, task: str, done: Done) -> dic
     'title': title,
     'student': student,
     'task': task,
-    'primary_metric': metrics.primary_metric(task),
+    'primary_metric': primary,
     'commit': results.commit(),
     'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
     'environment': results.environment(),
@@ -56,6 +58,7 @@ def collect(title: str, student: str, config: Any, task: str, done: Done) -> dic
     'mined': done.unlabelled.mined,
     'models': done.evaluation.models,
     'significance': done.evaluation.significance,
+    'ranking': done.evaluation.ranking,
     'annotation': _present(dataclasses.asdict(done.distill)),
     'speed': _speed(done),
     'stored': done.benchmark.stored,

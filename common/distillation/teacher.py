@@ -21,9 +21,9 @@ from common.data.batches import ShuffledByLength, TupleBatches
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
+from common.distillation.judged_set import JudgedSet
 from common.distillation.trainer import Training
 from common.errors import InputError
-from common.evaluation import metrics
 from common.modeling import checkpoints, classifiers, saving
 from common.modeling.checkpoints import Pretrained
 from common.modeling.classifiers import Classifier
@@ -240,14 +240,14 @@ def fine_tune(
   Returns:
     The phase's history, as of `loop.fit`.
   """
-  task, outputs, strategy = training.task, training.outputs, training.strategy
+  outputs, strategy = training.outputs, training.strategy
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   with strategy.scope():
     teacher = Teacher(pretrained.config, tokenizer, max_length, outputs)
     teacher.model.encoder.restore(pretrained)
   valid = RecordSet(training.valid)
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
-  labels = valid.tuples().labels
+  judged = JudgedSet(valid, training.task, training.metric)
 
   def training_batches(start: int) -> tf.data.Dataset:
     train = RecordSet(training.distill)
@@ -264,7 +264,7 @@ def fine_tune(
     return criterion(batch, logits)
 
   def evaluate() -> dict[str, float]:
-    return metrics.evaluate(task, labels, teacher.logits(valid_tuples, strategy=strategy))
+    return judged.evaluate(teacher.logits(valid_tuples, strategy=strategy))
 
   history = loop.fit(
     loop.Phase(
@@ -274,7 +274,7 @@ def fine_tune(
       loss,
       training_batches,
       evaluate,
-      metrics.primary_metric(task),
+      judged.watched,
     ),
     phase,
     folder,

@@ -22,8 +22,8 @@ from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
 from common.data.tuples import Tuples
 from common.distillation.inference import TupleScorer
+from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
-from common.evaluation import metrics
 from common.modeling.losses import Loss
 from common.modeling.student import Student
 from common.training import loop, strategies
@@ -45,6 +45,7 @@ class Training:
     devices: Devices and arithmetic.
     strategy: Made from `devices`; the model's.
     seed: Seed of initial weights, dropout and shuffling.
+    metric: The metric that decides; empty: the task's own.
   """
 
   distill: str
@@ -54,6 +55,7 @@ class Training:
   devices: strategies.DeviceConfig
   strategy: tf.distribute.Strategy
   seed: int
+  metric: str = ''
 
 
 class Trainer:
@@ -87,7 +89,7 @@ class Trainer:
     }
     valid = RecordSet(training.valid)
     self.valid = TokenizedTuples.of_set(valid, tokenizer)
-    self.labels = valid.tuples().labels
+    self.judged = JudgedSet(valid, training.task, training.metric)
 
   def fit(
     self,
@@ -140,15 +142,14 @@ class Trainer:
         valid.extend(self.scorer.gather(self.valid))
       return self.scorer.head_logits(*valid)
 
-    primary = metrics.primary_metric(self.training.task)
     trained = loop.Phase(
       name,
       self.model,
       self.model.new_variables if frozen else self.model.used_variables,
       lambda batch: self.loss_of(batch, frozen),
       batches,
-      lambda: metrics.evaluate(self.training.task, self.labels, valid_logits()),
-      primary,
+      lambda: self.judged.evaluate(valid_logits()),
+      self.judged.watched,
     )
     devices = self.training.devices
     history = loop.fit(

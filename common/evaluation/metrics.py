@@ -141,6 +141,8 @@ METRICS: dict[str, dict[str, Callable[[np.ndarray, np.ndarray], float]]] = {
   },
 }
 
+LESS_IS_BETTER = ('log_loss',)
+
 
 def _check(task: str, labels: np.ndarray, logits: np.ndarray) -> None:
   shapes = f'labels {list(labels.shape)}, logits {list(logits.shape)}'

@@ -74,6 +74,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { text-align: right; padding: .35rem .7rem; border-bottom: 1px solid var(--line) }
 th, td { white-space: nowrap }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal }
+.texts :is(td, th):last-child { text-align: left; white-space: normal }
 .short { display: inline-block; vertical-align: top; margin-right: 3rem; max-width: 100% }
 code, pre { font: .85rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
 pre { background: var(--tint); padding: .8rem 1rem; border-radius: .5rem; white-space: pre-wrap }

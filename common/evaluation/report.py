@@ -33,7 +33,8 @@ def write_model_card(results: dict[str, Any], path: str) -> None:
 
 def summary_table(results: dict[str, Any]) -> str:
   """The title and the main table as plain text, for the terminal at the end of a run."""
-  return f'{results["title"]}\n\n{grid(tables.tables(results)["Results"])}'
+  parts = [results['title'], grid(tables.tables(results)['Results']), tables.ranking_line(results)]
+  return '\n\n'.join(filter(None, parts))
 
 
 def grid(table: tables.Table) -> str:
@@ -61,7 +62,7 @@ _HTML = (
 {% endfor %}
 </div>
 {% for title, table in tables.items() %}
-<section{% if table.headers | length == 2 %} class="short"{% endif %}>
+<section{% if table.headers | length == 2 %} class="short"{% elif title == 'Worst queries' %} class="texts"{% endif %}>
 <h2>{{ title }}</h2>
 <div class="wide"><table>
 <tr>{% for head in table.headers %}<th>{{ head }}</th>{% endfor %}</tr>
@@ -136,7 +137,7 @@ scorer.score(left, right)  # once per pair
 {% endif %}
 ```
 
-{% for title in ('Results', 'All metrics', 'Speed', 'Stored vectors', 'Training', 'Data', 'Export', 'Environment') %}
+{% for title in ('Results', 'Ranking', 'All metrics', 'Speed', 'Stored vectors', 'Training', 'Data', 'Export', 'Environment') %}
 {% if title in tables %}
 {% set table = tables[title] %}
 ## {{ 'Training data' if title == 'Data' else title }}

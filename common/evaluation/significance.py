@@ -69,6 +69,11 @@ def resampled(
   return found
 
 
+def interval(resamples: np.ndarray) -> list[float]:
+  """The 95% interval of a number by its values on resamples, [low, high]; nan where there are none."""
+  return np.percentile(resamples, _ENDS).tolist() if len(resamples) else [np.nan, np.nan]
+
+
 def difference(baseline: np.ndarray, model: np.ndarray) -> Difference:
   """Two columns of `resampled`, compared after Berg-Kirkpatrick et al. (2012), Sec. 3 and Fig. 1.
 
@@ -82,5 +87,5 @@ def difference(baseline: np.ndarray, model: np.ndarray) -> Difference:
   as_large = ~(np.abs(gaps[1:] - gaps[0]) < abs(gaps[0]))  # so written that nan counts
   deltas = np.array([metrics.delta(*pair) for pair in zip(model, baseline, strict=True)])
   there = deltas[1:][~np.isnan(deltas[1:])]
-  low, high = np.percentile(there, _ENDS) if len(there) else (np.nan, np.nan)
+  low, high = interval(there)
   return Difference(float(deltas[0]), float(low), float(high), float(as_large.mean()))

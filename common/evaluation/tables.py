@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from common.evaluation import speeds
 
-_LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'log_loss': 'Log loss'}  # the others: capitalized
+_LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'log_loss': 'Log loss', 'map': 'MAP'}
+_LABELS |= {'ndcg': 'NDCG', 'mrr': 'MRR'}  # the others: capitalized
 
 
 class Table(NamedTuple):
@@ -47,6 +48,22 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
     note += f' {_tested(tested)}'
   note += _speed_note(results)
   add('Results', ['Model', *headers], rows, note.strip())
+
+  of_ranking = ['Valid', 'Test', 'Delta (test)', 'p (test)']
+  add('Ranking', ['Metric', *of_ranking], _ranking_rows(models), ranking_note(results))
+  worst = results.get('ranking') or {}
+  worst = worst.get('test', {}).get('worst', {'metric': '', 'queries': []})
+  of_worst = [f'{label(worst["metric"])}, {name}' for name in ('teacher', 'student')]
+  rows = [
+    [q['text'], metric(q.get('teacher')), metric(q['student']), _candidates(q)]
+    for q in worst['queries']
+  ]
+  note = (
+    "Of test, the student furthest below the teacher first; ranks: the teacher's → the student's."
+  )
+  if not any('teacher' in q for q in worst['queries']):
+    note = "Of test, the student's lowest first; ranks: the student's."
+  add('Worst queries', ['Query', *of_worst, 'Candidates: label, ranks'], rows, note)
 
   names = dict.fromkeys(name for model in models for s in splits for name in model.get(s, {}))
   keys = [(name, split) for name in names for split in splits]
@@ -106,7 +123,8 @@ def against(results: dict[str, Any], row: dict[str, Any] | None) -> list[str]:
 
 def label(metric: str) -> str:
   """A metric's name as it is shown."""
-  return _LABELS.get(metric, metric.capitalize())
+  kind, at, cut = metric.partition('@')
+  return f'{_LABELS.get(kind, kind.capitalize())}{at}{cut}'
 
 
 def delta(model: dict[str, Any], split: str) -> float | None:
@@ -147,6 +165,57 @@ def digits(value: float) -> str:
 def times(value: float | None) -> str:
   """968×; an absent value is empty."""
   return '' if value is None else f'{digits(value)}×'
+
+
+def ranking_note(results: dict[str, Any]) -> str:
+  """What the ranked queries of test are; empty where there are none."""
+  if 'test' not in (results.get('ranking') or {}):
+    return ''
+  of = results['ranking']['test']
+  return (
+    f'Mean over the {of["queries"]:,} queries (left texts) of test with two candidates or more, '
+    f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left out, '
+    f'{of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label above '
+    '0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% intervals: bootstrap over queries. Delta: against '
+    'the teacher, p two-sided.'
+  )
+
+
+def ranking_line(results: dict[str, Any]) -> str:
+  """The student's ranking of test in a line; empty where there is none."""
+  found = results['models'][-1].get('ranking', {}).get('test')
+  if not found:
+    return ''
+  values = [f'{label(name)} {metric(of["value"])}' for name, of in found.items()]
+  return f"Ranking of test's {results['ranking']['test']['queries']:,} queries: {', '.join(values)}"
+
+
+def _ranking_rows(models: list[dict[str, Any]]) -> list[list[str]]:
+  """A row a metric and model: valid, test with its interval, the change on test, its p."""
+  found = {model['name']: model['ranking'] for model in models if model.get('ranking')}
+  names = dict.fromkeys(n for sets in found.values() for of in sets.values() for n in of)
+  rows = []
+  for name in names:
+    for model, sets in found.items():
+      valid, test = (sets.get(split, {}).get(name, {}) for split in ('valid', 'test'))
+      low, high = test.get('interval', [None, None])
+      shown = f'{metric(test.get("value"))} [{metric(low)}, {metric(high)}]' if test else ''
+      changed, p_value = '', ''
+      if 'delta' in test:
+        changed = f'{percent(test["delta"])} {_interval(*test["delta_interval"])}'.strip()
+        p_value = chance(test['p_value'])
+      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), shown, changed, p_value])
+  return rows
+
+
+def _candidates(query: dict[str, Any]) -> str:
+  """red shoe (0.75, 1 → 4); ..."""
+  shown = [
+    f'{of["text"]} ({of["label"]:.3g}, {" → ".join(str(of[m]) for m in ("teacher", "student") if m in of)})'
+    for of in query['candidates']
+  ]
+  more = [f'and {query["more"]:,} more'] if query['more'] else []
+  return '; '.join([*shown, *more])
 
 
 def _tested(found: dict[str, Any]) -> str:

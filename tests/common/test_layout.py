@@ -26,6 +26,7 @@ BELOW = {  # what each room stands on
   'common.distillation': (
     *('data', 'modeling', 'training', 'evaluation', 'vectors', 'scoring', 'export'),
   ),
+  'common.rerank': ('data', 'evaluation', 'vectors', 'scoring'),
   'common.pipelines': ('data', 'vectors', 'scoring', 'distillation'),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.data.records import RecordSet
-from common.distillation import annotate, teacher
+from common.distillation import annotate, judged_set, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.run_folder import Stage
@@ -69,9 +69,11 @@ class Distill(Stage[Annotation]):
       depends_on['annotation_runtime'] = runtime
     super().__init__(shared.folder, [data, *own, unlabelled], depends_on)
     self.shared, self.temperature, self.runtime = shared, temperature, runtime
-    self.unlabelled, self.teachers = unlabelled, teachers
+    self.data, self.unlabelled, self.teachers = data, unlabelled, teachers
 
   def run(self, folder: str) -> Annotation:
+    shared = self.shared
+    judged_set.check(self.data.folder, shared.table.base_task, shared.metric)
     name, logits_of = 'logits of the file', None
     differs: dict[str, Any] = {}
     started = time.monotonic()

@@ -20,10 +20,11 @@ from common.training import strategies
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
-  """Metrics and significance, as from `results.evaluate`."""
+  """Metrics, significance and ranking, as from `results.evaluate`."""
 
   models: list[dict[str, Any]]
   significance: dict[str, Any] | None = None
+  ranking: dict[str, Any] | None = None
 
 
 class Evaluation(Stage[Evaluated]):
@@ -43,7 +44,9 @@ class Evaluation(Stage[Evaluated]):
     for name, trained in self.training.models().items():
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
     task = self.shared.table.base_task
-    return Evaluated(**results.evaluate(scorers, task, self.data.folder, folder))
+    return Evaluated(
+      **results.evaluate(scorers, task, self.data.folder, folder, self.shared.metric)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,5 +72,7 @@ class Benchmark(Stage[Benchmarked]):
     del folder
     student, shared = self.student, self.shared
     teachers, task = self.teachers.load() if self.teachers else [], shared.table.base_task
-    found = measure.of_export(student.scorer, student.title, shared.folder, task, teachers)
+    found = measure.of_export(
+      student.scorer, student.title, shared.folder, task, teachers, shared.metric
+    )
     return Benchmarked(**found)

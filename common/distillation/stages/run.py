@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from common.data.examples import TableConfig
 from common.distillation.trainer import Training
+from common.evaluation import metrics
 from common.training.strategies import DeviceConfig
 
 
@@ -20,6 +21,7 @@ class Run:
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
     seed: Seed of data, initial weights, dropout and shuffling.
+    metric: The metric that decides; empty: the task's own.
   """
 
   folder: str
@@ -27,6 +29,7 @@ class Run:
   devices: DeviceConfig
   strategy: tf.distribute.Strategy
   seed: int
+  metric: str = ''
 
   @property
   def seed_flags(self) -> dict[str, Any]:
@@ -36,7 +39,10 @@ class Run:
   @property
   def training_flags(self) -> dict[str, Any]:
     """Flags that a stage with training depends on."""
-    return {**self.seed_flags, 'precision': self.devices.precision}
+    watched = {'primary_metric': self.metric}
+    if self.metric in ('', metrics.primary_metric(self.table.base_task)):
+      watched = {}  # as in runs from before the flag
+    return {**self.seed_flags, 'precision': self.devices.precision, **watched}
 
   def training(self, targets: str, valid: str) -> Training:
     """Training on a record set with targets, judged on a labelled one."""
@@ -48,6 +54,7 @@ class Run:
       devices=self.devices,
       strategy=self.strategy,
       seed=self.seed,
+      metric=self.metric,
     )
 
 

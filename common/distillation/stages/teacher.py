@@ -9,7 +9,7 @@ import tf_keras
 
 from common import flags
 from common.data.examples import TableConfig
-from common.distillation import teacher
+from common.distillation import judged_set, teacher
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run, Trained
@@ -32,6 +32,7 @@ class Teacher(Stage[Trained]):
 
   def run(self, folder: str) -> Trained:
     shared, config = self.shared, self.config
+    judged_set.check(self.data.folder, shared.table.base_task, shared.metric)
     tf_keras.utils.set_random_seed(shared.seed)
     training = shared.training(
       os.path.join(self.data.folder, 'train'), os.path.join(self.data.folder, 'valid')

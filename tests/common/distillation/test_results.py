@@ -1,7 +1,9 @@
 """Metrics of a run's models, with the chance of their differences."""
 
+import ir_measures
 import numpy as np
 import pytest
+from ir_measures import AP, P, nDCG
 
 from common.data import record_writer
 from common.data.examples import Example
@@ -28,3 +30,38 @@ def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_
   tested = found['significance']
   assert (tested['model'], tested['baseline']) == ('student', 'student, stage 1')
   assert tested['low'] > 1 and tested['p_value'] == 0
+
+
+def test_trec_eval_finds_in_the_files_what_the_results_say(tmp_path):
+  """Grades in halves; a query with one candidate; one with equal scores; one with no good text."""
+  random = np.random.default_rng(1)
+  labels = [*(random.integers(0, 3, 90) / 2), *[0.0] * 6, 1.0]
+  texts = [*((f'q {i // 6}', f'd {i % 8}') for i in range(96)), ('alone', 'd 1')]
+  rows = [Example('', of, label) for of, label in zip(texts, labels, strict=True)]
+  sets = {name: record_writer.of_examples(rows) for name in ('valid', 'test')}
+  record_writer.write_sets(str(tmp_path), sets, 2)
+  logits = {
+    'teacher': np.round(np.array(labels) + random.normal(0, 0.4, 97)),
+    'student': random.normal(0, 1, 97),
+  }
+  scorers = {name: lambda records, z=z: z[:, None] for name, z in logits.items()}
+  found = results.evaluate(scorers, 'regression', str(tmp_path), str(tmp_path), 'map')
+  of = found['ranking']['test']
+  assert (of['queries'], of['candidates'], of['one_candidate']) == (16, 96, 1)
+  assert of['none_relevant'] >= 1 and of['trec'] == {'grade_of_1': 2, 'relevant_from': 1}
+  qrels = list(ir_measures.read_trec_qrels(str(tmp_path / 'test.qrels')))
+  measures = {'ndcg@10': nDCG @ 10, 'map': AP, 'precision@10': P @ 10}
+  for model in found['models']:
+    run = list(ir_measures.read_trec_run(str(tmp_path / f'test.{model["name"]}.run')))
+    theirs = ir_measures.calc_aggregate(measures.values(), qrels, run)
+    for name, measure in measures.items():
+      assert model['ranking']['test'][name]['value'] == pytest.approx(theirs[measure], rel=1e-9)
+  teacher, student = found['models']
+  assert student['test']['map'] == student['ranking']['test']['map']['value']
+  change = student['ranking']['test']['map']
+  assert change['delta'] == pytest.approx(student['test']['map'] / teacher['test']['map'] - 1)
+  assert change['delta_interval'] == student['interval']['test'] and change['p_value'] < 0.01
+  worst = of['worst']['queries']
+  gaps = [query['teacher'] - query['student'] for query in worst]
+  assert of['worst']['metric'] == 'map' and gaps == sorted(gaps, reverse=True) and gaps[-1] > 0
+  assert worst[0]['candidates'][0]['label'] == 1 and worst[0]['more'] == 1

@@ -277,3 +277,26 @@ def test_flat_scores_do_not_break_the_pictures(results, scores, tmp_path):
   scores['student'] = np.full(60, 0.5)
   page = _report(results, scores, tmp_path)
   assert any('r = n/a' in image['alt'] for image in page.all('img'))
+
+
+def test_ranking_stands_in_report_card_and_summary(results, scores, tmp_path):
+  ndcg = {'value': 0.8125, 'interval': [0.75, 0.9]}
+  changed = {'delta': -0.05, 'delta_interval': [-0.1, 0.0], 'p_value': 0.03}
+  teacher, student = results['models']
+  teacher['ranking'] = {'test': {'ndcg@10': ndcg}}
+  student['ranking'] = {'test': {'ndcg@10': {**ndcg, 'value': 0.77, **changed}}}
+  red = {'text': '<b>red</b> shoe', 'label': 0.75, 'teacher': 1, 'student': 4}
+  worst = {'text': 'shoe', 'teacher': 1.0, 'student': 0.5, 'candidates': [red], 'more': 7}
+  counts = {'queries': 1200, 'candidates': 5000, 'one_candidate': 3, 'none_relevant': 20}
+  results['ranking'] = {'test': {**counts, 'worst': {'metric': 'ndcg@10', 'queries': [worst]}}}
+  page = _report(results, scores, tmp_path)
+  for shown in (
+    'NDCG@10, student 0.770 [0.750, 0.900] -5.0% [-10.0, 0.0] 0.03',
+    'shoe 1.000 0.500 <b>red</b> shoe (0.75, 1 → 4); and 7 more',
+    'the 1,200 queries (left texts) of test with two candidates or more, 5,000 candidates',
+    '3 queries with one are left out, 20 without a relevant one count 0',
+  ):
+    assert shown in ' '.join(page.text.split())
+  assert "Ranking of test's 1,200 queries: NDCG@10 0.770" in report.summary_table(results)
+  report.write_model_card(results, str(tmp_path / 'README.md'))
+  assert '| NDCG@10, teacher | 0.812 [0.750, 0.900] |' in (tmp_path / 'README.md').read_text()

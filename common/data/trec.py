@@ -1,0 +1,136 @@
+"""TREC's files: runs (`query Q0 document rank score name`) and qrels (`query 0 document grade`).
+
+Cells stand between spaces or tabs; `.gz` is read too. A bad line is refused with file and number.
+"""
+
+import dataclasses
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from common import files
+from common.data.tables import lines
+from common.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+  """Queries with documents, each with a number: a run's scores, or qrels' grades.
+
+  Attributes:
+    path: The file.
+    queries, documents: Their ids, in the order of their first lines.
+    query, document: [n] int32, numbers into them.
+    values: [n] float64, scores or grades.
+    line: [n] int64, the line that each stands at.
+  """
+
+  path: str
+  queries: list[str]
+  documents: list[str]
+  query: np.ndarray
+  document: np.ndarray
+  values: np.ndarray
+  line: np.ndarray
+
+
+def read_run(path: str) -> Pairs:
+  """A run; its ranks are not read, as trec_eval does not read them."""
+  return _read(path, 'query Q0 document rank score name', _score)
+
+
+def read_qrels(path: str) -> Pairs:
+  """Judgements, whose grades are whole numbers."""
+  return _read(path, 'query 0 document grade', _grade)
+
+
+def write_run(
+  path: str,
+  queries: Iterable[str],
+  rows: Iterable[tuple[Sequence[str], Sequence[float]]],
+  name: str,
+) -> None:
+  """Writes a run, whole or not at all.
+
+  Args:
+    path: The file.
+    queries: Their ids.
+    rows: Each query's documents and scores, best first; streamed.
+    name: The last cell of each line: what scored.
+  """
+  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
+    for query, (documents, scores) in zip(queries, rows, strict=True):
+      for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
+        file.write(f'{query} Q0 {document} {rank} {score:.9g} {name}\n')
+
+
+def write_qrels(path: str, rows: Iterable[tuple[str, str, int]]) -> None:
+  """Writes judgements (query, document, grade), whole or not at all."""
+  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
+    for query, document, grade in rows:
+      file.write(f'{query} 0 {document} {grade}\n')
+
+
+def _read(path: str, columns: str, number: Callable[[str, str], float]) -> Pairs:
+  width, place = len(columns.split()), 4 if 'score' in columns else 3
+  queries: dict[str, int] = {}
+  documents: dict[str, int] = {}
+  query, document, values, at = array('i'), array('i'), array('d'), array('q')
+  for line, cells in _cells(path):
+    where = f'{path}:{line}'
+    if len(cells) != width:
+      raise InputError(f'{where}: {len(cells)} cells; a line is `{columns}`')
+    query.append(queries.setdefault(cells[0], len(queries)))
+    document.append(documents.setdefault(cells[2], len(documents)))
+    values.append(number(cells[place], where))
+    at.append(line)
+  if not len(at):
+    raise InputError(f'{path}: empty; a line is `{columns}`')
+  found = Pairs(
+    path,
+    list(queries),
+    list(documents),
+    np.frombuffer(query, np.int32),
+    np.frombuffer(document, np.int32),
+    np.frombuffer(values, np.float64),
+    np.frombuffer(at, np.int64),
+  )
+  _refuse_twice(found)
+  return found
+
+
+def _cells(path: str) -> Iterator[tuple[int, list[str]]]:
+  for number, line in enumerate(lines(path, 'utf-8'), 1):
+    if cells := line.split():
+      yield number, cells
+
+
+def _refuse_twice(pairs: Pairs) -> None:
+  """Refuses a pair that stands in a file twice: which of its values counts is unknown."""
+  key = pairs.query.astype(np.int64) * len(pairs.documents) + pairs.document
+  order = np.argsort(key, kind='stable')
+  again = np.flatnonzero(key[order][1:] == key[order][:-1])
+  if len(again):
+    first, second = order[again[0]], order[again[0] + 1]
+    raise InputError(
+      f'{pairs.path}:{pairs.line[second]}: query {pairs.queries[pairs.query[second]]!r} has document '
+      f'{pairs.documents[pairs.document[second]]!r} at line {pairs.line[first]} too'
+    )
+
+
+def _score(cell: str, where: str) -> float:
+  try:
+    value = float(cell)
+  except ValueError:
+    value = float('nan')
+  if not np.isfinite(value):
+    raise InputError(f'{where}: score {cell!r} is not a finite number')
+  return value
+
+
+def _grade(cell: str, where: str) -> float:
+  try:
+    return int(cell)
+  except ValueError as error:
+    raise InputError(f'{where}: grade {cell!r} is not a whole number') from error

@@ -1,0 +1,90 @@
+"""A labelled set as a judge: metrics of the task and of ranking, and the one that decides."""
+
+import os
+
+import numpy as np
+
+from common.data.records import RecordSet
+from common.errors import InputError
+from common.evaluation import metrics, ranking, significance
+from common.evaluation.ranking import Candidates
+
+
+def primary(task: str, metric: str = '') -> str:
+  """The metric that decides: `metric`, or where that is empty the task's own.
+
+  Raises:
+    InputError: If the task has no such metric.
+  """
+  own = metrics.primary_metric(task)
+  ranks = task != 'multiclass' and ranking.is_metric(metric)
+  if metric and metric not in metrics.METRICS[task] and not ranks:
+    of_ranking = f', {ranking.NAMES}' if task != 'multiclass' else ''
+    known = ', '.join(metrics.METRICS[task])
+    raise InputError(f'--primary_metric={metric}: a {task} task has {known}{of_ranking}')
+  return metric or own
+
+
+def check(data: str, task: str, metric: str) -> None:
+  """Refuses a metric of ranking where `valid` or `test` in `data` has nothing to rank."""
+  for name in ('valid', 'test') if ranking.is_metric(metric) else ():
+    JudgedSet(RecordSet(os.path.join(data, name)), task, metric)
+
+
+class JudgedSet:
+  """A labelled set that judges logits of its tuples.
+
+  Args:
+    records: The set.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    metric: The metric that decides; empty: the task's own.
+    ranks: Whether `ranked` is asked for, whatever the metric.
+
+  Attributes:
+    labels: [n], as in the set.
+    primary: The metric that decides.
+    rankings: The metric that decides, if it is one of ranking.
+    watched: The same for `loop.Phase`, with a '-' where less is better.
+    ranked: Rows [c] of the set that are candidates of queries with several, and their `Candidates`;
+      None: it has none, or is of classes or of more texts than two.
+
+  Raises:
+    InputError: If the metric is one of ranking, and there is nothing to rank.
+  """
+
+  def __init__(self, records: RecordSet, task: str, metric: str = '', *, ranks: bool = False):
+    self.task, self.primary, self.labels = task, primary(task, metric), records.tuples().labels
+    self.watched = f'-{self.primary}' if self.primary in metrics.LESS_IS_BETTER else self.primary
+    self.rankings = [self.primary] if ranking.is_metric(self.primary) else []
+    self.ranked: tuple[np.ndarray, Candidates] | None = None
+    if (ranks or self.rankings) and task != 'multiclass' and records.slots == 2:
+      items = records.tuples().items
+      ties = np.argsort(np.argsort(np.array(records.items(1).keys())))
+      self.ranked = ranking.of_pairs(items[:, 0], items[:, 1], self.labels, ties)
+    if self.rankings and self.ranked is None:
+      raise InputError(
+        f'--primary_metric={metric}: {records.folder} has no left text with two candidates or more; '
+        f'{metrics.primary_metric(task)} needs none'
+      )
+
+  def evaluate(self, logits: np.ndarray) -> dict[str, float]:
+    """The task's metrics of logits [n, outputs], and the one that decides."""
+    found = metrics.evaluate(self.task, self.labels, logits)
+    if self.rankings:
+      found[self.primary] = float(self.by_query(logits, self.rankings)[self.primary].mean())
+    return found
+
+  def by_query(self, logits: np.ndarray, names: list[str]) -> dict[str, np.ndarray]:
+    """Metrics of ranking by name, [queries] each; there must be some."""
+    assert self.ranked is not None
+    rows, candidates = self.ranked
+    return candidates.evaluate(logits[rows, 0], names)
+
+  def resampled(self, models: list[np.ndarray]) -> np.ndarray:
+    """The metric that decides of models' logits: [models, 1 + samples] (see `significance`)."""
+    if self.rankings:
+      return ranking.resampled([self.by_query(z, self.rankings)[self.primary] for z in models])
+    metric = metrics.METRICS[self.task][self.primary]
+    if self.task == 'multiclass':
+      return significance.resampled(metric, self.labels.astype(np.int64), models).T
+    return significance.resampled(metric, self.labels, [z[:, 0] for z in models]).T

@@ -1,0 +1,174 @@
+"""Ranking of a set's queries by a run's models: metrics, the worst queries, TREC's files."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from common.data import trec
+from common.data.records import RecordSet
+from common.distillation.judged_set import JudgedSet
+from common.evaluation import ranking, significance
+
+_WORST = 10  # queries shown
+_TEXTS = 5  # candidates shown of each
+_SCALES = (
+  1,
+  2,
+  3,
+  4,
+  5,
+  6,
+  10,
+  100,
+  1000,
+)  # a TREC grade is a whole number: labels times one of these
+
+
+def compare(judged: JudgedSet, logits: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+  """Metrics of ranking of each model, the mean over queries, and its change from the teacher.
+
+  Args:
+    judged: A set with something to rank.
+    logits: By model; the first one is the teacher, if one is.
+
+  Returns:
+    {model: {metric: {'value', 'interval'}}}; of others than the teacher also 'delta',
+    'delta_interval' and 'p_value'. Intervals are of 95%, by bootstrap over queries.
+  """
+  names = list(dict.fromkeys([*judged.rankings, *ranking.SHOWN]))
+  values = {model: judged.by_query(z, names) for model, z in logits.items()}
+  found: dict[str, dict[str, Any]] = {model: {} for model in logits}
+  for name in names:
+    columns = ranking.resampled([of_model[name] for of_model in values.values()])
+    for model, column in zip(logits, columns, strict=True):
+      own = {'value': float(column[0]), 'interval': significance.interval(column[1:])}
+      if 'teacher' in logits and model != 'teacher':
+        change = significance.difference(columns[0], column)
+        delta = {'delta': change.delta, 'delta_interval': [change.low, change.high]}
+        own |= {**delta, 'p_value': change.p_value}
+      found[model][name] = own
+  return found
+
+
+def counts(judged: JudgedSet, queries: int) -> dict[str, int]:
+  """Queries of a set: those ranked, their candidates, what is left out, what counts 0."""
+  assert judged.ranked is not None
+  of = judged.ranked[1].judged
+  return {
+    'queries': of.count,
+    'candidates': len(of.queries),
+    'one_candidate': queries - of.count,
+    'none_relevant': int((of.relevants == 0).sum()),
+  }
+
+
+def worst(
+  records: RecordSet, judged: JudgedSet, student: np.ndarray, teacher: np.ndarray | None
+) -> dict[str, Any]:
+  """Queries that the student ranks worse than the teacher by most; without one, ranks worst.
+
+  Returns:
+    'metric', 'more' (how many more candidates there are than shown is in each) and 'queries': each
+    with 'text', 'student', 'teacher' and 'candidates', the best labels first: 'text', 'label' and
+    ranks by model.
+  """
+  assert judged.ranked is not None
+  rows, candidates = judged.ranked
+  metric = next(iter(judged.rankings), ranking.SHOWN[0])
+  models = {'student': student} | ({} if teacher is None else {'teacher': teacher})
+  values = {name: judged.by_query(z, [metric])[metric] for name, z in models.items()}
+  good = np.bincount(candidates.queries, candidates.grades > 0) > 0
+  gaps = np.where(good, values.get('teacher', 1) - values['student'], 0)
+  order = np.argsort(-gaps, kind='stable')[:_WORST]
+  ranks = {}
+  for name, z in models.items():
+    ranked, places = candidates.ranked(z[rows, 0])
+    ranks[name] = np.empty(len(rows), np.int64)
+    ranks[name][ranked] = places + 1
+  found = []
+  for query in (number for number in order if gaps[number] > 0):
+    own = np.flatnonzero(candidates.queries == query)
+    own = own[np.lexsort((ranks['student'][own], -candidates.grades[own]))]
+    texts = records.texts(rows[own[:_TEXTS]])
+    shown = [
+      {
+        'text': text[1],
+        'label': float(candidates.grades[i]),
+        **{name: int(of[i]) for name, of in ranks.items()},
+      }
+      for text, i in zip(texts, own, strict=False)
+    ]
+    values_here = {name: float(of[query]) for name, of in values.items()}
+    found.append(
+      {'text': texts[0][0], **values_here, 'candidates': shown, 'more': len(own) - len(shown)}
+    )
+  return {'metric': metric, 'queries': found}
+
+
+def write_trec(
+  records: RecordSet, judged: JudgedSet, logits: Mapping[str, np.ndarray], folder: str
+) -> dict[str, int]:
+  """Writes `test.qrels` and a run a model, `test.<model>.run`, of the queries that are ranked.
+
+  Returns:
+    'grade_of_1', which labels are multiplied by, as a grade is whole, and 'relevant_from', the least
+    grade of a relevant text: `trec_eval -l`.
+  """
+  assert judged.ranked is not None
+  rows, candidates = judged.ranked
+  pairs = records.tuples().items[rows]
+  queries, texts = records.items(0).keys(), records.items(1).keys()
+  scale = next((n for n in _SCALES if np.allclose(wide := candidates.grades * n, wide.round(), atol=1e-4)), 1000)  # fmt: skip
+  grades = np.round(candidates.grades * scale).astype(int)
+  judgements = zip(pairs[:, 0], pairs[:, 1], grades.tolist(), strict=True)
+  trec.write_qrels(
+    os.path.join(folder, 'test.qrels'), ((queries[q], texts[t], g) for q, t, g in judgements)
+  )
+  for model, z in logits.items():
+    scores = z[rows, 0]
+    order, places = candidates.ranked(scores)
+    starts = np.flatnonzero(places == 0)
+    lists = np.split(order, starts[1:])
+    trec.write_run(
+      os.path.join(folder, f'test.{model}.run'),
+      (queries[pairs[one[0], 0]] for one in lists),
+      (([texts[t] for t in pairs[one, 1]], scores[one].tolist()) for one in lists),
+      model,
+    )
+  return {'grade_of_1': scale, 'relevant_from': -(-scale // 2)}
+
+
+def of_sets(
+  sets: Mapping[str, tuple[RecordSet, JudgedSet]],
+  logits: Mapping[str, Mapping[str, np.ndarray]],
+  student: str,
+  folder: str,
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+  """All of the above, of each set with something to rank.
+
+  Args:
+    sets: The sets by name.
+    logits: By model, then set.
+    student: The model that is exported.
+    folder: Gets TREC's files of test.
+
+  Returns:
+    {model: {set: as of `compare`}}, and {set: as of `counts`}, with 'worst' and 'trec' of test.
+  """
+  of_models: dict[str, dict[str, Any]] = {model: {} for model in logits}
+  found: dict[str, Any] = {}
+  for name, (records, judged) in sets.items():
+    if judged.ranked is None:
+      continue
+    here: dict[str, np.ndarray] = {model: of[name] for model, of in logits.items()}
+    found[name] = counts(judged, len(np.unique(records.tuples().items[:, 0])))
+    for model, values in compare(judged, here).items():
+      of_models[model][name] = values
+    if name == 'test':
+      teacher = here.get('teacher')
+      named = {'student': here[student]} | ({} if teacher is None else {'teacher': teacher})
+      found[name]['trec'] = write_trec(records, judged, named, folder)
+      found[name]['worst'] = worst(records, judged, here[student], teacher)
+  return of_models, found

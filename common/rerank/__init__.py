@@ -1,0 +1,1 @@
+"""Reranking a first stage's run with an exported student."""

@@ -1,0 +1,82 @@
+"""Reranks a first stage's TREC run with an exported student of either kind.
+
+  python -m common.rerank --export_dir=runs/mine/export --run=bm25.trec --queries=queries.tsv \\
+    --documents=docs.tsv --output=reranked.trec --qrels=qrels.txt
+
+Tables have a header with --id_column and --text_column, or are .tsv files of two columns without one:
+id, text. The best --depth documents of each query are ranked anew, by probability; the others follow
+in their order, by scores below 0. Equal scores: the higher id first, as trec_eval reads them.
+"""
+
+import dataclasses
+import os
+
+from common import flags
+from common.data import trec
+from common.errors import InputError
+from common.rerank import effect, texts
+from common.rerank.reranker import Reranker
+from common.scoring import runtimes
+from common.scoring.scorer import PairScorer
+
+
+@dataclasses.dataclass(frozen=True)
+class RerankConfig:
+  """A run, its texts, and what reranks it."""
+
+  export_dir: str = flags.option('', "a run's export", alias='export')
+  run: str = flags.option('', "the first stage's run, in TREC's format")
+  queries: str = flags.option('', "table of the queries' texts")
+  documents: str = flags.option('', "table of the documents' texts; or --store")
+  output: str = flags.option('', 'the reranked run')
+  qrels: str = flags.option('', "judgements in TREC's format: metrics before and after are printed")
+  store: str = flags.option('', 'vector store of the documents; without it they are encoded')
+  id_column: str = flags.option('id', 'column of the ids')
+  text_column: str = flags.option('text', 'column of the texts')
+  depth: int = flags.option(100, 'documents of a query that are ranked anew')
+  runtime: str = flags.option('tensorflow', 'runtime of the head', tuple(runtimes.HEADS))
+  encoder_runtime: str = flags.option(
+    'tensorflow', 'runtime of the encoders', tuple(runtimes.ENCODERS)
+  )
+
+  def __post_init__(self):
+    if self.depth < 1:
+      raise InputError(f'--depth={self.depth}: 1 or more documents')
+
+
+def main(config: RerankConfig) -> None:
+  """Reads and checks all, then reranks."""
+  for name in ('export_dir', 'run', 'queries', 'output'):
+    if not getattr(config, name):
+      raise InputError(f'--{name} is needed')
+  if bool(config.documents) == bool(config.store):
+    raise InputError('--documents, which are encoded, or --store, which holds their vectors')
+  if not os.path.isdir(folder := os.path.dirname(os.path.abspath(config.output))):
+    raise InputError(f'--output={config.output}: there is no folder {folder}')
+  first = trec.read_run(config.run)
+  qrels = trec.read_qrels(config.qrels) if config.qrels else None
+  judged = effect.judgements(first, qrels) if qrels else None
+  columns = config.id_column, config.text_column
+  queries = texts.of_ids(config.queries, first, 'query', *columns)
+  documents = None
+  if not config.store:
+    documents = texts.of_ids(config.documents, first, 'document', *columns)
+  scorer = PairScorer.load(
+    config.export_dir, config.runtime, encoder_runtime=config.encoder_runtime
+  )
+  if len(scorer.slots) != 2 or scorer.outputs != 1:
+    raise InputError(
+      f'--export_dir={config.export_dir}: a model of two texts and one score is needed'
+    )
+  if documents is None:
+    reranker = Reranker.of_store(scorer, config.store, first)
+  else:
+    reranker = Reranker.of_texts(scorer, documents)
+  scores = reranker.write(config.output, first, queries, config.depth)
+  if judged:
+    print(effect.table(judged, first.values, scores))
+  print(f'reranked run: {config.output}')
+
+
+if __name__ == '__main__':
+  flags.command(main, RerankConfig)

@@ -1,0 +1,92 @@
+"""Ranking anew with a scorer: documents' vectors once, then a head call a query."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from tqdm import tqdm
+
+from common.data import trec
+from common.data.trec import Pairs
+from common.errors import InputError
+from common.rerank import texts
+from common.scoring.scorer import PairScorer
+from common.vectors.store import VectorStore
+
+_QUERIES = 1024  # encoded at a time
+
+
+class Reranker:
+  """A scorer and the vectors of a run's documents.
+
+  Args:
+    scorer: What scores pairs.
+    vectors: Vectors of the documents, or a store that has them.
+    rows: [documents] int, their rows in it.
+  """
+
+  def __init__(self, scorer: PairScorer, vectors: np.ndarray | VectorStore, rows: np.ndarray):
+    self.scorer, self.vectors, self.rows = scorer, vectors, rows
+
+  @classmethod
+  def of_texts(cls, scorer: PairScorer, documents: list[str]) -> 'Reranker':
+    """Encodes the documents; their vectors are held in memory."""
+    vectors = scorer.encode(documents, scorer.slots[-1], progress=True)
+    return cls(scorer, vectors, np.arange(len(documents)))
+
+  @classmethod
+  def of_store(cls, scorer: PairScorer, folder: str, run: Pairs) -> 'Reranker':
+    """Finds the documents in a store; a run with one that is not there is refused."""
+    store = VectorStore(folder)
+    if (store.fingerprint, store.side) != (scorer.fingerprint, scorer.slots[-1]):
+      raise InputError(
+        f'--store={folder}: {store.side} vectors of encoder {store.fingerprint}; the export needs '
+        f'{scorer.slots[-1]} ones of {scorer.fingerprint}'
+      )
+    rows = store.find(run.documents)
+    if (rows < 0).any():
+      texts.refuse_missing(run, 'document', int(np.argmin(rows)), folder)
+    return cls(scorer, store, rows)
+
+  def write(self, path: str, run: Pairs, queries: list[str], depth: int) -> np.ndarray:
+    """Writes the reranked run, whole or not at all, query by query.
+
+    Args:
+      path: The file.
+      run: The first stage's.
+      queries: Texts, by their numbers in the run.
+      depth: Documents of a query that are ranked anew.
+
+    Returns:
+      The scores of the run's lines, [n] float64.
+    """
+    ties = np.argsort(np.argsort(np.array(run.documents)))
+    order = np.lexsort((-ties[run.document], -run.values.astype(np.float32), run.query))
+    lists = np.split(order, np.flatnonzero(np.diff(run.query[order])) + 1)
+    scores = np.zeros(len(run.query))
+    bar = tqdm(total=len(lists), desc='rerank', unit=' queries')
+
+    def ranked() -> Iterator[tuple[list[str], list[float]]]:
+      for start in range(0, len(lists), _QUERIES):
+        block = lists[start : start + _QUERIES]
+        asked = [queries[run.query[lines[0]]] for lines in block]
+        for lines, query in zip(
+          block, self.scorer.encode(asked, self.scorer.slots[0]), strict=True
+        ):
+          scores[lines] = self._scores(query, run.document[lines[:depth]], len(lines))
+          own = lines[np.lexsort((-ties[run.document[lines]], -scores[lines]))]
+          yield [run.documents[number] for number in run.document[own]], scores[own].tolist()
+          bar.update()
+
+    with bar:
+      # Numbers rise with the queries' first lines, so lists are in the run's order.
+      trec.write_run(path, run.queries, ranked(), 'reranked')
+    return scores
+
+  def _scores(self, query: np.ndarray, documents: np.ndarray, count: int) -> np.ndarray:
+    """New scores of a query's first documents; those of the rest fall from -1: [count]."""
+    found = -np.arange(1.0, 1 + count) + len(documents)
+    rows = self.rows[documents]
+    places = {int(row): place for place, row in enumerate(rows)}
+    for row, score in self.scorer.rank(query, self.vectors, len(rows), rows=rows):
+      found[places[row]] = score
+    return found

@@ -1,0 +1,58 @@
+"""Texts of a run's queries and documents, from a table."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.data import tables
+from common.data.trec import Pairs
+from common.errors import InputError
+
+
+def of_ids(path: str, run: Pairs, what: str, id_column: str, text_column: str) -> list[str]:
+  """Texts of a run's queries or documents, in the order of their numbers; others are passed over.
+
+  Args:
+    path: The table.
+    run: The run.
+    what: 'query' or 'document'.
+    id_column: Column of the ids.
+    text_column: Column of the texts.
+
+  Raises:
+    InputError: If an id of the run is not in the table, or one that is stands there twice or has an
+      empty text.
+  """
+  ids = run.queries if what == 'query' else run.documents
+  numbers = {key: number for number, key in enumerate(ids)}
+  found: list[str | None] = [None] * len(ids)
+  for line, row in _rows(path, id_column, text_column):
+    number = numbers.get(row[id_column])
+    if number is None:
+      continue
+    if found[number] is not None:
+      raise InputError(f'{path}:{line}: {what} {row[id_column]!r} stands in the table twice')
+    if not row[text_column].strip():
+      raise InputError(f'{path}:{line}: the text of {what} {row[id_column]!r} is empty')
+    found[number] = row[text_column]
+  if None in found:
+    refuse_missing(run, what, found.index(None), path)
+  return [text for text in found if text is not None]
+
+
+def refuse_missing(run: Pairs, what: str, number: int, where: str) -> None:
+  """Raises the error of an id of the run that another file or store does not have."""
+  of_line, ids = (run.query, run.queries) if what == 'query' else (run.document, run.documents)
+  line = run.line[int(np.argmax(of_line == number))]
+  raise InputError(f'{run.path}:{line}: {what} {ids[number]!r} is not in {where}')
+
+
+def _rows(path: str, id_column: str, text_column: str) -> Iterator[tuple[int, tables.Row]]:
+  """Rows of a table; a TSV of two columns, neither of them so named, has no header."""
+  header: tuple[str, ...] = ()
+  if path.removesuffix('.gz').endswith(('.tsv', '.txt')):
+    first = next(itertools.islice(tables.lines(path, 'utf-8'), 1), '').rstrip('\r\n').split('\t')
+    if len(first) == 2 and not {id_column, text_column} & set(first):
+      header = (id_column, text_column)
+  return tables.rows(path, header=header)

@@ -1,0 +1,64 @@
+"""The metric that decides: which can, what it comes to, and stages from before it could be chosen."""
+
+import numpy as np
+import pytest
+
+from common.data import record_writer
+from common.data.examples import Example, TableConfig
+from common.data.records import RecordSet
+from common.distillation import judged_set
+from common.distillation.experiment import ExperimentConfig
+from common.distillation.judged_set import JudgedSet
+from common.distillation.stages.run import Run
+from common.errors import InputError
+from common.training.strategies import DeviceConfig
+
+
+def _set(folder, rows):
+  examples = [Example('', texts, label) for texts, label in rows]
+  record_writer.write_sets(str(folder), {'': record_writer.of_examples(examples)}, 2)
+  return RecordSet(str(folder))
+
+
+def test_a_metric_of_ranking_decides(tmp_path):
+  rows = [(('q', 'a'), 1), (('q', 'b'), 0), (('r', 'a'), 0), (('r', 'b'), 1), (('s', 'a'), 1)]
+  judged = JudgedSet(_set(tmp_path, rows), 'binary', 'mrr@10')
+  logits = np.array([[2.0], [1.0], [2.0], [1.0], [0.0]])
+  found = judged.evaluate(logits)
+  assert (judged.watched, found['mrr@10']) == ('mrr@10', 0.75)  # of q and r; s has one alone
+  assert judged.resampled([logits, -logits])[:, 0].tolist() == [0.75, 0.75]
+  assert JudgedSet(_set(tmp_path, rows), 'binary', 'log_loss').watched == '-log_loss'
+
+
+@pytest.mark.parametrize(
+  ('metric', 'says'),
+  [
+    ('auc', 'a regression task has pearson, spearman, log_loss, ndcg@K, mrr@K, map, recall@K'),
+    ('ndcg@0', 'a regression task has pearson'),
+  ],
+)
+def test_unknown_metrics_are_refused_with_the_list(metric, says):
+  with pytest.raises(InputError, match=f'--primary_metric={metric}: {says}'):
+    ExperimentConfig(primary_metric=metric)
+
+
+def test_classes_are_not_ranked():
+  with pytest.raises(InputError, match='a multiclass task has accuracy, f1, log_loss$'):
+    judged_set.primary('multiclass', 'map')
+
+
+def test_nothing_to_rank_is_refused_before_a_run_trains(tmp_path):
+  _set(tmp_path / 'valid', [(('q', 'a'), 1), (('r', 'a'), 0), (('q', 'a'), 0)])
+  judged_set.check(str(tmp_path), 'binary', 'auc_roc')
+  with pytest.raises(
+    InputError, match='valid has no left text with two candidates or more; auc_roc'
+  ):
+    judged_set.check(str(tmp_path), 'binary', 'map')
+
+
+def test_stages_from_before_the_flag_stay_as_they_are():
+  def flags(metric):
+    return Run('', TableConfig(), DeviceConfig(), None, 7, metric).training_flags
+
+  assert flags('') == flags('pearson') == {'seed': 7, 'precision': 'float32'}
+  assert flags('ndcg@10')['primary_metric'] == 'ndcg@10'

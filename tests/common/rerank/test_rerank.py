@@ -1,0 +1,96 @@
+"""The reranking command: its run against the scorer, its metrics against trec_eval, refusals."""
+
+import ir_measures
+import numpy as np
+import pytest
+from ir_measures import AP, nDCG
+
+from common.rerank.__main__ import RerankConfig, main
+
+QUERIES = {'q1': 'red', 'q2': 'nike shoes', 'q3': 'wide footwear'}
+DOCUMENTS = {
+  'd1': 'black nike shoes for boys',
+  'd2': 'red throw',
+  'd3': 'wide red boots',
+  'd4': 'x',
+}
+
+
+@pytest.fixture(name='files')
+def _files(tmp_path):
+  """Paths by flag: three queries with the four documents each, d4 last; judgements of two."""
+  lines = [f'{q} Q0 d{i} {i} {5 - i}.5 bm25\n' for q in QUERIES for i in range(1, 5)]
+  texts = {
+    'run': ''.join(lines),
+    'queries': ''.join(f'{key}\t{text}\n' for key, text in QUERIES.items()),
+    'documents': ''.join(
+      f'{k}\t{t}\n' for k, t in [('id', 'text'), *DOCUMENTS.items(), ('no', '')]
+    ),
+    'qrels': 'q1 0 d2 2\nq1 0 d3 1\nq2 0 d1 1\nq2 0 d9 1\nq2 0 d2 0\nq9 0 d1 1\n',
+  }
+  paths = {flag: tmp_path / (f'{flag}.tsv' if flag in ('queries', 'documents') else flag) for flag in texts}  # fmt: skip
+  for flag, text in texts.items():
+    paths[flag].write_text(text)
+  return {**{flag: str(path) for flag, path in paths.items()}, 'output': str(tmp_path / 'out')}
+
+
+def _run(path):
+  return list(ir_measures.read_trec_run(path))
+
+
+def test_the_first_of_each_query_are_ranked_anew(exported, files, load, capsys):
+  main(RerankConfig(export_dir=exported.folder, **files, depth=3))
+  found = _run(files['output'])
+  scorer, keys = load(exported.folder), list(DOCUMENTS)[:3]
+  for number, (query, text) in enumerate(QUERIES.items()):
+    own = found[4 * number : 4 * number + 4]
+    scores = scorer.score([text] * 3, [DOCUMENTS[key] for key in keys])
+    best = [keys[i] for i in np.argsort(-scores)]
+    assert [of.doc_id for of in own] == [*best, 'd4'] and {of.query_id for of in own} == {query}
+    assert [of.score for of in own] == pytest.approx([*sorted(scores, reverse=True), -1], abs=1e-5)
+  shown = capsys.readouterr().out
+  qrels = [of for of in ir_measures.read_trec_qrels(files['qrels']) if of.query_id != 'q9']
+  for name, measure in (('NDCG@10', nDCG @ 10), ('MAP', AP)):
+    (line,) = [line for line in shown.splitlines() if line.startswith(f'{name} ')]
+    before, after = (
+      ir_measures.calc_aggregate([measure], qrels, run)[measure]
+      for run in (_run(files['run']), found)
+    )
+    assert f' {before:.3f} [' in line and f' {after:.3f} [' in line
+  assert '2 judged queries, 0 of them without a relevant document' in shown
+
+
+def test_a_store_gives_the_same_run(export, files, load, tmp_path):
+  exported = export('dipair')
+  main(RerankConfig(export_dir=exported.folder, **files))
+  store, expected = str(tmp_path / 'store'), _run(files['output'])
+  rows = [('other', 'blue'), *reversed(DOCUMENTS.items())]
+  load(exported.folder).encode_to(store, iter(rows), 'right')
+  main(RerankConfig(export_dir=exported.folder, **{**files, 'documents': '', 'store': store}))
+  found = _run(files['output'])
+  assert [of.doc_id for of in found] == [of.doc_id for of in expected]
+  assert [of.score for of in found] == pytest.approx([of.score for of in expected], abs=1e-5)
+
+
+def test_what_does_not_fit_is_refused_in_a_line_with_its_place(export, files, refusals, tmp_path):
+  flags = {'export': export('dipair').folder, **files}
+  bad = {}
+  for name, text in {
+    'run': 'q1 Q0 d1 1 1 a\nq1 Q0 d7 2 0 a\n',
+    'other': 'q1 Q0 d1 1 1 a\nq8 Q0 d1 1 1 a\n',
+    'qrels': 'q9 0 d1 1\n',
+    'cells': 'q1 Q0 d1 1 a\n',
+  }.items():
+    bad[name] = str(tmp_path / f'bad {name}')
+    (tmp_path / f'bad {name}').write_text(text)
+  cases = {
+    f"{bad['run']}:2: document 'd7' is not in {files['documents']}": {'run': bad['run']},
+    f"{bad['other']}:2: query 'q8' is not in {files['queries']}": {'run': bad['other']},
+    f'{bad["qrels"]}: judges no query of {files["run"]}': {'qrels': bad['qrels']},
+    f'{bad["cells"]}:1: 5 cells; a line is `query Q0': {'run': bad['cells']},
+    '--documents, which are encoded, or --store': {'store': 'x'},
+  }
+  given = [[f'--{k}={v}' for k, v in {**flags, **changed}.items()] for changed in cases.values()]
+  for says, (status, error) in zip(cases, refusals('common.rerank', given), strict=True):
+    assert status == 2 and says in error.splitlines()[-1]
+  assert not (tmp_path / 'out').exists()
