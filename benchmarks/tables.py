@@ -29,7 +29,7 @@ def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_speeds(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
-  sections += [_frontier(), *encoding, _peers(), _light(), _score_job(), _serving()]
+  sections += [_frontier(), *encoding, _training(), _peers(), _light(), _score_job(), _serving()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
@@ -195,6 +195,23 @@ def _encoding(name: str, title: str) -> str:
       note += f'{before} before it.'
   table = markdown(['', 'texts/s', f'× {made["rows"][0]["name"]}'], rows)
   return _section(f'Encoding: {title}', made, table, note)
+
+
+def _training() -> str:
+  made = read('training')
+  if not made:
+    return ''
+  rows = []
+  for row in made['rows']:
+    (what, forms), rates = row['name'].split(': '), row['pairs_per_second']
+    one, other = forms.split(' / ')
+    rows.append([what, f'{one} against {other}', *map(digits, rates), times(row['ratio'])])
+  table = markdown(['', 'forms', 'pairs/s', 'against', '×'], rows)
+  note = (
+    'Steps of both forms in turn, on a CPU with avx512_bf16 and no AMX. Plain: both texts of every '
+  )
+  note += 'pair, padded to the longest.'
+  return _section('Training', made, table, note)
 
 
 def _peers() -> str:
