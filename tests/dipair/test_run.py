@@ -52,7 +52,7 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert 'DiPair on toy data' in output
   models, curves = metrics(folder)
   assert [model['name'] for model in models] == ['teacher', 'student, stage 1', 'student']
-  assert set(models[2]) == {'name', 'valid', 'test', 'delta', 'interval', 'p_value'}
+  assert set(models[2]) == {'name', 'valid', 'test', 'delta', 'interval', 'p_value', 'ranking'}
   assert len(curves) == 3
   assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')
 
