@@ -11,8 +11,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-
-import tensorflow as tf
+from typing import Any
 
 from common.errors import InputError
 
@@ -126,12 +125,29 @@ def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int,
     raise InputError(f'{path}:{reader.line_num}: not a CSV row: {error}') from error
 
 
+def _open(path: str) -> Any:
+  """A file of bytes; the remote ones are TensorFlow's, which is imported for these alone."""
+  if '://' not in path:
+    return open(path, 'rb')
+  import tensorflow as tf
+
+  return tf.io.gfile.GFile(path, 'rb')
+
+
+def _errors(path: str) -> tuple[type[Exception], ...]:
+  """Exceptions of a file from `_open`."""
+  if '://' not in path:
+    return (OSError,)
+  import tensorflow as tf
+
+  return OSError, tf.errors.OpError
+
+
 def lines(path: str, encoding: str) -> Iterator[str]:
   """Streams the lines of a text file, gzip too, with their ends; one that cannot be read is refused."""
   number = 0
   try:
-    raw = tf.io.gfile.GFile(path, 'rb') if '://' in path else open(path, 'rb')  # noqa: SIM115
-    with raw, gzip.open(raw) if path.endswith('.gz') else raw as file:
+    with _open(path) as raw, gzip.open(raw) if path.endswith('.gz') else raw as file:
       for number, line in enumerate(file, 1):
         text = line.decode(encoding)
         yield text.removeprefix('\ufeff') if number == 1 else text
@@ -143,6 +159,6 @@ def lines(path: str, encoding: str) -> Iterator[str]:
     raise InputError(f'{where}: byte 0x{byte:02x} is not {encoding}; see --encoding') from error
   except DAMAGED_GZIP as error:
     raise InputError(f'{path}: damaged gzip after line {number}: {error}; copy it anew') from error
-  except (OSError, tf.errors.OpError) as error:
+  except _errors(path) as error:
     reason = getattr(error, 'strerror', None) or str(error)
     raise InputError(f'{path}: cannot be read: {reason}') from error

@@ -186,11 +186,11 @@ def _declared_bytes(proto: Any, name: str) -> int:
 
 
 def _array(proto: Any, name: str) -> np.ndarray:
-  """A tensor as an array: without a copy where its bytes lie there as they are."""
+  """A tensor as an array: over its bytes where they lie there as they are."""
   try:
-    if proto.tensor_content and proto.dtype == types_pb2.DT_FLOAT:
+    if proto.dtype == types_pb2.DT_FLOAT and (content := proto.tensor_content):  # copied
       shape = [dim.size for dim in proto.tensor_shape.dim]
-      return np.frombuffer(proto.tensor_content, np.float32).reshape(shape)
+      return np.frombuffer(content, np.float32).reshape(shape)
     return tf.make_ndarray(proto)
   except (ValueError, TypeError, KeyError) as error:
     raise invalid(f'input {name!r} is no tensor: {error}') from error

@@ -93,11 +93,13 @@ class TupleModel(NamedTuple):
       row = dict(zip(self.scorer.slots, (ids[i] for ids in sides), strict=True))
       why = f'no {self.scorer.slots[slot]} vectors of id {sides[slot][i]!r}'
       refuse(where[i], why, json.dumps(row))
-    sides = [[ids[i] for i in np.flatnonzero(known).tolist()] for ids in sides]
-    rows, blocks = rows[:, known], [np.zeros([0, self.scorer.outputs], np.float32)]
+    if not known.all():
+      sides = [[ids[i] for i in np.flatnonzero(known).tolist()] for ids in sides]
+      rows = rows[:, known]
+    blocks = [np.zeros([0, self.scorer.outputs], np.float32)]
     for start in range(0, rows.shape[1], _BLOCK):
       block = rows[:, start : start + _BLOCK]
-      vectors = [store.vectors(own) for store, own in zip(self.stores, block, strict=True)]
+      vectors = [store.stored(own) for store, own in zip(self.stores, block, strict=True)]
       blocks.append(self.scorer.score(*vectors).reshape([block.shape[1], -1]))
     return *sides, *np.concatenate(blocks).T
 

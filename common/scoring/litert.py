@@ -128,16 +128,18 @@ class Interpreters:
 
   def map(self, function: Callable[[Runners, Item], Result], items: Sequence[Item]) -> list[Result]:
     """`function` of an interpreter's signatures and each item; callers on several threads take turns."""
-    threads = min(len(self._runners), len(items))
+    left = enumerate(items)  # each thread takes the next one: a slow one takes fewer
 
-    def share(number: int) -> list[Result]:
-      return [function(self._runners[number], item) for item in items[number::threads]]
+    def share(runners: Runners) -> list[tuple[int, Result]]:
+      return [(number, function(runners, item)) for number, item in left]
 
     with self._lock:
-      if threads < 2:
-        return share(0) if threads else []
-      shares = list(self._pool.map(share, range(threads)))
-    return [shares[i % threads][i // threads] for i in range(len(items))]
+      if min(len(self._runners), len(items)) < 2:
+        shares = [share(self._runners[0])]
+      else:
+        shares = list(self._pool.map(share, self._runners[: len(items)]))
+    found = dict(pair for of_thread in shares for pair in of_thread)
+    return [found[number] for number in range(len(items))]
 
 
 class ByLength:

@@ -6,12 +6,13 @@ to one of a few sizes, so nothing is compiled after the first calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from common.scoring.exported import Export
+from common.vectors.store import Stored
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
   from common.data.tokenization import Tokenizer
 
 ANY_SLOT = '0'  # in a slot's place: one encoder for all of them (no column can name a slot so)
-Inputs = dict[str, np.ndarray]
+Vectors = np.ndarray | Stored  # of a store as they lie in it: a slice of them is in float32
+Inputs = Mapping[str, Vectors]
 Shapes = dict[str, Sequence[int]]  # of named inputs, without the batch
 HeadFunction = tuple['Callable[..., dict[str, tf.Tensor]]', Shapes]
 EncoderFunction = tuple[

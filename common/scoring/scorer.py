@@ -9,8 +9,8 @@ from tqdm import tqdm
 from common.data.texts import listed
 from common.errors import InputError
 from common.scoring import exported, runtimes
-from common.scoring.runtime import EncoderRuntime, HeadRuntime
-from common.vectors.store import VectorStore
+from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
+from common.vectors.store import Stored, VectorStore
 
 Texts = Sequence[str] | np.ndarray
 _READ = 8192  # candidates read at a time, for all queries
@@ -141,24 +141,25 @@ class PairScorer:
     vectors = vectors if count else np.zeros([1, *vectors.shape[1:]], np.float32)
     return self._head.run(f'{side}_part', {side: vectors})[:count]
 
-  def score(self, *sides: Texts) -> np.ndarray:
+  def score(self, *sides: Texts | Stored) -> np.ndarray:
     """Scores pairs (tuples), row by row.
 
     Args:
-      *sides: One argument a slot, of equal lengths: vectors from `encode`, or texts.
+      *sides: One argument a slot, of equal lengths: vectors from `encode`, `stored` ones, or texts.
 
     Returns:
       [pairs] probabilities in float32; [pairs, C] for C classes.
     """
     if len(sides) != len(self.slots):
       raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
-    vectors = [self._vectors(side, slot) for side, slot in zip(sides, self.slots, strict=True)]
-    counts = [len(side) for side in vectors]
+    vectors: Inputs = {
+      slot: side if isinstance(side, Stored) else self._vectors(side, slot)
+      for side, slot in zip(sides, self.slots, strict=True)
+    }
+    counts = [len(side) for side in vectors.values()]
     if len(set(counts)) > 1:
       raise InputError(f'sides of {counts} rows; pairs need one row on each')
-    if not counts[0]:
-      return self._none()
-    return self._head.run('serving_default', dict(zip(self.slots, vectors, strict=True)))
+    return self._head.run('serving_default', vectors) if counts[0] else self._none()
 
   def rank(
     self,
@@ -218,7 +219,7 @@ class PairScorer:
     for start in range(0, len(right if rows is None else rows), _READ):
       picked: Any = slice(start, start + _READ)
       picked = picked if rows is None else rows[picked]
-      block = right.vectors(picked) if isinstance(right, VectorStore) else right[picked]
+      block = right.stored(picked) if isinstance(right, VectorStore) else right[picked]
       own = None if parts is None else parts[picked]
       numbers = np.arange(start, start + len(block)) if rows is None else picked
       for i, (kept, kept_scores) in enumerate(best):
@@ -256,16 +257,14 @@ class PairScorer:
     return candidates
 
   def one_to_many(
-    self, left: np.ndarray, left_part: np.ndarray, right: np.ndarray, parts: np.ndarray | None
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
   ) -> np.ndarray:
     """Scores of one left row with every right one, given their parts: [rights], or [rights, C]."""
     if not len(right):
       return self._none()
     signature = 'one_to_many' if parts is None else 'of_parts'
     one, other = self.slots
-    inputs = {one: left, f'{one}_part': left_part, other: right}
-    if parts is not None:
-      inputs[f'{other}_part'] = parts
+    inputs: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
     return self._head.run(signature, {name: inputs[name] for name in self._head.inputs(signature)})
 
   def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[np.ndarray, bool]:

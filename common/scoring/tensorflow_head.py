@@ -33,7 +33,7 @@ class TensorFlowHead:
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
     """As of `HeadRuntime`, in blocks."""
     function, found = self._functions[signature], []
-    one = {name: tf.constant(value) for name, value in inputs.items() if len(value) == 1}
+    one = {name: tf.constant(value[:]) for name, value in inputs.items() if len(value) == 1}
     many = {name: value for name, value in inputs.items() if name not in one}
     rows = rows_of(inputs)
     if rows == 1:

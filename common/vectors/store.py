@@ -12,6 +12,7 @@ Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
@@ -29,6 +30,25 @@ if TYPE_CHECKING:
 DTYPES = ('float32', 'float16', 'int8')
 MANIFEST = 'manifest.json'
 _VERSION = 2  # 1: without `text_hash`
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+  """Rows of a store as they lie in it; a slice of them is widened to float32.
+
+  Attributes:
+    values: [n, *shape] of the store's dtype.
+    scale: [n, *shape without the last] float32, where they are int8.
+  """
+
+  values: np.ndarray
+  scale: np.ndarray | None
+
+  def __len__(self) -> int:
+    return len(self.values)
+
+  def __getitem__(self, rows: slice) -> np.ndarray:
+    return widened(self.values[rows], None if self.scale is None else self.scale[rows])
 
 
 class VectorStore:
@@ -71,8 +91,12 @@ class VectorStore:
 
   def vectors(self, rows: slice | Sequence[int] | np.ndarray) -> np.ndarray:
     """Vectors of rows, [n, *shape] float32."""
+    return self.stored(rows)[:]
+
+  def stored(self, rows: slice | Sequence[int] | np.ndarray) -> Stored:
+    """Vectors of rows as they are stored; no copy of rows of one shard that follow one another."""
     if isinstance(rows, slice):
-      rows = np.arange(len(self))[rows]
+      rows = np.arange(*rows.indices(len(self)))
     rows = np.asarray(rows, np.int64)
     stored = np.empty([len(rows), *self.shape], self.dtype)
     scales = np.empty([len(rows), *self.shape[:-1]], np.float32) if self.dtype == 'int8' else None
@@ -80,13 +104,15 @@ class VectorStore:
     for number in np.unique(numbers):
       places = np.flatnonzero(numbers == number)
       inside = rows[places] - (self._ends[number] - len(self._ids[number]))
-      run = bool(len(inside)) and bool(np.all(np.diff(inside) == 1))  # no gaps: a view, no copy
+      run = bool(np.all(np.diff(inside) == 1))  # no gaps: a view, no copy
       picked = slice(int(inside[0]), int(inside[-1]) + 1) if run else inside
       vectors, scale = self._shards[number]
+      if len(inside) == len(rows):
+        return Stored(vectors[picked], None if scale is None else scale[picked])
       stored[places] = vectors[picked]
       if scales is not None:
         scales[places] = scale[picked]
-    return widened(stored, scales)
+    return Stored(stored, scales)
 
   def ids(self, rows: Sequence[int] | np.ndarray) -> list[str]:
     """Ids of rows."""

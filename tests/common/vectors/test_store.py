@@ -48,6 +48,17 @@ def test_vectors_are_read_as_they_were_written(tmp_path, dtype, atol, size):
   assert sum(a.nbytes for a in arrays) == 8 * size
 
 
+@pytest.mark.parametrize('dtype', ['float32', 'float16', 'int8'])
+def test_rows_that_follow_one_another_are_the_files_own_bytes(tmp_path, dtype):
+  store, values = write(tmp_path, dtype)
+  stored = store.stored(slice(1, 4))
+  assert len(stored) == 3 and stored.values.dtype == dtype
+  assert np.shares_memory(stored.values, store._shards[0][0])
+  assert stored[1:].dtype == np.float32
+  np.testing.assert_allclose(stored[1:], values[2:4], atol=0.02)
+  np.testing.assert_array_equal(store.stored([5, 1])[:], store.vectors([5, 1]))  # of two shards
+
+
 def test_int8_rounds_to_the_nearest_127th_of_a_tokens_largest_value(tmp_path):
   store, values = write(tmp_path, 'int8')
   step = np.abs(values).max(-1, keepdims=True) / 127
