@@ -60,6 +60,14 @@ def test_the_commands_are_found():
   assert known | {'common.local_server.__main__'} < COMMANDS.keys()
 
 
+def test_readme_lists_the_commands():
+  table = (ROOT / 'README.md').read_text('utf-8').split('### Commands')[1].split('Each explains')[0]
+  for module in COMMANDS:
+    room, _, name = module.removesuffix('.__main__').rpartition('.')
+    if room != 'benchmarks' and not room.startswith('benchmarks.'):
+      assert f'`{room}.{name}`' in table or (f'`{room}.' in table and f'`.{name}`' in table), module
+
+
 @pytest.mark.parametrize('module', COMMANDS)
 def test_help_names_each_flag_of_every_command(module):
   assert COMMANDS[module], f'{module} does not end in flags.command(main, Config)'
