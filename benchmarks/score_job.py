@@ -25,12 +25,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from benchmarks import committed, watched
+from benchmarks import committed, speed_tables, watched
 from benchmarks.score_job_inputs import Inputs
 from common import flags
 from common.errors import InputError
 from common.evaluation import benchmark, report
-from common.evaluation.tables import Table, digits
 from common.pipelines import shards
 from common.vectors.store import VectorStore
 from dipair.scorer import Scorer
@@ -65,24 +64,10 @@ def main(config: JobConfig) -> None:
     bench = Bench(config, config.folder or folder)
     rows = [bench.speed(count) for count in config.pairs]
     killed, bad = bench.kill(config.pairs[0]), bench.bad_rows(config.pairs[0], config.bad_rows)
-  headers = ['Pairs', 'Seconds', 'Pairs/s', 'Steady', 'Head alone', 'Ratio', 'RSS MB', 'USS MB']
-  cells = [
-    [f'{r["pairs"]:,}', f'{r["seconds"]:,.0f}', digits(r['pairs_per_second'])]
-    + [digits(r['steady_pairs_per_second']), digits(r['head_pairs_per_second'])]
-    + [f'{r["ratio"]:.1%}', f'{r["rss"] / 1e6:,.0f}', f'{r["uss"] / 1e6:,.0f}']
-    for r in rows
-  ]
-  note = f'{bench.workers} processes, {_RUNTIME}. Steady: without start and end. Ratio: of it to '
-  note += 'the head alone. RSS, USS: of the largest process, with and without pages of the stores.'
-  print(report.grid(Table(note, headers, cells)))
+  made: dict[str, Any] = {'workers': bench.workers, 'runtime': _RUNTIME, 'rows': rows}
+  print(report.grid(speed_tables.score_job(made)))
   print(f'Killed: {json.dumps(killed)}\nBad rows: {json.dumps(bad, indent=1)}')
   if config.output:
-    made: dict[str, Any] = {
-      'note': note,
-      'workers': bench.workers,
-      'runtime': _RUNTIME,
-      'rows': rows,
-    }
     committed.write(config.output, 'score_job', config, **made, killed=killed, bad_rows=bad)
 
 

@@ -125,3 +125,21 @@ def frontier(made: dict[str, Any]) -> Table:
     'in int8',
   ]
   return Table(note, [*headers, made['metric'], 'in int8', "to the teacher's"], rows)
+
+
+def score_job(made: dict[str, Any]) -> Table:
+  """A row a job of `benchmarks.score_job`."""
+  headers = ['pairs', 'seconds', 'pairs/s', 'head alone', 'of the head', 'steady', 'RSS', 'USS']
+  cells = [
+    [f'{r["pairs"]:,}', f'{r["seconds"]:,.0f}', digits(r['pairs_per_second'])]
+    + [digits(r['head_pairs_per_second']), f'{r["wall_ratio"]:.1%}', f'{r["ratio"]:.1%}']
+    + [f'{r[key] / 1e9:.2f} GB' for key in ('rss', 'uss')]
+    for r in made['rows']
+  ]
+  note = (
+    f'{made["workers"]} processes, {made["runtime"]}. Of the head alone: from start to end of the '
+  )
+  note += (
+    'job; steady: without both. RSS, USS: of the largest process, with and without pages of stores.'
+  )
+  return Table(note, headers, cells)

@@ -253,29 +253,14 @@ def _score_job() -> str:
   made = read('score_job')
   if not made:
     return ''
-  rows = [
-    [f'{r["pairs"]:,}', f'{r["seconds"]:,.0f}', digits(r['pairs_per_second'])]
-    + [digits(r['steady_pairs_per_second']), digits(r['head_pairs_per_second'])]
-    + [f'{r["ratio"]:.1%}', *(f'{r[key] / 1e9:.2f} GB' for key in ('rss', 'uss'))]
-    for r in made['rows']
-  ]
-  headers = [
-    'pairs',
-    'seconds',
-    'pairs/s',
-    'steady',
-    'head alone',
-    'ratio',
-    'RSS',
-    'USS',
-  ]
+  table = speed_tables.score_job(made)
   killed, bad = made['killed'], made['bad_rows']
-  note = f'{made["note"]} Killed with {killed["done_when_killed"]} of {killed["shards"]} shards '
+  note = f'{table.note} Killed with {killed["done_when_killed"]} of {killed["shards"]} shards '
   note += f'done and started again: {killed["rows"]:,} rows, {killed["rows_twice"]} of them twice, '
   same = 'the same' if killed['same_rows_and_scores'] else 'not the same'
   note += f'{same} as without. Of {bad["rows"]:,} rows with {sum(bad["made"].values()):,} bad ones '
   note += f'{bad["refused"]:,} were put aside and {bad["scored"]:,} scored.'
-  return _section('The scoring job on Beam', made, markdown(headers, rows), note)
+  return _section('The scoring job on Beam', made, markdown(table.headers, table.rows), note)
 
 
 def _cost() -> str:
