@@ -13,17 +13,7 @@ from common.evaluation import ranking, significance
 
 _WORST = 10  # queries shown
 _TEXTS = 5  # candidates shown of each
-_SCALES = (
-  1,
-  2,
-  3,
-  4,
-  5,
-  6,
-  10,
-  100,
-  1000,
-)  # a TREC grade is a whole number: labels times one of these
+_SCALES = (1, 2, 3, 4, 5, 6, 10, 100, 1000)  # labels times one of these are TREC's whole grades
 
 
 def compare(judged: JudgedSet, logits: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
