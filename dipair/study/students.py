@@ -108,10 +108,7 @@ class Kept(abc.ABC):
     self.fit(features)
     with open(os.path.join(self.folder, _DONE), 'w', encoding='utf-8'):
       pass
-    for stage in (
-      '',
-      *stages.STAGES,
-    ):  # what training alone goes on from, several times the weights
+    for stage in ('', *stages.STAGES):  # checkpoints are several times the weights
       shutil.rmtree(os.path.join(self.folder, stage, 'checkpoints'), ignore_errors=True)
 
   def result(self) -> dict[str, Any]:
