@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from common.modeling.head import Head
 from common.modeling.similarity_head import Cosine
-from dse.similarity import Similarity
+from dse.similarity import Similarity, SplitHead
 
 
-class Concatenation(Head):
+class Concatenation(SplitHead):
   """f(u, v) = W [u, v, |u - v|], before the softmax; W u and W v once per text.
 
   Args:
@@ -24,8 +24,6 @@ class Concatenation(Head):
     outputs: C.
   """
 
-  takes_vectors = True
-
   def __init__(self, dim: int, rows: int, outputs: int):
     del rows
     super().__init__('concatenation')
@@ -33,15 +31,6 @@ class Concatenation(Head):
       self.add_weight(f'w_{name}', [dim, outputs], initializer='glorot_uniform')
       for name in ('left', 'right', 'difference')
     )
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Width of a text's share of the logits: C."""
-    del slot
-    return (self.difference.shape[1],)
-
-  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """A text's share of the logits: [B, d] to [B, C]."""
-    return vectors @ (self.left, self.right)[slot]
 
   def logits(
     self,
@@ -53,10 +42,6 @@ class Concatenation(Head):
     del training
     u, v = vectors
     return tf.cast(parts[0] + parts[1] + tf.abs(u - v) @ self.difference, tf.float32)
-
-  def exported(self) -> 'Concatenation':
-    """This head: it is split already."""
-    return self
 
 
 class SentenceCosine(Cosine):

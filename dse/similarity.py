@@ -7,6 +7,7 @@ Dimensions: B pairs, d width of a vector, r rows of W, C outputs.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 import tensorflow as tf
 import tf_keras
@@ -14,7 +15,28 @@ import tf_keras
 from common.modeling.head import Head
 
 
-class Similarity(Head):
+class SplitHead(Head):
+  """A head whose kernels `left` and `right`, [d, r], meet each text alone; a subclass makes them."""
+
+  takes_vectors = True
+  left: tf.Variable
+  right: tf.Variable
+
+  def part_shape(self, slot: int) -> tuple[int, ...]:
+    """Width of W1 u, or W2 v: r."""
+    del slot
+    return (self.left.shape[1],)
+
+  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
+    """W1 u of left texts, W2 v of right ones: [B, d] to [B, r]."""
+    return vectors @ (self.left, self.right)[slot]
+
+  def exported(self) -> Self:
+    """This head: it is split already."""
+    return self
+
+
+class Similarity(SplitHead):
   """Eq. 3, with C columns of w for C outputs.
 
   Args:
@@ -22,8 +44,6 @@ class Similarity(Head):
     rows: r.
     outputs: C.
   """
-
-  takes_vectors = True
 
   def __init__(self, dim: int, rows: int, outputs: int):
     super().__init__('similarity')
@@ -36,15 +56,6 @@ class Similarity(Head):
     )
     self.output_weights = self.add_weight('w', [rows, outputs], initializer='glorot_uniform')
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Width of W1 u, or W2 v: r."""
-    del slot
-    return (self.product.shape[1],)
-
-  def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """W1 u of left texts, W2 v of right ones: [B, d] to [B, r]."""
-    return vectors @ (self.left, self.right)[slot]
-
   def logits(
     self,
     parts: Sequence[tf.Tensor],
@@ -56,7 +67,3 @@ class Similarity(Head):
     u, v = vectors
     hidden = parts[0] + parts[1] + (u * v) @ self.product + tf.abs(u - v) @ self.difference
     return tf.cast(tf.nn.relu(hidden) @ self.output_weights, tf.float32)
-
-  def exported(self) -> 'Similarity':
-    """This head: it is split already."""
-    return self
