@@ -9,6 +9,7 @@ from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
@@ -39,6 +40,7 @@ class FinishedRun:
       raise InputError(f'--run_dir={folder}: not a finished run of dipair.run')
     self.flags = self.results['flags']
     self.table = self.config(TableConfig)
+    self.metric = self.flags.get('primary_metric', '')
 
   def path(self, name: str) -> str:
     """A file or folder of the run."""
@@ -49,6 +51,10 @@ class FinishedRun:
     own = flags.flat(cls())
     known = {name: value for name, value in self.flags.items() if name in own}
     return flags.build(cls, {**known, **changes})
+
+  def judged(self, name: str) -> JudgedSet:
+    """A labelled set, `valid` or `test`, which judges as it did in the run."""
+    return JudgedSet(RecordSet(self.path(f'data/{name}')), self.table.base_task, self.metric)
 
   def training(
     self,
@@ -66,7 +72,7 @@ class FinishedRun:
       devices=devices or DeviceConfig(),
       strategy=strategy,
       seed=self.flags['seed'] if seed is None else seed,
-      metric=self.flags.get('primary_metric', ''),
+      metric=self.metric,
     )
 
   def trainer(

@@ -39,9 +39,10 @@ def main(config: StudyConfig) -> None:
       return
     print(plan.cost())
     plan.train()
+    own = metrics.METRICS[run.table.base_task]
     study = {
       'title': run.results['title'],
-      'metrics': list(metrics.METRICS[run.table.base_task])[:2],
+      'metrics': list(dict.fromkeys([run.results['primary_metric'], *own]))[:2],
       'command': ' '.join(['python -m dipair.study', *flags.changed(config)]),
       'commit': environments.commit(),
       'environment': environments.environment(),

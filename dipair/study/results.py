@@ -27,21 +27,20 @@ def collect(plan: Plan) -> dict[str, Any]:
     whether it is 'cross', 'delta' to the teacher by set and, on test, 'interval' and 'p_value' as a
     run's models have them; and 'closest', the row next below it on test, with 'p_closest'.
   """
-  run, task = plan.run, plan.run.table.base_task
+  run, judges = plan.run, {name: plan.run.judged(name) for name in SETS}
   students = {student.name: student.result() for student in plan.students}
-  labels = {name: RecordSet(run.path(f'data/{name}')).tuples().labels for name in SETS}
   teacher = _teacher(run, plan.root)
-  found = {name: metrics.evaluate(task, labels[name], teacher[name]) for name in teacher}
+  found = {name: judges[name].evaluate(teacher[name]) for name in teacher}
   logits = {student.name: student.logits('test') for student in plan.students}
   if teacher:
     logits['teacher'] = teacher['test']
-  columns = dict(zip(logits, _resampled(task, labels['test'], list(logits.values())), strict=True))
+  columns = dict(zip(logits, judges['test'].resampled(list(logits.values())), strict=True))
   comparisons = {
     comparison.key: {
       'title': comparison.title,
       'axis': comparison.axis,
       'timed': comparison.timed,
-      'rows': _rows(plan.rows[comparison], students, found, columns, metrics.primary_metric(task)),
+      'rows': _rows(plan.rows[comparison], students, found, columns, judges['test'].primary),
     }
     for comparison in plan.rows
   }
@@ -74,14 +73,6 @@ def _rows(
       made['p_closest'] = significance.difference(of_rows[closest], column).p_value
     found.append(made)
   return found
-
-
-def _resampled(task: str, labels: np.ndarray, logits: list[np.ndarray]) -> np.ndarray:
-  """The primary metric on resamples of test: a row a model."""
-  metric = metrics.METRICS[task][metrics.primary_metric(task)]
-  if task == 'multiclass':
-    return significance.resampled(metric, labels.astype(np.int64), logits).T
-  return significance.resampled(metric, labels, [one[:, 0] for one in logits]).T
 
 
 def _teacher(run: FinishedRun, root: str) -> dict[str, np.ndarray]:

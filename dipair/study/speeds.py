@@ -69,6 +69,7 @@ def _worth(run: FinishedRun, student: Student, export: Export) -> dict[str, Any]
   if not os.path.exists(path):
     scorers = {runtime: Scorer.load(export, runtime) for runtime in RUNTIMES[1:]}
     plain = {'tensorflow': Scorer.load(export)}
-    rows, _, _ = measure.compare(scorers, plain, run.table.base_task, run.path('data'))
+    task, data = run.table.base_task, run.path('data')
+    rows, _, _ = measure.compare(scorers, plain, task, data, run.metric)
     write_json(path, dict(zip(scorers, rows, strict=True)))
   return read_json(path)

@@ -20,7 +20,6 @@ from common.data.records import RecordSet
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer, finite
 from common.errors import InputError
-from common.evaluation import metrics
 from common.files import read_json, whole, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
@@ -126,7 +125,7 @@ class Kept(abc.ABC):
         logits = score(records)
         with whole(self._logits_path(name)) as temporary, open(temporary, 'wb') as file:
           np.save(file, logits)
-        found[name] = metrics.evaluate(self.run.table.base_task, records.tuples().labels, logits)
+        found[name] = self.run.judged(name).evaluate(logits)
     found = finite(found)
     write_json(path, found)
     return found
