@@ -143,3 +143,15 @@ def score_job(made: dict[str, Any]) -> Table:
     'job; steady: without both. RSS, USS: of the largest process, with and without pages of stores.'
   )
   return Table(note, headers, cells)
+
+
+def shortlist(made: dict[str, Any]) -> Table:
+  """Recall and time by the shortlist's length."""
+  note = (
+    f'{made["queries"]:,} queries of the test set, its {made["stored"]:,} titles stored. Recall: '
+  )
+  note += f"of the head's best {made['top_k']} of all. Time: from a query's vectors to its results."
+  rows = [
+    [row['name'], f'{row["recall"]:.1%}', f'{1e3 * row["seconds"]:,.1f}'] for row in made['rows']
+  ]
+  return Table(note, ['ranked by the head', 'recall', 'p50, ms a query'], rows)

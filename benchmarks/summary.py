@@ -1,10 +1,10 @@
-"""The README's table: each task's quality and the head's speed, the papers' rows beside them."""
+"""The README's tables: what to take when, and each task's quality and speed beside the papers'."""
 
 from typing import Any
 
 from benchmarks.committed import markdown, read
 from common.evaluation import speeds
-from common.evaluation.tables import change, label, metric, times
+from common.evaluation.tables import change, digits, label, metric, times
 
 RUNS = {'homedepot': 'Home Depot', 'p2t': 'synthetic catalogue', 'q2p': 'MedQuAD, mined'}
 _PAPERS = {  # before the runs of
@@ -12,6 +12,55 @@ _PAPERS = {  # before the runs of
   'q2p': ['Q2P-MAT, the paper (Table 3)', 'AUC-ROC', '0.957', '0.932', '-2.6%', '355×', ''],
   'glue': ['DSE, the paper (Tables 1 and 4)', 'GLUE score', '', '', '-4.6%', '13,594×', ''],
 }
+
+_CHOICES = {  # name, the row of its speed, the row of its Pearson, when to take it
+  'cross-encoder': (
+    'CrossEncoder, ONNX int8',
+    "DiPair's teacher, tensorflow",
+    'a hundred candidates a query at the most; and as the teacher',
+  ),
+  '**DiPair**, head in int8': (
+    'DiPair head, litert-int8',
+    'DiPair head, litert-int8',
+    'thousands of candidates a query, billions of pairs in a batch, a teacher or labels at hand',
+  ),
+  "ColBERT's MaxSim, not trained on the task": (
+    'MaxSim of all tokens',
+    'MaxSim of all tokens',
+    'nothing to learn from, and room for all tokens of all texts',
+  ),
+  'bi-encoder, cosine, not trained on the task': (
+    'cosine of sentence vectors',
+    'cosine of sentence vectors',
+    'the nearest of millions by an index: a first stage, before any of the others',
+  ),
+  'the same, fine-tuned on its labels': (
+    'cosine of sentence vectors',
+    'the same, fine-tuned on the train table',
+    'the same',
+  ),
+}
+
+
+def choice() -> str:
+  """What else there is: quality, speed, bytes of a text, and when it is the better one."""
+  made = read('peers')
+  if not made:
+    return ''
+  of = {row['name']: row for row in made['rows']}
+  rows = []
+  for name, (speed, quality, when) in _CHOICES.items():
+    if quality in of:
+      size = of[speed].get('bytes', {})
+      kept = f'{size["int8"]:,.0f}' if size else 'none: reads text'
+      shown = [metric(of[quality]['test']), digits(of[speed]['pairs_per_second']), kept]
+      rows.append([name, *shown, when])
+  headers = ['', 'Pearson, Home Depot', 'pairs/s', 'bytes a title, int8', 'take it for']
+  note = """\
+All from MiniLM-L6, on the same two cores in one run: [docs/results.md](docs/results.md#other-libraries-beside-ours-home-depot).
+Pairs/s of stored vectors, but the cross-encoder's, which reads both texts. Not for texts that are each
+met once, in one pair: encoding is the whole cost then, and a cross-encoder scores better."""
+  return f'{markdown(headers, rows)}\n\n{note}'
 
 
 def summary() -> str:

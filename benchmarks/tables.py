@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks import pictures, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
-from benchmarks.summary import RUNS, summary
+from benchmarks.summary import RUNS, choice, summary
 from common.evaluation import speeds
 from common.evaluation.speeds import AGAINST
 from common.evaluation.tables import digits, times
@@ -29,22 +29,33 @@ def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_speeds(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
-  sections += [_frontier(), *encoding, _training(), _peers(), _light(), _score_job(), _serving()]
+  sections += [
+    _frontier(),
+    _shortlist(),
+    *encoding,
+    _training(),
+    _peers(),
+    _light(),
+    _score_job(),
+    _serving(),
+  ]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
-    'README.md': _filled('README.md', 'results', summary()),
-    'docs/scaling.md': _filled('docs/scaling.md', 'cost', _cost()),
+    'README.md': _filled('README.md', choice=choice(), results=summary()),
+    'docs/scaling.md': _filled('docs/scaling.md', cost=_cost()),
     'docs/results.md': '\n\n'.join([intro, *filter(None, sections)]) + '\n',
   }
 
 
-def _filled(name: str, marker: str, text: str) -> str:
-  """A file's text with another between its two markers."""
+def _filled(name: str, **texts: str) -> str:
+  """A file's text with others between the markers of their names."""
   with open(os.path.join(ROOT, name), encoding='utf-8') as file:
-    before = file.read()
-  marked = re.compile(f'(<!-- {marker}: .*? -->\n).*?(<!-- /{marker} -->)', re.DOTALL)
-  return marked.sub(lambda m: f'{m[1]}{text}\n{m[2]}', before)
+    found = file.read()
+  for marker, text in texts.items():
+    marked = re.compile(f'(<!-- {marker}: .*? -->\n).*?(<!-- /{marker} -->)', re.DOTALL)
+    found = marked.sub(lambda m, text=text: f'{m[1]}{text}\n{m[2]}', found)
+  return found
 
 
 def _section(title: str, made: dict[str, Any], table: str, note: str = '') -> str:
@@ -179,6 +190,16 @@ narrower. What a text stores, tokens × width, is what a store of millions of th
 smallest that loses what you can bear on your own valid set."""
   note = f'{picture}\n\n{table.note}\n\n{choose}'
   return _section('Heads by size', made, markdown(table.headers, table.rows), note)
+
+
+def _shortlist() -> str:
+  made = read('shortlist')
+  if not made:
+    return ''
+  table = speed_tables.shortlist(made)
+  return _section(
+    'The first stage: Home Depot', made, markdown(table.headers, table.rows), table.note
+  )
 
 
 def _encoding(name: str, title: str) -> str:
