@@ -30,7 +30,7 @@ class ShortlistConfig:
   """The run, and what is asked of its export."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run')
-  runtime: str = flags.option('litert-int8', 'runtime of the head', runtimes.HEADS)
+  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
   queries: int = flags.option(200, 'left texts, drawn from the test set')
   top_k: int = flags.option(10, 'results a query')
   shortlists: tuple[int, ...] = flags.option((100, 1000), 'right texts that the first stage leaves')

@@ -53,8 +53,9 @@ def _filled(name: str, **texts: str) -> str:
   with open(os.path.join(ROOT, name), encoding='utf-8') as file:
     found = file.read()
   for marker, text in texts.items():
-    marked = re.compile(f'(<!-- {marker}: .*? -->\n).*?(<!-- /{marker} -->)', re.DOTALL)
-    found = marked.sub(lambda m, text=text: f'{m[1]}{text}\n{m[2]}', found)
+    before, first, rest = re.split(f'(<!-- {marker}: .*? -->\n)', found)
+    last = f'<!-- /{marker} -->'
+    found = f'{before}{first}{text}\n{last}{rest.split(last, 1)[1]}'
   return found
 
 
