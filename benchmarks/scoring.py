@@ -105,6 +105,11 @@ def _rows(folder: str) -> list[Row]:
     scorer = Scorer.load(path, name)
     rows.append(_pairs(f'DiPair, {name}', scorer, tokens, 12 * _TOKEN + 3.15 + _LAST))
     rows.append(_of_parts(f'DiPair, parts, {name}', scorer, tokens, 12 * _TOKEN + _LAST))
+  relu = random_exports.dipair(f'{folder}/relu', head_activation='relu')
+  for name in ('litert', 'litert-int8'):
+    scorer = Scorer.load(relu, name)
+    rows.append(_pairs(f'DiPair ReLU, {name}', scorer, tokens, 12 * _TOKEN + 3.15 + _LAST))
+    rows.append(_of_parts(f'DiPair ReLU, parts, {name}', scorer, tokens, 12 * _TOKEN + _LAST))
   ffnn = random_exports.dipair(f'{folder}/ffnn', head='ffnn')
   for name in ('tensorflow', 'litert', 'litert-int8'):
     scorer = Scorer.load(ffnn, name)
@@ -193,12 +198,13 @@ def _rank_contenders(folder: str) -> list[tuple[str, Callable[[], Any]]]:
   found: list[tuple[str, Callable[[], Any]]] = []
   products = np.random.default_rng(1).normal(size=(1000, 8, 256)).astype(np.float32)
   query = np.random.default_rng(2).normal(size=(4, 256)).astype(np.float32)
-  for name in runtimes.HEADS:
-    scorer = Scorer.load(f'{folder}/dipair', name)
+  heads = [('DiPair', f'{folder}/dipair', name) for name in runtimes.HEADS]
+  for title, export, name in [*heads, ('DiPair ReLU', f'{folder}/relu', 'litert-int8')]:
+    scorer = Scorer.load(export, name)
     parts = scorer.parts(products, 'right')
     for kind, given in (('', None), (', parts', parts)):
       call = functools.partial(scorer.rank, query, products, 10, parts=given)
-      found.append((f'DiPair{kind}, {name}', call))
+      found.append((f'{title}{kind}, {name}', call))
   return found
 
 
