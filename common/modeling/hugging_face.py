@@ -109,10 +109,10 @@ def lower_case(settings: dict[str, Any], guess: bool) -> bool:
   return lower
 
 
-def tensors(weights: Weights) -> dict[str, np.ndarray]:
+def tensors(of: Weights) -> dict[str, np.ndarray]:
   """A BERT's weights by Hugging Face's names, for `weights`."""
   found = {}
-  for key, array in weights.items():
+  for key, array in of.items():
     key = key.replace('/layer_', '/layer.').replace('/', '.')
     if key.endswith('.kernel'):  # torch keeps a linear layer as [out, in]
       key, array = key.removesuffix('kernel') + 'weight', array.T

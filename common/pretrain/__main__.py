@@ -7,7 +7,7 @@ from common import files, flags
 from common.distillation import results
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
-from common.evaluation import report
+from common.evaluation import report, tables
 from common.pretrain import stages
 from common.pretrain.config import PretrainConfig
 from common.pretrain.language_model import LOSS
@@ -30,20 +30,22 @@ def main(config: PretrainConfig) -> None:
   folder.run([corpus, vocabulary, pieces, training, checkpoint])
   if not chief:
     return
-  texts, words, tokenized = (folder.result(stage) for stage in (corpus, vocabulary, pieces))
   collected = collect(config, folder.result(training).phases, folder.result(checkpoint))
+  texts, tokenized = folder.result(corpus), folder.result(pieces)
   collected['corpus'] = {
     'documents': texts.documents,
     'repeated documents': texts.repeated,
     'held out': texts.held_out,
     'passages': texts.passages,
     'word pieces': tokenized.pieces,
-    'unknown pieces': tokenized.unknown,
-    'vocabulary': words.pieces,
+    'share of unknown pieces': tokenized.unknown,
+    'vocabulary': folder.result(vocabulary).pieces,
   }
   report.write_report(collected, {}, folder.file('report.html'))
   files.write_json(folder.file('results.json'), results.finite(collected))
   print(report.summary_table(collected))
+  held_out = collected['models'][-1]['valid']
+  print('held out:', ', '.join(f'{tables.label(n)} {v:.4f}' for n, v in held_out.items()))
   print(f'report: {folder.file("report.html")}')
   print(f'--pretrained={checkpoint.folder} takes it')
 
@@ -52,7 +54,8 @@ def collect(
   config: PretrainConfig, phases: list[dict[str, Any]], written: stages.Written
 ) -> dict[str, Any]:
   """The results of a pretraining, as in `results.json`, without its corpus."""
-  phases = [{**phase, 'sequences_per_second': phase['tuples_per_second']} for phase in phases]
+  renamed = {'tuples_per_second': 'sequences_per_second'}
+  phases = [{renamed.get(name, name): value for name, value in of.items()} for of in phases]
   start = phases[0]['history'][0]['valid']
   return {
     'title': f'BERT on {config.title or os.path.basename(os.path.normpath(config.run_dir))}',
@@ -65,8 +68,8 @@ def collect(
     'environment': results.environment(),
     'flags': flags.flat(config),
     'models': [{'name': 'start', 'valid': start}, {'name': 'checkpoint', 'valid': written.valid}],
-    'parameters': written.parameters,
     'training': phases,
+    'export': {'parameters': written.parameters},
   }
 
 

@@ -54,7 +54,7 @@ class MaskedBatches:
     def tensors(element: tf.Tensor) -> Batch:
       found = tf.numpy_function(arrays, [element], [*_MATRICES.values(), tf.int32])
       length = self.lengths[0] if len(self.lengths) == 1 else None
-      most = int(self.mask.most(length)) if length else None
+      most = self.mask.most(length) if length else None
       for tensor, width in zip(found, (length, length, most, most, most), strict=False):
         tensor.set_shape([size, width])
       found[-1].set_shape([size])

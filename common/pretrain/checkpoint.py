@@ -45,14 +45,18 @@ def write(
   weights[_SEGMENTS] = weights[_SEGMENTS][seen]
   heads = {name: variable.numpy() for name, variable in _heads(model).items()}
   tensors = hugging_face.tensors({**weights, **heads})
-  safetensors.numpy.save_file(tensors, os.path.join(folder, 'model.safetensors'), {'format': 'pt'})
   architecture = 'BertForPreTraining' if model.next_sentence else 'BertForMaskedLM'
   fields = hugging_face.fields(config, architecture)
   files.write_json(os.path.join(folder, checkpoints.CONFIG), fields)
   settings = {'do_lower_case': tokenizer.lower_case, 'tokenizer_class': 'BertTokenizer'}
   files.write_json(os.path.join(folder, 'tokenizer_config.json'), settings)
-  with open(os.path.join(folder, 'vocab.txt'), 'wb') as file:
-    file.write(('\n'.join(tokenizer.vocabulary) + '\n').encode())
+  contents = {
+    'vocab.txt': ('\n'.join(tokenizer.vocabulary) + '\n').encode(),
+    'model.safetensors': safetensors.numpy.save(tensors, {'format': 'pt'}),
+  }
+  for name, content in contents.items():
+    with open(os.path.join(folder, name), 'wb') as file:
+      file.write(content)
 
 
 def restore(model: LanguageModel, pretrained: Pretrained) -> None:

@@ -73,6 +73,12 @@ class PretrainConfig:
   def __post_init__(self):
     if self.max_length < _LEAST_LENGTH:
       raise InputError(f'--max_length={self.max_length}: {_LEAST_LENGTH} or more tokens are needed')
+    several = self.corpus.text_columns or self.corpus.documents == 'blocks'
+    if self.next_sentence and not (several and self.corpus.input_files):
+      raise InputError(
+        '--next_sentence needs documents of several passages: --input_files with '
+        '--documents=blocks, an empty line after each document'
+      )
     if self.pretrained and self.vocabulary.vocabulary:
       raise InputError('--pretrained has a vocabulary of its own: leave out --vocabulary')
 

@@ -71,9 +71,9 @@ class Masking:
     self._pieces = np.flatnonzero(self._ordinary).astype(np.int32)
     self._within = np.array([piece.startswith(JOINER) for piece in vocabulary])
 
-  def most(self, length: int | np.ndarray) -> int | np.ndarray:
-    """Predictions in a sequence of so many tokens, special ones counted: one or more."""
-    return np.maximum(1, np.rint(np.asarray(length) * self.config.mask_rate)).astype(int)
+  def most(self, length: int) -> int:
+    """Most predictions in a sequence of so many tokens, special ones counted."""
+    return max(1, round(length * self.config.mask_rate))
 
   def __call__(self, ids: np.ndarray, lengths: np.ndarray, draws: np.ndarray) -> Masked:
     """Masks.
@@ -92,16 +92,16 @@ class Masking:
     rows = np.arange(len(ids))[:, None]
     sizes = np.zeros(ids.shape, int)  # [B, L]: each word's tokens
     np.add.at(sizes, (rows, word), maskable)
-    taken = self._take(sizes, order, self.most(lengths))
+    taken = self._take(sizes, order, [self.most(length) for length in lengths.tolist()])
     chosen = maskable & taken[rows, word]
     of_word = action[rows, word]
     drawn = self._pieces[(piece * len(self._pieces)).astype(int)]
     replaced = np.where(of_word < _MASKED, self._mask_id, np.where(of_word < _REPLACED, drawn, ids))
     return self._masked(ids, np.where(chosen, replaced, ids), chosen)
 
-  def _take(self, sizes: np.ndarray, order: np.ndarray, most: np.ndarray) -> np.ndarray:
+  def _take(self, sizes: np.ndarray, order: np.ndarray, most: Sequence[int]) -> np.ndarray:
     """Words [B, L] in the order of their draws, passing over one that is too large for what is left."""
-    taken, left = np.zeros(sizes.shape, bool), most.copy()
+    taken, left = np.zeros(sizes.shape, bool), np.array(most)
     rows = np.arange(len(sizes))
     for words in np.argsort(order, 1).T:
       size = sizes[rows, words]
@@ -111,8 +111,9 @@ class Masking:
     return taken
 
   def _masked(self, ids: np.ndarray, replaced: np.ndarray, chosen: np.ndarray) -> Masked:
-    most = int(self.most(ids.shape[1]))
-    positions = np.argsort(~chosen, 1, kind='stable')[:, :most]  # the chosen ones first
+    positions = np.argsort(~chosen, 1, kind='stable')[
+      :, : self.most(ids.shape[1])
+    ]  # the chosen ones first
     weights = np.take_along_axis(chosen, positions, 1)
     labels = np.take_along_axis(ids, positions, 1) * weights
     return Masked(

@@ -8,12 +8,12 @@ Dimensions: U units, which are passages or cuts of them; n tokens of a sequence.
 
 import abc
 import os
+from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from common import files
 from common.data import tokens
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenTable
@@ -37,23 +37,18 @@ class Pieces(NamedTuple):
   documents: np.ndarray
 
   @classmethod
-  def write(
-    cls, folder: str, documents: Iterable[Document], tokenizer: Tokenizer, passages: int
-  ) -> 'Pieces':
-    """Tokenizes documents of so many passages into a folder."""
-    numbers = np.zeros([passages], np.int32)
+  def write(cls, folder: str, documents: Iterable[Document], tokenizer: Tokenizer) -> 'Pieces':
+    """Tokenizes documents into a folder."""
+    numbers = array('i')
 
     def texts():
-      start = 0
       for number, document in enumerate(documents):
-        numbers[start : start + len(document)] = number
-        start += len(document)
+        numbers.extend([number] * len(document))
         yield from document
 
     os.makedirs(folder, exist_ok=True)
-    tokens.write(folder, texts(), tokenizer, passages, most=None)
-    with files.whole(os.path.join(folder, _DOCUMENTS)) as path, open(path, 'wb') as file:
-      np.save(file, numbers)
+    tokens.write(folder, texts(), tokenizer, most=None)
+    np.save(os.path.join(folder, _DOCUMENTS), np.array(numbers, np.int32))
     return cls.open(folder, tokenizer)
 
   @classmethod
@@ -81,15 +76,18 @@ class Sequence(NamedTuple):
 class Sequences(abc.ABC):
   """Sequences of at most `max_length` tokens.
 
-  Attributes:
+  Args:
+    pieces: What they are cut from.
     max_length: Most tokens, special ones included.
+    longest: Most pieces of a unit.
+
+  Attributes:
     sizes: [sequences] the most tokens that each one comes to.
   """
 
   sizes: np.ndarray
 
   def __init__(self, pieces: Pieces, max_length: int, longest: int):
-    """Cuts passages to units of at most `longest` pieces."""
     self.max_length, self.tokenizer = max_length, pieces.table.tokenizer
     self._ids, ends = pieces.table.ids, np.asarray(pieces.table.ends)
     parts = -(-np.diff(ends) // longest)  # 0 of a passage without pieces
@@ -164,8 +162,8 @@ class SegmentPairs(Sequences):
     first, stop = self._bounds[:-1], self._bounds[1:]
     if (stop - first).max() < 2 or len(self._first_units) <= 2:
       raise InputError(
-        '--next_sentence needs two documents or more, some of several passages: '
-        '--documents=blocks, with an empty line after each document'
+        '--next_sentence needs two documents or more in each set, some of several passages: '
+        'an empty line after each document, its passages a line each'
       )
     inner = self._stops[stop - 1] - self._starts[first]
     self.sizes = np.where(stop - first > 1, inner, room) + 3

@@ -2,8 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +19,7 @@ from common.modeling.encoders import EncoderConfig
 from common.pretrain import checkpoint, corpus, language_model, vocabulary
 from common.pretrain.batches import MaskedBatches
 from common.pretrain.config import PretrainConfig
-from common.pretrain.corpus import SETS, TRAIN, VALID, Counts
+from common.pretrain.corpus import SETS, TRAIN, VALID, Counts, Document
 from common.pretrain.language_model import LOSS, LanguageModel
 from common.pretrain.masking import Masking
 from common.pretrain.sequences import FullSentences, Pieces, SegmentPairs
@@ -46,7 +45,7 @@ class Corpus(Stage[Counts]):
       lambda: corpus.documents(config.corpus, config.seed), config.corpus.held_out, folder
     )
 
-  def documents(self, name: str) -> Any:
+  def documents(self, name: str) -> Iterator[Document]:
     """The documents of a set."""
     return corpus.plain(os.path.join(self.folder, f'{name}.txt'))
 
@@ -109,10 +108,9 @@ class WordPieces(Stage[Tokenized]):
 
   def run(self, folder: str) -> Tokenized:
     tokenizer, counts, unknown = self.vocabulary.tokenizer(), {}, 0
-    passages = files.read_json(os.path.join(self.corpus.folder, 'stage.json'))['result']['passages']
     for name in SETS:
       documents = self.corpus.documents(name)
-      pieces = Pieces.write(os.path.join(folder, name), documents, tokenizer, passages[name])
+      pieces = Pieces.write(os.path.join(folder, name), documents, tokenizer)
       counts[name] = len(pieces.table.ids)
       unknown += int(np.count_nonzero(pieces.table.ids == tokenizer.unknown_id))
     return Tokenized(counts, unknown / max(1, sum(counts.values())))
