@@ -66,8 +66,7 @@ class Masking:
     if MASK not in vocabulary:
       raise InputError(f'a vocabulary of {len(vocabulary)} pieces lacks {MASK}')
     self._mask_id = vocabulary.index(MASK)
-    special = {piece for piece in vocabulary if piece in SPECIAL}
-    self._ordinary = np.array([piece not in special for piece in vocabulary])
+    self._ordinary = np.array([piece not in SPECIAL for piece in vocabulary])
     self._pieces = np.flatnonzero(self._ordinary).astype(np.int32)
     self._within = np.array([piece.startswith(JOINER) for piece in vocabulary])
 
@@ -111,9 +110,8 @@ class Masking:
     return taken
 
   def _masked(self, ids: np.ndarray, replaced: np.ndarray, chosen: np.ndarray) -> Masked:
-    positions = np.argsort(~chosen, 1, kind='stable')[
-      :, : self.most(ids.shape[1])
-    ]  # the chosen ones first
+    most = self.most(ids.shape[1])
+    positions = np.argsort(~chosen, 1, kind='stable')[:, :most]  # the chosen ones first
     weights = np.take_along_axis(chosen, positions, 1)
     labels = np.take_along_axis(ids, positions, 1) * weights
     return Masked(
