@@ -24,7 +24,7 @@ def main(config: PretrainConfig) -> None:
   folder = RunFolder(config.run_dir, config, 'common.pretrain', config.redo, chief)
   corpus = stages.Corpus(config)
   vocabulary = stages.Vocabulary(config, corpus)
-  pieces = stages.WordPieces(config, corpus, vocabulary)
+  pieces = stages.Tokenization(config, corpus, vocabulary)
   training = stages.Training(config, pieces, strategy)
   checkpoint = stages.Checkpoint(config, training)
   folder.run([corpus, vocabulary, pieces, training, checkpoint])

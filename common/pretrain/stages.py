@@ -52,10 +52,9 @@ class Corpus(Stage[Counts]):
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-  """Sizes of a vocabulary: word pieces, and the different words that it was learnt from."""
+  """Word pieces in a vocabulary."""
 
   pieces: int
-  words: int | None = None
 
 
 class Vocabulary(Stage[Words]):
@@ -82,7 +81,7 @@ class Vocabulary(Stage[Words]):
     print(f'vocabulary: of {len(counts):,} different words')
     pieces = vocabulary.learn(counts, config.vocab_size)
     files.write_json(path, {'vocabulary': pieces, 'lower_case': config.lower_case})
-    return Words(len(pieces), len(counts))
+    return Words(len(pieces))
 
   def tokenizer(self) -> Tokenizer:
     """A tokenizer of it."""
@@ -97,7 +96,7 @@ class Tokenized:
   unknown: float
 
 
-class WordPieces(Stage[Tokenized]):
+class Tokenization(Stage[Tokenized]):
   """The texts as word ids."""
 
   name, result = 'pieces', Tokenized
@@ -130,7 +129,9 @@ class Training(Stage[Trained]):
 
   name, result, collective = 'training', Trained, True
 
-  def __init__(self, config: PretrainConfig, pieces: WordPieces, strategy: tf.distribute.Strategy):
+  def __init__(
+    self, config: PretrainConfig, pieces: Tokenization, strategy: tf.distribute.Strategy
+  ):
     own = {**flags.flat(config.phase), **flags.flat(config.masking), 'seed': config.seed}
     own |= {'precision': config.devices.precision, 'max_length': config.max_length}
     own |= {'next_sentence': config.next_sentence}

@@ -48,8 +48,9 @@ def test_a_run_learns_and_leaves_its_stages_results_and_report(toy):
     assert (toy / name).exists(), name
   found = results(toy)
   start, end = (model['valid'] for model in found['models'])
-  # The first guess is as good as none: ln 300 is 5.7.
-  assert 5 < start['mlm_loss'] < 6.5 and end['mlm_loss'] < start['mlm_loss'] - 0.5
+  blind = np.log(found['corpus']['vocabulary'])  # all word pieces are as likely
+  assert start['mlm_loss'] == pytest.approx(blind, abs=0.3)
+  assert end['mlm_loss'] < start['mlm_loss'] - 0.3
   assert end['mlm_accuracy'] > start['mlm_accuracy']
   (phase,) = found['training']
   assert [entry['step'] for entry in phase['history']] == [0, 20, 40]
@@ -80,7 +81,7 @@ def test_its_checkpoint_is_one_for_students_and_its_tokens_are_the_trained_model
   student, own = build('dipair', pretrained=folder)
   assert own.vocabulary == tokenizer.vocabulary
   np.testing.assert_allclose(
-    student.encoders[0].encoder(ids).layers[1][:, :3], expected[:, :3], atol=1e-5
+    student.encoders[0].encoder(ids).tokens[:, :3], expected[:, :3], atol=1e-5
   )
 
 
@@ -111,7 +112,7 @@ def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, python, tmp_path)
   start, end = (model['valid'] for model in results(folder)['models'])
   assert set(end) == {'mlm_loss', 'mlm_accuracy', 'nsp_loss', 'nsp_accuracy'}
   assert (
-    start['mlm_loss'] < results(toy)['models'][0]['valid']['mlm_loss'] - 0.5
+    start['mlm_loss'] < results(toy)['models'][0]['valid']['mlm_loss'] - 0.2
   )  # heads came along
   assert (folder / 'checkpoint' / 'vocab.txt').read_text() == (
     toy / 'checkpoint' / 'vocab.txt'

@@ -114,11 +114,10 @@ def test_replicas_share_a_batch_in_order(pieces):
 def test_static_masks_of_a_sequence_come_back(pieces, static_masks):
   seen = {}
   for batch in arrays(batches(pieces, static_masks).training(0, 4), 24):
-    for ids, positions, labels in zip(
-      *(batch[n] for n in ('ids', 'positions', 'labels')), strict=True
-    ):
-      plain = ids.copy()
-      plain[positions] = labels  # 4 of 10 tokens: none is beyond
+    names = ('ids', 'positions', 'labels', 'weights')
+    for ids, positions, labels, weights in zip(*(batch[name] for name in names), strict=True):
+      plain, predicted = ids.copy(), weights == 1
+      plain[positions[predicted]] = labels[predicted]
       seen.setdefault(tuple(plain), []).append(tuple(ids))
   assert sorted(len(masks) for masks in seen.values()) == [12] * 8
   different = [len(set(masks)) for masks in seen.values()]
