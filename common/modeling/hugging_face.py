@@ -74,7 +74,7 @@ def config(fields: dict[str, Any]) -> EncoderConfig:
   return dataclasses.replace(made, embedding_width=width)
 
 
-def fields(of: EncoderConfig, architecture: str) -> dict[str, Any]:
+def config_json(of: EncoderConfig, architecture: str) -> dict[str, Any]:
   """The `config.json` of a BERT, for `config`."""
   return {
     'architectures': [architecture],

@@ -46,7 +46,7 @@ def write(
   heads = {name: variable.numpy() for name, variable in _heads(model).items()}
   tensors = hugging_face.tensors({**weights, **heads})
   architecture = 'BertForPreTraining' if model.next_sentence else 'BertForMaskedLM'
-  fields = hugging_face.fields(config, architecture)
+  fields = hugging_face.config_json(config, architecture)
   files.write_json(os.path.join(folder, checkpoints.CONFIG), fields)
   settings = {'do_lower_case': tokenizer.lower_case, 'tokenizer_class': 'BertTokenizer'}
   files.write_json(os.path.join(folder, 'tokenizer_config.json'), settings)
