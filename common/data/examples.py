@@ -3,7 +3,6 @@
 Rows are streamed, never held.
 """
 
-import codecs
 import dataclasses
 import math
 from array import array
@@ -73,13 +72,7 @@ class TableConfig:
       raise InputError(
         f'--teacher_scores={self.teacher_scores} is of --teacher_logits_column, which is missing'
       )
-    try:
-      # Half of a surrogate pair is no character: a codec that has bytes for it could read one.
-      written = 'a\ud800\n'.encode(self.encoding, 'ignore').removeprefix(codecs.BOM_UTF8)
-    except (LookupError, ValueError) as error:
-      raise InputError(f'--encoding={self.encoding}: {error}') from error
-    if written != b'a\n':
-      raise InputError(f'--encoding={self.encoding}: bytes must extend ASCII; convert to UTF-8')
+    tables.check_encoding(self.encoding)
 
   @property
   def base_task(self) -> str:

@@ -5,6 +5,7 @@ a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone: no
 one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 """
 
+import codecs
 import csv
 import difflib
 import gzip
@@ -141,6 +142,17 @@ def _errors(path: str) -> tuple[type[Exception], ...]:
   import tensorflow as tf
 
   return OSError, tf.errors.OpError
+
+
+def check_encoding(encoding: str) -> None:
+  """Refuses an --encoding that is not there, or whose bytes do not extend ASCII."""
+  try:
+    # Half of a surrogate pair is no character: a codec that has bytes for it could read one.
+    written = 'a\ud800\n'.encode(encoding, 'ignore').removeprefix(codecs.BOM_UTF8)
+  except (LookupError, ValueError) as error:
+    raise InputError(f'--encoding={encoding}: {error}') from error
+  if written != b'a\n':
+    raise InputError(f'--encoding={encoding}: bytes must extend ASCII; convert to UTF-8')
 
 
 def lines(path: str, encoding: str) -> Iterator[str]:

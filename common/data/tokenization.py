@@ -72,7 +72,7 @@ class Tokenizer(tf.Module):
     reachable = [p if p.split() == [p] else f'[whitespace-{i}]' for i, p in enumerate(vocabulary)]
     self._wordpiece = tf_text.FastWordpieceTokenizer(
       reachable,
-      max_bytes_per_word=4 * MAX_WORD_CHARACTERS,  # never reached: `_normalize` counts characters
+      max_bytes_per_word=4 * MAX_WORD_CHARACTERS,  # never reached: `pieces` counts characters
       token_out_type=tf.int32,
     )
 
@@ -97,7 +97,10 @@ class Tokenizer(tf.Module):
     Returns:
       Word ids, int32 [batch, (pieces)].
     """
-    return self._wordpiece.tokenize(self._normalize(tf.convert_to_tensor(texts, tf.string)))
+    texts = _normalized(tf.convert_to_tensor(texts, tf.string), self.lower_case)
+    long_run = tf.strings.regex_full_match(texts, rf'(?s).*{_LONG_RUN}.*')
+    texts = tf.cond(tf.reduce_any(long_run), lambda: _hide_long_words(texts), lambda: texts)
+    return self._wordpiece.tokenize(texts)
 
   def encode(self, texts: tf.Tensor, max_length: int) -> tf.RaggedTensor:
     """Returns `[CLS] pieces [SEP]`, with the first `max_length - 2` pieces of each text.
@@ -142,22 +145,33 @@ class Tokenizer(tf.Module):
     ids, segments = tf_text.combine_segments(trimmed, self.start_id, self.end_id)
     return ids, segments.with_flat_values(tf.minimum(segments.flat_values, 1))
 
-  def _normalize(self, texts: tf.Tensor) -> tf.Tensor:
-    """Cleans the texts as the reference does, up to what the word-piece operation does itself."""
-    texts = tf.strings.unicode_transcode(texts, 'UTF-8', 'UTF-8', errors='ignore')
-    texts = tf.strings.regex_replace(texts, _REMOVED, '')
-    if self.lower_case:
-      texts = tf_text.normalize_utf8(tf.strings.lower(texts, 'utf-8'), 'NFD')
-      texts = tf.strings.regex_replace(texts, _ACCENTS, '')
-    return tf.cond(
-      tf.reduce_any(tf.strings.regex_full_match(texts, rf'(?s).*{_LONG_RUN}.*')),
-      lambda: _hide_long_words(texts),
-      lambda: texts,
-    )
+
+def words(texts: tf.Tensor, lower_case: bool) -> tf.RaggedTensor:
+  """Returns the words that a `Tokenizer` cuts into pieces: UTF-8 strings, [batch, (words)].
+
+  Args:
+    texts: UTF-8 strings [batch].
+    lower_case: As for `Tokenizer`.
+  """
+  return tf.strings.split(_apart(_normalized(tf.convert_to_tensor(texts, tf.string), lower_case)))
+
+
+def _normalized(texts: tf.Tensor, lower_case: bool) -> tf.Tensor:
+  """Cleans the texts as the reference does, up to what the word-piece operation does itself."""
+  texts = tf.strings.unicode_transcode(texts, 'UTF-8', 'UTF-8', errors='ignore')
+  texts = tf.strings.regex_replace(texts, _REMOVED, '')
+  if lower_case:
+    texts = tf_text.normalize_utf8(tf.strings.lower(texts, 'utf-8'), 'NFD')
+    texts = tf.strings.regex_replace(texts, _ACCENTS, '')
+  return texts
+
+
+def _apart(texts: tf.Tensor) -> tf.Tensor:
+  """Puts single spaces between words, punctuation and CJK characters among them."""
+  texts = tf.strings.regex_replace(texts, _STAND_ALONE, r' \1 ')
+  return tf.strings.regex_replace(texts, _SPACES, ' ')
 
 
 def _hide_long_words(texts: tf.Tensor) -> tf.Tensor:
   """Puts an unknown character for each word of more than 200 characters."""
-  texts = tf.strings.regex_replace(texts, _STAND_ALONE, r' \1 ')
-  texts = tf.strings.regex_replace(texts, _SPACES, ' ')
-  return tf.strings.regex_replace(texts, _LONG_RUN, _UNKNOWN_WORD)
+  return tf.strings.regex_replace(_apart(texts), _LONG_RUN, _UNKNOWN_WORD)

@@ -55,13 +55,21 @@ class TokenTable:
     if not os.path.exists(folder):
       os.makedirs(beside, exist_ok=True)
       temporary = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
-      _write(temporary, items, tokenizer)
+      write(temporary, items.texts(), tokenizer, len(items))
       try:
         os.rename(temporary, folder)
       except OSError:  # another process was faster
         shutil.rmtree(temporary)
+    table = cls.open(folder, tokenizer)
+    if len(table) != len(items):
+      raise InputError(f'{folder}: damaged; delete it and run again')
+    return table
+
+  @classmethod
+  def open(cls, folder: str, tokenizer: Tokenizer) -> 'TokenTable':
+    """The table that `write` left in a folder, memory-mapped."""
     ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
-    if len(ends) != len(items) + 1 or len(ids) != ends[-1]:
+    if len(ids) != ends[-1]:
       raise InputError(f'{folder}: damaged; delete it and run again')
     return cls(tokenizer, ids, ends)
 
@@ -181,12 +189,27 @@ def pack(
   return ids, segments
 
 
-def _write(folder: str, items: Items, tokenizer: Tokenizer) -> None:
+def write(
+  folder: str,
+  texts: Iterable[str],
+  tokenizer: Tokenizer,
+  count: int | None = None,
+  most: int | None = MOST_PIECES,
+) -> None:
+  """Writes the word pieces of texts for `TokenTable.open`, in bounded memory.
+
+  Args:
+    folder: Gets `ids.npy` and `ends.npy`.
+    texts: A stream of them.
+    tokenizer: Splits them.
+    count: How many there are, for the progress bar.
+    most: Pieces of a text that are kept; None: all.
+  """
   dtype = np.uint16 if len(tokenizer.vocabulary) <= 1 << 16 else np.int32
   sizes = [np.zeros([1], np.int64)]
   raw = os.path.join(folder, 'ids.raw')
-  with open(raw, 'wb') as file, tqdm(total=len(items), desc='tokenize', unit=' texts') as bar:
-    for some, lengths in _tokenized(items.texts(), tokenizer):
+  with open(raw, 'wb') as file, tqdm(total=count, desc='tokenize', unit=' texts') as bar:
+    for some, lengths in _tokenized(texts, tokenizer, most):
       some.astype(dtype).tofile(file)
       sizes.append(lengths)
       bar.update(len(lengths))
@@ -200,10 +223,10 @@ def _write(folder: str, items: Items, tokenizer: Tokenizer) -> None:
 
 
 def _tokenized(
-  texts: Iterable[str], tokenizer: Tokenizer
+  texts: Iterable[str], tokenizer: Tokenizer, most: int | None = MOST_PIECES
 ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
   """(all pieces, how many a text) of some texts at a time."""
   stream = iter(texts)
   while some := list(itertools.islice(stream, _READ)):
-    pieces = tokenizer.pieces(tf.constant(some))[:, :MOST_PIECES]
+    pieces = tokenizer.pieces(tf.constant(some))[:, :most]
     yield pieces.flat_values.numpy(), pieces.row_lengths().numpy()

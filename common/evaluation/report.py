@@ -18,7 +18,7 @@ def write_report(results: dict[str, Any], scores: dict[str, np.ndarray], path: s
     results: the run's results.json. `title`, `student`, `task`, `primary_metric` and `models` are
       needed, the rest may be absent. The last model is the student as exported. A speed row
       belongs to the model that its first word names: 'teacher', or the student ('DiPair head');
-      its 'ratio' is to BERT-base at 128 tokens.
+      its 'ratio' is to BERT-base at 128 tokens. A training's rate is of `unit`s, or of pairs.
     scores: 'label', 'student' and, where there is one, 'teacher': floats [n] on test.
     path: the file to write.
   """

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from common.evaluation import speeds
 
 _LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'log_loss': 'Log loss', 'map': 'MAP'}
-_LABELS |= {'ndcg': 'NDCG', 'mrr': 'MRR'}  # the others: capitalized
+_LABELS |= {'ndcg': 'NDCG', 'mrr': 'MRR', 'mlm_loss': 'MLM loss', 'mlm_accuracy': 'MLM accuracy'}
+_LABELS |= {'nsp_loss': 'NSP loss', 'nsp_accuracy': 'NSP accuracy'}  # the others: capitalized
 
 
 class Table(NamedTuple):
@@ -92,13 +93,13 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
     f"{largest} Cosine: the mean of vectors' with the exact ones; texts: the last slot's of test."
   )
   add('Encoders', headers, rows, note)
-  rows = []
+  rows, unit = [], results.get('unit', 'pairs')
   for s in results.get('training', []):
     loss = metric(s['history'][-1]['loss']) if s.get('history') else ''
-    pace = [_duration(s['seconds']), digits(s['pairs_per_second']), f'{s["best_step"]:,}']
+    pace = [_duration(s['seconds']), digits(s[f'{unit}_per_second']), f'{s["best_step"]:,}']
     rows.append([s['name'], *pace, loss])
-  add('Training', ['Stage', 'Time', 'Pairs/s', 'Best step', 'Last loss'], rows)
-  for section in ('data', 'annotation', 'export', 'environment'):
+  add('Training', ['Stage', 'Time', f'{unit.capitalize()}/s', 'Best step', 'Last loss'], rows)
+  for section in ('data', 'corpus', 'annotation', 'export', 'environment'):
     rows = [[name, _value(name, value)] for name, value in _flat(results.get(section, {})).items()]
     add(section.capitalize(), ['', 'Rows' if section == 'data' else 'Value'], rows)
   return found

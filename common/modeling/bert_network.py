@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,20 @@ def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:
     raise InputError(f'the weights do not fit: {"; ".join(problems)}')
   for name, variable in variables.items():
     variable.assign(np.asarray(weights[name], np.float32).reshape(variable.shape))
+
+
+def weights(encoder: networks.BertEncoderV2) -> Weights:
+  """The encoder's weights, for `assign`; heads and their width are one dimension."""
+  found = {}
+  for name, place in places(encoder.get_config()['num_layers']).items():
+    array = _variable(encoder, place).numpy()
+    found[name] = array.reshape(_merged(name, array.shape))
+  return found
+
+
+def activation(config: EncoderConfig) -> Callable[[tf.Tensor], tf.Tensor]:
+  """Activation of the feed-forward sublayers."""
+  return _ACTIVATIONS[config.activation]
 
 
 def places(num_layers: int, *, projected: bool = False) -> dict[str, str]:

@@ -74,6 +74,25 @@ def config(fields: dict[str, Any]) -> EncoderConfig:
   return dataclasses.replace(made, embedding_width=width)
 
 
+def config_json(of: EncoderConfig, architecture: str) -> dict[str, Any]:
+  """The `config.json` of a BERT, for `config`."""
+  return {
+    'architectures': [architecture],
+    'model_type': 'bert',
+    'vocab_size': of.vocab_size,
+    'hidden_size': of.hidden_size,
+    'num_hidden_layers': of.num_layers,
+    'num_attention_heads': of.num_heads,
+    'intermediate_size': of.inner_dim,
+    'max_position_embeddings': of.max_positions,
+    'type_vocab_size': of.type_vocab_size,
+    'hidden_act': {'gelu_tanh': 'gelu_new'}.get(of.activation, of.activation),
+    'hidden_dropout_prob': of.dropout,
+    'attention_probs_dropout_prob': of.dropout,
+    'layer_norm_eps': 1e-12,
+  }
+
+
 def lower_case(settings: dict[str, Any], guess: bool) -> bool:
   """Whether a tokenizer lower-cases, by its `tokenizer_config.json`, else by a guess.
 
@@ -88,6 +107,20 @@ def lower_case(settings: dict[str, Any], guess: bool) -> bool:
       beside = f' beside do_lower_case={lower}' if name == 'strip_accents' else ''
       raise InputError(f'{name}={settings[name]!r}{beside} is not supported; {value!r} is')
   return lower
+
+
+def tensors(of: Weights) -> dict[str, np.ndarray]:
+  """A BERT's weights by Hugging Face's names, for `weights`."""
+  found = {}
+  for key, array in of.items():
+    key = key.replace('/layer_', '/layer.').replace('/', '.')
+    if key.endswith('.kernel'):  # torch keeps a linear layer as [out, in]
+      key, array = key.removesuffix('kernel') + 'weight', array.T
+    elif key.endswith('_embeddings'):
+      key += '.weight'
+    key = key.replace('.gamma', '.weight').replace('.beta', '.bias')
+    found[key] = np.ascontiguousarray(array)
+  return found
 
 
 def weights(of: str, tensors: dict[str, np.ndarray]) -> Weights:

@@ -28,6 +28,7 @@ BELOW = {  # what each room stands on
   ),
   'common.rerank': ('data', 'evaluation', 'vectors', 'scoring'),
   'common.pipelines': ('data', 'vectors', 'scoring', 'distillation'),
+  'common.pretrain': ('data', 'modeling', 'training', 'evaluation', 'distillation'),
 }
 
 

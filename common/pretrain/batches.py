@@ -1,0 +1,94 @@
+"""Batches of masked sequences: a function of the texts, the seed and the step alone.
+
+Dimensions: B sequences, L tokens, P predictions at the most.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import batching
+from common.data.batches import ShuffledByLength
+from common.pretrain import masking, sequences
+from common.pretrain.masking import Masking
+from common.pretrain.sequences import Sequences
+
+Batch = dict[str, Any]
+_MATRICES = {  # {name: dtype} of [B, L] and [B, P]
+  **dict.fromkeys(('ids', 'segments'), tf.int32),
+  **dict.fromkeys(('positions', 'labels'), tf.int32),
+  'weights': tf.float32,
+}
+
+
+class MaskedBatches:
+  """Batches with {'ids', 'segments'} [B, L], {'positions', 'labels', 'weights'} [B, P] and
+  {'next_sentence'} [B]; L is the least bucket that holds the longest of a batch.
+
+  Args:
+    of: The sequences.
+    mask: What is predicted of them.
+    seed: Seed of the shuffling, the masks and the pairs.
+    bucketed: Whether L differs from batch to batch; else it is the most tokens.
+  """
+
+  def __init__(self, of: Sequences, mask: Masking, seed: int, bucketed: bool):
+    self.sequences, self.mask, self.seed = of, mask, seed
+    self.lengths = batching.bucket_lengths(of.max_length, bucketed)
+
+  def training(self, start: int, batch_size: int, replicas: int = 1) -> tf.data.Dataset:
+    """Endless batches from a step on, one element a replica."""
+    copies = self.mask.config.static_masks
+    buckets = np.searchsorted(self.lengths, self.sequences.sizes)
+    order = ShuffledByLength(np.tile(buckets, max(1, copies)), batch_size, self.seed)
+    size = batch_size // replicas
+
+    def arrays(element: np.int64) -> list[np.ndarray]:
+      step, replica = divmod(int(element), replicas)
+      rows = order.rows(step)[replica * size : (replica + 1) * size]
+      copy, numbers = np.divmod(rows, len(self.sequences))
+      return self._arrays(numbers, copy if copies else np.full(size, step))
+
+    def tensors(element: tf.Tensor) -> Batch:
+      found = tf.numpy_function(arrays, [element], [*_MATRICES.values(), tf.int32])
+      length = self.lengths[0] if len(self.lengths) == 1 else None
+      most = self.mask.most(length) if length else None
+      for tensor, width in zip(found, (length, length, most, most, most), strict=False):
+        tensor.set_shape([size, width])
+      found[-1].set_shape([size])
+      return dict(zip((*_MATRICES, 'next_sentence'), found, strict=True))
+
+    last = np.iinfo(np.int64).max
+    return tf.data.Dataset.range(start * replicas, last).map(tensors)
+
+  def each(self, batch_size: int) -> Iterator[tuple[np.ndarray, tuple[tf.Tensor, ...]]]:
+    """Each sequence once, with the same mask each time: (their numbers, a batch's tensors)."""
+    for numbers in batching.longest_first(self.sequences.sizes, batch_size):
+      arrays = self._arrays(numbers, np.zeros_like(numbers))
+      yield numbers, tuple(tf.constant(array) for array in arrays)
+
+  def _arrays(self, numbers: np.ndarray, visits: np.ndarray) -> list[np.ndarray]:
+    """Sequences by number; the draws of each are its own, and its visit's."""
+    most = self.sequences.max_length
+    draws = np.stack(
+      [
+        np.random.default_rng([self.seed, *key]).random(sequences.DRAWS + masking.DRAWS * most)
+        for key in zip(numbers.tolist(), visits.tolist(), strict=True)
+      ]
+    )
+    rows = [
+      self.sequences.sequence(number, of)
+      for number, of in zip(numbers.tolist(), draws[:, : sequences.DRAWS], strict=True)
+    ]
+    sizes = np.array([len(row.ids) for row in rows])
+    length = batching.bucket_of(self.lengths, int(sizes.max()))
+    ids = np.full([len(rows), length], self.sequences.tokenizer.pad_id, np.int32)
+    segments = np.zeros_like(ids)
+    for row, of in enumerate(rows):
+      ids[row, : len(of.ids)], segments[row, : len(of.ids)] = of.ids, of.segments
+    of_tokens = draws[:, sequences.DRAWS :].reshape(len(rows), masking.DRAWS, most)
+    masked = self.mask(ids, sizes, of_tokens[:, :, :length])
+    following = np.array([row.next_sentence for row in rows], np.int32)
+    return [masked.ids, segments, masked.positions, masked.labels, masked.weights, following]

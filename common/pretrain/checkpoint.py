@@ -1,0 +1,92 @@
+"""The pretrained folder, in Hugging Face's form of a BERT, with the heads of its pretraining.
+
+`--pretrained` takes it as any other, and pretraining goes on from it with the heads.
+"""
+
+import os
+
+import numpy as np
+import safetensors.numpy
+import tensorflow as tf
+
+from common import files
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+from common.modeling import bert_network, checkpoints, hugging_face
+from common.modeling.checkpoints import Pretrained
+from common.modeling.encoders import EncoderConfig
+from common.pretrain.language_model import LanguageModel
+
+_SEGMENTS = 'bert/embeddings/token_type_embeddings'
+
+
+def check(pretrained: Pretrained) -> None:
+  """Refuses a checkpoint whose network is not BERT's own, which alone can be written."""
+  config = pretrained.config
+  if config.embedding_width not in (None, config.hidden_size) or config.pooler_activation != 'tanh':
+    raise InputError(f'{pretrained.path}: an ELECTRA; pretraining goes on from a BERT')
+
+
+def write(
+  folder: str, model: LanguageModel, config: EncoderConfig, tokenizer: Tokenizer, segments: int
+) -> None:
+  """Writes weights, config and vocabulary.
+
+  Args:
+    folder: Where they go.
+    model: What was trained.
+    config: Its encoder's.
+    tokenizer: Its.
+    segments: Segments that it has seen; the others get the last one's embedding, so that a text
+      means the same there.
+  """
+  weights = bert_network.weights(model.encoder.network)
+  seen = np.minimum(np.arange(config.type_vocab_size), segments - 1)
+  weights[_SEGMENTS] = weights[_SEGMENTS][seen]
+  heads = {name: variable.numpy() for name, variable in _heads(model).items()}
+  tensors = hugging_face.tensors({**weights, **heads})
+  architecture = 'BertForPreTraining' if model.next_sentence else 'BertForMaskedLM'
+  fields = hugging_face.config_json(config, architecture)
+  files.write_json(os.path.join(folder, checkpoints.CONFIG), fields)
+  settings = {'do_lower_case': tokenizer.lower_case, 'tokenizer_class': 'BertTokenizer'}
+  files.write_json(os.path.join(folder, 'tokenizer_config.json'), settings)
+  contents = {
+    'vocab.txt': ('\n'.join(tokenizer.vocabulary) + '\n').encode(),
+    'model.safetensors': safetensors.numpy.save(tensors, {'format': 'pt'}),
+  }
+  for name, content in contents.items():
+    with open(os.path.join(folder, name), 'wb') as file:
+      file.write(content)
+
+
+def restore(model: LanguageModel, pretrained: Pretrained) -> None:
+  """Loads the encoder and, of a Hugging Face folder, the heads that it has."""
+  model.encoder.restore(pretrained)
+  if pretrained.format != 'safetensors':
+    return
+  with checkpoints.located(pretrained.path):
+    of = hugging_face.kind(checkpoints.read_json(pretrained.path, checkpoints.CONFIG))
+    tensors = checkpoints.tensors(pretrained.path)
+  if of != 'bert':
+    return
+  for name, variable in _heads(model).items():
+    ((key, like),) = hugging_face.tensors({name: variable.numpy()}).items()
+    if key in tensors and tensors[key].shape == like.shape:
+      array = tensors[key].T if name.endswith('kernel') else tensors[key]
+      variable.assign(np.asarray(array, np.float32))
+
+
+def _heads(model: LanguageModel) -> dict[str, tf.Variable]:
+  """The heads' variables, by names as `hugging_face.tensors` takes them."""
+  masked = model.masked_lm
+  found = {
+    'cls/predictions/transform/dense/kernel': masked.dense.kernel,
+    'cls/predictions/transform/dense/bias': masked.dense.bias,
+    'cls/predictions/transform/LayerNorm/gamma': masked.layer_norm.gamma,
+    'cls/predictions/transform/LayerNorm/beta': masked.layer_norm.beta,
+    'cls/predictions/bias': masked.bias,
+  }
+  if model.next_sentence is not None:
+    out = model.next_sentence.out_proj
+    found |= {'cls/seq_relationship/kernel': out.kernel, 'cls/seq_relationship/bias': out.bias}
+  return found

@@ -1,0 +1,88 @@
+"""All flags of a pretraining."""
+
+import dataclasses
+
+from common import flags
+from common.errors import InputError
+from common.modeling.encoders import EncoderConfig
+from common.pretrain.corpus import CorpusConfig
+from common.pretrain.masking import MaskingConfig
+from common.pretrain.vocabulary import VocabularyConfig
+from common.training.optimization import PhaseConfig
+from common.training.strategies import DeviceConfig
+
+_LEAST_LENGTH = 8  # tokens of a sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapeConfig:
+  """Shape of an encoder that starts from random weights."""
+
+  encoder_layers: int = flags.option(4, 'transformer layers')
+  hidden_size: int = flags.option(256, 'width of the layers')
+  attention_heads: int = flags.option(4, 'attention heads a layer')
+  inner_dim: int = flags.option(0, "width inside a layer's feed-forward part; 0: four times")
+  dropout: float = flags.option(0.1, 'rate of hidden and attention dropout')
+
+  def __post_init__(self):
+    self.encoder(1, 1)  # refuses what is out of range
+
+  def encoder(self, vocab_size: int, max_positions: int) -> EncoderConfig:
+    """The encoder's config: BERT's, with as many positions as are trained."""
+    return EncoderConfig(
+      vocab_size,
+      hidden_size=self.hidden_size,
+      num_layers=self.encoder_layers,
+      num_heads=self.attention_heads,
+      inner_dim=self.inner_dim or 4 * self.hidden_size,
+      max_positions=max_positions,
+      dropout=self.dropout,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainConfig:
+  """All flags of a pretraining."""
+
+  run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
+  title: str = flags.option('', "title of the report; empty: the run folder's name")
+  redo: bool = flags.option(False, 'replace stages that were made with other flags')
+  seed: int = flags.option(7, 'seed of initial weights, dropout, shuffling and masks')
+  pretrained: str = flags.option(
+    '', 'checkpoint to go on from, with its vocabulary and shape; empty: random weights'
+  )
+  max_length: int = flags.option(128, 'most tokens of a sequence; of random weights, the positions')
+  next_sentence: bool = flags.option(
+    False, 'pairs of segments, and whether the second follows (BERT), in place of full sentences'
+  )
+  corpus: CorpusConfig = flags.group(CorpusConfig)
+  vocabulary: VocabularyConfig = flags.group(VocabularyConfig)
+  shape: ShapeConfig = flags.group(ShapeConfig, heading='shape, of random weights')
+  masking: MaskingConfig = flags.group(MaskingConfig)
+  phase: PhaseConfig = flags.group(
+    PhaseConfig,
+    heading='training, of sequences as tuples',
+    learning_rate=5e-4,
+    steps=10_000,
+    warmup_steps=1000,
+    eval_every=1000,
+    patience=0,
+  )
+  devices: DeviceConfig = flags.group(DeviceConfig)
+
+  def __post_init__(self):
+    if self.max_length < _LEAST_LENGTH:
+      raise InputError(f'--max_length={self.max_length}: {_LEAST_LENGTH} or more tokens are needed')
+    several = self.corpus.text_columns or self.corpus.documents == 'blocks'
+    if self.next_sentence and not (several and self.corpus.input_files):
+      raise InputError(
+        '--next_sentence needs documents of several passages: --input_files with '
+        '--documents=blocks, an empty line after each document'
+      )
+    if self.pretrained and self.vocabulary.vocabulary:
+      raise InputError('--pretrained has a vocabulary of its own: leave out --vocabulary')
+
+  @property
+  def kept_vocabulary(self) -> str:
+    """The checkpoint whose vocabulary is kept; empty: one is learnt."""
+    return self.pretrained or self.vocabulary.vocabulary

@@ -1,0 +1,206 @@
+"""The command at toy size: what it leaves, killed and resumed, gone on from, and misled."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+from common.modeling import checkpoints
+from common.modeling.bert import Bert
+from common.modeling.bert_network import EncoderConfig
+from common.pretrain import checkpoint, language_model
+from common.pretrain.language_model import LanguageModel
+from common.training import strategies
+
+TOY = (
+  *('--flagfile=configs/pretrain.flags', '--catalog_sizes=60,1,1,1024', '--held_out=30'),
+  *('--vocab_size=300', '--hidden_size=32', '--attention_heads=2', '--encoder_layers=2'),
+  *('--max_length=48', '--batch_size=8', '--steps=40', '--warmup_steps=4', '--eval_every=20'),
+  '--learning_rate=3e-3',
+)
+STAGES = ('corpus', 'vocabulary', 'pieces', 'training', 'checkpoint')
+
+
+def command(*arguments):
+  return ['-m', 'common.pretrain', *TOY, *arguments]
+
+
+@pytest.fixture(name='toy', scope='module')
+def _toy(tmp_path_factory, python):
+  """A finished run's folder."""
+  folder = tmp_path_factory.mktemp('pretrain') / 'run'
+  done = python(*command(f'--run_dir={folder}'))
+  assert done.returncode == 0, done.stderr[-3000:]
+  assert f'--pretrained={folder}/checkpoint takes it' in done.stdout
+  return folder
+
+
+def results(folder):
+  return json.loads((folder / 'results.json').read_text('utf-8'), parse_constant=pytest.fail)
+
+
+def test_a_run_learns_and_leaves_its_stages_results_and_report(toy):
+  for name in (*STAGES, 'flags.txt', 'results.json', 'report.html'):
+    assert (toy / name).exists(), name
+  found = results(toy)
+  start, end = (model['valid'] for model in found['models'])
+  blind = np.log(found['corpus']['vocabulary'])  # all word pieces are as likely
+  assert start['mlm_loss'] == pytest.approx(blind, abs=0.3)
+  assert end['mlm_loss'] < start['mlm_loss'] - 0.3
+  assert end['mlm_accuracy'] > start['mlm_accuracy']
+  (phase,) = found['training']
+  assert [entry['step'] for entry in phase['history']] == [0, 20, 40]
+  # The checkpoint as it was read back is the model that was trained.
+  best = min(entry['valid']['mlm_loss'] for entry in phase['history'])
+  assert end['mlm_loss'] == pytest.approx(best, abs=1e-4)
+  page = (toy / 'report.html').read_text('utf-8')
+  assert 'MLM loss (valid)' in page and 'Sequences/s' in page and page.count('<figure>') == 1
+
+
+def test_its_checkpoint_is_one_for_students_and_its_tokens_are_the_trained_models(toy, build):
+  folder = str(toy / 'checkpoint')
+  found = checkpoints.read(folder)
+  assert (found.format, found.config.max_positions, found.lower_case) == ('safetensors', 48, True)
+  with strategies.precision():
+    trained = LanguageModel(found.config, 0, next_sentence=False)
+  best = tf.train.latest_checkpoint(str(toy / 'training' / 'best'))
+  tf.train.Checkpoint(variables=trained.variables).restore(best).assert_consumed()
+  encoder = Bert(found.config, 0)
+  encoder.restore(found)
+  tokenizer = Tokenizer(found.vocabulary, found.lower_case)
+  ids = tokenizer.encode(['black nike shoes for boys', 'Crimson throw'], 16).to_tensor()
+  expected = trained.encoder(ids).tokens
+  np.testing.assert_allclose(encoder(ids).tokens, expected, atol=1e-5)
+  other_segment = encoder(ids, tf.ones_like(ids)).tokens  # never seen: it is as the first
+  np.testing.assert_allclose(other_segment, expected, atol=1e-5)
+
+  student, own = build('dipair', pretrained=folder)
+  assert own.vocabulary == tokenizer.vocabulary
+  np.testing.assert_allclose(
+    student.encoders[0].encoder(ids).tokens[:, :3], expected[:, :3], atol=1e-5
+  )
+
+
+def test_killed_and_resumed_it_ends_with_equal_weights(toy, python, tmp_path, kill_at, last_step):
+  folder = tmp_path / 'killed'
+  kill_at(command(f'--run_dir={folder}'), folder / 'training.part', 20)
+  done = python(*command(f'--run_dir={folder}'))
+  assert done.returncode == 0, done.stderr[-3000:]
+  assert 'vocabulary: done' in done.stdout and 'pretraining: goes on from step' in done.stdout
+  expected, found = (last_step(run / 'training') for run in (toy, folder))
+  assert found.keys() == expected.keys()
+  for name, values in expected.items():
+    np.testing.assert_array_equal(found[name], values, err_msg=name)
+  weights = [run / 'checkpoint' / 'model.safetensors' for run in (toy, folder)]
+  assert weights[0].read_bytes() == weights[1].read_bytes()
+  assert results(folder)['models'] == results(toy)['models']
+
+
+def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, python, tmp_path):
+  lines = (toy / 'corpus' / 'train.txt').read_text('utf-8').split('. ')
+  documents = ['\n'.join(lines[start : start + 6]) for start in range(0, len(lines), 6)]
+  (tmp_path / 'texts.txt').write_text('\n\n'.join(d.replace('\n\n', '\n') for d in documents))
+  folder = tmp_path / 'run'
+  arguments = [f'--run_dir={folder}', f'--pretrained={toy}/checkpoint', '--next_sentence']
+  files = [f'--input_files={tmp_path}/texts.txt', '--documents=blocks', '--static_masks=2']
+  done = python(*command(*arguments, *files, '--held_out=5', '--steps=4', '--eval_every=4'))
+  assert done.returncode == 0, done.stderr[-3000:]
+  start, end = (model['valid'] for model in results(folder)['models'])
+  assert set(end) == {'mlm_loss', 'mlm_accuracy', 'nsp_loss', 'nsp_accuracy'}
+  assert (
+    start['mlm_loss'] < results(toy)['models'][0]['valid']['mlm_loss'] - 0.2
+  )  # heads came along
+  assert (folder / 'checkpoint' / 'vocab.txt').read_text() == (
+    toy / 'checkpoint' / 'vocab.txt'
+  ).read_text()
+
+
+def test_metrics_and_losses_by_hand():
+  tf_keras.utils.set_random_seed(2)
+  config = EncoderConfig(
+    vocab_size=7, hidden_size=8, num_layers=1, num_heads=2, inner_dim=8, max_positions=5, dropout=0
+  )
+  model = LanguageModel(config, pad_id=0, next_sentence=True)
+  batch = {
+    'ids': tf.constant([[2, 5, 6, 3, 0], [2, 4, 3, 5, 3]]),
+    'segments': tf.constant([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]),
+    'positions': tf.constant([[1, 2], [3, 0]]),
+    'labels': tf.constant([[5, 4], [6, 0]]),
+    'weights': tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+    'next_sentence': tf.constant([1, 0]),
+  }
+  words, following = model(batch['ids'], batch['segments'], batch['positions'])
+  words, following = (tf.nn.log_softmax(logits).numpy() for logits in (words, following))
+  of_words = [-words[0, 0, 5], -words[0, 1, 4], -words[1, 0, 6]]
+  of_next = [-following[0, 1], -following[1, 0]]
+  losses = [(of_words[0] + of_words[1]) / 2 + of_next[0], of_words[2] + of_next[1]]
+  np.testing.assert_allclose(model.losses(batch), losses, rtol=1e-5)
+  found = language_model.metrics(model.sums(**batch).numpy())
+  right = [words[0, 0].argmax() == 5, words[0, 1].argmax() == 4, words[1, 0].argmax() == 6]
+  assert found == pytest.approx(
+    {
+      'mlm_loss': np.mean(of_words),
+      'mlm_accuracy': np.mean(right),
+      'nsp_loss': np.mean(of_next),
+      'nsp_accuracy': np.mean(following.argmax(1) == [1, 0]),
+    },
+    rel=1e-5,
+  )
+
+
+@pytest.mark.parametrize('activation', ['gelu', 'gelu_tanh', 'relu'])
+def test_a_checkpoint_keeps_encoder_and_heads(tmp_path, activation):
+  strategies.create(strategies.DeviceConfig())
+  tokenizer = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'A', 'b'], lower_case=False)
+  config = EncoderConfig(7, 8, 2, 2, 12, max_positions=6, activation=activation, dropout=0.25)
+  model, again = (LanguageModel(config, 0, next_sentence=True) for _ in range(2))
+  for variable in model.variables:
+    variable.assign(tf.random.normal(variable.shape))
+  checkpoint.write(str(tmp_path), model, config, tokenizer, segments=2)
+  found = checkpoints.read(str(tmp_path))
+  assert (found.config, found.vocabulary, found.lower_case) == (config, tokenizer.vocabulary, False)
+  checkpoint.restore(again, found)
+  for one, other in zip(model.variables, again.variables, strict=True):
+    np.testing.assert_array_equal(one, other, err_msg=one.name)
+
+
+def test_without_next_sentences_the_pooler_is_not_trained():
+  config = EncoderConfig(7, 8, 1, 2, 12)
+  with_it, without = (len(LanguageModel(config, 0, on).used_variables) for on in (True, False))
+  assert with_it - without == 4  # the pooler's and the head's kernel and bias
+
+
+REFUSED = (
+  (['--run_dir='], '--run_dir is needed'),
+  (['--input_files=/nowhere.txt'], '/nowhere.txt: no such file'),
+  (['--text_columns=title'], '--text_columns names columns of tables: name them by --input_files'),
+  (['--max_length=4'], '--max_length=4: 8 or more tokens are needed'),
+  (['--hidden_size=30', '--attention_heads=4'], 'hidden_size=30: not a multiple of 4 heads'),
+  (['--pretrained=/nowhere'], '/nowhere: no such folder'),
+  (['--pretrained=random-tiny', '--max_length=256'], 'random-tiny has 128 positions'),
+  (['--pretrained=random-tiny', '--vocabulary=minilm'], 'leave out --vocabulary'),
+  (['--held_out=1000'], '--held_out=1000: the texts are'),
+  (['--vocab_size=20'], '--vocab_size=20: special tokens and the characters of the texts are'),
+  (['--next_sentence'], '--next_sentence needs documents of several passages: --input_files'),
+  (['--static_masks=-1'], '--static_masks=-1: must be 0 or more'),
+  (['--encoding=utf-16'], '--encoding=utf-16: bytes must extend ASCII'),
+)
+
+
+def test_what_cannot_be_is_refused_in_one_line(refusals, tmp_path):
+  cases = [command(f'--run_dir={tmp_path / str(n)}', *a)[2:] for n, (a, _) in enumerate(REFUSED)]
+  for (status, stderr), (arguments, expected) in zip(
+    refusals('common.pretrain', cases), REFUSED, strict=True
+  ):
+    lines = [line for line in stderr.splitlines() if line.startswith('error:')]
+    assert status == 2 and len(lines) == 1 and expected in lines[0], (arguments, stderr[-2000:])
+
+
+def test_an_electra_is_not_gone_on_from():
+  config = EncoderConfig(7, 8, 1, 2, 12, embedding_width=4)
+  with pytest.raises(InputError, match='x: an ELECTRA; pretraining goes on from a BERT'):
+    checkpoint.check(checkpoints.Pretrained('x', 'safetensors', config, (), True))
