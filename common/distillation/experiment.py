@@ -24,7 +24,7 @@ from common.distillation.stages.student import Student, StudentTraining
 from common.distillation.stages.teacher import Teacher, Teachers
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
-from common.evaluation import report
+from common.evaluation import calibration, report
 from common.export import student_export
 from common.modeling import checkpoints
 from common.training import strategies
@@ -67,9 +67,16 @@ class ExperimentConfig:
   encoder_precision: str = flags.option(
     'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
   )
+  calibration: str = flags.option(
+    calibration.NONE,
+    'what the exported head makes of a score, fitted on valid: temperature divides its logits, isotonic '
+    'bends its score; the order of scores stays',
+    calibration.METHODS,
+  )
 
   def __post_init__(self):
     judged_set.primary(self.data.table.base_task, self.primary_metric)
+    calibration.check(self.calibration, self.data.table.base_task)
     if not self.temperature > 0:
       raise InputError(f'--temperature={self.temperature}: must be above 0')
 
@@ -111,8 +118,10 @@ class Experiment:
       teachers,
     )
     self.student = StudentTraining(shared, student, self.data, self.distill)
-    self.export = Export(shared, config.encoder_precision, self.data, self.student)
-    self.evaluation = Evaluation(shared, self.data, self.student, teachers)
+    self.export = Export(
+      shared, config.encoder_precision, config.calibration, self.data, self.student
+    )
+    self.evaluation = Evaluation(shared, self.data, self.student, self.export, teachers)
     self.benchmark = Benchmark(shared, student, self.export, teachers)
 
   def stages(self) -> list[Stage]:

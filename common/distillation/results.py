@@ -1,5 +1,6 @@
 """Every model's metrics on valid and test; and where and with what a result was measured."""
 
+import dataclasses
 import math
 import os
 import platform
@@ -14,14 +15,20 @@ import tensorflow as tf
 from common.data.records import RecordSet
 from common.distillation import ranked
 from common.distillation.judged_set import JudgedSet
-from common.evaluation import significance
+from common.evaluation import reliability, significance
+from common.modeling.calibration import Calibration
 
 _SETS = ('valid', 'test', 'test_mismatched')
 SetScorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
 
 
 def evaluate(
-  scorers: dict[str, SetScorer], task: str, data: str, folder: str, metric: str = ''
+  scorers: dict[str, SetScorer],
+  task: str,
+  data: str,
+  folder: str,
+  metric: str = '',
+  calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
 ) -> dict[str, Any]:
   """Metrics of each scorer on valid, test and what other test set there is.
 
@@ -33,14 +40,16 @@ def evaluate(
     folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
       several candidates, `test.qrels` and runs.
     metric: The metric that decides; empty: the task's own.
+    calibration: The student's, whose metrics are those of its calibrated scores.
 
   Returns:
-    {'models', 'ranking'} as the results want them; of two students also 'significance', of the last against the
+    {'models', 'ranking', 'calibration'} as the results want them; of two students also 'significance', of the last against the
     one before it on test.
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
-  judges = {}
+  uncalibrated: dict[str, np.ndarray] = {}
+  judges, student = {}, list(scorers)[-1]
   sets = [name for name in _SETS if os.path.exists(os.path.join(data, name))]
   for set_name in sets:
     records = RecordSet(os.path.join(data, set_name))
@@ -53,6 +62,8 @@ def evaluate(
       logits.setdefault('teacher', {})[set_name] = tuples.teacher_logits
     for name, scorer in scorers.items():
       logits.setdefault(name, {})[set_name] = scorer(records)
+    uncalibrated[set_name] = logits[student][set_name]
+    logits[student][set_name] = calibration.logits(uncalibrated[set_name])
     for model in models:
       model[set_name] = judged.evaluate(logits[model['name']][set_name])
   names = [model['name'] for model in models]
@@ -72,10 +83,23 @@ def evaluate(
   of_models, found['ranking'] = ranked.of_sets(judges, by_model, names[-1], folder)
   for model in models:
     model['ranking'] = of_models[model['name']]
-  shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
+  labels = {name: judged.labels for name, (_, judged) in judges.items()}
+  shown = {'student': student} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  arrays: dict[str, Any] = {'label': judges['test'][1].labels, **scores}
+  arrays: dict[str, Any] = {'label': labels['test'], **scores}
   np.savez(os.path.join(folder, 'scores.npz'), **arrays)
+  tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
+  if calibration != Calibration():
+    tested[f'{student}, uncalibrated'] = uncalibrated['test']
+  found['calibration'] = {
+    **dataclasses.asdict(calibration),
+    'models': {
+      name: reliability.of_logits(task, labels['test'], of) for name, of in tested.items()
+    },
+  }
+  if task == 'binary':
+    of_sets = [(labels[name], logits[student][name]) for name in ('test', 'valid')]
+    found['calibration']['thresholds'] = reliability.thresholds(*of_sets)
   return {'models': models, **found}
 
 

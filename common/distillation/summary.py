@@ -59,6 +59,7 @@ def collect(
     'models': done.evaluation.models,
     'significance': done.evaluation.significance,
     'ranking': done.evaluation.ranking,
+    'calibration': done.evaluation.calibration or {},
     'annotation': _present(dataclasses.asdict(done.distill)),
     'speed': _speed(done),
     'stored': done.benchmark.stored,

@@ -8,6 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from common.scoring import exported
+from dipair import Scorer
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STAGES = (
   *('data', 'unlabelled', 'teacher', 'distill'),
@@ -112,6 +115,10 @@ REFUSED = (
     '/nowhere.tsv: no such file',
   ),
   (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
+  (
+    ['--calibration=isotonic', '--task=multiclass', '--classes=a,b'],
+    '--calibration=isotonic is of one output, and --task=multiclass has several',
+  ),
   (['--alpha=0.5'], 'the loss takes labels, which pairs made or mined have not'),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],
@@ -197,9 +204,25 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
     '--task=binary',
     '--stage1_steps=0',
     '--stage2_batch_size=32',
+    '--calibration=isotonic',
   )
   assert done.returncode == 0, done.stderr[-3000:]
   models, curves = metrics(tmp_path / 'run')
   assert [model['name'] for model in models] == ['student']
   assert set(models[0]['test']) == {'auc_roc', 'accuracy', 'f1', 'log_loss'}
   assert len(curves) == 1
+  assert_exported_scores_are_the_calibrated_ones(tmp_path / 'run', [row[:2] for row in rows])
+
+
+def assert_exported_scores_are_the_calibrated_ones(folder, pairs):
+  """And in them lies what the report says of thresholds; valid, which they were fitted on, is test."""
+  results = json.loads((folder / 'results.json').read_text())
+  found, scorer = results['calibration'], Scorer.load(str(folder / 'export'))
+  assert len(found['knots']) > 2 and found['temperature'] == 1
+  assert exported.describe(str(folder / 'export'))['calibration']['knots'] == found['knots']
+  scores = scorer.score(*map(list, zip(*pairs, strict=True)))
+  best = found['thresholds'][-1]
+  assert best['best_on_valid'] and (scores >= best['threshold'] - 1e-5).sum() == best['count']
+  before, after = found['models']['student, uncalibrated'], found['models']['student']
+  assert after['ece'] < before['ece']
+  assert sum(row['count'] for row in after['bins']) == len(pairs)
