@@ -4,16 +4,17 @@ import dataclasses
 import math
 import os
 import platform
-import resource
 import subprocess
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import numpy as np
+import psutil
 import tensorflow as tf
 
 from common.data.records import RecordSet
-from common.distillation import ranked
+from common.distillation import ranked, run_log
 from common.distillation.judged_set import JudgedSet
 from common.evaluation import reliability, significance
 from common.modeling.calibration import Calibration
@@ -130,12 +131,29 @@ def commit() -> str:
 def environment() -> dict[str, Any]:
   """The machine and the versions that a result was measured with."""
   return {
+    'dipair': _version(),
     'python': platform.python_version(),
     'tensorflow': tf.__version__,
     'cpu': _cpu(),
     'cores': os.cpu_count(),
-    'peak_memory_gb': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+    'memory_gb': round(psutil.virtual_memory().total / 1e9, 1),
+    'accelerators': ', '.join(_accelerators()) or 'none',
+    'peak_memory_gb': run_log.peak_memory_gb(),
   }
+
+
+def _version() -> str:
+  """This project's, as it is installed."""
+  try:
+    return metadata.version('dipair')
+  except metadata.PackageNotFoundError:
+    return 'not installed'
+
+
+def _accelerators() -> list[str]:
+  devices = [one for one in tf.config.list_physical_devices() if one.device_type != 'CPU']
+  details = [tf.config.experimental.get_device_details(one) for one in devices]
+  return [of.get('device_name', one.device_type) for one, of in zip(devices, details, strict=True)]
 
 
 def _cpu() -> str:

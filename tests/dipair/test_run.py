@@ -77,6 +77,31 @@ def test_other_flags_are_refused_with_what_they_would_cost(smoke, run):
   assert 'temperature was 1.0, is 2.0' in line
   assert '--redo makes distill, student, export, evaluation, benchmark anew' in line
   assert (folder / 'student' / 'weights.index').exists()
+  assert (folder / 'run.log').read_text().splitlines()[-1].endswith(line)
+
+
+def test_a_runs_log_tells_its_start_its_stages_and_its_end(smoke):
+  folder, output = smoke
+  log = [
+    line[20:] for line in (folder / 'run.log').read_text('utf-8').splitlines()
+  ]  # after the time
+  assert log[0].startswith('== python -m dipair.run --run_dir=') and '--title=toy data' in log[0]
+  for about in (
+    'commit ',
+    'python 3.',
+    'tensorflow 2.',
+    'cpu ',
+    'cores ',
+    'memory gb ',
+    'accelera',
+  ):
+    assert about in log[1], about
+  stages = [line.split(': ')[0] for line in log if line.endswith(': starts')]
+  assert stages == list(STAGES)
+  assert [line.split(': ')[0] for line in log if ': made in ' in line] == stages
+  assert {line for line in output.splitlines() if line} <= set(log)
+  assert any(line.startswith('teacher: 100%') for line in log)  # a bar, as it ended
+  assert len(log) < 150
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(
