@@ -44,8 +44,8 @@ def evaluate(
     calibration: The student's, whose metrics are those of its calibrated scores.
 
   Returns:
-    {'models', 'ranking', 'calibration'} as the results want them; of two students also 'significance', of the last against the
-    one before it on test.
+    {'models', 'ranking', 'calibration'} as the results want them; of two students also 'significance',
+    of the last against the one before it on test.
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}

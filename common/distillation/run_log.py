@@ -41,9 +41,9 @@ def kept(folder: str, about: Iterable[str]) -> Iterator[None]:
     crashes = not faulthandler.is_enabled()
     if crashes:
       faulthandler.enable(file)
-    streams: list[Any] = [_Both(sys.stdout, file), _Both(sys.stderr, file)]
+    out, err = (_Both(stream, file) for stream in (sys.stdout, sys.stderr))
     try:
-      with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+      with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
     except InputError as error:
       _note(file, f'error: {" ".join(str(error).split())}')

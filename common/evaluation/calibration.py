@@ -38,6 +38,8 @@ def fit(method: str, task: str, labels: np.ndarray, logits: np.ndarray) -> Calib
     logits: [n, 1], or [n, C].
   """
   check(method, task)
+  if task == 'binary':
+    labels = (labels >= 0.5).astype(np.float64)
   if method == TEMPERATURE:
     return Calibration(temperature=temperature(task, labels, logits))
   if method == ISOTONIC:

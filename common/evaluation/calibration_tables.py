@@ -6,7 +6,6 @@ from common.evaluation import reliability
 
 Parts = tuple[list[str], list[list[str]], str]
 _OUTCOMES = {'binary': 'positive', 'regression': 'mean label', 'multiclass': 'right'}
-
 _WORTH = ('precision', 'recall', 'f1')
 
 
@@ -54,7 +53,7 @@ def note(results: dict[str, Any]) -> str:
   if results['task'] == 'multiclass':
     scored = f'whose likeliest class the student scores {between}'
   if not asked['count']:
-    said = f'No test pair is {scored}.' if results['task'] != 'multiclass' else ''
+    said = f'There is no test pair {scored}.'
   elif results['task'] == 'regression':
     said = f'Test pairs {scored} have a mean label of {asked["outcome"]:.2f} ({pairs}).'
   else:
@@ -66,7 +65,7 @@ def note(results: dict[str, Any]) -> str:
   elif found['temperature'] != 1:
     made = f'calibrated on valid: its logits are divided by {found["temperature"]:.3g}'
   error = 'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a bin.'
-  return f"{said} The student's score is {made}. {error}".strip()
+  return f"{said} The student's score is {made}. {error}"
 
 
 def _share(task: str, outcome: float) -> str:

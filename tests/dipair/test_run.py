@@ -57,6 +57,12 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert [model['name'] for model in models] == ['teacher', 'student, stage 1', 'student']
   assert set(models[2]) == {'name', 'valid', 'test', 'delta', 'interval', 'p_value', 'ranking'}
   assert len(curves) == 3
+  for name, after in (
+    ('export', ['student']),
+    ('evaluation', ['student']),
+  ):  # as before --calibration
+    stage = json.loads((folder / name / 'stage.json').read_text())
+    assert 'calibration' not in stage['depends_on'] and list(stage['after']) == after
   assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')
 
 

@@ -332,7 +332,7 @@ def test_a_report_says_where_no_pair_has_the_score_and_how_isotonic_bends(result
   found = _calibrated('regression', knots=[(0, 0), (0.5, 0.4), (1, 1)])
   found['models']['student']['asked'] = {'from': 0.65, 'to': 0.75, 'count': 0}
   note = tables.tables({**results, 'calibration': found})['Calibration'].note
-  assert note.startswith('No test pair is scored 0.65 to 0.75 by the student. ')
+  assert note.startswith('There is no test pair scored 0.65 to 0.75 by the student. ')
   assert 'by isotonic regression, a line through 3 knots' in note
 
 
