@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
 from common.data import record_writer
 from common.data.records import Manifest, RecordSet
 from common.data.tuples import Tuples, concatenated
 from common.modeling.losses import probabilities
+from common.training.forecast import Forecast
 
 Advance = Callable[[int], Any]  # as a progress bar's `update`
 Labeller = Callable[[np.ndarray, Advance], np.ndarray]  # items [n, slots] to logits [n, outputs]
@@ -39,11 +39,11 @@ def annotate(
   """
   tf.io.gfile.makedirs(folder)
   records, shards = RecordSet(source), []
-  with tqdm(total=len(records), desc='annotate', unit=' tuples') as bar:
+  with Forecast(total=len(records), desc='annotate', unit=' tuples') as bar:
     for number, shard in enumerate(records.manifest.shards):
       if tf.io.gfile.exists(os.path.join(folder, record_writer.shard_name(number))):
         shards.append(record_writer.shard_entry(folder, number, shard.count, shard.tables))
-        bar.update(shard.count)
+        bar.skip(shard.count)
         continue
       groups = list(records.shard(shard))
       whole = concatenated(groups)

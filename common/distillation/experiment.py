@@ -3,15 +3,18 @@
 A student brings its own training, scoring and export (see `Student`); everything else is here.
 """
 
+import contextlib
 import dataclasses
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from common import files, flags
 from common.data import tables
-from common.distillation import judged_set, results, summary
+from common.distillation import judged_set, results, run_log, summary
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.stages import distill, teacher
@@ -24,7 +27,7 @@ from common.distillation.stages.student import Student, StudentTraining
 from common.distillation.stages.teacher import Teacher, Teachers
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
-from common.evaluation import report
+from common.evaluation import calibration, report
 from common.export import student_export
 from common.modeling import checkpoints
 from common.training import strategies
@@ -67,9 +70,16 @@ class ExperimentConfig:
   encoder_precision: str = flags.option(
     'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
   )
+  calibration: str = flags.option(
+    calibration.NONE,
+    'what the exported head makes of a score, fitted on valid: temperature divides its logits, isotonic '
+    'bends its score; the order of scores stays',
+    calibration.METHODS,
+  )
 
   def __post_init__(self):
     judged_set.primary(self.data.table.base_task, self.primary_metric)
+    calibration.check(self.calibration, self.data.table.base_task)
     if not self.temperature > 0:
       raise InputError(f'--temperature={self.temperature}: must be above 0')
 
@@ -111,8 +121,10 @@ class Experiment:
       teachers,
     )
     self.student = StudentTraining(shared, student, self.data, self.distill)
-    self.export = Export(shared, config.encoder_precision, self.data, self.student)
-    self.evaluation = Evaluation(shared, self.data, self.student, teachers)
+    self.export = Export(
+      shared, config.encoder_precision, config.calibration, self.data, self.student
+    )
+    self.evaluation = Evaluation(shared, self.data, self.student, self.export, teachers)
     self.benchmark = Benchmark(shared, student, self.export, teachers)
 
   def stages(self) -> list[Stage]:
@@ -148,10 +160,23 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   """
   if not config.run_dir:
     raise InputError('--run_dir is needed: the folder of the run')
-  _check(config, student)
   strategy = strategies.create(config.devices)  # before anything else runs on the devices
-  chief, table = strategies.is_chief(strategy), config.data.table
+  chief = strategies.is_chief(strategy)
   folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo, chief)
+  log = run_log.kept(config.run_dir, _about(student.name, resolved))
+  with log if chief else contextlib.nullcontext():
+    return _run(config, student, resolved, folder, strategy)
+
+
+def _run(
+  config: ExperimentConfig,
+  student: Student,
+  resolved: Any,
+  folder: RunFolder,
+  strategy: tf.distribute.Strategy,
+) -> dict[str, Any]:
+  _check(config, student)
+  table = config.data.table
   shared = Run(config.run_dir, table, config.devices, strategy, config.seed, config.primary_metric)
   experiment = Experiment(config, student, shared)
   folder.run(experiment.stages())
@@ -159,7 +184,7 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   title, done = f'{student.title} on {title}', experiment.results(folder)
   primary = judged_set.primary(table.base_task, config.primary_metric)
   collected = summary.collect(title, student.name, resolved, table.base_task, done, primary)
-  if not chief:
+  if not folder.chief:
     return collected
   with np.load(os.path.join(experiment.evaluation.folder, 'scores.npz')) as scores:
     report.write_report(collected, dict(scores), folder.file('report.html'))
@@ -168,6 +193,13 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   print(report.summary_table(collected))
   print(f'report: {folder.file("report.html")}')
   return collected
+
+
+def _about(student: str, resolved: Any) -> Iterator[str]:
+  """Lines that each start's log begins with."""
+  yield f'== {summary.command(student, resolved)}'
+  about = {'commit': results.commit() or 'none', **results.environment()}
+  yield ', '.join(f'{name.replace("_", " ")} {value}' for name, value in about.items())
 
 
 def _check(config: ExperimentConfig, student: Student) -> None:

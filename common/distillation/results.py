@@ -1,27 +1,35 @@
 """Every model's metrics on valid and test; and where and with what a result was measured."""
 
+import dataclasses
 import math
 import os
 import platform
-import resource
 import subprocess
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import numpy as np
+import psutil
 import tensorflow as tf
 
 from common.data.records import RecordSet
-from common.distillation import ranked
+from common.distillation import ranked, run_log
 from common.distillation.judged_set import JudgedSet
-from common.evaluation import significance
+from common.evaluation import reliability, significance
+from common.modeling.calibration import Calibration
 
 _SETS = ('valid', 'test', 'test_mismatched')
 SetScorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
 
 
 def evaluate(
-  scorers: dict[str, SetScorer], task: str, data: str, folder: str, metric: str = ''
+  scorers: dict[str, SetScorer],
+  task: str,
+  data: str,
+  folder: str,
+  metric: str = '',
+  calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
 ) -> dict[str, Any]:
   """Metrics of each scorer on valid, test and what other test set there is.
 
@@ -33,14 +41,16 @@ def evaluate(
     folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
       several candidates, `test.qrels` and runs.
     metric: The metric that decides; empty: the task's own.
+    calibration: The student's, whose metrics are those of its calibrated scores.
 
   Returns:
-    {'models', 'ranking'} as the results want them; of two students also 'significance', of the last against the
-    one before it on test.
+    {'models', 'ranking', 'calibration'} as the results want them; of two students also 'significance',
+    of the last against the one before it on test.
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
-  judges = {}
+  uncalibrated: dict[str, np.ndarray] = {}
+  judges, student = {}, list(scorers)[-1]
   sets = [name for name in _SETS if os.path.exists(os.path.join(data, name))]
   for set_name in sets:
     records = RecordSet(os.path.join(data, set_name))
@@ -53,6 +63,8 @@ def evaluate(
       logits.setdefault('teacher', {})[set_name] = tuples.teacher_logits
     for name, scorer in scorers.items():
       logits.setdefault(name, {})[set_name] = scorer(records)
+    uncalibrated[set_name] = logits[student][set_name]
+    logits[student][set_name] = calibration.logits(uncalibrated[set_name])
     for model in models:
       model[set_name] = judged.evaluate(logits[model['name']][set_name])
   names = [model['name'] for model in models]
@@ -72,10 +84,23 @@ def evaluate(
   of_models, found['ranking'] = ranked.of_sets(judges, by_model, names[-1], folder)
   for model in models:
     model['ranking'] = of_models[model['name']]
-  shown = {'student': list(scorers)[-1]} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
+  labels = {name: judged.labels for name, (_, judged) in judges.items()}
+  shown = {'student': student} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
   scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  arrays: dict[str, Any] = {'label': judges['test'][1].labels, **scores}
+  arrays: dict[str, Any] = {'label': labels['test'], **scores}
   np.savez(os.path.join(folder, 'scores.npz'), **arrays)
+  tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
+  if calibration != Calibration():
+    tested[f'{student}, uncalibrated'] = uncalibrated['test']
+  found['calibration'] = {
+    **dataclasses.asdict(calibration),
+    'models': {
+      name: reliability.of_logits(task, labels['test'], of) for name, of in tested.items()
+    },
+  }
+  if task == 'binary':
+    of_sets = [(labels[name], logits[student][name]) for name in ('test', 'valid')]
+    found['calibration']['thresholds'] = reliability.thresholds(*of_sets)
   return {'models': models, **found}
 
 
@@ -106,12 +131,29 @@ def commit() -> str:
 def environment() -> dict[str, Any]:
   """The machine and the versions that a result was measured with."""
   return {
+    'dipair': _version(),
     'python': platform.python_version(),
     'tensorflow': tf.__version__,
     'cpu': _cpu(),
     'cores': os.cpu_count(),
-    'peak_memory_gb': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+    'memory_gb': round(psutil.virtual_memory().total / 1e9, 1),
+    'accelerators': ', '.join(_accelerators()) or 'none',
+    'peak_memory_gb': run_log.peak_memory_gb(),
   }
+
+
+def _version() -> str:
+  """This project's, as it is installed."""
+  try:
+    return metadata.version('dipair')
+  except metadata.PackageNotFoundError:
+    return 'not installed'
+
+
+def _accelerators() -> list[str]:
+  devices = [one for one in tf.config.list_physical_devices() if one.device_type != 'CPU']
+  details = [tf.config.experimental.get_device_details(one) for one in devices]
+  return [of.get('device_name', one.device_type) for one, of in zip(devices, details, strict=True)]
 
 
 def _cpu() -> str:

@@ -21,10 +21,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from common import files, flags
+from common.distillation import run_log
 from common.errors import InputError
 
 _FLAGS = 'flags.txt'
 _STAGE = 'stage.json'
+_BEFORE_FLAGS = {run_log.NAME, f'{_FLAGS}.tmp'}  # of a run that ended as it began
 
 Result = TypeVar('Result')
 
@@ -86,7 +88,7 @@ class RunFolder:
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if os.path.isfile(path):
       raise InputError(f'--run_dir={path}: a file; name a new folder')
-    if os.path.isdir(path) and set(os.listdir(path)) - {f'{_FLAGS}.tmp'}:  # killed as it began
+    if os.path.isdir(path) and set(os.listdir(path)) - _BEFORE_FLAGS:
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
       with open(saved, encoding='utf-8') as file:
@@ -138,12 +140,18 @@ class RunFolder:
   def _run(self, stage: Stage) -> None:
     done, part = self._folders(stage)
     if not os.path.exists(done):
+      print(f'{stage.name}: starts')
+      started = time.monotonic()
       os.makedirs(part, exist_ok=True)
       description = stage.description()
       files.write_json(os.path.join(part, _STAGE), description)
       result = dataclasses.asdict(stage.run(part))
       files.write_json(os.path.join(part, _STAGE), {**description, 'result': result})
       os.replace(part, done)
+      print(
+        f'{stage.name}: made in {time.monotonic() - started:,.1f} s; '
+        f'peak memory so far {run_log.peak_memory_gb()} GB'
+      )
     else:
       print(f'{stage.name}: done')
 

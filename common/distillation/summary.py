@@ -51,7 +51,7 @@ def collect(
     'task': task,
     'primary_metric': primary,
     'commit': results.commit(),
-    'command': ' '.join([f'python -m {student}.run', *flags.changed(config)]),
+    'command': command(student, config),
     'environment': results.environment(),
     'flags': flags.flat(config),
     'data': {**done.data.counts, 'distillation': done.distill.count},
@@ -59,6 +59,7 @@ def collect(
     'models': done.evaluation.models,
     'significance': done.evaluation.significance,
     'ranking': done.evaluation.ranking,
+    'calibration': done.evaluation.calibration or {},
     'annotation': _present(dataclasses.asdict(done.distill)),
     'speed': _speed(done),
     'stored': done.benchmark.stored,
@@ -66,6 +67,11 @@ def collect(
     'training': [_by_pairs(phase) for phase in phases],
     'export': _present(sizes),
   }
+
+
+def command(student: str, config: Any) -> str:
+  """The command of a run, with the flags that differ from the defaults."""
+  return ' '.join([f'python -m {student}.run', *flags.changed(config)])
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

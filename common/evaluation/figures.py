@@ -78,6 +78,32 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
   return found
 
 
+def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
+  """What came of test's pairs by their score, for teacher and student, above the bins' counts."""
+  models = (results.get('calibration') or {}).get('models', {})
+  outcome = {'binary': 'share positive', 'multiclass': 'share right', 'regression': 'mean label'}
+
+  def diagram(figure: Figure, colors: dict[str, str]) -> None:
+    above, below = figure.subplots(2, sharex=True, height_ratios=(3, 1))
+    above.plot([0, 1], [0, 1], color=colors['ink'], linewidth=1.2, linestyle=':')
+    for number, (name, of) in enumerate(models.items()):
+      style: dict[str, Any] = {'color': colors['teacher' if name == 'teacher' else 'student']}
+      if name not in ('teacher', results['models'][-1]['name']):  # before it was calibrated
+        style |= {'linestyle': '--', 'alpha': 0.6}
+      points = [(row['score'], row['outcome']) for row in of['bins']]
+      above.plot(*zip(*points, strict=True), label=f'{name}, ECE {metric(of["ece"])}', **style)
+      above.plot(*zip(*points, strict=True), 'o', color=style['color'], markersize=4)
+      width = 0.1 / (len(models) + 1)
+      places = [row['from'] + width * (number + 1) for row in of['bins']]
+      style.pop('linestyle', None)
+      below.bar(places, [row['count'] for row in of['bins']], width, **style)
+    above.set_ylabel(outcome[results['task']])
+    above.legend()
+    below.set(xlabel='score', ylabel='pairs', xlim=(0, 1), yscale='log')
+
+  return [picture('Calibration on test; dotted: a score is its outcome', diagram)] if models else []
+
+
 def curves(results: dict[str, Any]) -> list[tuple[str, str, str]]:
   """A picture per stage: loss above, the primary metric on valid below, on one scale for all."""
   primary = results['primary_metric']

@@ -23,6 +23,7 @@ def write_report(results: dict[str, Any], scores: dict[str, np.ndarray], path: s
     path: the file to write.
   """
   pictures = {'Results': figures.quality(results, scores), 'Training': figures.curves(results)}
+  pictures['Calibration'] = figures.reliability(results)
   _write(path, _HTML, results, pictures=pictures, tiles=tables.tiles(results))
 
 
@@ -137,7 +138,7 @@ scorer.score(left, right)  # once per pair
 {% endif %}
 ```
 
-{% for title in ('Results', 'Ranking', 'All metrics', 'Speed', 'Stored vectors', 'Training', 'Data', 'Export', 'Environment') %}
+{% for title in ('Results', 'Ranking', 'Calibration', 'Thresholds', 'All metrics', 'Speed', 'Stored vectors', 'Training', 'Data', 'Export', 'Environment') %}
 {% if title in tables %}
 {% set table = tables[title] %}
 ## {{ 'Training data' if title == 'Data' else title }}

@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from common.evaluation import speeds
+from common.evaluation import calibration_tables, speeds
 
 _LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'log_loss': 'Log loss', 'map': 'MAP'}
 _LABELS |= {'ndcg': 'NDCG', 'mrr': 'MRR', 'mlm_loss': 'MLM loss', 'mlm_accuracy': 'MLM accuracy'}
@@ -66,6 +66,8 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
     note = "Of test, the student's lowest first; ranks: the student's."
   add('Worst queries', ['Query', *of_worst, 'Candidates: label, ranks'], rows, note)
 
+  add('Calibration', *calibration_tables.by_bin(results))
+  add('Thresholds', *calibration_tables.thresholds(results))
   names = dict.fromkeys(name for model in models for s in splits for name in model.get(s, {}))
   keys = [(name, split) for name in names for split in splits]
   rows = [[m['name'], *(metric(m.get(s, {}).get(n)) for n, s in keys)] for m in models]

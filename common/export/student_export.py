@@ -1,8 +1,8 @@
 """A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
 
 `encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
-[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`; it holds
-no tokenizer and no embedding table. Its other signatures score what was computed once per text:
+[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`, the latter
+calibrated where the run asks for it; it holds no tokenizer and no embedding table. Its other signatures score what was computed once per text:
 
 * `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other slot's;
@@ -15,6 +15,7 @@ no tokenizer and no embedding table. Its other signatures score what was compute
 pieces; `scorer.json` is what `PairScorer` reads.
 """
 
+import dataclasses
 import math
 import os
 import re
@@ -28,8 +29,8 @@ from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.export import online, saved_models
+from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
-from common.modeling.losses import probabilities
 from common.modeling.student import Student
 from common.scoring import exported, runtimes
 from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction, Shapes
@@ -66,6 +67,7 @@ def write(
   task: str,
   samples: Sequence[Sequence[str]],
   encoder: Student | None = None,
+  calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
 ) -> dict[str, Any]:
   """Exports a student and compares its SavedModels, reloaded, with the live model.
 
@@ -79,6 +81,7 @@ def write(
     samples: A few texts a slot, for the comparison.
     encoder: The same student in another precision, whose encoder is exported; the student's own
       where absent.
+    calibration: From logits to scores, in every signature and runtime.
 
   Returns:
     {'max_difference', 'encoder_bytes', 'head_bytes', 'online_bytes' for two slots,
@@ -104,7 +107,7 @@ def write(
       encoders[f'{name}_tokens'] = _tokens_function(model, tokenizer, slot)
       inputs[f'{name}_tokens'] = {'text': texts}
   _check(head, model, list(vectors.values()))
-  functions = _head_functions(head, model, slots)
+  functions = _head_functions(head, model, slots, calibration)
   heads = {name: _concrete(*function) for name, function in functions.items()}
   layers = [layer for slot in range(model.slots) for layer in encoder.encoder_layers(slot)]
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
@@ -134,6 +137,7 @@ def write(
     'outputs': model.outputs,
     'attends': head.attends,
     'task': task,
+    'calibration': dataclasses.asdict(calibration),
     'fingerprint': saved_models.fingerprint(encoder_path),
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
@@ -234,7 +238,7 @@ def _check(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) ->
 
 
 def _head_functions(
-  head: ExportedHead, model: Student, slots: Sequence[str]
+  head: ExportedHead, model: Student, slots: Sequence[str], calibration: Calibration
 ) -> dict[str, HeadFunction]:
   """The head's signatures, with scores beside logits, and their inputs' shapes."""
   whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
@@ -248,7 +252,7 @@ def _head_functions(
     ]
     vectors = [inputs[name] for name in slots] if head.takes_vectors else []
     logits = head.logits(found, vectors)
-    scores = probabilities(logits)
+    scores = calibration.scores(logits)
     return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
 
   def part_of(slot: int, name: str) -> HeadFunction:

@@ -15,10 +15,10 @@ from typing import Any
 
 import tensorflow as tf
 import tf_keras
-from tqdm import tqdm
 
 from common import files
 from common.training import strategies
+from common.training.forecast import Forecast
 from common.training.optimization import PhaseConfig, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
@@ -81,7 +81,13 @@ def fit(
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
   with (
     writer.as_default(),
-    tqdm(total=config.steps, initial=run.step, desc=phase.name, mininterval=0.5) as bar,
+    Forecast(
+      total=config.steps,
+      initial=run.step,
+      desc=phase.name,
+      mininterval=0.5,
+      tuples=config.batch_size,
+    ) as bar,
   ):
     if not run.history:
       run.evaluate()
@@ -90,7 +96,7 @@ def fit(
       step(next(batches))
       run.step += 1
       run.seconds += time.monotonic() - started
-      bar.update()
+      bar.update(beside=run.evaluating * -(-(config.steps - run.step) // config.eval_every))
       if run.step % config.eval_every == 0 or run.step == config.steps:
         run.evaluate()
         bar.set_postfix_str(run.text())
@@ -117,6 +123,7 @@ class Run:
     self.history: list[dict[str, Any]] = []
     self.step = 0
     self.seconds = 0.0
+    self.evaluating = 0.0  # seconds of the last evaluation
     self.saved_at = time.monotonic()
     weights = tf.train.Checkpoint(variables=phase.model.variables)
     state = tf.train.Checkpoint(
@@ -144,6 +151,7 @@ class Run:
   def evaluate(self) -> None:
     """Evaluates, keeps the weights where they are the best so far, and saves the state."""
     since = self.step - (self.history[-1]['step'] if self.history else 0)
+    started = time.monotonic()
     entry: dict[str, Any] = {
       'step': self.step,
       'seconds': round(self.seconds, 1),
@@ -151,6 +159,7 @@ class Run:
       'learning_rate': float(self.optimizer.learning_rate(self.step)),
       'valid': self.phase.evaluate(),
     }
+    self.evaluating = time.monotonic() - started
     self.loss_sum.assign(0.0)
     self.history.append(entry)
     for name, value in {**entry['valid'], 'loss': entry['loss'] or 0.0}.items():

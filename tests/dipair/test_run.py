@@ -8,6 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from common.scoring import exported
+from dipair import Scorer
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STAGES = (
   *('data', 'unlabelled', 'teacher', 'distill'),
@@ -54,6 +57,12 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert [model['name'] for model in models] == ['teacher', 'student, stage 1', 'student']
   assert set(models[2]) == {'name', 'valid', 'test', 'delta', 'interval', 'p_value', 'ranking'}
   assert len(curves) == 3
+  for name, after in (
+    ('export', ['student']),
+    ('evaluation', ['student']),
+  ):  # as before --calibration
+    stage = json.loads((folder / name / 'stage.json').read_text())
+    assert 'calibration' not in stage['depends_on'] and list(stage['after']) == after
   assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')
 
 
@@ -74,6 +83,31 @@ def test_other_flags_are_refused_with_what_they_would_cost(smoke, run):
   assert 'temperature was 1.0, is 2.0' in line
   assert '--redo makes distill, student, export, evaluation, benchmark anew' in line
   assert (folder / 'student' / 'weights.index').exists()
+  assert (folder / 'run.log').read_text().splitlines()[-1].endswith(line)
+
+
+def test_a_runs_log_tells_its_start_its_stages_and_its_end(smoke):
+  folder, output = smoke
+  log = [
+    line[20:] for line in (folder / 'run.log').read_text('utf-8').splitlines()
+  ]  # after the time
+  assert log[0].startswith('== python -m dipair.run --run_dir=') and '--title=toy data' in log[0]
+  for about in (
+    'commit ',
+    'python 3.',
+    'tensorflow 2.',
+    'cpu ',
+    'cores ',
+    'memory gb ',
+    'accelera',
+  ):
+    assert about in log[1], about
+  stages = [line.split(': ')[0] for line in log if line.endswith(': starts')]
+  assert stages == list(STAGES)
+  assert [line.split(': ')[0] for line in log if ': made in ' in line] == stages
+  assert {line for line in output.splitlines() if line} <= set(log)
+  assert any(line.startswith('teacher: 100%') for line in log)  # a bar, as it ended
+  assert len(log) < 150
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(
@@ -112,6 +146,10 @@ REFUSED = (
     '/nowhere.tsv: no such file',
   ),
   (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
+  (
+    ['--calibration=isotonic', '--task=multiclass', '--classes=a,b'],
+    '--calibration=isotonic is of one output, and --task=multiclass has several',
+  ),
   (['--alpha=0.5'], 'the loss takes labels, which pairs made or mined have not'),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],
@@ -197,9 +235,25 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
     '--task=binary',
     '--stage1_steps=0',
     '--stage2_batch_size=32',
+    '--calibration=isotonic',
   )
   assert done.returncode == 0, done.stderr[-3000:]
   models, curves = metrics(tmp_path / 'run')
   assert [model['name'] for model in models] == ['student']
   assert set(models[0]['test']) == {'auc_roc', 'accuracy', 'f1', 'log_loss'}
   assert len(curves) == 1
+  assert_exported_scores_are_the_calibrated_ones(tmp_path / 'run', [row[:2] for row in rows])
+
+
+def assert_exported_scores_are_the_calibrated_ones(folder, pairs):
+  """And in them lies what the report says of thresholds; valid, which they were fitted on, is test."""
+  results = json.loads((folder / 'results.json').read_text())
+  found, scorer = results['calibration'], Scorer.load(str(folder / 'export'))
+  assert len(found['knots']) > 2 and found['temperature'] == 1
+  assert exported.describe(str(folder / 'export'))['calibration']['knots'] == found['knots']
+  scores = scorer.score(*map(list, zip(*pairs, strict=True)))
+  best = found['thresholds'][-1]
+  assert best['best_on_valid'] and (scores >= best['threshold'] - 1e-5).sum() == best['count']
+  before, after = found['models']['student, uncalibrated'], found['models']['student']
+  assert after['ece'] < before['ece']
+  assert sum(row['count'] for row in after['bins']) == len(pairs)

@@ -15,26 +15,38 @@ from common.distillation.stages.run import Run
 from common.distillation.stages.student import Student, StudentTraining
 from common.distillation.stages.teacher import Teachers
 from common.distillation.teacher import scorer_of
+from common.evaluation import calibration
+from common.modeling.calibration import Calibration
 from common.training import strategies
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
-  """Metrics, significance and ranking, as from `results.evaluate`."""
+  """Metrics, calibration, significance and ranking, as from `results.evaluate`."""
 
   models: list[dict[str, Any]]
   significance: dict[str, Any] | None = None
   ranking: dict[str, Any] | None = None
+  calibration: dict[str, Any] | None = None
 
 
 class Evaluation(Stage[Evaluated]):
-  """Metrics on valid, test and what other test set there is."""
+  """Metrics on valid, test and what other test set there is; of the student as it is exported."""
 
   name, result = 'evaluation', Evaluated
 
-  def __init__(self, shared: Run, data: Data, training: StudentTraining, teachers: Teachers | None):
-    super().__init__(shared.folder, [training], {})
+  def __init__(
+    self,
+    shared: Run,
+    data: Data,
+    training: StudentTraining,
+    export: Export,
+    teachers: Teachers | None,
+  ):
+    self.calibrates = export.method != calibration.NONE  # then alone the export changes a score
+    super().__init__(shared.folder, [training, *([export] if self.calibrates else [])], {})
     self.shared, self.data, self.training, self.teachers = shared, data, training, teachers
+    self.export = export
 
   @strategies.precision()
   def run(self, folder: str) -> Evaluated:
@@ -44,8 +56,9 @@ class Evaluation(Stage[Evaluated]):
     for name, trained in self.training.models().items():
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
     task = self.shared.table.base_task
+    fitted = self.export.calibration if self.calibrates else Calibration()
     return Evaluated(
-      **results.evaluate(scorers, task, self.data.folder, folder, self.shared.metric)
+      **results.evaluate(scorers, task, self.data.folder, folder, self.shared.metric, fitted)
     )
 
 

@@ -6,12 +6,20 @@ import os
 import sys
 from collections.abc import Iterator
 
+import tensorflow as tf
+
 from common.data.records import RecordSet
+from common.data.tokenization import Tokenizer
+from common.distillation.inference import TupleScorer
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
+from common.evaluation import calibration
 from common.export import student_export
+from common.modeling.calibration import Calibration
+from common.modeling.student import Student as StudentModel
+from common.scoring import exported
 from common.training import strategies
 
 _SAMPLES = 8  # test tuples whose texts the export is compared on
@@ -47,14 +55,27 @@ class Exported:
 
 
 class Export(Stage[Exported]):
-  """SavedModels and LiteRT files of the last of the student's models."""
+  """SavedModels and LiteRT files of the last of the student's models.
+
+  Args:
+    shared: The run.
+    encoder_precision: Arithmetic of the encoder.
+    method: Calibration of the scores, of `calibration.METHODS`; fitted on valid.
+    data: The labelled sets.
+    training: The student's training.
+  """
 
   name, result = 'export', Exported
 
-  def __init__(self, shared: Run, encoder_precision: str, data: Data, training: StudentTraining):
-    super().__init__(shared.folder, [training], {'encoder_precision': encoder_precision})
+  def __init__(
+    self, shared: Run, encoder_precision: str, method: str, data: Data, training: StudentTraining
+  ):
+    depends_on = {'encoder_precision': encoder_precision}
+    if method != calibration.NONE:
+      depends_on['calibration'] = method
+    super().__init__(shared.folder, [training], depends_on)
     self.table, self.precision, self.data = shared.table, encoder_precision, data
-    self.training = training
+    self.method, self.training = method, training
 
   @strategies.precision()
   def run(self, folder: str) -> Exported:
@@ -74,12 +95,25 @@ class Export(Stage[Exported]):
       slots=student_export.slot_names(self.table.text_columns),
       task=self.table.base_task,
       samples=list(zip(*texts, strict=True)),
+      calibration=self._fitted(trained, tokenizer),
     )
     own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
     unlike = list(tokenizer.unlike(own))
     for text in unlike[:10]:
       print(f'without TensorFlow other word pieces: {text!r}', file=sys.stderr)
     return Exported(**written, compared_texts=len(own), unlike_texts=len(unlike))
+
+  @property
+  def calibration(self) -> Calibration:
+    """The finished export's."""
+    return Calibration(**exported.describe(self.folder)['calibration'])
+
+  def _fitted(self, model: StudentModel, tokenizer: Tokenizer) -> Calibration:
+    if self.method == calibration.NONE:
+      return Calibration()
+    valid = RecordSet(os.path.join(self.data.folder, 'valid'))
+    logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set(valid)
+    return calibration.fit(self.method, self.table.base_task, valid.tuples().labels, logits)
 
 
 def _texts(records: RecordSet) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,10 @@ def test_stages_run_once(run, capsys):
   assert run.calls == ALL
   assert results == {name: Found(name, []) for name in ALL}
   assert sorted(os.listdir(run.path)) == sorted([*ALL, 'flags.txt'])
+  said = capsys.readouterr().out.splitlines()
+  assert said[::2] == [f'{name}: starts' for name in ALL]
+  for name, line in zip(ALL, said[1::2], strict=True):
+    assert re.fullmatch(rf'{name}: made in \d+\.\d s; peak memory so far \d+\.\d+ GB', line)
   assert run() == results
   assert run.calls == []
   assert capsys.readouterr().out.splitlines() == [f'{name}: done' for name in ALL]

@@ -279,6 +279,63 @@ def test_flat_scores_do_not_break_the_pictures(results, scores, tmp_path):
   assert any('r = n/a' in image['alt'] for image in page.all('img'))
 
 
+def _calibrated(task: str, **changes) -> dict:
+  """A row of a bin, and around 0.7, of each model."""
+  low = {'from': 0.2, 'to': 0.3, 'count': 1200, 'score': 0.25, 'outcome': 0.125}
+  asked = {'from': 0.65, 'to': 0.75, 'count': 50, 'score': 0.7, 'outcome': 0.58}
+  of = {'ece': 0.0712, 'bins': [low, {**asked, 'from': 0.7, 'to': 0.8}], 'asked': asked}
+  models = {'teacher': {**of, 'bins': [low]}, 'student': of, 'student, uncalibrated': of}
+  return {'temperature': 1.0, 'knots': [], 'models': models, **changes}
+
+
+@pytest.mark.parametrize(
+  ('task', 'meaning', 'cell'),
+  [
+    (
+      'binary',
+      'Of test pairs scored 0.65 to 0.75 by the student, 58% are positive (50 pairs).',
+      '58%',
+    ),
+    (
+      'regression',
+      'Test pairs scored 0.65 to 0.75 by the student have a mean label of 0.58',
+      '0.58',
+    ),
+    (
+      'multiclass',
+      'whose likeliest class the student scores 0.65 to 0.75, 58% have it right',
+      '58%',
+    ),
+  ],
+)
+def test_what_a_score_means_stands_in_report_and_card(
+  task, meaning, cell, results, scores, tmp_path
+):
+  results |= {'task': task, 'calibration': _calibrated(task, temperature=1.53)}
+  best = {'threshold': 0.3456, 'best_on_valid': True, 'count': 1000, 'precision': None}
+  if task == 'binary':
+    results['calibration']['thresholds'] = [{**best, 'recall': 0.5, 'f1': 0.625}]
+  page = _report(results, scores, tmp_path)
+  text = ' '.join(page.text.split())
+  assert meaning in text and 'its logits are divided by 1.53' in text
+  assert f'0.7 to 0.8 50 {cell} 50 {cell}' in text  # the teacher has none there
+  assert 'Expected calibration error 0.071 0.071 0.071' in text
+  assert ('0.346, best F1 on valid 1,000 n/a 0.500 0.625' in text) == (task == 'binary')
+  assert 'Calibration on test; dotted: a score is its outcome' in [
+    image['alt'] for image in page.all('img')
+  ]
+  _, body = _card(results, tmp_path)
+  assert '## Calibration' in body and meaning in body
+
+
+def test_a_report_says_where_no_pair_has_the_score_and_how_isotonic_bends(results):
+  found = _calibrated('regression', knots=[(0, 0), (0.5, 0.4), (1, 1)])
+  found['models']['student']['asked'] = {'from': 0.65, 'to': 0.75, 'count': 0}
+  note = tables.tables({**results, 'calibration': found})['Calibration'].note
+  assert note.startswith('There is no test pair scored 0.65 to 0.75 by the student. ')
+  assert 'by isotonic regression, a line through 3 knots' in note
+
+
 def test_ranking_stands_in_report_card_and_summary(results, scores, tmp_path):
   ndcg = {'value': 0.8125, 'interval': [0.75, 0.9]}
   changed = {'delta': -0.05, 'delta_interval': [-0.1, 0.0], 'p_value': 0.03}

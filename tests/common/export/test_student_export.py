@@ -3,14 +3,20 @@
 import os
 
 import numpy as np
+import pytest
 import tensorflow as tf
+from scipy.special import expit, logit
 
 from common.export import student_export
+from common.modeling.calibration import Calibration
+from common.scoring import exported
 from common.scoring.scorer import PairScorer
 from common.training import strategies
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots and more words']
+SIDES = ('left', 'right')
+CALIBRATIONS = Calibration(0.5), Calibration(knots=[(0, 0.02), (0.4, 0.1), (0.6, 0.5), (1, 0.9)])
 
 
 def test_signatures_and_their_names(exported):
@@ -70,3 +76,45 @@ def test_three_texts_and_three_classes(build, tmp_path):
   scores = PairScorer.load(str(tmp_path)).score(*samples)
   assert scores.shape == (4, 3)
   np.testing.assert_allclose(scores.sum(1), 1, atol=1e-5)
+
+
+def _scores(folder, runtime):
+  """Of pairs, and of the first left text with every right one."""
+  scorer = PairScorer.load(folder, runtime)
+  left, right = (scorer.encode(texts, side) for texts, side in ((LEFT, 'left'), (RIGHT, 'right')))
+  part = scorer.parts(left[:1], 'left')
+  return np.stack([scorer.score(left, right), scorer.one_to_many(left[:1], part, right, None)])
+
+
+@pytest.mark.parametrize('kind', ['dipair', 'dse'])
+@pytest.mark.parametrize('calibration', CALIBRATIONS, ids=['temperature', 'isotonic'])
+def test_a_calibrated_score_is_the_same_in_every_runtime(kind, calibration, export, tmp_path):
+  """It is the map of the uncalibrated one, in every signature, and the logits stay."""
+  plain, model, tokenizer, _ = export(kind)
+  folder = str(tmp_path)
+  student_export.write(
+    folder,
+    model,
+    tokenizer,
+    slots=SIDES,
+    task='regression',
+    samples=(LEFT, RIGHT),
+    calibration=calibration,
+  )
+  raw = _scores(plain, 'tensorflow')
+  expected = expit(logit(raw) / calibration.temperature)
+  if calibration.knots:
+    expected = np.interp(raw, *np.array(calibration.knots).T)
+  assert np.abs(expected - raw).max() > 1e-4
+  for runtime in ('tensorflow', 'xla', 'litert'):
+    np.testing.assert_allclose(_scores(folder, runtime), expected, atol=1e-5)
+  for runtime in ('litert-float16', 'litert-int8'):
+    np.testing.assert_allclose(_scores(folder, runtime), expected, atol=0.05)
+  encoder = PairScorer.load(folder)
+  left, right = (tf.constant(encoder.encode(t, s)) for t, s in ((LEFT, 'left'), (RIGHT, 'right')))
+  online = exported.load(os.path.join(folder, 'online')).signatures['serving_default']
+  of_first = online(text=tf.constant(LEFT[:1]), candidates=right)
+  np.testing.assert_allclose(of_first['scores'], expected[1], atol=1e-5)
+  head = exported.load(os.path.join(folder, 'head')).signatures['serving_default']
+  logits = head(left=left, right=right)['logits'].numpy()[:, 0]
+  np.testing.assert_allclose(expit(logits), raw[0], atol=1e-5)

@@ -1,0 +1,98 @@
+"""Reliability of scores: what came of the tuples that a model scored alike; and thresholds.
+
+A binary task's score is the chance of a positive label (0.5 and more), a regression's the mean of the
+labels, which are in [0, 1]; of classes it is the likeliest one's, the chance that this one is right.
+
+Dimensions: n tuples, C classes.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.metrics import f1_score, precision_recall_curve, precision_score, recall_score
+
+BINS = 10
+THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
+_ASKED, _AROUND = 0.7, 0.05  # 'what does 0.7 mean': what came of 0.65 to 0.75
+
+
+def of_logits(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, Any]:
+  """Expected calibration error, and what came of the tuples by bin of their score.
+
+    ECE = sum over bins b of n_b / n |mean outcome of b - mean score of b|      (Guo et al., 2017, Eq. 3)
+
+  Args:
+    task: 'regression', 'binary' or 'multiclass'.
+    labels: [n], as `metrics.evaluate` takes them.
+    logits: [n, 1], or [n, C].
+
+  Returns:
+    {'ece', 'bins': rows of the ten bins that are not empty, 'asked': the row of scores around 0.7}: a row
+    is {'from', 'to', 'count', 'score', 'outcome'}, means but for the count; None where that is 0.
+  """
+  scores, outcomes = scores_of(logits), labels.astype(np.float64)
+  if task == 'multiclass':
+    outcomes = (logits.argmax(1) == labels).astype(np.float64)
+  elif task == 'binary':
+    outcomes = (labels >= 0.5).astype(np.float64)
+  numbers = np.digitize(scores, np.arange(1, BINS) / BINS)
+  bins = [
+    _row(number / BINS, (number + 1) / BINS, scores, outcomes, numbers == number)
+    for number in np.unique(numbers).tolist()
+  ]
+  low, high = round(_ASKED - _AROUND, 6), round(_ASKED + _AROUND, 6)
+  return {
+    'ece': sum(row['count'] * abs(row['outcome'] - row['score']) for row in bins) / len(scores),
+    'bins': bins,
+    'asked': _row(low, high, scores, outcomes, (scores >= low) & (scores < high)),
+  }
+
+
+def thresholds(
+  test: tuple[np.ndarray, np.ndarray], valid: tuple[np.ndarray, np.ndarray]
+) -> list[dict[str, Any]]:
+  """What a binary task's tuples with a score of at least a threshold are worth, a row a threshold.
+
+  Args:
+    test: Labels [n], positive from 0.5 up, and logits [n, 1], of the set that is judged.
+    valid: The same of the set that chooses one more threshold: that of its best F1.
+
+  Returns:
+    [{'threshold', 'best_on_valid', 'count', 'precision', 'recall', 'f1'}]; precision is None where
+    the count is 0.
+  """
+  (positive, scores), chosen = (
+    (labels >= 0.5, scores_of(logits)) for labels, logits in (test, valid)
+  )
+  precision, recall, places = precision_recall_curve(*chosen)
+  both = np.maximum(precision + recall, 1e-12)[:-1]  # the last point has no threshold
+  best = float(places[np.argmax((precision * recall)[:-1] / both)])
+  rows = []
+  for number, threshold in enumerate((*THRESHOLDS, best)):
+    found = scores >= threshold
+    rows.append(
+      {
+        'threshold': threshold,
+        'best_on_valid': number == len(THRESHOLDS),
+        'count': int(found.sum()),
+        'precision': float(precision_score(positive, found)) if found.any() else None,
+        'recall': float(recall_score(positive, found)),
+        'f1': float(f1_score(positive, found, zero_division=0)),
+      }
+    )
+  return rows
+
+
+def scores_of(logits: np.ndarray) -> np.ndarray:
+  """[n] float64: the score of one output, or of the likeliest class."""
+  logits = logits.astype(np.float64)
+  return expit(logits[:, 0]) if logits.shape[1] == 1 else softmax(logits, axis=1).max(1)
+
+
+def _row(
+  low: float, high: float, scores: np.ndarray, outcomes: np.ndarray, of: np.ndarray
+) -> dict[str, Any]:
+  count = int(of.sum())
+  means = [float(values[of].mean()) if count else None for values in (scores, outcomes)]
+  return {'from': low, 'to': high, 'count': count, 'score': means[0], 'outcome': means[1]}

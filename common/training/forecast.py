@@ -1,0 +1,47 @@
+"""What is left of a long stage, said once it can be told: tuples, tuples a second, time of its end."""
+
+import datetime
+import time
+from typing import Any
+
+from tqdm import tqdm
+
+_MEASURED = 10.0  # seconds, from the end of the first batch on: its graph had to be made
+_LONG = 60.0  # seconds that are left, of which it is worth a line
+
+
+class Forecast(tqdm):
+  """A progress bar that prints once, after its first batches, when it will be full.
+
+  Args:
+    tuples: Tuples that one unit of the bar stands for.
+    **options: As of `tqdm`, with a `total` and a `desc`.
+  """
+
+  def __init__(self, *, tuples: int = 1, **options: Any):
+    super().__init__(**options)
+    self._tuples, self._said = tuples, False
+    self._since: tuple[float, int] | None = None  # time and units where measuring began
+
+  def skip(self, units: int) -> None:
+    """Adds units that were done before: nothing is measured by them."""
+    super().update(units)
+    self._since = None
+
+  def update(self, n: int = 1, beside: float = 0.0) -> Any:
+    """Adds units that are done; `beside` them, so many seconds are still to come."""
+    shown, now = super().update(n), time.monotonic()
+    if self._since is None:
+      self._since = now, self.n
+    elif not self._said and now - self._since[0] >= _MEASURED:
+      self._said = True
+      rate = (self.n - self._since[1]) / (now - self._since[0])
+      left = self.total - self.n
+      seconds = left / rate + beside
+      if seconds >= _LONG:
+        end = datetime.datetime.now() + datetime.timedelta(seconds=seconds)
+        self.write(
+          f'{self.desc}: {left * self._tuples:,} tuples left, {rate * self._tuples:,.0f} a second: '
+          f'until about {end:%a %H:%M}'
+        )
+    return shown
