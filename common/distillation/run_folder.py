@@ -25,6 +25,8 @@ from common.errors import InputError
 
 _FLAGS = 'flags.txt'
 _STAGE = 'stage.json'
+TABLES = 'tables'  # tables that were given in memory
+_BEGUN = {f'{_FLAGS}.tmp', TABLES}  # all that a run killed as it began has left
 
 Result = TypeVar('Result')
 
@@ -86,7 +88,7 @@ class RunFolder:
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if os.path.isfile(path):
       raise InputError(f'--run_dir={path}: a file; name a new folder')
-    if os.path.isdir(path) and set(os.listdir(path)) - {f'{_FLAGS}.tmp'}:  # killed as it began
+    if os.path.isdir(path) and set(os.listdir(path)) - _BEGUN:
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
       with open(saved, encoding='utf-8') as file:
