@@ -35,7 +35,7 @@ TEST = [
 class BuildPy(build_py):
   """Puts configs/ into the wheel, as common/configs/."""
 
-  def run(self):
+  def run(self) -> None:
     super().run()
     if not self.editable_mode:
       target = Path(self.build_lib, 'common', 'configs')
