@@ -12,7 +12,8 @@ _FOLDERS = (os.path.join(_HERE, 'configs'), os.path.join(os.path.dirname(_HERE),
 def names() -> list[str]:
   """Names of the project's own."""
   found = (os.listdir(folder) for folder in _FOLDERS if os.path.isdir(folder))
-  return sorted(name.removesuffix(_SUFFIX) for folder in found for name in folder)
+  every = (name for folder in found for name in folder)
+  return sorted(name.removesuffix(_SUFFIX) for name in every if name.endswith(_SUFFIX))
 
 
 def path(name: str) -> str:

@@ -32,7 +32,6 @@ class Distilled(Generic[Scorer]):
   Attributes:
     run_dir: The run's folder, with `report.html` and `README.md`, the model card.
     results: All of `results.json`.
-    export: Folder of the exported student.
   """
 
   run_dir: str
@@ -48,6 +47,7 @@ class Distilled(Generic[Scorer]):
 
   @property
   def export(self) -> str:
+    """Folder of the exported student."""
     return os.path.join(self.run_dir, 'export')
 
   def scorer(self, runtime: str = 'tensorflow', **options: Any) -> Scorer:
@@ -78,15 +78,12 @@ def distill(
     given: Other flags by name.
   """
   folder, function = os.fspath(run_dir), _function(teacher)
-  held = {
-    name: table for name, table in tables.items() if table is not None and not _is_path(table)
-  }
+  tables = {name: table for name, table in tables.items() if table is not None}
+  held = {name: table for name, table in tables.items() if not _is_path(table)}
   kept = os.path.join(os.path.abspath(folder), run_folder.TABLES)
   own: dict[str, Any] = {'run_dir': folder}
   for name, table in tables.items():
-    if table is not None:
-      path = os.path.join(kept, f'{name}.jsonl') if name in held else os.fspath(table)
-      own[f'{name}_file'] = path
+    own[f'{name}_file'] = os.path.join(kept, f'{name}.jsonl') if name in held else os.fspath(table)
   if function:
     own['teachers'] = [function_teacher.name_of(function)]
   elif teacher is not None:
@@ -97,21 +94,19 @@ def distill(
   config = flags.parse(config_class, {**own, **given})
   student = student_class(config)
   if held and folder:
-    RunFolder(
-      folder, config, f'{student.name}.run', config.experiment.redo
-    )  # refuses a foreign one
+    run = RunFolder(folder, config, f'{student.name}.run', config.experiment.redo)
     os.makedirs(kept, exist_ok=True)
     with run_folder.alone(folder, '--run_dir'):
       for name, table in held.items():
-        _keep(table, name, own[f'{name}_file'], config.experiment)
+        _keep(table, name, own[f'{name}_file'], config.experiment, begun=run.begun)
   results = experiment.run(
     config.experiment, student, config, function=function, callbacks=callbacks
   )
   return Distilled(folder, results, scorer)
 
 
-def _keep(table: Any, name: str, path: str, config: ExperimentConfig) -> None:
-  """Writes a table to its file in the run's folder; another one than is there is refused."""
+def _keep(table: Any, name: str, path: str, config: ExperimentConfig, *, begun: bool) -> None:
+  """Writes a table to its file in the run's folder; another one than a run began with is refused."""
   if config.devices.distribution_strategy == 'multi_worker_mirrored':
     raise InputError(f'{name}: several workers read a table of a file; write it to one and name it')
   columns, new = config.data.table, f'{path}.tmp'
@@ -120,7 +115,8 @@ def _keep(table: Any, name: str, path: str, config: ExperimentConfig) -> None:
   if columns.id_column:
     needed.append(columns.id_column)
   memory_tables.write(table, name, new, needed, known)
-  if os.path.exists(path) and files.sha256(path) != files.sha256(new) and not config.redo:
+  known_by = files.sha256(path) if os.path.exists(path) and begun and not config.redo else ''
+  if known_by and known_by != files.sha256(new):
     os.remove(new)
     raise InputError(
       f'--run_dir={config.run_dir}: {name} was another table, of other rows or in another order; '

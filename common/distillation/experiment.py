@@ -80,6 +80,10 @@ class ExperimentConfig:
       raise InputError(
         f'--teacher_scores={table.teacher_scores} is of --teacher_logits_column, which is missing'
       )
+    if functions and self.brings_logits:
+      raise InputError(
+        f'--teacher={functions[0]}: the distillation file brings its scores already; one of the two'
+      )
     if functions and self.annotation_runtime != distill.RUNTIMES[0]:
       raise InputError(
         f'--annotation_runtime={self.annotation_runtime} runs a teacher of a folder, not a Python '

@@ -97,6 +97,11 @@ class RunFolder:
         raise InputError(f'--run_dir={path}: made by `{first[2:].strip()}`; name another folder')
     self._config = config
 
+  @property
+  def begun(self) -> bool:
+    """Whether a run has begun in it."""
+    return os.path.exists(os.path.join(self.path, _FLAGS))
+
   def run(self, stages: Sequence[Stage]) -> None:
     """Runs the stages that are missing, in order."""
     if not self.chief:
