@@ -181,15 +181,13 @@ def logits(scores: Sequence[float], config: TableConfig, where: str) -> tuple[fl
   what = f'teacher {config.teacher_scores}'
   if len(scores) != config.outputs:
     raise InputError(f'{where}: {len(scores)} teacher scores; --task needs {config.outputs}')
-  for score in scores:
-    if not math.isfinite(score):
-      raise InputError(f'{where}: {what} {score} is not a finite number')
-    if config.teacher_scores == 'probability' and not 0 <= score <= 1:
-      raise InputError(
-        f'{where}: {what} {score:g} is outside [0, 1]; or is it --teacher_scores=logit?'
-      )
+  shown = ' '.join(f'{score:g}' for score in scores)
+  if not all(map(math.isfinite, scores)):
+    raise InputError(f'{where}: {what} {shown} is not a finite number')
   if config.teacher_scores == 'logit':
     return tuple(scores)
+  if not all(0 <= p <= 1 for p in scores):
+    raise InputError(f'{where}: {what} {shown} is outside [0, 1]; or is it --teacher_scores=logit?')
   clipped = [min(max(p, _LEAST), 1 - _LEAST) for p in scores]
   return tuple(math.log(p) - (math.log1p(-p) if len(clipped) == 1 else 0) for p in clipped)
 

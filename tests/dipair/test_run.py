@@ -112,6 +112,10 @@ REFUSED = (
     '/nowhere.tsv: no such file',
   ),
   (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
+  (
+    ['--teacher_scores=probability'],
+    '--teacher_scores=probability is of --teacher_logits_column, which is missing',
+  ),
   (['--alpha=0.5'], 'the loss takes labels, which pairs made or mined have not'),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],
