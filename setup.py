@@ -1,10 +1,14 @@
 """Installs the packages `common`, `dipair` and `dse`; constraints.txt holds exact versions."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
-README = Path(__file__).parent / 'README.md'
+ROOT = Path(__file__).parent
+README = ROOT / 'README.md'
+VERSION = re.search("__version__ = '(.+)'", (ROOT / 'common/__init__.py').read_text('utf-8'))[1]
 
 # tf-models 2.20 fixes the TensorFlow release; the four move together.
 TENSORFLOW = [
@@ -27,9 +31,22 @@ TEST = [
   *('mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'ruff>=0.15'),
 ]
 
+
+class BuildPy(build_py):
+  """Puts configs/ into the wheel, as common/configs/."""
+
+  def run(self) -> None:
+    super().run()
+    if not self.editable_mode:
+      target = Path(self.build_lib, 'common', 'configs')
+      self.mkpath(str(target))
+      for path in sorted(ROOT.glob('configs/*.flags')):
+        self.copy_file(str(path), str(target / path.name))
+
+
 setup(
   name='dipair',
-  version='0.1.0',
+  version=VERSION,
   description='Fast text-pair scoring: cross-attention BERT distilled into DiPair and DSE students',
   long_description=README.read_text(encoding='utf-8') if README.exists() else '',
   long_description_content_type='text/markdown',
@@ -41,7 +58,9 @@ setup(
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
   ],
   packages=find_packages(include=['common', 'common.*', 'dipair', 'dipair.*', 'dse', 'dse.*']),
-  package_data={'common.page': ['page.*']},
+  package_data={'': ['py.typed'], 'common.page': ['page.*']},
+  cmdclass={'build_py': BuildPy},
+  entry_points={'console_scripts': ['dipair = common.console:dipair', 'dse = common.console:dse']},
   python_requires='>=3.11,<3.13',
   install_requires=[
     *TENSORFLOW,

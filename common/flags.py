@@ -8,16 +8,17 @@ dataclasses alone.
     flags.command(main, RunConfig)     # parses, validates, calls main(config)
 """
 
+import contextlib
 import dataclasses
 import functools
 import logging as python_logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from absl import app, flags, logging
 
-from common import files
+from common import files, flagfiles
 from common.errors import InputError, refuse
 
 _DEFINE = {
@@ -97,6 +98,25 @@ def changed(config: Any) -> list[str]:
   return [f'--{k}={_text(v)}' for k, v in flat(config).items() if v != defaults[k]]
 
 
+def parse(cls: type, given: dict[str, Any]) -> Any:
+  """The config of flags given from Python, as the command makes it of `--name=value`.
+
+  Args:
+    cls: The config class.
+    given: {flag name: value}; None is as not given, and `flagfile` is read before the others.
+
+  Raises:
+    InputError: As the command refuses it.
+  """
+  values = flags.FlagValues()
+  define(cls, values)
+  names = sorted(given, key=lambda name: name != 'flagfile')
+  arguments = [f'--{name}={_text(given[name])}' for name in names if given[name] is not None]
+  with _refusals(arguments):
+    values(['', *flagfiles.found(arguments)])
+  return _build(cls, '', {name: values[name].value for name in flat(cls())})
+
+
 def command(main: Callable[[Any], None], cls: type, others: Others | None = None) -> None:
   """Runs a command: parses its line into `cls`, calls `main`; bad input: one line and status 2.
 
@@ -140,17 +160,28 @@ def _parse(argv: list[str], cls: type, others: Others | None) -> list[str]:
   text = help_text(cls, sys.modules['__main__'].__doc__ or '')
   for name, short_name in (('help', '?'), ('helpshort', None)):
     flags.DEFINE_flag(_Help(name, short_name, text), module_name='absl.app')
+  argv = [argv[0], *flagfiles.found(argv[1:])]
   try:
-    if others:
-      name, *rest = flags.FLAGS(argv, known_only=True)
-      argv = [name, *others(rest)]
-    return flags.FLAGS(argv)
+    with _refusals(argv):
+      if others:
+        name, *rest = flags.FLAGS(argv, known_only=True)
+        argv = [name, *others(rest)]
+      return flags.FLAGS(argv)
   except SystemExit:  # absl's --helpfull leaves with status 1
     sys.exit()
+
+
+@contextlib.contextmanager
+def _refusals(argv: Sequence[str]) -> Iterator[None]:
+  """What absl says of arguments that it does not take, as an InputError."""
+  try:
+    yield
   except flags.CantOpenFlagFileError as error:
     cause = error.__context__
     assert isinstance(cause, OSError)
-    raise InputError(f'--flagfile={cause.filename}: {cause.strerror}') from error
+    own = f"; the project's own, by name: {', '.join(flagfiles.names())}"
+    hint = own if isinstance(cause, FileNotFoundError) else ''
+    raise InputError(f'--flagfile={cause.filename}: {cause.strerror}{hint}') from error
   except UnicodeDecodeError as error:  # nothing but a flagfile is decoded
     given = ' '.join(argument for argument in argv if 'flagfile' in argument)
     byte = error.object[error.start]
@@ -218,6 +249,6 @@ def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
 def _text(value: Any) -> str:
   if isinstance(value, bool):
     return str(value).lower()
-  if isinstance(value, tuple):
+  if isinstance(value, (tuple, list)):
     return flags.CsvListSerializer(',').serialize([str(item) for item in value])
   return str(value)

@@ -1,6 +1,23 @@
 """DiPair: fast and accurate distillation for trillion-scale text matching (Chen et al., 2020)."""
 
-import common  # noqa: F401, I001  (quiets TensorFlow before it is imported)
+from typing import TYPE_CHECKING, Any
+
+from common import __version__  # noqa: I001  (quiets TensorFlow before it is imported)
+from common.errors import InputError
+from common.scoring.cross_encoder import CrossEncoder
+from common.vectors.store import VectorStore
 from dipair.scorer import Scorer
 
-__all__ = ['Scorer']
+if TYPE_CHECKING:
+  from dipair.run import distill
+
+__all__ = ['CrossEncoder', 'Scorer', 'InputError', 'VectorStore', '__version__', 'distill']
+
+
+def __getattr__(name: str) -> Any:
+  """`distill`, whose import loads TensorFlow, when it is first asked for."""
+  if name != 'distill':
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+  from dipair.run import distill
+
+  return distill

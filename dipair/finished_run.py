@@ -9,6 +9,7 @@ from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.distillation import function_teacher
 from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
@@ -87,11 +88,16 @@ class FinishedRun:
     return Trainer(model, tokenizer, training, CrossEntropy())
 
   def teachers(self) -> list[Teacher]:
-    """The run's teachers, its own or those of other runs; none, if its tuples brought logits."""
+    """The run's teachers, its own or those of other runs.
+
+    None, if its tuples brought logits or a Python function scored them.
+    """
     own = [self.path('teacher')] if os.path.isdir(self.path('teacher')) else []
     length, task = self.flags['teacher_max_length'], self.table.base_task
     classes = self.table.class_names
-    return [Teacher.load(path, length, task, classes) for path in self.flags['teachers'] or own]
+    given = self.flags['teachers'] or own
+    paths = [path for path in given if not function_teacher.is_named(path)]
+    return [Teacher.load(path, length, task, classes) for path in paths]
 
   def export(self, folder: str, student: str = '') -> str:
     """Exports the run's student, or a folder's, as this version does, into `folder`/export."""

@@ -2,14 +2,17 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from common import flags
-from common.distillation import experiment
+from common.distillation import distilled, experiment
+from common.distillation.distilled import Distilled, Path, Teacher
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.training.loop import Callback
 from dipair import stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
@@ -83,6 +86,52 @@ class DiPairStudent:
 def main(config: RunConfig) -> None:
   """Runs the experiment."""
   experiment.run(config.experiment, DiPairStudent(config), config)
+
+
+def distill(
+  train: Any = None,
+  valid: Any = None,
+  test: Any = None,
+  *,
+  run_dir: Path,
+  distillation: Any = None,
+  teacher: Teacher | None = None,
+  callbacks: Sequence[Callback] = (),
+  **flags: Any,
+) -> Distilled[Scorer]:
+  """Distils a DiPair student: `python -m dipair.run` from Python, with its flags as arguments.
+
+  A table is a path (.tsv, .csv, .jsonl, .parquet), a table of pandas or pyarrow, a Hugging Face
+  `datasets.Dataset`, a `tf.data.Dataset` of dicts, or a list of dicts. One in memory is kept in the run's
+  folder: the same call on the same folder goes on, or is done; other rows are refused.
+
+  >>> result = dipair.distill(train, valid, test, run_dir='runs/mine', teacher=model.predict,
+  ...                         text_columns=('query', 'title'), label_column='relevance')
+  >>> result.metrics['student']['test'], result.scorer().rank('nike shoes', titles)
+
+  Args:
+    train: Labelled training tuples, or None where other flags say where they come from.
+    valid: Labelled validation tuples.
+    test: Labelled test tuples.
+    run_dir: The run's folder.
+    distillation: Tuples for the teacher, labelled or not; None: pairs made from the training texts.
+    teacher: A folder, as `--teacher` takes it, or several; or a function of a list of tuples of texts, such
+      as the `predict` of sentence-transformers' `CrossEncoder` (or an object that has it), to scores [n]
+      or, of classes, [n, C]. Its scores are logits; `teacher_scores='probability'` says that they are
+      probabilities, as after a sigmoid. It is called with up to 2,048 tuples at a time; a call that is
+      repeated after an interruption begins with the first shard (65,536 tuples) that is not whole.
+      None: a cross-encoder is fine-tuned on `train`.
+    callbacks: Functions of a training's stage ('teacher', 'stage 1', 'stage 2'), step and metrics, called
+      at each evaluation.
+    **flags: The command's other flags; `flagfile='p2t'` too, which the others override.
+
+  Raises:
+    InputError: As the command refuses flags, tables and folders, in one line.
+  """
+  tables = {'train': train, 'valid': valid, 'test': test, 'distillation': distillation}
+  return distilled.distill(
+    RunConfig, DiPairStudent, Scorer, tables, run_dir, teacher, callbacks, flags
+  )
 
 
 if __name__ == '__main__':

@@ -6,17 +6,20 @@ with this command's other flags), and Table 1 is made from what they come to.
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from common import flags
-from common.distillation import experiment
+from common.distillation import distilled, experiment
 from common.distillation.dataset import DataConfig
+from common.distillation.distilled import Distilled, Path, Teacher
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import saving
+from common.training.loop import Callback
 from dse import suite, training
 from dse.config import StudentConfig, TrainConfig
 from dse.embedder import Embedder
@@ -100,6 +103,30 @@ def main(config: RunConfig) -> None:
     suite.run(config.suite, config.experiment.run_dir, config.suite_data_dir, config)
   else:
     experiment.run(config.experiment, DSEStudent(config), config)
+
+
+def distill(
+  train: Any = None,
+  valid: Any = None,
+  test: Any = None,
+  *,
+  run_dir: Path,
+  distillation: Any = None,
+  teacher: Teacher | None = None,
+  callbacks: Sequence[Callback] = (),
+  **flags: Any,
+) -> Distilled[Embedder]:
+  """Distils a DSE student: `python -m dse.run` from Python; arguments as of `dipair.distill`.
+
+  Without a `distillation` the training tuples are what the student learns from. The stages that
+  `callbacks` hear of are 'teacher', 'student' and 'student, VARIANT'.
+  """
+  if flags.keys() & {'suite', 'suite_data_dir'}:
+    raise InputError('suite: `python -m dse.run --suite=…` alone runs several tasks')
+  tables = {'train': train, 'valid': valid, 'test': test, 'distillation': distillation}
+  return distilled.distill(
+    RunConfig, DSEStudent, Embedder, tables, run_dir, teacher, callbacks, flags
+  )
 
 
 if __name__ == '__main__':

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from common import flags
+from common import flagfiles, flags
 from common.data import glue
 from common.distillation import results
 from common.errors import InputError
@@ -36,11 +36,11 @@ _HALF = 'DSE (alpha = 0.5)'
 Rows = dict[str, dict[str, list[float]]]  # model: {task: scores in percent}
 
 
-def run(flagfiles: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
+def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
   """Runs each flagfile whose data are there, in its own process; writes `table1.json` and `.md`.
 
   Args:
-    flagfiles: Named after their tasks: `configs/mrpc.flags`.
+    names: Flagfiles, named after their tasks: `configs/mrpc.flags`.
     run_dir: Gets a folder a task.
     data_dir: GLUE's folder.
     config: The command's; flags that differ from the defaults go to each task.
@@ -54,7 +54,7 @@ def run(flagfiles: Sequence[str], run_dir: str, data_dir: str, config: Any) -> N
   given = [flag for flag in flags.changed(config) if not flag.startswith(own)]
   given.append(f'--data_dir={data_dir}')
   done = {}
-  for path in flagfiles:
+  for path in map(flagfiles.path, names):
     task = os.path.basename(path).removesuffix('.flags')
     if task not in glue.NAMES or not os.path.exists(path):
       raise InputError(f'--suite: {path}: a flagfile named after one of {", ".join(glue.NAMES)}')
@@ -73,7 +73,7 @@ def run(flagfiles: Sequence[str], run_dir: str, data_dir: str, config: Any) -> N
   if not done:
     raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')
   table = table1(done)
-  command = [f'python -m dse.run --suite={",".join(flagfiles)} --run_dir={run_dir}', *given]
+  command = [f'python -m dse.run --suite={",".join(names)} --run_dir={run_dir}', *given]
   found = {'command': ' '.join(command), 'commit': results.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**found, 'results': done})
   print(report.grid(table))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common import extras, flags
+from common import console, extras, flags
 from common.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -66,6 +66,33 @@ def test_readme_lists_the_commands():
     room, _, name = module.removesuffix('.__main__').rpartition('.')
     if room != 'benchmarks' and not room.startswith('benchmarks.'):
       assert f'`{room}.{name}`' in table or (f'`{room}.' in table and f'`.{name}`' in table), module
+
+
+def test_the_programs_know_the_commands():
+  known = {module for commands in console.COMMANDS.values() for module in commands.values()}
+  own = {module.removesuffix('.__main__') for module in COMMANDS}
+  assert known == {module for module in own if not module.startswith('benchmarks.')}
+
+
+def program(*arguments: str) -> subprocess.CompletedProcess:
+  """The console script `dipair`, from a folder without the repository."""
+  code = 'import sys; from common import console; sys.argv = sys.argv[:1] + sys.argv[1:]; console.dipair()'
+  command = [sys.executable, '-c', code, *arguments]
+  environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
+  return subprocess.run(
+    command, cwd='/', env=environment, capture_output=True, text=True, timeout=300
+  )
+
+
+def test_the_program_runs_a_command_with_a_flagfile_by_name():
+  done = program('run', '--flagfile=smoke', '--run_dir=', '--output_tokens=9,9,9')
+  assert done.returncode == 2
+  assert done.stderr.splitlines()[-1].startswith(
+    'error: --max_lengths=(16, 48) and --output_tokens'
+  )
+  assert 'dipair study' in program().stdout
+  line = 'error: dipair train: no such command; one of run, study, inspect, mine, rerank'
+  assert program('train').stderr.startswith(line)
 
 
 @pytest.mark.parametrize('module', COMMANDS)

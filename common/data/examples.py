@@ -1,4 +1,4 @@
-"""Text tuples from TSV, CSV and JSONL files (gzip too), by column names, checked row by row.
+"""Text tuples from TSV, CSV, JSONL and Parquet files, by column names, checked row by row.
 
 Rows are streamed, never held.
 """
@@ -6,7 +6,7 @@ Rows are streamed, never held.
 import dataclasses
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -55,7 +55,10 @@ class TableConfig:
     'column of scores brought along (space-separated for classes): no teacher is trained',
   )
   teacher_scores: str = flags.option(
-    'logit', 'what that column holds: logits, or probabilities from 0 to 1', SCORES
+    'logit',
+    'what that column holds, or a teacher that is a Python function gives: logits, or probabilities '
+    'from 0 to 1',
+    SCORES,
   )
   encoding: str = flags.option('utf-8', 'character encoding of the files')
 
@@ -68,10 +71,6 @@ class TableConfig:
       raise InputError(f'--label_range={self.label_range}: two numbers, low,high, are needed')
     if (self.task == 'multiclass') != bool(self.classes) or len(self.classes) == 1:
       raise InputError('--classes names two or more labels for --task=multiclass, and only for it')
-    if self.teacher_scores != 'logit' and not self.teacher_logits_column:
-      raise InputError(
-        f'--teacher_scores={self.teacher_scores} is of --teacher_logits_column, which is missing'
-      )
     tables.check_encoding(self.encoding)
 
   @property
@@ -98,7 +97,7 @@ def read(
   """Streams the rows of a table as examples.
 
   Args:
-    path: `.tsv`, `.csv` or `.jsonl`, with or without `.gz`; local or remote.
+    path: `.tsv`, `.csv` or `.jsonl`, with or without `.gz`, or `.parquet`; local or remote.
     config: The columns.
     labelled: Whether every row must have a label; if not, those that there are are kept.
     scored: Whether every row must have the teacher's scores, where `config` names their column.
@@ -127,11 +126,11 @@ def read(
         raise InputError(f'{where}: the text in column {column!r} is empty')
     texts = tuple(row[column] for column in config.text_columns)
     label = _label(row[config.label_column], config, where) if labelled else _known(row, config)
-    logits, column = None, config.teacher_logits_column
+    z, column = None, config.teacher_logits_column
     if column and (column in row or scored):
-      logits = _logits(row[column], config, where)
-      lowest, highest = min(lowest, *logits), max(highest, *logits)
-    yield Example(row_id, texts, label, logits)
+      z = logits(_cells(row[column], config, where), config, where)
+      lowest, highest = min(lowest, *z), max(highest, *z)
+    yield Example(row_id, texts, label, z)
   if not row_id:
     raise InputError(f'{path}: no rows below the header; an empty file is no data set')
   if config.teacher_scores == 'logit' and 0 <= lowest <= highest <= 1:
@@ -164,18 +163,32 @@ def _label(text: str, config: TableConfig, where: str) -> float:
   return (value - low) / (high - low)
 
 
-def _logits(text: str, config: TableConfig, where: str) -> tuple[float, ...]:
-  """z of a cell: as it stands; of probabilities p, log(p / (1 - p)), or log p of each class."""
+def logits(scores: Sequence[float], config: TableConfig, where: str) -> tuple[float, ...]:
+  """A tuple's logits z of its teacher's scores, in the order of the outputs.
+
+  Logits are as they stand; of probabilities p, z = log(p / (1 - p)), or log p of each class.
+
+  Raises:
+    InputError: At a wrong number of them, or one that is not finite, or no probability.
+  """
   what = f'teacher {config.teacher_scores}'
-  values = tuple(_number(cell, where, what) for cell in text.strip('[]').replace(',', ' ').split())
-  if len(values) != config.outputs:
-    raise InputError(f'{where}: {len(values)} teacher scores; --task needs {config.outputs}')
+  if len(scores) != config.outputs:
+    raise InputError(f'{where}: {len(scores)} teacher scores; --task needs {config.outputs}')
+  shown = ' '.join(f'{score:g}' for score in scores)
+  if not all(map(math.isfinite, scores)):
+    raise InputError(f'{where}: {what} {shown} is not a finite number')
   if config.teacher_scores == 'logit':
-    return values
-  if not all(0 <= p <= 1 for p in values):
-    raise InputError(f'{where}: {what} {text} is outside [0, 1]; or is it --teacher_scores=logit?')
-  clipped = [min(max(p, _LEAST), 1 - _LEAST) for p in values]
+    return tuple(scores)
+  if not all(0 <= p <= 1 for p in scores):
+    raise InputError(f'{where}: {what} {shown} is outside [0, 1]; or is it --teacher_scores=logit?')
+  clipped = [min(max(p, _LEAST), 1 - _LEAST) for p in scores]
   return tuple(math.log(p) - (math.log1p(-p) if len(clipped) == 1 else 0) for p in clipped)
+
+
+def _cells(text: str, config: TableConfig, where: str) -> list[float]:
+  """The numbers of a cell of teacher's scores."""
+  what = f'teacher {config.teacher_scores}'
+  return [_number(cell, where, what) for cell in text.strip('[]').replace(',', ' ').split()]
 
 
 def _number(text: str, where: str, what: str) -> float:

@@ -1,4 +1,4 @@
-"""Rows of TSV, CSV and JSONL files (gzip too), with their line numbers.
+"""Rows of TSV, CSV, JSONL (gzip too) and Parquet files, with their line or row numbers.
 
 A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180;
 a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone: no other byte splits
@@ -7,28 +7,38 @@ one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 
 import codecs
 import csv
+import decimal
 import difflib
 import gzip
+import io
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from common import files
 from common.errors import InputError
 
-SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
+TEXT_SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
+SUFFIXES = (*TEXT_SUFFIXES, '.parquet')
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading one raises
+_BATCH = 4096  # rows of a Parquet file read at a time
 NO_BYTES = 'it has 0 bytes'  # which reading one takes for an empty file
 
 
 class Row(dict):
-  """Cells by column name; a column that is not there is refused with the nearest that is."""
+  """Cells by column name; a column that is not there is refused with the nearest that is.
 
-  def __init__(self, cells: dict[str, str], where: str):
+  One of `unread`, whose value is neither a text nor a number, is refused where it is asked for.
+  """
+
+  def __init__(self, cells: dict[str, str], where: str, unread: Sequence[str] = ()):
     super().__init__(cells)
-    self.where = where
+    self.where, self._unread = where, unread
 
   def __missing__(self, column: str):
+    if column in self._unread:
+      raise InputError(f'{self.where}: column {column!r} holds no text, number or list of such')
     near = difflib.get_close_matches(column, list(self), 1)
     hint = f'did you mean {near[0]!r}? It has ' if near else 'it has '
     raise InputError(f'{self.where}: no column {column!r}; {hint}{", ".join(self)}')
@@ -50,9 +60,13 @@ def rows(
     header: The columns' names, where the first line is not they.
     delimiter: Between the cells of a CSV.
   """
+  if path.endswith('.parquet'):
+    yield from _parquet(path)
+    return
   name = path.removesuffix('.gz')
-  if not name.endswith(SUFFIXES):
-    raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')
+  if not name.endswith(TEXT_SUFFIXES):
+    kinds = f'{", ".join(TEXT_SUFFIXES)} (or .gz), .parquet'
+    raise InputError(f'{path}: unknown kind of file; names end in {kinds}')
   read = lines(path, encoding)
   if name.endswith('.jsonl'):
     for number, line in enumerate(read, 1):
@@ -91,6 +105,50 @@ def object_row(line: str, where: str) -> Row:
     raise InputError(f'{where}: lists or objects nested too deep') from error
 
 
+def values_row(row: Mapping[str, Any], where: str) -> Row:
+  """A row of values as Parquet files and tables in memory hold them: also NumPy's, and UTF-8 bytes."""
+  cells, unread = {}, []
+  for name, value in row.items():
+    try:
+      cells[name] = cell(_plain(value), where)
+    except (TypeError, ValueError):
+      unread.append(name)
+  return Row(cells, where, unread)
+
+
+def _plain(value: Any) -> Any:
+  if hasattr(value, 'tolist'):  # NumPy's
+    value = value.tolist()
+  if isinstance(value, bytes):
+    return value.decode()
+  return str(value) if isinstance(value, decimal.Decimal) else value
+
+
+def arrow_rows(batches: Iterable[Any], place: str) -> Iterator[tuple[int, Row]]:
+  """Streams (row number, row) of Arrow's record batches; a row's place is `place` and its number."""
+  number = 0
+  for batch in batches:
+    for row in zip(*map(values, batch.columns), strict=True):
+      number += 1
+      cells = dict(zip(batch.schema.names, row, strict=True))
+      yield number, values_row(cells, f'{place}{number}')
+
+
+def values(column: Any) -> list[Any]:
+  """An Arrow array's values; one that Python has no value for stays Arrow's."""
+  try:
+    return column.to_pylist()
+  except (ValueError, OverflowError):  # of single cells: text that is no UTF-8, nanoseconds
+    return [_value(cell) for cell in column]
+
+
+def _value(cell: Any) -> Any:
+  try:
+    return cell.as_py()
+  except (ValueError, OverflowError):
+    return cell
+
+
 def cell(value: object, where: str) -> str:
   """A value as the text of a cell: a text as it is, anything else as JSON."""
   if value is None:
@@ -124,6 +182,24 @@ def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int,
       yield reader.line_num, values
   except csv.Error as error:
     raise InputError(f'{path}:{reader.line_num}: not a CSV row: {error}') from error
+
+
+def _parquet(path: str) -> Iterator[tuple[int, Row]]:
+  import pyarrow as pa
+  import pyarrow.parquet as pq
+
+  try:
+    with _open(path) as file:
+      source = io.BytesIO(file.read()) if files.is_remote(path) else file  # Arrow takes no GFile
+      yield from arrow_rows(pq.ParquetFile(source).iter_batches(_BATCH), f'{path}:')
+  except pa.ArrowException as error:
+    raise InputError(f'{path}: not a Parquet file, or damaged: {error}') from error
+  except _errors(path) as error:
+    raise InputError(f'{path}: cannot be read: {_reason(error)}') from error
+
+
+def _reason(error: Exception) -> str:
+  return getattr(error, 'strerror', None) or str(error)
 
 
 def _open(path: str) -> Any:
@@ -172,5 +248,4 @@ def lines(path: str, encoding: str) -> Iterator[str]:
   except DAMAGED_GZIP as error:
     raise InputError(f'{path}: damaged gzip after line {number}: {error}; copy it anew') from error
   except _errors(path) as error:
-    reason = getattr(error, 'strerror', None) or str(error)
-    raise InputError(f'{path}: cannot be read: {reason}') from error
+    raise InputError(f'{path}: cannot be read: {_reason(error)}') from error

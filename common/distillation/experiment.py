@@ -6,16 +6,16 @@ A student brings its own training, scoring and export (see `Student`); everythin
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from common import files, flags
 from common.data import tables
-from common.distillation import judged_set, results, run_log, summary
+from common.distillation import function_teacher, judged_set, results, run_log, summary
 from common.distillation.dataset import DataConfig
+from common.distillation.function_teacher import Function
 from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.stages import distill, teacher
 from common.distillation.stages.data import Data, Unlabelled
@@ -31,6 +31,7 @@ from common.evaluation import calibration, report
 from common.export import student_export
 from common.modeling import checkpoints
 from common.training import strategies
+from common.training.loop import Callback
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 
@@ -82,6 +83,20 @@ class ExperimentConfig:
     calibration.check(self.calibration, self.data.table.base_task)
     if not self.temperature > 0:
       raise InputError(f'--temperature={self.temperature}: must be above 0')
+    table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
+    if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
+      raise InputError(
+        f'--teacher_scores={table.teacher_scores} is of --teacher_logits_column, which is missing'
+      )
+    if functions and self.brings_logits:
+      raise InputError(
+        f'--teacher={functions[0]}: the distillation file brings its scores already; one of the two'
+      )
+    if functions and self.annotation_runtime != distill.RUNTIMES[0]:
+      raise InputError(
+        f'--annotation_runtime={self.annotation_runtime} runs a teacher of a folder, not a Python '
+        'function'
+      )
 
   @property
   def brings_logits(self) -> bool:
@@ -101,9 +116,16 @@ class Experiment:
     config: The run.
     student: Its student.
     shared: Folder, table, devices and seed of all stages.
+    function: The teacher, where it is a Python function.
   """
 
-  def __init__(self, config: ExperimentConfig, student: Student, shared: Run):
+  def __init__(
+    self,
+    config: ExperimentConfig,
+    student: Student,
+    shared: Run,
+    function: Function | None = None,
+  ):
     self.data = Data(shared, config.data)
     self.unlabelled = Unlabelled(shared, config.data, self.data, student.takes_labels)
     self.teacher = None
@@ -111,7 +133,9 @@ class Experiment:
       self.teacher = Teacher(shared, config.teacher, config.teacher_phase, self.data)
     teachers = None
     if not config.brings_logits:
-      teachers = Teachers(shared, config.teachers, config.teacher.max_length, self.teacher)
+      teachers = Teachers(
+        shared, config.teachers, config.teacher.max_length, self.teacher, function
+      )
     self.distill = Distill(
       shared,
       config.temperature,
@@ -147,13 +171,22 @@ class Experiment:
     )
 
 
-def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, Any]:
+def run(
+  config: ExperimentConfig,
+  student: Student,
+  resolved: Any,
+  *,
+  function: Function | None = None,
+  callbacks: Sequence[Callback] = (),
+) -> dict[str, Any]:
   """Runs what is missing of an experiment and writes its results, report and model card.
 
   Args:
     config: The run.
     student: Its student.
     resolved: The whole config, saved as the run's flags.
+    function: The teacher, where it is a Python function, which `config.teachers` names.
+    callbacks: Called at each evaluation of a training, as `loop.Callback`.
 
   Returns:
     The results, as in `results.json`.
@@ -165,20 +198,18 @@ def run(config: ExperimentConfig, student: Student, resolved: Any) -> dict[str, 
   folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo, chief)
   log = run_log.kept(config.run_dir, _about(student.name, resolved))
   with log if chief else contextlib.nullcontext():
-    return _run(config, student, resolved, folder, strategy)
+    _check(config, student, function)
+    devices, metric = config.devices, config.primary_metric
+    shared = Run(
+      config.run_dir, config.data.table, devices, strategy, config.seed, metric, tuple(callbacks)
+    )
+    return _run(config, Experiment(config, student, shared, function), resolved, folder)
 
 
 def _run(
-  config: ExperimentConfig,
-  student: Student,
-  resolved: Any,
-  folder: RunFolder,
-  strategy: tf.distribute.Strategy,
+  config: ExperimentConfig, experiment: Experiment, resolved: Any, folder: RunFolder
 ) -> dict[str, Any]:
-  _check(config, student)
-  table = config.data.table
-  shared = Run(config.run_dir, table, config.devices, strategy, config.seed, config.primary_metric)
-  experiment = Experiment(config, student, shared)
+  student, table = experiment.student.student, config.data.table
   folder.run(experiment.stages())
   title = config.title or os.path.basename(os.path.normpath(config.run_dir))
   title, done = f'{student.title} on {title}', experiment.results(folder)
@@ -202,8 +233,9 @@ def _about(student: str, resolved: Any) -> Iterator[str]:
   yield ', '.join(f'{name.replace("_", " ")} {value}' for name, value in about.items())
 
 
-def _check(config: ExperimentConfig, student: Student) -> None:
-  teacher.check(config.teachers, config.teacher.max_length, config.data.table)
+def _check(config: ExperimentConfig, student: Student, function: Function | None) -> None:
+  if function is None:
+    teacher.check(config.teachers, config.teacher.max_length, config.data.table)
   if config.fine_tunes:
     pretrained = checkpoints.read(config.teacher.pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
+from common.distillation.function_teacher import Function
 from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.evaluation import benchmark
@@ -30,6 +31,7 @@ def of_export(
   task: str,
   teachers: Sequence[Teacher],
   metric: str = '',
+  function: Function | None = None,
 ) -> dict[str, Any]:
   """Speed and quality of an export, by runtime, and quality by vector dtype.
 
@@ -40,6 +42,7 @@ def of_export(
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     teachers: Whose mean logits the student learnt from; none: the run had none.
     metric: The metric that decides; empty: the task's own.
+    function: The teacher, where it is a Python function.
 
   Returns:
     {'rates', 'stored', 'encoders'}: rows of `benchmark.rates`, of BERT-base, of the teachers where there
@@ -53,11 +56,16 @@ def of_export(
   encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
   data = os.path.join(run_dir, 'data')
   test = RecordSet(os.path.join(data, 'test'))
-  others = [base, *([cross_attention(teachers, test)] if teachers else [])]
+  others = [base]
+  if teachers:
+    others.append(cross_attention(teachers, test))
+  if function:
+    texts = _sample(test)
+    others.append(benchmark.Contender('teacher', lambda: function(texts), len(texts)))
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
   items = test.items(len(scorers['tensorflow'].slots) - 1)
-  texts = list(itertools.islice(items.texts(), _TEXTS))
-  contenders = [_encoder(name, loaded, texts) for name, loaded in encoders.items()]
+  encoded = list(itertools.islice(items.texts(), _TEXTS))
+  contenders = [_encoder(name, loaded, encoded) for name, loaded in encoders.items()]
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
   exact = encoding[0]['pairs_per_second']
   worth, stored, vectors = compare(scorers, encoders, task, data, metric)
@@ -151,14 +159,18 @@ def _primary(judged: JudgedSet, scores: np.ndarray) -> float:
 
 def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:
   """Teachers, or one cross-attention student, on texts of tuples from all over the test set."""
-  every = test.texts()
-  texts = every[:: -(-len(every) // _TUPLES)]
+  texts = _sample(test)
 
   def score() -> np.ndarray:
     tuples = [TokenizedTuples.of_texts(texts, one.tokenizer) for one in teachers]
     return teacher.mean_logits(teachers, tuples, strategy=tf.distribute.get_strategy())
 
   return benchmark.Contender('teacher', score, len(texts))
+
+
+def _sample(test: RecordSet) -> list[tuple[str, ...]]:
+  every = test.texts()
+  return every[:: -(-len(every) // _TUPLES)]
 
 
 def head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:

@@ -26,7 +26,8 @@ from common.errors import InputError
 
 _FLAGS = 'flags.txt'
 _STAGE = 'stage.json'
-_BEFORE_FLAGS = {run_log.NAME, f'{_FLAGS}.tmp'}  # of a run that ended as it began
+TABLES = 'tables'  # tables that were given in memory
+_BEGUN = {run_log.NAME, f'{_FLAGS}.tmp', TABLES}  # all that a run that ended as it began has left
 
 Result = TypeVar('Result')
 
@@ -88,7 +89,7 @@ class RunFolder:
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if os.path.isfile(path):
       raise InputError(f'--run_dir={path}: a file; name a new folder')
-    if os.path.isdir(path) and set(os.listdir(path)) - _BEFORE_FLAGS:
+    if os.path.isdir(path) and set(os.listdir(path)) - _BEGUN:
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
       with open(saved, encoding='utf-8') as file:
@@ -96,6 +97,11 @@ class RunFolder:
       if first != self._header:
         raise InputError(f'--run_dir={path}: made by `{first[2:].strip()}`; name another folder')
     self._config = config
+
+  @property
+  def begun(self) -> bool:
+    """Whether a run has begun in it."""
+    return os.path.exists(os.path.join(self.path, _FLAGS))
 
   def run(self, stages: Sequence[Stage]) -> None:
     """Runs the stages that are missing, in order."""

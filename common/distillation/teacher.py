@@ -21,6 +21,7 @@ from common.data.batches import ShuffledByLength, TupleBatches
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
+from common.distillation.annotate import Labeller
 from common.distillation.judged_set import JudgedSet
 from common.distillation.trainer import Training
 from common.errors import InputError
@@ -192,7 +193,7 @@ def mean_logits(
 
 def labeller(
   teachers: Sequence[Scores], records: RecordSet, strategy: tf.distribute.Strategy
-) -> Callable[[np.ndarray, Callable[[int], Any]], np.ndarray]:
+) -> Labeller:
   """A function of tuples of a record set, [n, slots] item numbers, to mean logits [n, outputs]."""
   tables = [tokens.tables_of(records, teacher.tokenizer) for teacher in teachers]
 
@@ -207,10 +208,15 @@ def scorer_of(
   teachers: Sequence[Teacher], strategy: tf.distribute.Strategy
 ) -> Callable[[RecordSet], np.ndarray]:
   """A function of record sets to mean logits, with a progress bar."""
+  return with_bar(lambda records: labeller(teachers, records, strategy))
+
+
+def with_bar(labellers: Callable[[RecordSet], Labeller]) -> Callable[[RecordSet], np.ndarray]:
+  """A function of record sets to logits by a teacher's labeller of each, with a progress bar."""
 
   def score(records: RecordSet) -> np.ndarray:
     with tqdm(total=len(records), desc='teacher', unit=' tuples') as bar:
-      return labeller(teachers, records, strategy)(records.tuples().items, bar.update)
+      return labellers(records)(records.tuples().items, bar.update)
 
   return score
 
@@ -275,6 +281,7 @@ def fine_tune(
       training_batches,
       evaluate,
       judged.watched,
+      training.callbacks,
     ),
     phase,
     folder,

@@ -46,6 +46,7 @@ class Training:
     strategy: Made from `devices`; the model's.
     seed: Seed of initial weights, dropout and shuffling.
     metric: The metric that decides; empty: the task's own.
+    callbacks: Called at each evaluation.
   """
 
   distill: str
@@ -56,6 +57,7 @@ class Training:
   strategy: tf.distribute.Strategy
   seed: int
   metric: str = ''
+  callbacks: tuple[loop.Callback, ...] = ()
 
 
 class Trainer:
@@ -150,6 +152,7 @@ class Trainer:
       batches,
       lambda: self.judged.evaluate(valid_logits()),
       self.judged.watched,
+      self.training.callbacks,
     )
     devices = self.training.devices
     history = loop.fit(

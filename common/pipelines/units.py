@@ -22,7 +22,7 @@ from common.data.tables import Row
 from common.errors import InputError
 from common.pipelines.files import open_file
 
-SUFFIXES = (*tables.SUFFIXES, '.parquet', '.tfrecord')
+SUFFIXES = (*tables.SUFFIXES, '.tfrecord')
 _SPLIT = ('.tsv', '.txt', '.jsonl')  # at any line
 Refuse = Callable[[str, str, str], None]  # where, why, the row
 
@@ -232,7 +232,7 @@ def _texts(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[list[str], ..
 
 
 def _batch_rows(unit: Unit, number: int, batch: pa.RecordBatch, refuse: Refuse) -> Iterator[Row]:
-  values = [_values(column) for column in batch.columns]
+  values = [tables.values(column) for column in batch.columns]
   for i in range(batch.num_rows):
     where = f'{unit.path}:row group {unit.start}, row {number + i}'
     row, why = Row({}, where), ''
@@ -245,20 +245,6 @@ def _batch_rows(unit: Unit, number: int, batch: pa.RecordBatch, refuse: Refuse) 
       refuse(where, why, json.dumps(row))
     else:
       yield row
-
-
-def _values(column: Any) -> list[Any]:
-  try:
-    return column.to_pylist()
-  except (ValueError, OverflowError):  # of single cells: text that is no UTF-8, nanoseconds
-    return [_value(cell) for cell in column]
-
-
-def _value(cell: Any) -> Any:
-  try:
-    return cell.as_py()
-  except (ValueError, OverflowError):
-    return cell
 
 
 def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +22,7 @@ from common.training.forecast import Forecast
 from common.training.optimization import PhaseConfig, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
+Callback = Callable[[str, int, dict[str, float]], Any]  # the phase's name, its step, metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Phase:
     batches: Makes the endless dataset of batches from a step on, one a replica.
     evaluate: Returns metrics on the validation set.
     metric: The one that decides; a leading '-' means less is better.
+    callbacks: Called at each evaluation with the validation metrics, the learning rate and, from the
+      second on, the mean training loss since the one before.
   """
 
   name: str
@@ -45,6 +48,7 @@ class Phase:
   batches: Callable[[int], tf.data.Dataset]
   evaluate: Callable[[], dict[str, float]]
   metric: str
+  callbacks: Sequence[Callback] = ()
 
 
 def fit(
@@ -167,6 +171,9 @@ class Run:
     if self._best() is entry and self.chief:
       self.best.save(self.step)
     self.save()
+    logged = {name: entry[name] for name in ('loss', 'learning_rate') if entry[name] is not None}
+    for callback in self.phase.callbacks if self.chief else ():
+      callback(self.phase.name, self.step, {**entry['valid'], **logged})
 
   def save(self) -> None:
     self.saved_at = time.monotonic()

@@ -6,6 +6,7 @@ Run as a script, this file is the command under test: it prints the config that 
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import common
-from common import flags
+from common import flagfiles, flags
 from common.errors import InputError
 
 ROOT = str(Path(common.__file__).parents[1])
@@ -88,6 +89,39 @@ def parsed(*arguments: str) -> dict:
   done = command(*arguments)
   assert (done.returncode, done.stderr) == (0, '')
   return json.loads(done.stdout)
+
+
+def test_flags_from_python_are_the_commands():
+  given = {'sizes': [3, 4], 'keep': False, 'words': 'a,b', 'title': None}
+  expected = as_json(flags.build(Config, {'sizes': (3, 4), 'keep': False, 'words': ('a', 'b')}))
+  assert (
+    as_json(flags.parse(Config, given))
+    == expected
+    == parsed('--sizes=3,4', '--nokeep', '--word=a,b')
+  )
+  for wrong, message in (
+    ({'sizs': 3}, "Unknown command line flag 'sizs'"),
+    ({'mode': 'slo'}, '--mode=slo: value should be one of <fast|slow>'),
+    ({'steps': 0}, '--steps=0:'),
+    ({'steps': 1.5}, '--steps=1.5: invalid literal'),
+    (
+      {'flagfile': 'nowhere'},
+      "--flagfile=nowhere: No such file or directory; the project's own, by",
+    ),
+  ):
+    with pytest.raises(InputError, match=re.escape(message)):
+      flags.parse(Config, wrong)
+
+
+def test_a_flagfile_is_the_projects_own_where_no_file_has_its_name(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  own = os.path.join(ROOT, 'configs', 'p2t.flags')
+  assert [flagfiles.path(name) for name in ('p2t', 'p2t.flags', 'configs/p2t.flags')] == [own] * 3
+  assert [flagfiles.path(name) for name in ('p3t', 'my/p2t')] == ['p3t', 'my/p2t']
+  found = flagfiles.found(['--flagfile=p2t', '--title=p2t', '-flagfile', 'p2t'])
+  assert found == [f'--flagfile={own}', '--title=p2t', '-flagfile', own]
+  (tmp_path / 'p2t').write_text('--steps=3\n')
+  assert flagfiles.path('p2t') == 'p2t'
 
 
 def as_json(config: Config) -> dict:

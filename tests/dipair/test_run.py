@@ -150,6 +150,10 @@ REFUSED = (
     ['--calibration=isotonic', '--task=multiclass', '--classes=a,b'],
     '--calibration=isotonic is of one output, and --task=multiclass has several',
   ),
+  (
+    ['--teacher_scores=probability'],
+    '--teacher_scores=probability is of --teacher_logits_column, which is missing',
+  ),
   (['--alpha=0.5'], 'the loss takes labels, which pairs made or mined have not'),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],

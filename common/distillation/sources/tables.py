@@ -23,7 +23,7 @@ from common.errors import InputError
 class TablesConfig:
   """The user's files."""
 
-  train_file: str = flags.option('', 'labelled training tuples (.tsv, .csv, .jsonl, .gz)')
+  train_file: str = flags.option('', 'labelled training tuples (.tsv, .csv, .jsonl, .gz; .parquet)')
   valid_file: str = flags.option('', 'labelled validation tuples')
   test_file: str = flags.option('', 'labelled test tuples')
   distillation_file: str = flags.option(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.data.records import RecordSet
-from common.distillation import annotate, judged_set, teacher
+from common.distillation import annotate, function_teacher, judged_set, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.run_folder import Stage
@@ -81,7 +81,9 @@ class Distill(Stage[Annotation]):
       name, records = self.teachers.name, RecordSet(self.unlabelled.folder)
       strategy = self.shared.strategy
       if self.runtime == RUNTIMES[0]:
-        logits_of = teacher.labeller(self.teachers.load(), records, strategy)
+        if self.teachers.function:
+          function_teacher.check(self.teachers.function, shared.table, records)
+        logits_of = self.teachers.labellers()(records)
       else:
         with strategies.precision():
           teachers = self.teachers.load()

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from common.distillation import measure, results
+from common.distillation import measure, results, teacher
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer
 from common.distillation.run_folder import Stage
@@ -14,7 +14,6 @@ from common.distillation.stages.export import Export
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import Student, StudentTraining
 from common.distillation.stages.teacher import Teachers
-from common.distillation.teacher import scorer_of
 from common.evaluation import calibration
 from common.modeling.calibration import Calibration
 from common.training import strategies
@@ -52,7 +51,7 @@ class Evaluation(Stage[Evaluated]):
   def run(self, folder: str) -> Evaluated:
     scorers: dict[str, SetScorer] = {}
     if self.teachers:
-      scorers['teacher'] = scorer_of(self.teachers.load(), self.shared.strategy)
+      scorers['teacher'] = teacher.with_bar(self.teachers.labellers())
     for name, trained in self.training.models().items():
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
     task = self.shared.table.base_task
@@ -85,7 +84,8 @@ class Benchmark(Stage[Benchmarked]):
     del folder
     student, shared = self.student, self.shared
     teachers, task = self.teachers.load() if self.teachers else [], shared.table.base_task
+    function = self.teachers.function if self.teachers else None
     found = measure.of_export(
-      student.scorer, student.title, shared.folder, task, teachers, shared.metric
+      student.scorer, student.title, shared.folder, task, teachers, shared.metric, function
     )
     return Benchmarked(**found)

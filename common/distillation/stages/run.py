@@ -8,6 +8,7 @@ import tensorflow as tf
 from common.data.examples import TableConfig
 from common.distillation.trainer import Training
 from common.evaluation import metrics
+from common.training.loop import Callback
 from common.training.strategies import DeviceConfig
 
 
@@ -22,6 +23,7 @@ class Run:
     strategy: Made from `devices`.
     seed: Seed of data, initial weights, dropout and shuffling.
     metric: The metric that decides; empty: the task's own.
+    callbacks: Called at each evaluation of a training.
   """
 
   folder: str
@@ -30,6 +32,7 @@ class Run:
   strategy: tf.distribute.Strategy
   seed: int
   metric: str = ''
+  callbacks: tuple[Callback, ...] = ()
 
   @property
   def seed_flags(self) -> dict[str, Any]:
@@ -55,6 +58,7 @@ class Run:
       strategy=self.strategy,
       seed=self.seed,
       metric=self.metric,
+      callbacks=self.callbacks,
     )
 
 

@@ -1,15 +1,19 @@
 """The teacher that a run fine-tunes, and the teachers that it scores with."""
 
 import dataclasses
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tf_keras
 
 from common import flags
 from common.data.examples import TableConfig
-from common.distillation import judged_set, teacher
+from common.data.records import RecordSet
+from common.distillation import function_teacher, judged_set, teacher
+from common.distillation.annotate import Labeller
+from common.distillation.function_teacher import Function
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run, Trained
@@ -50,12 +54,14 @@ class Teachers:
     given: Folders of other runs' teachers, or of classifiers; none: the run's own.
     max_length: Most tokens of a packed tuple, for classifiers.
     own: The stage that makes it, if the run has one.
+    function: The one teacher, where it is a Python function.
   """
 
   shared: Run
   given: tuple[str, ...]
   max_length: int
   own: Teacher | None
+  function: Function | None = None
 
   @property
   def name(self) -> str:
@@ -65,11 +71,21 @@ class Teachers:
   @property
   def depends_on(self) -> dict[str, Any]:
     """Flags that their logits depend on."""
-    ready = [path for path in self.given if not saving.is_there(path)]
+    folders = [path for path in self.given if not function_teacher.is_named(path)]
+    ready = [path for path in folders if not saving.is_there(path)]
     return {'teachers': self.given} | ({'teacher_max_length': self.max_length} if ready else {})
 
+  def labellers(self) -> Callable[[RecordSet], Labeller]:
+    """A function of a record set to what labels its tuples; the teachers are read once."""
+    if self.function:
+      return functools.partial(function_teacher.labeller, self.function, self.shared.table)
+    loaded = self.load()
+    return lambda records: teacher.labeller(loaded, records, self.shared.strategy)
+
   def load(self) -> list[teacher.Teacher]:
-    """Reads them; one that does not fit the task is refused."""
+    """Reads those that are models; one that does not fit the task is refused."""
+    if self.function:
+      return []
     paths = self.given or ([self.own.folder] if self.own else [])
     table, teachers = self.shared.table, []
     with strategies.scope_of_one(self.shared.strategy):
@@ -83,6 +99,11 @@ class Teachers:
 def check(paths: Sequence[str], max_length: int, table: TableConfig) -> None:
   """Refuses a teacher that is not there or not of the task, before a run; arguments as above."""
   for path in paths:
+    if function_teacher.is_named(path):
+      raise InputError(
+        f'--teacher={path}: a Python function, with which the run goes on in Python alone: '
+        'distill(teacher=function, …)'
+      )
     if saving.is_there(path):
       _check_outputs(path, saving.read(path)[0].get('outputs'), table)
     else:

@@ -216,10 +216,6 @@ def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
     ({'task': 'multiclass', 'classes': ('x',)}, '--classes names two or more labels'),
     ({'classes': ('x', 'y')}, '--classes .* only for it'),
     ({'classes': ('x',)}, '--classes .* only for it'),
-    (
-      {'teacher_scores': 'probability'},
-      '--teacher_scores=probability is of --teacher_logits_column, which is missing',
-    ),
     ({'encoding': 'utf-16'}, '--encoding=utf-16: bytes must extend ASCII; convert to UTF-8'),
     ({'encoding': 'utf-32-le'}, '--encoding=utf-32-le: bytes must extend ASCII'),
     ({'encoding': 'undefined'}, '--encoding=undefined: .*undefined encoding'),

@@ -1,8 +1,12 @@
 """Rows of tables: what splits lines and cells, compression, encodings; what is refused, where."""
 
+import datetime
+import decimal
 import gzip
 import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
@@ -92,6 +96,26 @@ def test_remote_paths_are_read_by_tensorflow():
   )
 
 
+def test_a_parquet_file_has_the_rows_of_a_text_file(tmp_path):
+  path = str(tmp_path / 't.parquet')
+  columns = {
+    'a': ['x', None],
+    'b': [1.5, 2.0],
+    'c': [[1, 2], [3]],
+    'd': [decimal.Decimal('0.50')] * 2,
+    'when': [datetime.date(2020, 1, 1)] * 2,
+  }
+  pq.write_table(pa.table(columns), path)
+  found = rows(path)
+  assert found[0] == (1, {'a': 'x', 'b': '1.5', 'c': '[1, 2]', 'd': '0.50'})
+  assert found[1] == (2, {'a': '', 'b': '2.0', 'c': '[3]', 'd': '0.50'})
+  (_, row), _ = tables.rows(path)
+  with pytest.raises(InputError, match=re.escape(f"{path}:1: column 'when' holds no text, number")):
+    row['when']
+  tf.io.gfile.copy(path, 'ram://t.parquet', overwrite=True)
+  assert rows('ram://t.parquet') == found
+
+
 ERRORS = {
   'empty': ('t.tsv', b'', r': empty; the first line names the columns'),
   'empty CSV': ('t.csv', b'', r': empty; the first line names the columns'),
@@ -124,6 +148,8 @@ ERRORS = {
   ),
   'JSONL gzip of no bytes': ('t.jsonl.gz', b'', r': damaged gzip after line 0: it has 0 bytes'),
   'gzip of nothing': ('t.tsv.gz', gzip.compress(b''), r': empty; the first line names the columns'),
+  'no Parquet': ('t.parquet', b'a\tb\n', r': not a Parquet file, or damaged: '),
+  'zipped Parquet': ('t.parquet.gz', b'', r': unknown kind of file; .* \(or \.gz\), \.parquet'),
   'not gzip': ('t.tsv.gz', b'a\tb\n', r': damaged gzip after line 0: Not a gzipped file'),
 }
 

@@ -1,0 +1,51 @@
+"""The commands by short names, once installed: `dipair run …` is `python -m dipair.run …`."""
+
+import os
+import sys
+
+from common.errors import InputError, refuse
+
+_SHARED = {
+  'rerank': 'common.rerank',
+  'page': 'common.page',
+  'server': 'common.local_server',
+  'serving-config': 'common.serving.config',
+  'load-test': 'common.serving.load_test',
+  'annotate': 'common.pipelines.annotate',
+  'encode': 'common.pipelines.encode',
+  'score': 'common.pipelines.score',
+  'partition': 'common.pipelines.partition',
+  'export-teacher': 'common.distillation.export_teacher',
+}
+COMMANDS = {  # by program and name, the module
+  'dipair': {
+    **{name: f'dipair.{name}' for name in ('run', 'study', 'inspect', 'mine')},
+    **_SHARED,
+  },
+  'dse': {**{name: f'dse.{name}' for name in ('run', 'senteval')}, **_SHARED},
+}
+
+
+def dipair() -> None:
+  """The program `dipair`."""
+  _run('dipair', sys.argv[1:])
+
+
+def dse() -> None:
+  """The program `dse`."""
+  _run('dse', sys.argv[1:])
+
+
+def _run(program: str, arguments: list[str]) -> None:
+  """Becomes the command's process, as `python -m` starts it but for the working folder's modules."""
+  commands = COMMANDS[program]
+  if not arguments or arguments[0] in ('-h', '-help', '--help'):
+    lines = (f'  {program} {name:<16} python -m {module}' for name, module in commands.items())
+    print(
+      f'{program} COMMAND --flag=value …; each explains its flags by --help\n', *lines, sep='\n'
+    )
+    return
+  name, *rest = arguments
+  if name not in commands:
+    refuse(InputError(f'{program} {name}: no such command; one of {", ".join(commands)}'))
+  os.execv(sys.executable, [sys.executable, '-P', '-m', commands[name], *rest])

@@ -1,0 +1,60 @@
+"""Tables in memory: their rows, and files of them for a command to read.
+
+Taken are what gives itself out as an Arrow table (of pandas, pyarrow, polars), a `tf.data.Dataset` of
+dicts, and whatever yields dicts: a list, a Hugging Face `Dataset`. None of their packages is imported.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from common import files
+from common.data import tables
+from common.data.tables import Row
+from common.errors import InputError
+
+_KINDS = "a path, a table of pandas or pyarrow, a datasets' or tf.data Dataset, or a list of dicts"
+
+
+def rows(table: Any, name: str) -> Iterator[tuple[int, Row]]:
+  """Streams (row number from 1, row) of a table, whose name messages give; refuses what is none."""
+  if hasattr(table, '__arrow_c_stream__'):
+    yield from tables.arrow_rows(_arrow(table, name).to_batches(), f'{name}, row ')
+    return
+  if hasattr(table, 'as_numpy_iterator'):
+    table = table.as_numpy_iterator()
+  if isinstance(table, (Mapping, bytes)) or not isinstance(table, Iterable):
+    raise InputError(f'{name}: a value of type {type(table).__name__}; {_KINDS} is needed')
+  for number, row in enumerate(table, 1):
+    where = f'{name}, row {number}'
+    if not isinstance(row, Mapping):
+      raise InputError(f'{where}: a {type(row).__name__}; each row is a dict of columns')
+    yield number, tables.values_row(row, where)
+
+
+def write(table: Any, name: str, path: str, needed: Sequence[str], known: Sequence[str]) -> None:
+  """Writes columns of a table as JSONL, in ASCII.
+
+  Args:
+    table: The table.
+    name: Its name, for messages.
+    path: The file.
+    needed: Columns that every row must have.
+    known: Columns that are written where a row has them.
+  """
+  with files.opened(path, 'w') as file:
+    for _, row in tqdm(rows(table, name), desc=name, unit=' rows'):
+      cells = {column: row[column] for column in needed}
+      cells |= {column: row[column] for column in known if column in row}
+      file.write(json.dumps(cells) + '\n')
+
+
+def _arrow(table: Any, name: str) -> Any:
+  import pyarrow as pa
+
+  try:
+    return pa.table(table)
+  except (pa.ArrowException, TypeError, ValueError) as error:
+    raise InputError(f'{name}: Arrow takes no such table: {error}') from error

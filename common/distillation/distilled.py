@@ -1,0 +1,135 @@
+"""A run from Python: tables in memory and a function as the teacher, by the command's own path.
+
+A table in memory is written into the run's folder, which the run's flags then name: what follows is the
+command's run of these flags, resumed and refused as that one.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeGuard, TypeVar
+
+from common import files, flags
+from common.data import memory_tables
+from common.distillation import experiment, function_teacher, run_folder
+from common.distillation.experiment import ExperimentConfig
+from common.distillation.function_teacher import Function
+from common.distillation.run_folder import RunFolder
+from common.distillation.stages.student import Student
+from common.errors import InputError
+from common.scoring.scorer import PairScorer
+from common.training.loop import Callback
+
+Path = str | os.PathLike[str]
+Teacher = Path | Sequence[Path] | Function
+Scorer = TypeVar('Scorer', bound=PairScorer)
+
+
+@dataclasses.dataclass(frozen=True)
+class Distilled(Generic[Scorer]):
+  """What a run has left.
+
+  Attributes:
+    run_dir: The run's folder, with `report.html` and `README.md`, the model card.
+    results: All of `results.json`.
+  """
+
+  run_dir: str
+  results: dict[str, Any] = dataclasses.field(repr=False)
+  _scorer: type[Scorer] = dataclasses.field(repr=False)
+
+  @property
+  def metrics(self) -> dict[str, dict[str, dict[str, float]]]:
+    """Metrics by model ('teacher', 'student', …), set ('valid', 'test') and name."""
+    sets = ('valid', 'test', 'test_mismatched')
+    models = self.results['models']
+    return {m['name']: {name: m[name] for name in sets if name in m} for m in models}
+
+  @property
+  def export(self) -> str:
+    """Folder of the exported student."""
+    return os.path.join(self.run_dir, 'export')
+
+  def scorer(self, runtime: str = 'tensorflow', **options: Any) -> Scorer:
+    """The exported student, which encodes, scores and ranks; arguments as for `Scorer.load`."""
+    return self._scorer.load(self.export, runtime, **options)
+
+
+def distill(
+  config_class: type,
+  student_class: Callable[[Any], Student],
+  scorer: type[Scorer],
+  tables: Mapping[str, Any],
+  run_dir: Path,
+  teacher: Teacher | None,
+  callbacks: Sequence[Callback],
+  given: Mapping[str, Any],
+) -> Distilled[Scorer]:
+  """Runs what is missing of a run, as the students' own `distill` say.
+
+  Args:
+    config_class: The command's config, with an `experiment`.
+    student_class: Makes the student of the config.
+    scorer: Loads its export.
+    tables: {'train', 'valid', 'test', 'distillation'}: paths, tables in memory, or None.
+    run_dir: The run's folder.
+    teacher: Folders, a function, or None.
+    callbacks: Called at each evaluation of a training.
+    given: Other flags by name.
+  """
+  folder, function = os.fspath(run_dir), _function(teacher)
+  tables = {name: table for name, table in tables.items() if table is not None}
+  held = {name: table for name, table in tables.items() if not _is_path(table)}
+  kept = os.path.join(os.path.abspath(folder), run_folder.TABLES)
+  own: dict[str, Any] = {'run_dir': folder}
+  for name, table in tables.items():
+    own[f'{name}_file'] = os.path.join(kept, f'{name}.jsonl') if name in held else os.fspath(table)
+  if function:
+    own['teachers'] = [function_teacher.name_of(function)]
+  elif teacher is not None:
+    folders: Any = [teacher] if _is_path(teacher) else teacher
+    own['teachers'] = [os.fspath(path) for path in folders]
+  if twice := own.keys() & given.keys():
+    raise InputError(f'{", ".join(sorted(twice))}: given as a flag and by an argument of its own')
+  config = flags.parse(config_class, {**own, **given})
+  student = student_class(config)
+  if held and folder:
+    run = RunFolder(folder, config, f'{student.name}.run', config.experiment.redo)
+    os.makedirs(kept, exist_ok=True)
+    with run_folder.alone(folder, '--run_dir'):
+      for name, table in held.items():
+        _keep(table, name, own[f'{name}_file'], config.experiment, begun=run.begun)
+  results = experiment.run(
+    config.experiment, student, config, function=function, callbacks=callbacks
+  )
+  return Distilled(folder, results, scorer)
+
+
+def _keep(table: Any, name: str, path: str, config: ExperimentConfig, *, begun: bool) -> None:
+  """Writes a table to its file in the run's folder; another one than a run began with is refused."""
+  if config.devices.distribution_strategy == 'multi_worker_mirrored':
+    raise InputError(f'{name}: several workers read a table of a file; write it to one and name it')
+  columns, new = config.data.table, f'{path}.tmp'
+  needed, known = [*columns.text_columns], [columns.teacher_logits_column]
+  (known if name == 'distillation' else needed).append(columns.label_column)
+  if columns.id_column:
+    needed.append(columns.id_column)
+  memory_tables.write(table, name, new, needed, known)
+  known_by = files.sha256(path) if os.path.exists(path) and begun and not config.redo else ''
+  if known_by and known_by != files.sha256(new):
+    os.remove(new)
+    raise InputError(
+      f'--run_dir={config.run_dir}: {name} was another table, of other rows or in another order; '
+      '--redo makes the run anew with this one, another --run_dir leaves that one'
+    )
+  os.replace(new, path)
+
+
+def _is_path(value: Any) -> TypeGuard[Path]:
+  return isinstance(value, (str, os.PathLike))
+
+
+def _function(teacher: Any) -> Function | None:
+  """A teacher that is a function, or has one as its `predict`."""
+  function = getattr(teacher, 'predict', teacher)
+  return function if callable(function) else None

@@ -1,0 +1,74 @@
+"""A teacher that is a function of texts, given from Python in place of a folder.
+
+Its name stands for it among a run's flags (`python:CrossEncoder.predict`): a run goes on with a function
+of the same name, and is refused another one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from common.data import examples
+from common.data.examples import TableConfig
+from common.data.records import RecordSet
+from common.distillation.annotate import Advance, Labeller
+from common.errors import InputError
+
+Function = Callable[[list[tuple[str, ...]]], Any]  # tuples of texts to scores, [n] or [n, outputs]
+_PREFIX = 'python:'
+_BLOCK = 2048  # tuples of a call
+_FIRST = 256  # tuples that are scored before all others
+
+
+def name_of(function: Function) -> str:
+  """Name of a function among the teachers of a run's flags."""
+  return _PREFIX + getattr(function, '__qualname__', type(function).__name__)
+
+
+def is_named(teacher: str) -> bool:
+  """Whether a teacher of a run's flags is a function."""
+  return teacher.startswith(_PREFIX)
+
+
+def labeller(function: Function, table: TableConfig, records: RecordSet) -> Labeller:
+  """A function of tuples of a record set, [n, slots] item numbers, to logits [n, outputs]."""
+
+  def label(items: np.ndarray, advance: Advance) -> np.ndarray:
+    found = np.zeros([len(items), table.outputs], np.float32)
+    columns = [list(records.items(slot).texts(items[:, slot])) for slot in range(records.slots)]
+    texts = list(zip(*columns, strict=True))
+    for start in range(0, len(items), _BLOCK):
+      block = texts[start : start + _BLOCK]
+      found[start : start + _BLOCK] = _logits(function, table, block)
+      advance(len(block))
+    return found
+
+  return label
+
+
+def check(function: Function, table: TableConfig, records: RecordSet) -> None:
+  """Refuses scores that are not what `--teacher_scores` says, by the set's first tuples."""
+  logits = labeller(function, table, records)(records.head(_FIRST).items[:_FIRST], lambda _: None)
+  if table.teacher_scores == 'logit' and 0 <= logits.min() <= logits.max() <= 1:
+    raise InputError(
+      f'--teacher={name_of(function)}: its scores lie within [0, 1], as probabilities do and '
+      'logits do not; --teacher_scores=probability takes them'
+    )
+
+
+def _logits(function: Function, table: TableConfig, texts: list[tuple[str, ...]]) -> np.ndarray:
+  """Logits [n, outputs] of tuples of texts."""
+  scores, name = np.asarray(function(texts), np.float64), name_of(function)
+  if scores.ndim not in (1, 2) or len(scores) != len(texts):
+    raise InputError(
+      f'--teacher={name}: scores of shape {list(scores.shape)} for {len(texts)} tuples of texts; '
+      'one a tuple, or one a class'
+    )
+  rows = scores.reshape(len(texts), -1).tolist()
+  return np.array(
+    [
+      examples.logits(row, table, f'--teacher={name}, {own!r}')
+      for row, own in zip(rows, texts, strict=True)
+    ]
+  )

@@ -1,0 +1,105 @@
+"""An export in the shape of sentence-transformers' `CrossEncoder`: `predict` and `rank` of texts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from common.data.texts import shown
+from common.errors import InputError
+from common.scoring.scorer import PairScorer
+
+_PAIRS = 8192  # scored at a time
+
+
+class CrossEncoder:
+  """A student of either kind, called as a cross-encoder of sentence-transformers is.
+
+  It encodes each distinct text of a call once, and keeps none: where the same documents come again, a
+  `Scorer`, which ranks stored vectors, is far quicker.
+
+  >>> model = dipair.CrossEncoder('runs/p2t/export')  # was: CrossEncoder('cross-encoder/…')
+  >>> model.predict([('nike shoes', 'Nike Air'), ('nike shoes', 'a red throw')])
+  >>> model.rank('nike shoes', titles, top_k=10, return_documents=True)
+
+  Args:
+    folder: The `export` folder of a run.
+    **options: As for `Scorer.load`: `runtime`, `encoder_runtime`, `threads`.
+
+  Attributes:
+    scorer: The export.
+  """
+
+  def __init__(self, folder: str, **options: Any):
+    self.scorer = PairScorer.load(folder, **options)
+
+  def predict(
+    self,
+    sentences: Sequence[Any],
+    batch_size: int = 128,
+    show_progress_bar: bool | None = None,
+  ) -> np.ndarray:
+    """Scores pairs of texts.
+
+    Args:
+      sentences: Pairs of texts, or one pair.
+      batch_size: Texts encoded at a time, by TensorFlow.
+      show_progress_bar: Whether encoding shows one.
+
+    Returns:
+      [pairs] probabilities, as of a cross-encoder with a sigmoid; [pairs, C] for C classes; of one
+      pair its score alone.
+    """
+    if len(sentences) and isinstance(sentences[0], str):
+      return self.predict([sentences], batch_size, show_progress_bar)[0]
+    slots = self.scorer.slots
+    for number, pair in enumerate(sentences):
+      if len(pair) != len(slots):
+        raise InputError(f'pair {number}: {len(pair)} texts; this model takes {", ".join(slots)}')
+      if wrong := [text for text in pair if not isinstance(text, str)]:
+        raise InputError(f'pair {number}: {shown(wrong[0])} is not a text')
+    columns = zip(*sentences, strict=True) if len(sentences) else [()] * len(slots)
+    sides = []
+    for slot, texts in zip(slots, columns, strict=True):
+      row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+      vectors = self._encode(list(row_of), slot, batch_size, show_progress_bar)
+      sides.append((vectors, np.array([row_of[text] for text in texts], np.int64)))
+    scores = [
+      self.scorer.score(*(vectors[rows[start : start + _PAIRS]] for vectors, rows in sides))
+      for start in range(0, max(1, len(sentences)), _PAIRS)
+    ]
+    return np.concatenate(scores)
+
+  def rank(
+    self,
+    query: str,
+    documents: Sequence[str],
+    top_k: int | None = None,
+    return_documents: bool = False,
+    batch_size: int = 128,
+    show_progress_bar: bool | None = None,
+  ) -> list[dict[str, Any]]:
+    """Ranks documents for a query.
+
+    Args:
+      query: A text.
+      documents: Texts.
+      top_k: Results at the most; None: all.
+      return_documents: Whether a result holds its text.
+      batch_size: As for `predict`.
+      show_progress_bar: As for `predict`.
+
+    Returns:
+      [{'corpus_id', 'score'}], with 'text' where asked for, best first; `corpus_id` counts from 0.
+    """
+    vectors = self._encode(documents, self.scorer.slots[-1], batch_size, show_progress_bar)
+    found = self.scorer.rank(query, vectors, len(documents) if top_k is None else top_k)
+    results: list[dict[str, Any]] = [{'corpus_id': row, 'score': score} for row, score in found]
+    if return_documents:
+      results = [{**result, 'text': documents[result['corpus_id']]} for result in results]
+    return results
+
+  def _encode(
+    self, texts: Sequence[str], slot: str, batch_size: int, progress: bool | None
+  ) -> np.ndarray:
+    return self.scorer.encode(texts, slot, batch_size=batch_size, progress=bool(progress))

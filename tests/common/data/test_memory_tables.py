@@ -1,0 +1,61 @@
+"""Tables in memory, of each kind that is taken."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from common.data import memory_tables
+from common.errors import InputError
+
+COLUMNS = {'q': ['café', 'b'], 'y': [0.5, 1.0], 'n': [3, 4]}
+ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+
+
+def pandas():
+  return pytest.importorskip('pandas').DataFrame(COLUMNS, index=[7, 5])
+
+
+KINDS = {
+  'list': lambda: ROWS,
+  'generator': lambda: iter(ROWS),
+  'numpy values': lambda: [{'q': np.str_(r['q']), 'y': np.float64(r['y']), 'n': 3} for r in ROWS],
+  'arrow': lambda: pa.table(COLUMNS),
+  'pandas': pandas,
+  'tf.data': lambda: tf.data.Dataset.from_tensor_slices(COLUMNS),
+}
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_the_columns_asked_for_are_written(kind, tmp_path):
+  path = tmp_path / 't.jsonl'
+  memory_tables.write(KINDS[kind](), 'train', str(path), ['q', 'y'], ['z'])
+  found = [json.loads(line) for line in path.read_text('ascii').splitlines()]
+  assert found == [{'q': 'café', 'y': '0.5'}, {'q': 'b', 'y': '1.0'}]
+
+
+@pytest.mark.parametrize(
+  ('table', 'message'),
+  [
+    (3, 'train: a value of type int; a path, a table of pandas or pyarrow'),
+    (['a'], 'train, row 1: a str; each row is a dict of columns'),
+    ([{'y': 1}], "train, row 1: no column 'q'; it has y"),
+    ([*ROWS, {'q': object()}], "train, row 3: column 'q' holds no text, number or list of such"),
+    ([{'q': b'\xff'}], "train, row 1: column 'q' holds no text"),
+    (pa.table({'qq': ['a']}), "train, row 1: no column 'q'; did you mean 'qq'? It has qq"),
+  ],
+)
+def test_what_is_no_table_is_refused(table, message, tmp_path):
+  with pytest.raises(InputError, match=re.escape(message)):
+    memory_tables.write(table, 'train', str(tmp_path / 't'), ['q'], [])
+
+
+def test_an_empty_cell_of_pandas_is_empty(tmp_path):
+  table = pytest.importorskip('pandas').DataFrame({'q': ['a', None], 'y': [1.0, None]})
+  rows = [dict(row) for _, row in memory_tables.rows(table, 'train')]
+  assert rows == [{'q': 'a', 'y': '1.0'}, {'q': '', 'y': ''}]
+  assert 'datasets' not in sys.modules

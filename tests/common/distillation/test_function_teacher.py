@@ -1,0 +1,66 @@
+"""A function as the teacher: its scores as logits, and what is refused."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from common.data.examples import TableConfig
+from common.data.records import RecordSet
+from common.distillation import function_teacher
+from common.errors import InputError
+
+LOGITS, PROBABILITIES = TableConfig(), TableConfig(teacher_scores='probability')
+CLASSES = TableConfig(task='multiclass', classes=('a', 'b'), teacher_scores='probability')
+
+
+def lengths(pairs):
+  return [len(left) - len(right) for left, right in pairs]
+
+
+def label(function, table, folder):
+  records, told = RecordSet(folder), []
+  logits = function_teacher.labeller(function, table, records)(records.tuples().items, told.append)
+  assert sum(told) == len(records)
+  return records.texts(), logits
+
+
+def test_logits_stand_as_they_are_whatever_the_blocks(distill, monkeypatch):
+  monkeypatch.setattr(function_teacher, '_BLOCK', 3)
+  texts, logits = label(lengths, LOGITS, distill)
+  assert logits.tolist() == [[score] for score in lengths(texts)]
+  as_column = label(lambda pairs: np.array(lengths(pairs))[:, None], LOGITS, distill)[1]
+  np.testing.assert_array_equal(as_column, logits)
+
+
+def test_probabilities_become_logits(distill):
+  _, logits = label(lambda pairs: np.full(len(pairs), 0.8, np.float64), PROBABILITIES, distill)
+  np.testing.assert_allclose(logits, math.log(4), rtol=1e-6)
+  _, logits = label(lambda pairs: [[0.25, 0.75]] * len(pairs), CLASSES, distill)
+  np.testing.assert_allclose(logits[0], [math.log(0.25), math.log(0.75)], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ('score', 'table', 'message'),
+  [
+    (0.5, LOGITS, 'its scores lie within .*; --teacher_scores=probability takes them'),
+    (1.5, PROBABILITIES, r"\('red', 'black .*'\): teacher probability 1.5 is outside \[0, 1\]"),
+    (math.nan, LOGITS, 'teacher logit nan is not a finite number'),
+    ([1.0, 2.0], LOGITS, '2 teacher scores; --task needs 1'),
+  ],
+)
+def test_scores_that_cannot_be_are_refused(score, table, message, distill):
+  with pytest.raises(InputError, match=f'^--teacher=python:.*{message}'):
+    function_teacher.check(lambda pairs: [score] * len(pairs), table, RecordSet(distill))
+
+
+def test_too_few_scores_are_refused(distill):
+  with pytest.raises(InputError, match=r'scores of shape \[2\] for 20 tuples of texts'):
+    function_teacher.check(lambda pairs: [1.0, 2.0], LOGITS, RecordSet(distill))
+
+
+def test_a_function_is_known_by_its_name():
+  assert function_teacher.name_of(lengths) == 'python:lengths'
+  assert function_teacher.name_of([].append) == 'python:list.append'
+  assert function_teacher.name_of(functools.partial(lengths)) == 'python:partial'

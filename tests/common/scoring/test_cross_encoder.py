@@ -1,0 +1,48 @@
+"""A student called as a cross-encoder of sentence-transformers is."""
+
+import numpy as np
+import pytest
+
+import dipair
+import dse
+from common.errors import InputError
+
+QUERIES = ['nike shoes', 'red throw', 'nike shoes']
+TITLES = ['black nike shoes for boys', 'red throw', 'wide red boots']
+
+
+@pytest.fixture(name='model', scope='module')
+def _model(exported):
+  return dipair.CrossEncoder(exported.folder)
+
+
+def test_pairs_have_the_scorers_scores(model, exported, load):
+  expected = load(exported.folder).score(QUERIES, TITLES)
+  pairs = list(zip(QUERIES, TITLES, strict=True))
+  np.testing.assert_allclose(model.predict(pairs, batch_size=2), expected, atol=1e-6)
+  np.testing.assert_allclose(model.predict(np.array(pairs).tolist()[0]), expected[0], atol=1e-6)
+  assert model.predict([]).shape == (0,)
+  assert dse.CrossEncoder is dipair.CrossEncoder
+
+
+def test_documents_are_ranked_by_the_same_scores(model):
+  scores = model.predict([(QUERIES[0], title) for title in TITLES])
+  order = np.argsort(-scores, kind='stable').tolist()
+  found = model.rank(QUERIES[0], TITLES, return_documents=True)
+  assert [row['corpus_id'] for row in found] == order
+  assert [row['text'] for row in found] == [TITLES[row] for row in order]
+  np.testing.assert_allclose([row['score'] for row in found], scores[order], atol=1e-6)
+  (best,) = model.rank(QUERIES[0], TITLES, top_k=1)
+  assert best == {key: value for key, value in found[0].items() if key != 'text'}
+
+
+@pytest.mark.parametrize(
+  ('pairs', 'message'),
+  [
+    ([('a', 'b'), ('a', 'b', 'c')], 'pair 1: 3 texts; this model takes left, right'),
+    ([('a', None)], 'pair 0: None is not a text'),
+  ],
+)
+def test_what_is_no_pair_is_refused(model, pairs, message):
+  with pytest.raises(InputError, match=message):
+    model.predict(pairs)

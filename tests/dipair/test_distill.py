@@ -1,0 +1,178 @@
+"""`dipair.distill`: the command's run from Python; its tables, its teacher, what it refuses."""
+
+import importlib.util
+import json
+import os
+
+import numpy as np
+import pytest
+
+TOY = {
+  'flagfile': 'configs/smoke.flags',
+  'text_columns': ('q', 'p'),
+  'label_column': 'y',
+  'max_lengths': (16, 16),
+  'output_tokens': (2, 2),
+  'stage1_batch_size': 16,
+  'stage2_batch_size': 16,
+}
+ROWS = [
+  {'q': f'{colour} {i}', 'p': f'thing {j} {other}', 'y': float(colour == other), 'unused': object}
+  for i in range(6)
+  for colour in ('red', 'blue')
+  for j, other in enumerate(('red', 'blue', 'green'))
+]
+SCORE = """
+def score(pairs):
+  assert isinstance(pairs, list) and isinstance(pairs[0], tuple)
+  return [4.0 * (q.split()[0] in p) - 2 + len(p) / 100 for q, p in pairs]
+"""
+PROGRAM = (
+  SCORE
+  + """
+import json, sys
+sys.path.insert(0, 'tests/dipair')
+import dipair
+from test_distill import ROWS, TOY
+
+folder, seen, said = sys.argv[1], [], []
+given = {'train': ROWS, 'valid': ROWS[:20], 'test': ROWS[20:], 'distillation': ROWS,
+         'teacher': score, 'run_dir': folder, **TOY}
+result = dipair.distill(**given, callbacks=[lambda *of: seen.append(of)])
+again = dipair.distill(**{**given, 'train': iter(ROWS)})
+for change in json.loads(sys.argv[2]):
+  try:
+    dipair.distill(**{**given, **change})
+    said.append('')
+  except dipair.InputError as error:
+    said.append(str(error))
+ranked = result.scorer().rank('red 1', ['thing 1 red', 'thing 2 blue'])
+with open(folder + '.json', 'w') as file:
+  json.dump([result.metrics, seen, again.metrics == result.metrics, said, ranked], file)
+"""
+)
+REFUSED = (
+  (
+    {'train': ROWS[:1]},
+    ': train was another table, of other rows or in another order; --redo makes',
+  ),
+  ({'train': [{'q': 'a', 'yy': 1}]}, "train, row 1: no column 'p'; it has q, yy"),
+  ({'train': [{'q': 'a', 'p': {'a': 1}, 'y': 1}, 3]}, 'train, row 2: a int; each row is a dict'),
+  ({'train': {'q': ['a']}}, 'train: a value of type dict; a path, a table of pandas or pyarrow'),
+  ({'train_file': 'a.tsv'}, 'train_file: given as a flag and by an argument of its own'),
+  (
+    {'teacher': None, 'teachers': 'python:score'},
+    '--teacher=python:score: a Python function, with',
+  ),
+  ({'teacher_stps': 5}, "Unknown command line flag 'teacher_stps'. Did you mean: teacher_steps"),
+  ({'task': 'ranking'}, '--task=ranking: value should be one of <'),
+  ({'run_dir': ''}, '--run_dir is needed'),
+  ({'run_dir': 'tests'}, '--run_dir=tests: holds files but no flags.txt'),
+)
+
+
+def plain(change):
+  """A change without what JSON cannot hold."""
+  return json.loads(json.dumps(change, default=str))
+
+
+@pytest.fixture(name='runs', scope='module')
+def _runs(tmp_path_factory, python):
+  """Folders of the run from Python and of the command's, and what the former gave."""
+  base = tmp_path_factory.mktemp('distill')
+  own, commands = base / 'own', base / 'command'
+  changes = json.dumps([plain(change) for change, _ in REFUSED])
+  done = python('-c', PROGRAM, str(own), changes)
+  assert done.returncode == 0, done.stderr[-3000:]
+  score = {}
+  exec(SCORE, score)
+  files = {'train': ROWS, 'valid': ROWS[:20], 'test': ROWS[20:], 'distillation': ROWS}
+  for name, rows in files.items():
+    scored = [
+      {'q': row['q'], 'p': row['p'], 'y': row['y']}
+      | ({'z': score['score']([(row['q'], row['p'])])[0]} if name == 'distillation' else {})
+      for row in rows
+    ]
+    (base / f'{name}.jsonl').write_text('\n'.join(map(json.dumps, scored)) + '\n')
+  flags = {**TOY, **{f'{name}_file': base / f'{name}.jsonl' for name in files}}
+  text = lambda value: ','.join(map(str, value)) if isinstance(value, tuple) else value  # noqa: E731
+  line = [f'--{name}={text(value)}' for name, value in flags.items()]
+  done = python(*('-m', 'dipair.run', f'--run_dir={commands}', *line, '--teacher_logits_column=z'))
+  assert done.returncode == 0, done.stderr[-3000:]
+  return own, commands, json.loads((base / 'own.json').read_text())
+
+
+def test_it_ends_with_the_commands_weights_bit_for_bit(runs, last_step):
+  own, command, (metrics, _, again, _, ranked) = runs
+  for stage in ('student/stage1', 'student/stage2'):
+    expected, found = last_step(command / stage), last_step(own / stage)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+      np.testing.assert_array_equal(found[name], values, err_msg=f'{stage} {name}')
+  models = json.loads((command / 'results.json').read_text())['models']
+  (student,) = [model for model in models if model['name'] == 'student']
+  assert metrics['student'] == {name: student[name] for name in ('valid', 'test')}
+  assert set(metrics) == {'teacher', 'student, stage 1', 'student'}
+  assert again
+  assert sorted(row for row, _ in ranked) == [0, 1]
+
+
+def test_callbacks_hear_of_each_evaluation(runs):
+  heard = [(stage, step) for stage, step, _ in runs[2][1]]
+  expected = [('stage 1', step) for step in (0, 10, 20)] + [('stage 2', step) for step in (0, 2, 4)]
+  assert heard == expected
+  first, second = (metrics for _, _, metrics in runs[2][1][:2])
+  assert set(second) - set(first) == {'loss'}
+  assert {'pearson', 'learning_rate'} <= set(first)
+
+
+def test_what_it_cannot_take_is_refused_in_one_line(runs):
+  for said, (change, message) in zip(runs[2][3], REFUSED, strict=True):
+    assert message in said and '\n' not in said, change
+
+
+def test_the_runs_flags_name_the_tables_that_were_given(runs):
+  own = runs[0]
+  flags = (own / 'flags.txt').read_text()
+  assert f'--train_file={own}/tables/train.jsonl' in flags and '--teachers=python:score' in flags
+  first = (own / 'tables' / 'train.jsonl').read_text().splitlines()[0]
+  assert json.loads(first) == {'q': 'red 0', 'p': 'thing 0 red', 'y': '1.0'}
+  assert sorted(os.listdir(own / 'tables')) == [
+    f'{name}.jsonl' for name in ('distillation', 'test', 'train', 'valid')
+  ]
+
+
+EXAMPLE = """
+import json, sys
+{stub}
+sys.path.insert(0, 'examples')
+import teacher_from_sentence_transformers as example
+example.main(sys.argv[1], **json.loads(sys.argv[2]))
+"""
+STUB = """
+import types
+
+class CrossEncoder:
+  def __init__(self, name):
+    assert name == 'cross-encoder/ms-marco-MiniLM-L6-v2'
+
+  def predict(self, pairs):
+    import numpy as np
+    return np.array([2.0 * len(set(q.split()) & set(p.split())) - 3 for q, p in pairs], np.float32)
+
+sys.modules['sentence_transformers'] = types.SimpleNamespace(CrossEncoder=CrossEncoder)
+"""
+
+
+def test_the_example_runs(tmp_path, python):
+  stub = '' if importlib.util.find_spec('sentence_transformers') else STUB
+  flags = {
+    name: value for name, value in TOY.items() if name not in ('text_columns', 'label_column')
+  }
+  flags |= {'stage1_steps': 20, 'stage2_steps': 2, 'stage2_eval_every': 2}
+  code = EXAMPLE.replace('{stub}', stub)
+  done = python('-c', code, str(tmp_path / 'run'), json.dumps(flags))
+  assert done.returncode == 0, done.stderr[-3000:]
+  lines = done.stdout.splitlines()[-4:]
+  assert lines[0].startswith("{'pearson': ")
+  assert all(line.split()[1] in ('black', 'white') for line in lines[1:])
