@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from common import files
 from common.errors import InputError
 
 SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
@@ -60,12 +61,17 @@ def rows(
   cells = _csv(path, read, delimiter) if name.endswith('.csv') else _tsv(read)
   if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
-  if len(set(header)) < len(header):
-    raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
+  check_header(header, path)
   for number, values in cells:
     if ragged and len(values) != len(header):
       values = [''] * len(header)
     yield number, cells_row(header, values, f'{path}:{number}', f'{path}:1')
+
+
+def check_header(header: Sequence[str], path: str) -> None:
+  """Refuses columns of one name: which of them is meant is unknown."""
+  if len(set(header)) < len(header):
+    raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
 
 
 def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: str) -> Row:
@@ -78,7 +84,7 @@ def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: s
 def object_row(line: str, where: str) -> Row:
   """A row of a JSONL file; raises InputError where it is no object."""
   try:
-    row = json.loads(line, object_pairs_hook=lambda pairs: _object(pairs, where))
+    row = json.loads(line, object_pairs_hook=files.unique)
     if not isinstance(row, dict):
       raise InputError(f'{where}: a {type(row).__name__}; each line holds one object')
     return Row({key: cell(value, where) for key, value in row.items()}, where)
@@ -100,15 +106,6 @@ def cell(value: object, where: str) -> str:
   except UnicodeEncodeError as error:
     raise InputError(f'{where}: not a text: {error}') from error
   return text
-
-
-def _object(pairs: list[tuple[str, object]], where: str) -> dict[str, object]:
-  found = dict(pairs)
-  if len(found) < len(pairs):
-    names = [name for name, _ in pairs]
-    twice = next(name for name in names if names.count(name) > 1)
-    raise InputError(f'{where}: the key {twice!r} stands twice in an object')
-  return found
 
 
 def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
