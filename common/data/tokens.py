@@ -14,14 +14,16 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from common import digests, files
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
-from common.errors import InputError
+from common.errors import InputError, damaged
 
 MOST_PIECES = 2048  # of an item that are kept: more than any encoder has positions
 _READ = 8192  # texts tokenized at a time
 _FOLDER = 'tokens'  # beside the item tables
+_REMEDY = 'delete it and run again'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,13 +58,18 @@ class TokenTable:
       os.makedirs(beside, exist_ok=True)
       temporary = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
       _write(temporary, items, tokenizer)
+      digests.write(temporary)
+      files.sync(temporary)
       try:
         os.rename(temporary, folder)
       except OSError:  # another process was faster
         shutil.rmtree(temporary)
-    ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
-    if len(ends) != len(items) + 1 or len(ids) != ends[-1]:
-      raise InputError(f'{folder}: damaged; delete it and run again')
+    digests.check(folder, _REMEDY)
+    with damaged(folder, _REMEDY):
+      ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
+      whole = len(ends) == len(items) + 1 and len(ids) == ends[-1]
+    if not whole:
+      raise InputError(f'{folder}: damaged: not the pieces of its items; {_REMEDY}')
     return cls(tokenizer, ids, ends)
 
   def __len__(self) -> int:

@@ -21,10 +21,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from common import files, flags
-from common.errors import InputError
+from common.errors import InputError, damaged
 
 _FLAGS = 'flags.txt'
 _STAGE = 'stage.json'
+_REMEDY = "delete the stage's folder and run again"
 
 Result = TypeVar('Result')
 
@@ -89,8 +90,12 @@ class RunFolder:
     if os.path.isdir(path) and set(os.listdir(path)) - {f'{_FLAGS}.tmp'}:  # killed as it began
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
-      with open(saved, encoding='utf-8') as file:
+      with open(saved, encoding='utf-8', errors='replace') as file:
         first = file.readline()
+      if not first.startswith('# python -m '):
+        raise InputError(
+          f'{saved}: damaged; if {program} made the folder, make its first line {self._header!r}'
+        )
       if first != self._header:
         raise InputError(f'--run_dir={path}: made by `{first[2:].strip()}`; name another folder')
     self._config = config
@@ -110,9 +115,11 @@ class RunFolder:
 
   def result(self, stage: Stage[Result]) -> Result:
     """Result of a finished stage, of which another version may have noted more."""
-    saved = files.read_json(os.path.join(stage.folder, _STAGE))['result']
-    names = inspect.signature(stage.result).parameters
-    return stage.result(**{name: value for name, value in saved.items() if name in names})
+    path = os.path.join(stage.folder, _STAGE)
+    with damaged(path, _REMEDY):
+      saved = files.read_json(path, _REMEDY)['result']
+      names = inspect.signature(stage.result).parameters
+      return stage.result(**{name: value for name, value in saved.items() if name in names})
 
   def file(self, name: str) -> str:
     """Path of a file of the run."""
@@ -140,10 +147,11 @@ class RunFolder:
     if not os.path.exists(done):
       os.makedirs(part, exist_ok=True)
       description = stage.description()
-      files.write_json(os.path.join(part, _STAGE), description)
+      path = os.path.join(part, _STAGE)
+      files.write_json(path, description, sealed=True)
       result = dataclasses.asdict(stage.run(part))
-      files.write_json(os.path.join(part, _STAGE), {**description, 'result': result})
-      os.replace(part, done)
+      files.write_json(path, {**description, 'result': result}, sealed=True)
+      files.put(part, done)
     else:
       print(f'{stage.name}: done')
 
@@ -161,9 +169,16 @@ class RunFolder:
     return stage.folder, f'{stage.folder}.part'
 
   def _saved(self, stage: Stage) -> dict[str, Any] | None:
+    """What `stage.json` holds: where the stage is done it must be there."""
     for folder in self._folders(stage):
-      if os.path.exists(os.path.join(folder, _STAGE)):
-        return files.read_json(os.path.join(folder, _STAGE))
+      path = os.path.join(folder, _STAGE)
+      if os.path.exists(path):
+        saved = files.read_json(path, _REMEDY)
+        if not isinstance(saved, dict) or not {'fingerprint', 'depends_on'} <= saved.keys():
+          raise InputError(f'{path}: damaged: it describes no stage; {_REMEDY}')
+        return saved
+      if folder == stage.folder and os.path.exists(folder):
+        raise InputError(f'{path}: missing; {_REMEDY}')
     return None
 
   def _found(self, stage: Stage) -> str | None:
