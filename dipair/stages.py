@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from common.distillation.trainer import Trainer, Training
-from common.training import loop, strategies
+from common.training import checkpoints, strategies
 from dipair import initialization
 from dipair.config import StudentConfig, TrainConfig
 from dipair.student import DiPair
@@ -61,4 +61,4 @@ def start(model: DiPair, trainer: Trainer) -> None:
 
 def restore(folder: str, model: DiPair) -> None:
   """Puts the best weights of a stage, in its folder, into a model."""
-  loop.restore_best(tf.train.Checkpoint(variables=model.variables), folder)
+  checkpoints.restore_best(tf.train.Checkpoint(variables=model.variables), folder)

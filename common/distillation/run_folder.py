@@ -174,7 +174,7 @@ class RunFolder:
       path = os.path.join(folder, _STAGE)
       if os.path.exists(path):
         saved = files.read_json(path, _REMEDY)
-        if not isinstance(saved, dict) or not {'fingerprint', 'depends_on'} <= saved.keys():
+        if not isinstance(saved, dict) or 'fingerprint' not in saved:
           raise InputError(f'{path}: damaged: it describes no stage; {_REMEDY}')
         return saved
       if folder == stage.folder and os.path.exists(folder):
@@ -192,8 +192,7 @@ class RunFolder:
     return os.path.exists(done) or written != [_STAGE]
 
   def _difference(self, stage: Stage) -> str:
-    saved = self._saved(stage) or {'depends_on': {}}
-    old, new = saved['depends_on'], stage.depends_on
+    old, new = (self._saved(stage) or {}).get('depends_on', {}), stage.depends_on
     names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
     if not names:
       return 'an earlier stage changed'

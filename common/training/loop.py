@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from common import files
 from common.errors import InputError, damaged
-from common.training import strategies
+from common.training import checkpoints, strategies
 from common.training.optimization import PhaseConfig, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
@@ -107,16 +107,6 @@ def _finish(run: 'Run', strategy: tf.distribute.Strategy) -> dict[str, Any]:
   return run.result()
 
 
-def restore_best(weights: tf.train.Checkpoint, folder: str) -> None:
-  """Reads the best weights that a phase left in its folder; damaged ones are refused."""
-  remedy, best = f'delete {folder} and run again', os.path.join(folder, 'best')
-  path = tf.train.latest_checkpoint(best)
-  if path is None:
-    raise InputError(f'{best}/checkpoint: it names no whole checkpoint there; {remedy}')
-  with damaged(path, remedy):
-    weights.restore(path).assert_consumed()
-
-
 class Run:
   """The state of a phase and its folder."""
 
@@ -136,11 +126,11 @@ class Run:
       loss_sum=self.loss_sum,
       generators=_dropout_states(phase.model),
     )
-    self.best = tf.train.CheckpointManager(weights, f'{folder}/best', max_to_keep=1)
-    self.latest = tf.train.CheckpointManager(state, f'{folder}/checkpoints', max_to_keep=1)
+    self.best = checkpoints.manager(weights, f'{folder}/best')
+    self.latest = checkpoints.manager(state, f'{folder}/checkpoints')
 
   def restore(self) -> None:
-    path, remedy = self.latest.latest_checkpoint, f'delete {self.folder} and run again'
+    path, remedy = self.latest.latest_checkpoint, checkpoints.remedy(self.folder)
     with damaged(self._history_path, remedy):
       there = os.path.exists(self._history_path)
       saved = files.read_json(self._history_path, remedy) if there else []
@@ -150,9 +140,8 @@ class Run:
       if any(steps):  # a checkpoint is there before the next step's history
         raise InputError(f'{self.latest.directory}/checkpoint: names no checkpoint; {remedy}')
       return
-    with damaged(path, remedy):
-      self.latest.checkpoint.restore(path).assert_consumed()
-      self.step = int(path.rsplit('-', 1)[1])
+    checkpoints.restore(self.latest.checkpoint, path, self.folder)
+    self.step = int(path.rsplit('-', 1)[1])
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
     self.history = [entry for entry in history if entry['step'] <= self.step]
@@ -186,7 +175,7 @@ class Run:
     self.latest.save(self.step)
 
   def restore_best(self) -> None:
-    restore_best(self.best.checkpoint, self.folder)  # of whichever worker wrote it
+    checkpoints.restore_best(self.best.checkpoint, self.folder)  # of whichever worker wrote it
 
   def finished(self) -> bool:
     """Whether all steps are done, or patience is at its end."""
