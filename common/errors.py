@@ -1,11 +1,25 @@
 """The error that a user can mend: commands print it as one line and exit with status 2."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import NoReturn
 
 
 class InputError(ValueError):
   """Bad input: the message says what is wrong, where, and what would be right."""
+
+
+@contextlib.contextmanager
+def damaged(path: str, remedy: str) -> Iterator[None]:
+  """Refuses a file of which a library's reader, in the block, raises whatever it raises."""
+  try:
+    yield
+  except (InputError, MemoryError):
+    raise
+  except Exception as error:  # of damaged bytes, libraries raise nearly anything
+    reason = (str(error).splitlines() or [''])[0][:300] or type(error).__name__
+    raise InputError(f'{path}: damaged ({reason}); {remedy}') from error
 
 
 def refuse(error: Exception) -> NoReturn:

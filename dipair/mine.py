@@ -34,7 +34,7 @@ def main(config: MineConfig) -> None:
     )
   path = os.path.join(config.output, _MANIFEST)
   if os.path.exists(path):
-    sheet = files.read_json(path)
+    sheet = files.read_json(path, f'delete {config.output} and mine again')
     asked = {**flags.flat(config.mining), 'seed': config.seed}
     made = {**sheet['flags'], 'seed': sheet['seed']}
     if differs := [
@@ -59,7 +59,7 @@ def _mine(config: MineConfig) -> dict[str, Any]:
     _write(config.output, name, task.rows(RecordSet(os.path.join(data, name))))
   _write(config.output, transfer.TRANSFER, task.rows(RecordSet(unlabelled)))
   for name, target in ((datasheet.PICTURE, datasheet.PICTURE), (datasheet.SHEET, _MANIFEST)):
-    os.replace(os.path.join(unlabelled, name), os.path.join(config.output, target))
+    files.put(os.path.join(unlabelled, name), os.path.join(config.output, target))
   return sheet
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from common.distillation.trainer import Trainer, Training
-from common.training import strategies
+from common.training import checkpoints, strategies
 from dipair import initialization
 from dipair.config import StudentConfig, TrainConfig
 from dipair.student import DiPair
@@ -61,5 +61,4 @@ def start(model: DiPair, trainer: Trainer) -> None:
 
 def restore(folder: str, model: DiPair) -> None:
   """Puts the best weights of a stage, in its folder, into a model."""
-  best = tf.train.latest_checkpoint(os.path.join(folder, 'best'))
-  tf.train.Checkpoint(variables=model.variables).restore(best).assert_consumed()
+  checkpoints.restore_best(tf.train.Checkpoint(variables=model.variables), folder)

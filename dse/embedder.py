@@ -3,11 +3,10 @@
 One text against many is scored split (Eq. 3): W1 u and W2 v once per text, the rest per pair.
 """
 
-import os
-
 import numpy as np
 from tqdm import tqdm
 
+from common import files
 from common.errors import InputError
 from common.scoring.scorer import PairScorer, Texts
 
@@ -81,7 +80,7 @@ class Embedder(PairScorer):
     if not out:
       return scores
     del scores  # writes what is left
-    os.replace(out + '.tmp', out)
+    files.put(out + '.tmp', out)
     return np.load(out, mmap_mode='r')
 
   def _rows(self, left: np.ndarray, right: np.ndarray, right_parts: np.ndarray) -> np.ndarray:

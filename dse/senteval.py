@@ -20,7 +20,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
 from tqdm import tqdm
 
-from common import files, flags
+from common import digests, files, flags
 from common.data.tokens import TokenTable
 from common.distillation import results
 from common.distillation.inference import TupleScorer
@@ -199,7 +199,9 @@ def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.
     bar = tqdm(blocks, desc=f'encode {dataset.name}', unit=' blocks', leave=False)
     with files.whole(path) as temporary, open(temporary, 'wb') as file:
       np.save(file, np.concatenate([encode(block) for block in bar]))
-  vectors, row = np.load(path), {text: number for number, text in enumerate(texts)}
+    digests.write(cache, [os.path.basename(path)])
+  vectors = digests.read_arrays(path, 'delete it and run again')
+  row = {text: number for number, text in enumerate(texts)}
 
   def of(split: Split) -> list[np.ndarray]:
     return [vectors[[row[text] for text in column]] for column in split.texts]

@@ -1,6 +1,5 @@
 """GLUE's tasks one after another, and the paper's Table 1 from what they come to."""
 
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from common.distillation import results
 from common.errors import InputError
 from common.evaluation import metrics, report
 from common.evaluation.tables import Table, percent
-from common.files import write_json
+from common.files import read_json, write_json
 
 _TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
 _TITLES |= {'rte': 'RTE', 'snli': 'SNLI', 'allnli': 'AllNLI'}  # not in the paper's table
@@ -68,8 +67,7 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
     command = [sys.executable, '-m', 'dse.run', f'--flagfile={path}', *given, f'--run_dir={folder}']
     if code := subprocess.run(command, check=False).returncode:
       sys.exit(code)  # it has said why
-    with open(os.path.join(folder, 'results.json'), encoding='utf-8') as file:
-      done[task] = json.load(file)
+    done[task] = read_json(os.path.join(folder, 'results.json'))
   if not done:
     raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')
   table = table1(done)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from common.errors import InputError
+from common.errors import InputError, damaged
 
 Item = str | np.ndarray  # a text, or a vector of floats
 _READ = 4096  # items read at a time
@@ -169,10 +169,13 @@ _REMEDY = 'delete its folder and run again'
 def _parsed(path: str, spec: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
   """Batches of a file's features; a damaged file is refused."""
   records = tf.data.TFRecordDataset(path).batch(_READ)
-  try:
-    yield from records.map(lambda some: tf.io.parse_example(some, spec)).as_numpy_iterator()
-  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-    raise InputError(f'{path}: damaged records; {_REMEDY}') from error
+  batches = records.map(lambda some: tf.io.parse_example(some, spec)).as_numpy_iterator()
+  while True:
+    with damaged(path, _REMEDY):
+      batch = next(batches, None)
+    if batch is None:
+      return
+    yield batch
 
 
 def _bytes(value: bytes) -> tf.train.Feature:

@@ -52,24 +52,28 @@ class Matching:
   def related(self) -> np.ndarray:
     return _sorted(self._pairs[False] - self._pairs[True])
 
-  def add_query(self, key: str, text: str, split: str = '') -> None:
+  def add_query(self, key: str, text: str, split: str = '', *, where: str = '') -> None:
     """Adds a query; one like an earlier one is that one. Its own split is the first it is in."""
     plain = ' '.join(re.findall(r'\w+', text.casefold())) or text
     number = self._query_of.setdefault(plain, len(self.queries))
     if number == len(self.queries):
       self.queries.append(text)
       self.query_ids.append(key)
-    self._numbers[0][key] = number
+    self._name(0, key, number, where)
     if split:
       self._split.setdefault(number, split)
 
-  def add_passage(self, key: str, text: str) -> None:
+  def add_passage(self, key: str, text: str, *, where: str = '') -> None:
     """Adds a passage; one like an earlier one is that one."""
     number = self._passage_of.setdefault(text, len(self.passages))
     if number == len(self.passages):
       self.passages.append(text)
       self.passage_ids.append(key)
-    self._numbers[1][key] = number
+    self._name(1, key, number, where)
+
+  def _name(self, side: int, key: str, number: int, where: str) -> None:
+    if self._numbers[side].setdefault(key, number) != number:
+      raise InputError(f'{where}: id {key!r} stood before another text')
 
   def add_pair(
     self, query: str, passage: str, where: str, *, positive: bool = True, split: str = ''
@@ -142,8 +146,8 @@ def _question_answers(path: str, query_column: str, passage_column: str) -> Matc
       if not text.strip():
         raise InputError(f'{path}:{number}: the text in column {column!r} is empty')
     key = str(number)
-    matching.add_query(key, query)
-    matching.add_passage(key, passage)
+    matching.add_query(key, query, where=f'{path}:{number}')
+    matching.add_passage(key, passage, where=f'{path}:{number}')
     matching.add_pair(key, key, f'{path}:{number}')
   return matching
 
@@ -151,14 +155,14 @@ def _question_answers(path: str, query_column: str, passage_column: str) -> Matc
 def _marco(folder: str) -> Matching:
   matching = Matching()
   (collection,) = [p for name in _MARCO if os.path.exists(p := os.path.join(folder, name))][:1]
-  for _, row in _progress(collection, header=('id', 'text')):
-    matching.add_passage(row['id'], row['text'])
+  for number, row in _progress(collection, header=('id', 'text')):
+    matching.add_passage(row['id'], row['text'], where=f'{collection}:{number}')
   for path in _matches(folder, 'qrels.*.tsv*'):
     name = os.path.basename(path)
     split = name.split('.')[1]
     queries = os.path.join(folder, name.replace('qrels', 'queries', 1))
-    for _, row in _progress(queries, header=('id', 'text')):
-      matching.add_query(row['id'], row['text'], split)
+    for number, row in _progress(queries, header=('id', 'text')):
+      matching.add_query(row['id'], row['text'], split, where=f'{queries}:{number}')
     for number, row in _progress(path, header=('query', 'iteration', 'passage', 'grade')):
       if _grade(row['grade'], f'{path}:{number}') > 0:
         matching.add_pair(row['query'], row['passage'], f'{path}:{number}', split=split)
@@ -167,11 +171,12 @@ def _marco(folder: str) -> Matching:
 
 def _beir(folder: str) -> Matching:
   matching = Matching()
-  for _, row in _progress(os.path.join(folder, 'corpus.jsonl')):
+  corpus, queries = (os.path.join(folder, name) for name in ('corpus.jsonl', 'queries.jsonl'))
+  for number, row in _progress(corpus):
     title = row.get('title', '')
-    matching.add_passage(row['_id'], f'{title} {row["text"]}'.strip())
-  for _, row in _progress(os.path.join(folder, 'queries.jsonl')):
-    matching.add_query(row['_id'], row['text'])
+    matching.add_passage(row['_id'], f'{title} {row["text"]}'.strip(), where=f'{corpus}:{number}')
+  for number, row in _progress(queries):
+    matching.add_query(row['_id'], row['text'], where=f'{queries}:{number}')
   for path in _matches(os.path.join(folder, 'qrels'), '*.tsv'):
     split = os.path.basename(path).split('.')[0]
     for number, row in _progress(path):
@@ -183,11 +188,12 @@ def _beir(folder: str) -> Matching:
 def _wands(folder: str) -> Matching:
   matching = Matching()
   csv.field_size_limit(sys.maxsize)
-  for _, row in _progress(os.path.join(folder, 'product.csv'), delimiter='\t'):
+  products, queries = (os.path.join(folder, name) for name in ('product.csv', 'query.csv'))
+  for number, row in _progress(products, delimiter='\t'):
     text = f'{row["product_name"]}. {row["product_description"]}'.strip(' .')
-    matching.add_passage(row['product_id'], text)
-  for _, row in _progress(os.path.join(folder, 'query.csv'), delimiter='\t'):
-    matching.add_query(row['query_id'], row['query'])
+    matching.add_passage(row['product_id'], text, where=f'{products}:{number}')
+  for number, row in _progress(queries, delimiter='\t'):
+    matching.add_query(row['query_id'], row['query'], where=f'{queries}:{number}')
   path = os.path.join(folder, 'label.csv')
   for number, row in _progress(path, delimiter='\t'):
     if row['label'] not in ('Exact', 'Partial', 'Irrelevant'):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import files
+from common import digests, files
 from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import MANIFEST, Manifest, RecordSet, Shard, Table
@@ -121,13 +121,13 @@ def shard_name(number: int) -> str:
 def shard_entry(folder: str, number: int, count: int, tables: Sequence[int]) -> Shard:
   """The manifest's entry of a shard that was written."""
   name = shard_name(number)
-  path = os.path.join(folder, name)
-  return Shard(name, count, tf.io.gfile.stat(path).length, files.sha256(path), tuple(tables))
+  of_file = digests.of(os.path.join(folder, name))
+  return Shard(name, count, **of_file, tables=tuple(tables))
 
 
 def table(folder: str, path: str, count: int) -> Table:
   """The entry, in the manifest of the set in `folder`, of an item table of `count` items."""
-  return Table(_relative(path, folder), count, tf.io.gfile.stat(path).length, files.sha256(path))
+  return Table(_relative(path, folder), count, **digests.of(path))
 
 
 def finish(
@@ -136,7 +136,7 @@ def finish(
   """Writes the manifest, which declares the folder whole, and returns it."""
   count = sum(shard.count for shard in shards)
   manifest = Manifest(count, tuple(shards), tuple(map(tuple, tables)), info)
-  files.write_json(os.path.join(folder, MANIFEST), dataclasses.asdict(manifest))
+  files.write_json(os.path.join(folder, MANIFEST), dataclasses.asdict(manifest), sealed=True)
   return manifest
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import files
+from common import digests, files
 from common.data.items import Items
 from common.data.tuples import FLOATS, Tuples, concatenated, parse
-from common.errors import InputError
+from common.errors import InputError, damaged
 
 SCHEMA_VERSION = 2
 MANIFEST = 'manifest.json'
@@ -57,7 +57,7 @@ class Manifest:
 
 
 class RecordSet:
-  """A record set, opened: sizes are checked, nothing is read.
+  """A record set, opened: sizes are checked, nothing is read. Digests are, when a file first is.
 
   Args:
     folder: Folder with a manifest.
@@ -88,8 +88,11 @@ class RecordSet:
     if slot not in self._items:
       tables = self.manifest.tables[slot]
       paths = [os.path.normpath(os.path.join(self.folder, table.path)) for table in tables]
-      counts, digests = [table.count for table in tables], [table.sha256 for table in tables]
-      self._items[slot] = Items.open(paths, counts, digests)
+      for path, table in zip(paths, tables, strict=True):
+        digests.check_file(path, bytes=table.bytes, sha256=table.sha256, remedy=_REMEDY)
+      self._items[slot] = Items.open(
+        paths, [table.count for table in tables], [table.sha256 for table in tables]
+      )
     return self._items[slot]
 
   def texts(self, rows: Any = slice(None)) -> list[tuple[str, ...]]:
@@ -101,16 +104,25 @@ class RecordSet:
   def shard(self, shard: Shard) -> Iterator[Tuples]:
     """Streams a shard's groups, their items numbered as those of the set."""
     path = os.path.join(self.folder, shard.name)
-    try:
-      for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-        group = parse(record)
-        columns = [
-          self.items(slot).number(group.items[:, slot], table)
-          for slot, table in enumerate(shard.tables)
-        ]
-        yield dataclasses.replace(group, items=np.stack(columns, 1))
-    except tf.errors.DataLossError as error:
-      raise InputError(f'{path}: damaged records; {_REMEDY}') from error
+    digests.check_file(path, bytes=shard.bytes, sha256=shard.sha256, remedy=_REMEDY)
+    count = 0
+    for group in groups_of(path):
+      count += len(group)
+      self._check_rows(group, shard, path)
+      columns = [
+        self.items(slot).number(group.items[:, slot], table)
+        for slot, table in enumerate(shard.tables)
+      ]
+      yield dataclasses.replace(group, items=np.stack(columns, 1))
+    if count != shard.count:
+      raise InputError(f'{path}: {count} tuples; the manifest says {shard.count}; {_REMEDY}')
+
+  def _check_rows(self, group: Tuples, shard: Shard, path: str) -> None:
+    """Refuses row numbers that the shard's tables do not have."""
+    tables = self.manifest.tables
+    rows = [tables[slot][number].count for slot, number in enumerate(shard.tables)]
+    if group.items.shape[1] != len(rows) or (group.items < 0).any() or (group.items >= rows).any():
+      raise InputError(f'{path}: names items that are not in its tables; {_REMEDY}')
 
   def groups(self) -> Iterator[Tuples]:
     """Streams all groups in order."""
@@ -124,6 +136,8 @@ class RecordSet:
       some.append(group)
       if sum(map(len, some)) >= count:
         break
+    if not some:
+      raise InputError(f'{self.folder}: holds no tuples')
     return concatenated(some)
 
   def tuples(self, cache: str = '') -> Tuples:
@@ -178,18 +192,36 @@ def read_manifest(folder: str) -> Manifest:
   """Reads the manifest of a record set; a missing or foreign one is refused."""
   path = os.path.join(folder, MANIFEST)
   try:
-    fields = files.read_json(path)
+    fields = files.read_json(path, _REMEDY)
   except FileNotFoundError as error:
     raise InputError(f'{folder}: no {MANIFEST}; not a whole record set') from error
+  if not isinstance(fields, dict):
+    raise InputError(f'{path}: damaged: no manifest; {_REMEDY}')
   if (version := fields.get('schema_version')) != SCHEMA_VERSION:
     raise InputError(
       f'{path}: schema version {version}; this program reads {SCHEMA_VERSION}: make the set anew'
     )
-  fields['shards'] = tuple(
-    Shard(**{**shard, 'tables': tuple(shard['tables'])}) for shard in fields['shards']
-  )
-  fields['tables'] = tuple(tuple(Table(**table) for table in slot) for slot in fields['tables'])
-  return Manifest(**fields)
+  with damaged(path, _REMEDY):
+    shards = tuple(
+      Shard(**{**shard, 'tables': tuple(shard['tables'])}) for shard in fields['shards']
+    )
+    tables = tuple(tuple(Table(**table) for table in slot) for slot in fields['tables'])
+    manifest = Manifest(**{**fields, 'shards': shards, 'tables': tables})
+    if (found := sum(shard.count for shard in shards)) != manifest.count:
+      raise ValueError(f'its shards have {found} tuples, not {manifest.count}')
+  return manifest
+
+
+def groups_of(path: str) -> Iterator[Tuples]:
+  """Streams the groups of a shard's file as they stand in it; a damaged one is refused."""
+  records = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  while True:
+    with damaged(path, _REMEDY):
+      record = next(records, None)
+      group = None if record is None else parse(record)
+    if group is None:
+      return
+    yield group
 
 
 def _check_size(path: str, size: int) -> None:

@@ -75,12 +75,17 @@ def rows(
   cells = _csv(path, read, delimiter) if name.endswith('.csv') else _tsv(read)
   if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
-  if len(set(header)) < len(header):
-    raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
+  check_header(header, path)
   for number, values in cells:
     if ragged and len(values) != len(header):
       values = [''] * len(header)
     yield number, cells_row(header, values, f'{path}:{number}', f'{path}:1')
+
+
+def check_header(header: Sequence[str], path: str) -> None:
+  """Refuses columns of one name: which of them is meant is unknown."""
+  if len(set(header)) < len(header):
+    raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
 
 
 def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: str) -> Row:
@@ -93,7 +98,7 @@ def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: s
 def object_row(line: str, where: str) -> Row:
   """A row of a JSONL file; raises InputError where it is no object."""
   try:
-    row = json.loads(line, object_pairs_hook=lambda pairs: _object(pairs, where))
+    row = json.loads(line, object_pairs_hook=files.unique)
     if not isinstance(row, dict):
       raise InputError(f'{where}: a {type(row).__name__}; each line holds one object')
     return Row({key: cell(value, where) for key, value in row.items()}, where)
@@ -161,15 +166,6 @@ def cell(value: object, where: str) -> str:
   return text
 
 
-def _object(pairs: list[tuple[str, object]], where: str) -> dict[str, object]:
-  found = dict(pairs)
-  if len(found) < len(pairs):
-    names = [name for name, _ in pairs]
-    twice = next(name for name in names if names.count(name) > 1)
-    raise InputError(f'{where}: the key {twice!r} stands twice in an object')
-  return found
-
-
 def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
   for number, line in enumerate(lines, 1):
     yield number, line.rstrip('\r\n').split('\t')
@@ -191,7 +187,9 @@ def _parquet(path: str) -> Iterator[tuple[int, Row]]:
   try:
     with _open(path) as file:
       source = io.BytesIO(file.read()) if files.is_remote(path) else file  # Arrow takes no GFile
-      yield from arrow_rows(pq.ParquetFile(source).iter_batches(_BATCH), f'{path}:')
+      table = pq.ParquetFile(source, page_checksum_verification=True)
+      check_header(table.schema_arrow.names, path)
+      yield from arrow_rows(table.iter_batches(_BATCH), f'{path}:')
   except pa.ArrowException as error:
     raise InputError(f'{path}: not a Parquet file, or damaged: {error}') from error
   except _errors(path) as error:

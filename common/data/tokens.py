@@ -14,14 +14,16 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from common import digests, files
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
-from common.errors import InputError
+from common.errors import InputError, damaged
 
 MOST_PIECES = 2048  # of an item that are kept: more than any encoder has positions
 _READ = 8192  # texts tokenized at a time
 _FOLDER = 'tokens'  # beside the item tables
+_REMEDY = 'delete it and run again'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,21 +58,25 @@ class TokenTable:
       os.makedirs(beside, exist_ok=True)
       temporary = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
       write(temporary, items.texts(), tokenizer, len(items))
+      files.sync(temporary)
       try:
         os.rename(temporary, folder)
       except OSError:  # another process was faster
         shutil.rmtree(temporary)
     table = cls.open(folder, tokenizer)
     if len(table) != len(items):
-      raise InputError(f'{folder}: damaged; delete it and run again')
+      raise InputError(f'{folder}: damaged: not the pieces of its items; {_REMEDY}')
     return table
 
   @classmethod
   def open(cls, folder: str, tokenizer: Tokenizer) -> 'TokenTable':
     """The table that `write` left in a folder, memory-mapped."""
-    ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
-    if len(ids) != ends[-1]:
-      raise InputError(f'{folder}: damaged; delete it and run again')
+    digests.check(folder, _REMEDY)
+    with damaged(folder, _REMEDY):
+      ids, ends = (np.load(os.path.join(folder, n), mmap_mode='r') for n in ('ids.npy', 'ends.npy'))
+      whole = len(ids) == ends[-1]
+    if not whole:
+      raise InputError(f'{folder}: damaged: not as many pieces as it says; {_REMEDY}')
     return cls(tokenizer, ids, ends)
 
   def __len__(self) -> int:
@@ -220,6 +226,7 @@ def write(
     ids[:] = np.memmap(raw, dtype, 'r')
   ids.flush()
   os.remove(raw)
+  digests.write(folder, ('ids.npy', 'ends.npy'))
 
 
 def _tokenized(

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common.data import record_writer
+from common.data import record_writer, records
 from common.data.records import Manifest, RecordSet
 from common.data.tuples import Tuples, concatenated
+from common.errors import InputError
 from common.modeling.losses import probabilities
 from common.training.forecast import Forecast
 
@@ -38,14 +39,14 @@ def annotate(
     The manifest.
   """
   tf.io.gfile.makedirs(folder)
-  records, shards = RecordSet(source), []
-  with Forecast(total=len(records), desc='annotate', unit=' tuples') as bar:
-    for number, shard in enumerate(records.manifest.shards):
-      if tf.io.gfile.exists(os.path.join(folder, record_writer.shard_name(number))):
+  given, shards = RecordSet(source), []
+  with Forecast(total=len(given), desc='annotate', unit=' tuples') as bar:
+    for number, shard in enumerate(given.manifest.shards):
+      if _is_whole(os.path.join(folder, record_writer.shard_name(number)), shard.count):
         shards.append(record_writer.shard_entry(folder, number, shard.count, shard.tables))
         bar.skip(shard.count)
         continue
-      groups = list(records.shard(shard))
+      groups = list(given.shard(shard))
       whole = concatenated(groups)
       if logits_of:
         logits = logits_of(whole.items, bar.update)
@@ -54,9 +55,17 @@ def annotate(
         bar.update(shard.count)
       labelled = with_logits(groups, logits, temperature)
       shards.append(record_writer.write_shard(folder, number, labelled, shard.tables))
-  tables = record_writer.tables_from(records, folder)
-  info = {**records.manifest.info, **info, 'temperature': temperature}
+  tables = record_writer.tables_from(given, folder)
+  info = {**given.manifest.info, **info, 'temperature': temperature}
   return record_writer.finish(folder, shards, tables, info)
+
+
+def _is_whole(path: str, count: int) -> bool:
+  """Whether a shard of so many annotated tuples is there; one that cannot be read is written anew."""
+  try:
+    return tf.io.gfile.exists(path) and count == sum(map(len, records.groups_of(path)))
+  except InputError:
+    return False
 
 
 def with_logits(

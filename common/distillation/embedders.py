@@ -85,7 +85,7 @@ class _SavedModel:
     self.handle = handle
     try:
       self._model = tensorflow_hub.load(handle)
-    except (OSError, tf.errors.OpError) as error:
+    except Exception as error:  # of a damaged one, TensorFlow raises nearly anything
       raise InputError(f'{handle}: cannot be loaded: {error}') from error
     local = tf.saved_model.contains_saved_model(handle)
     self.fingerprint = saved_models.fingerprint(handle) if local else handle

@@ -9,9 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from common import files, flags
+from common import digests, files, flags
 from common.data import tables
 from common.distillation import function_teacher, judged_set, results, run_log, summary
 from common.distillation.dataset import DataConfig
@@ -217,10 +215,11 @@ def _run(
   collected = summary.collect(title, student.name, resolved, table.base_task, done, primary)
   if not folder.chief:
     return collected
-  with np.load(os.path.join(experiment.evaluation.folder, 'scores.npz')) as scores:
-    report.write_report(collected, dict(scores), folder.file('report.html'))
+  scored = os.path.join(experiment.evaluation.folder, 'scores.npz')
+  scores = digests.read_arrays(scored, 'delete its folder and run again')
+  report.write_report(collected, scores, folder.file('report.html'))
   report.write_model_card(collected, folder.file('README.md'))
-  files.write_json(folder.file('results.json'), results.finite(collected))
+  files.write_json(folder.file('results.json'), results.finite(collected), sealed=True)
   print(report.summary_table(collected))
   print(f'report: {folder.file("report.html")}')
   return collected

@@ -8,7 +8,7 @@ import os
 
 import tensorflow as tf
 
-from common import flags
+from common import digests, flags
 from common.distillation.teacher import MAX_LENGTH, Teacher
 from common.errors import InputError
 from common.export import saved_models
@@ -63,7 +63,9 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   saved = saved_models.save(
     folder, signatures, teacher.model.variables, {'serving_default': samples}
   )
-  return saved_models.verify(saved)
+  difference = saved_models.verify(saved)
+  digests.write(folder)
+  return difference
 
 
 def main(config: ExportConfig) -> None:

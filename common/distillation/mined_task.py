@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from common import digests
 from common.data.records import RecordSet
 from common.distillation import mining
 from common.vectors.store import VectorStore
@@ -32,8 +33,9 @@ class MinedTask:
   def open(cls, folder: str) -> 'MinedTask':
     """Opens the folder."""
     left, right = (VectorStore(os.path.join(folder, mining.VECTORS, s)) for s in ('left', 'right'))
-    with np.load(os.path.join(folder, mining.KNOWN)) as known:
-      return cls(left, right, known['positives'], known['splits'])
+    path = os.path.join(folder, mining.KNOWN)
+    known = digests.read_arrays(path, 'delete its folder and run again')
+    return cls(left, right, known['positives'], known['splits'])
 
   def similarity(self, pairs: np.ndarray) -> np.ndarray:
     """Inner products of pairs [n, 2]: [n]."""

@@ -162,7 +162,7 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Manifest]:
     },
     'histograms': {name: datasheet.histogram(values) for name, values in scores.items()},
   }
-  files.write_json(os.path.join(folder, LABELLED), sheet)
+  files.write_json(os.path.join(folder, LABELLED), sheet, sealed=True)
   with files.whole(os.path.join(folder, KNOWN)) as path, open(path, 'wb') as file:
     np.savez(file, positives=found.positives, splits=splits)
   sets: dict[str, record_writer.Numbered] = {

@@ -22,10 +22,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from common import files, flags
 from common.distillation import run_log
-from common.errors import InputError
+from common.errors import InputError, damaged
 
 _FLAGS = 'flags.txt'
 _STAGE = 'stage.json'
+_REMEDY = "delete the stage's folder and run again"
 TABLES = 'tables'  # tables that were given in memory
 _BEGUN = {run_log.NAME, f'{_FLAGS}.tmp', TABLES}  # all that a run that ended as it began has left
 
@@ -92,8 +93,12 @@ class RunFolder:
     if os.path.isdir(path) and set(os.listdir(path)) - _BEGUN:
       if not os.path.exists(saved):
         raise InputError(f'--run_dir={path}: holds files but no {_FLAGS}; name a new folder')
-      with open(saved, encoding='utf-8') as file:
+      with open(saved, encoding='utf-8', errors='replace') as file:
         first = file.readline()
+      if not first.startswith('# python -m '):
+        raise InputError(
+          f'{saved}: damaged; if {program} made the folder, make its first line {self._header!r}'
+        )
       if first != self._header:
         raise InputError(f'--run_dir={path}: made by `{first[2:].strip()}`; name another folder')
     self._config = config
@@ -118,9 +123,11 @@ class RunFolder:
 
   def result(self, stage: Stage[Result]) -> Result:
     """Result of a finished stage, of which another version may have noted more."""
-    saved = files.read_json(os.path.join(stage.folder, _STAGE))['result']
-    names = inspect.signature(stage.result).parameters
-    return stage.result(**{name: value for name, value in saved.items() if name in names})
+    path = os.path.join(stage.folder, _STAGE)
+    with damaged(path, _REMEDY):
+      saved = files.read_json(path, _REMEDY)['result']
+      names = inspect.signature(stage.result).parameters
+      return stage.result(**{name: value for name, value in saved.items() if name in names})
 
   def file(self, name: str) -> str:
     """Path of a file of the run."""
@@ -150,10 +157,11 @@ class RunFolder:
       started = time.monotonic()
       os.makedirs(part, exist_ok=True)
       description = stage.description()
-      files.write_json(os.path.join(part, _STAGE), description)
+      path = os.path.join(part, _STAGE)
+      files.write_json(path, description, sealed=True)
       result = dataclasses.asdict(stage.run(part))
-      files.write_json(os.path.join(part, _STAGE), {**description, 'result': result})
-      os.replace(part, done)
+      files.write_json(path, {**description, 'result': result}, sealed=True)
+      files.put(part, done)
       print(
         f'{stage.name}: made in {time.monotonic() - started:,.1f} s; '
         f'peak memory so far {run_log.peak_memory_gb()} GB'
@@ -175,9 +183,16 @@ class RunFolder:
     return stage.folder, f'{stage.folder}.part'
 
   def _saved(self, stage: Stage) -> dict[str, Any] | None:
+    """What `stage.json` holds: where the stage is done it must be there."""
     for folder in self._folders(stage):
-      if os.path.exists(os.path.join(folder, _STAGE)):
-        return files.read_json(os.path.join(folder, _STAGE))
+      path = os.path.join(folder, _STAGE)
+      if os.path.exists(path):
+        saved = files.read_json(path, _REMEDY)
+        if not isinstance(saved, dict) or 'fingerprint' not in saved:
+          raise InputError(f'{path}: damaged: it describes no stage; {_REMEDY}')
+        return saved
+      if folder == stage.folder and os.path.exists(folder):
+        raise InputError(f'{path}: missing; {_REMEDY}')
     return None
 
   def _found(self, stage: Stage) -> str | None:
@@ -191,8 +206,7 @@ class RunFolder:
     return os.path.exists(done) or written != [_STAGE]
 
   def _difference(self, stage: Stage) -> str:
-    saved = self._saved(stage) or {'depends_on': {}}
-    old, new = saved['depends_on'], stage.depends_on
+    old, new = (self._saved(stage) or {}).get('depends_on', {}), stage.depends_on
     names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
     if not names:
       return 'an earlier stage changed'

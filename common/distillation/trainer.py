@@ -23,7 +23,7 @@ from common.data.tokens import TokenizedTuples, tables_of
 from common.data.tuples import Tuples
 from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
-from common.errors import InputError
+from common.errors import InputError, damaged
 from common.modeling.losses import Loss
 from common.modeling.student import Student
 from common.training import loop, strategies
@@ -195,14 +195,18 @@ class Trainer:
     features, places = [], []
     for slot, (table, items) in enumerate(zip(tables, used, strict=True)):
       path = files_of[slot] if files_of else os.path.join(folder, f'{slot}.npy')
+      shape = tuple(self.scorer.shape(len(items), slot))
       if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        shape = self.scorer.shape(len(items), slot)
         with files.whole(path) as temporary:
           out = np.lib.format.open_memmap(temporary, mode='w+', dtype=np.float32, shape=shape)
           self.scorer.features(table, items, slot, out=out, progress=f'encode texts {slot}')
           out.flush()
-      features.append(np.load(path, mmap_mode='r'))
+      with damaged(path, 'delete it and run again'):
+        found = np.load(path, mmap_mode='r')
+        if found.shape != shape:
+          raise ValueError(f'of shape {found.shape}, not {shape}')
+      features.append(found)
       place = np.zeros(len(table), np.int32)
       place[items] = np.arange(len(items), dtype=np.int32)
       places.append(place)

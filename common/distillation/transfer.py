@@ -82,7 +82,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
     'histograms': histograms,
   }
   datasheet.draw(histograms, sheet['threshold'], os.path.join(folder, datasheet.PICTURE))
-  files.write_json(os.path.join(folder, datasheet.SHEET), sheet)
+  files.write_json(os.path.join(folder, datasheet.SHEET), sheet, sealed=True)
   return sheet
 
 

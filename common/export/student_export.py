@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import files
+from common import digests, files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.export import online, saved_models
@@ -87,6 +87,7 @@ def write(
     {'max_difference', 'encoder_bytes', 'head_bytes', 'online_bytes' for two slots,
     'vector_bytes': {slot: bytes a text}}.
   """
+  digests.remove(folder)  # of what a killed call left
   encoder = encoder or model
   encoders, inputs = {}, {}
   for slot, (name, texts) in enumerate(zip(slots, samples, strict=True)):
@@ -141,8 +142,10 @@ def write(
     'fingerprint': saved_models.fingerprint(encoder_path),
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
+  difference = saved_models.verify(*saved)
+  digests.write(folder)
   return {
-    'max_difference': saved_models.verify(*saved),
+    'max_difference': difference,
     **sizes,
     'vector_bytes': {n: 4 * math.prod(shape) for n, shape in zip(slots, shapes, strict=True)},
   }

@@ -64,12 +64,10 @@ class Version:
   """
 
   def __init__(self, model: str, folder: str, number: int, runtime: str, encoder_runtime: str):
-    import tensorflow_text  # noqa: F401  (registers the tokenizers' ops)
-
     self.model, self.number = model, number
     path = os.path.join(folder, str(number))
     self.definitions = exported.signature_definitions(path)
-    self._loaded = tf.saved_model.load(path)  # kept alive: the signatures hold it weakly
+    self._loaded = exported.load_version(path)  # kept alive: the signatures hold it weakly
     export = exported.Export(os.path.dirname(os.path.abspath(folder)))
     signatures = self._loaded.signatures
     head = encoder = scorer = None

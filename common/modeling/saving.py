@@ -8,29 +8,33 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from common import digests, files
 from common.data.tokenization import Tokenizer
-from common.errors import InputError
+from common.errors import InputError, damaged
 
-_FIELDS, _VOCABULARY = 'model.json', 'vocab.txt'
+_FIELDS, _VOCABULARY, _WEIGHTS = 'model.json', 'vocab.txt', 'weights'
+_REMEDY = 'copy the folder anew, or train anew'
 
 
 def save(
   folder: str, model: tf_keras.layers.Layer, tokenizer: Tokenizer, fields: dict[str, Any]
 ) -> None:
-  """Writes a model; `fields` (JSON values) say how to build it, and come last.
+  """Writes a model; `fields` (JSON values) say how to build it. Digests come last.
 
-  They get the number of words of `vocab.txt` and its sha256: a word more or less shifts the ids of
+  The fields get the number of words of `vocab.txt` and its sha256: a word more or less shifts the ids of
   those after it, and with them every score.
   """
   tf.io.gfile.makedirs(folder)
   words = ('\n'.join(tokenizer.vocabulary) + '\n').encode()
   with tf.io.gfile.GFile(os.path.join(folder, _VOCABULARY), 'wb') as file:
     file.write(words)
-  tf.train.Checkpoint(variables=model.variables).write(os.path.join(folder, 'weights'))
+  tf.train.Checkpoint(variables=model.variables).write(os.path.join(folder, _WEIGHTS))
   vocabulary = {'words': len(tokenizer.vocabulary), 'sha256': hashlib.sha256(words).hexdigest()}
   fields = {'lower_case': tokenizer.lower_case, 'vocabulary': vocabulary, **fields}
   with tf.io.gfile.GFile(os.path.join(folder, _FIELDS), 'w') as file:
     file.write(json.dumps(fields, indent=2) + '\n')
+  weights = (name for name in files.names(folder) if name.startswith(f'{_WEIGHTS}.'))
+  digests.write(folder, [_FIELDS, *weights])
 
 
 def is_there(folder: str) -> bool:
@@ -45,13 +49,16 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
     InputError: If there is none, or its vocabulary is not the one that it was trained with. In a
       folder written before `model.json` had a digest, the number of words alone is compared.
   """
+  path = os.path.join(folder, _FIELDS)
   try:
-    with tf.io.gfile.GFile(os.path.join(folder, _FIELDS)) as file:
-      fields = json.loads(file.read())
-    with tf.io.gfile.GFile(os.path.join(folder, _VOCABULARY), 'rb') as file:
+    digests.check(path, _REMEDY)
+    fields = files.read_json(path, _REMEDY)
+    with files.opened(os.path.join(folder, _VOCABULARY), 'rb') as file:
       written = file.read()
-  except tf.errors.NotFoundError as error:
+  except OSError as error:
     raise InputError(f'{folder}: no model there ({_FIELDS} and vocab.txt are missing)') from error
+  if not isinstance(fields, dict) or not {'encoder', 'lower_case'} <= fields.keys():
+    raise InputError(f'{path}: damaged: it describes no model; {_REMEDY}')
   words = written.rstrip(b'\n').split(b'\n')
   saved = fields.pop('vocabulary', {'words': fields['encoder']['vocab_size']})
   digest = hashlib.sha256(written).hexdigest()
@@ -62,14 +69,18 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
       f'{os.path.join(folder, _VOCABULARY)}: {counts}; the model was trained with {expected}: '
       'bring back that file, or train anew'
     )
-  return fields, Tokenizer([word.decode() for word in words], fields.pop('lower_case'))
+  with damaged(os.path.join(folder, _VOCABULARY), _REMEDY):
+    return fields, Tokenizer([word.decode() for word in words], fields.pop('lower_case'))
 
 
 def restore(folder: str, model: tf_keras.layers.Layer) -> None:
   """Reads the weights into a model built from the fields."""
   saved = tf.train.Checkpoint(variables=model.variables)
+  for name in files.names(folder):
+    if name.startswith(f'{_WEIGHTS}.'):
+      digests.check(os.path.join(folder, name), _REMEDY)
   try:
-    saved.read(os.path.join(folder, 'weights')).assert_consumed()
+    saved.read(os.path.join(folder, _WEIGHTS)).assert_consumed()
   except (tf.errors.OpError, ValueError, AssertionError) as error:
     reason = str(error).splitlines()[0]
     raise InputError(f'{folder}: weights do not fit {_FIELDS}: {reason}') from error

@@ -8,22 +8,24 @@ The output is a record set: what `--distillation_file` would have become, ready 
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.tfrecordio import _TFRecordUtil
 
 from common import flags
 from common.data import record_writer, records
 from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import MANIFEST, Manifest, Table
-from common.data.tuples import serialize
+from common.data.tuples import parse, serialize
 from common.distillation import annotate as annotation
 from common.distillation.teacher import MAX_LENGTH
-from common.errors import InputError
+from common.errors import InputError, damaged
 from common.pipelines import jobs, shards, units
+from common.pipelines.files import open_file
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import TeacherHandler
 from common.pipelines.shards import Shard
@@ -102,10 +104,19 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   if config.teacher_max_length != MAX_LENGTH:
     plan['teacher_max_length'] = config.teacher_max_length
   marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
-  shards.write_json(
-    FileSystems.join(config.out.output, MANIFEST),
-    dataclasses.asdict(_manifest([mark for mark in marks if mark['rows']], info)),
-  )
+  manifest = _manifest([mark for mark in marks if mark['rows']], info)
+  if config.id_column:
+    paths = [FileSystems.join(config.out.output, shard.name) for shard in manifest.shards]
+    jobs.check_ids(config.out.output, paths, _ids)
+  path = FileSystems.join(config.out.output, MANIFEST)
+  shards.write_json(path, dataclasses.asdict(manifest))
+
+
+def _ids(path: str) -> Iterator[Sequence[str]]:
+  """The ids of a shard's tuples, local or remote, a group at a time."""
+  with open_file(path) as file, damaged(path, 'give another --output'):
+    while (record := _TFRecordUtil.read_record(file)) is not None:
+      yield parse(record).ids
 
 
 def _manifest(marks: Sequence[dict[str, Any]], info: dict[str, Any]) -> Manifest:

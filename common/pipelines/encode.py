@@ -16,7 +16,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from common import flags
-from common.errors import InputError
+from common.errors import InputError, damaged
 from common.pipelines import jobs, shards, units
 from common.pipelines.files import open_file
 from common.pipelines.jobs import FilesConfig, OutputConfig
@@ -26,7 +26,6 @@ from common.pipelines.units import Unit
 from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors import store
-from common.vectors.text_hashes import hashes, repeated
 from common.vectors.writer import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
@@ -87,34 +86,16 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   plan['encoder_runtime'] = config.encoder_runtime
   marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
   listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
-  _check_ids(config.out.output, [shard['name'] for shard in listed])
+  paths = [FileSystems.join(config.out.output, shard['name']) for shard in listed]
+  jobs.check_ids(config.out.output, paths, _ids)
   path = FileSystems.join(config.out.output, store.MANIFEST)
   shards.write_json(path, {**description, 'shards': listed})
-
-
-def _check_ids(output: str, names: Sequence[str]) -> None:
-  """Raises InputError at an id that occurs twice; holds 8 bytes an id."""
-  paths = [FileSystems.join(output, name) for name in names]
-  twice = repeated(hashes(ids) for path in paths for ids in _ids(path))
-  if not len(twice):
-    return
-  first: dict[str, str] = {}
-  for path in paths:
-    for ids in _ids(path):
-      for place in np.flatnonzero(np.isin(hashes(ids), twice)):
-        key = ids[place]
-        if key in first:
-          raise InputError(
-            f'{output}: id {key!r} came twice (in {first[key]} and {path}); each may once: '
-            'mend the input, and encode it into another --output'
-          )
-        first[key] = path
 
 
 def _ids(path: str) -> Iterator[list[str]]:
   """The ids of a shard, local or remote, by piece; its vectors are not read."""
   options = pa.ipc.IpcReadOptions(included_fields=[0])
-  with open_file(path) as file:
+  with open_file(path) as file, damaged(path, store.REMEDY):
     reader = pa.ipc.open_file(file, options=options)
     for number in range(reader.num_record_batches):
       yield reader.get_batch(number).column('id').to_pylist()

@@ -6,12 +6,14 @@ has a source that does (`join.py`).
 """
 
 import dataclasses
+import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
@@ -23,8 +25,10 @@ from common.errors import InputError
 from common.pipelines import shards, units
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
+from common.vectors.text_hashes import hashes, repeated
 
 _PLAN = 'plan.json'
+_REFUSED = re.compile(rf'\b{InputError.__name__}: (.*?)(?: \[while running|\n|$)')
 Source = Callable[[beam.Pipeline, Sequence[Unit]], beam.PCollection]
 
 
@@ -124,6 +128,32 @@ def run(
   return found
 
 
+def check_ids(
+  output: str, paths: Sequence[str], read: Callable[[str], Iterator[Sequence[str]]]
+) -> None:
+  """Refuses an id that occurs twice in an output's files; holds 8 bytes an id.
+
+  Args:
+    output: The output's folder, for the message.
+    paths: The files.
+    read: Streams the ids of one, some at a time.
+  """
+  twice = repeated(hashes(ids) for path in paths for ids in read(path))
+  if not len(twice):
+    return
+  first: dict[str, str] = {}
+  for path in paths:
+    for ids in read(path):
+      for place in np.flatnonzero(np.isin(hashes(ids), twice)):
+        key = ids[place]
+        if key in first:
+          raise InputError(
+            f'{output}: id {key!r} came twice (in {first[key]} and {path}); each may once: '
+            'mend the input, and give it another --output'
+          )
+        first[key] = path
+
+
 def finish(shard: Shard, rows: int, started: float) -> dict[str, Any]:
   """Marks a shard whose work started at that `time.monotonic()`; counts its rows for Beam."""
   mark = shard.finish(rows=rows, seconds=time.monotonic() - started)
@@ -200,6 +230,10 @@ def _run(
   try:
     with beam.Pipeline(options=PipelineOptions(list(options))) as pipeline:
       source(pipeline, left) | 'do' >> beam.ParDo(_Do(job, config))
+  except Exception as error:  # Beam hands a worker's on as it likes, most often in a text
+    if refused := _REFUSED.search(str(error)):
+      raise InputError(refused[1]) from error
+    raise
   finally:
     stop.set()
     watcher.join()

@@ -26,7 +26,7 @@ class TableWriter:
     if self.format == 'parquet':
       types = {str: pa.string(), int: pa.int64(), float: pa.float32()}
       self._schema = pa.schema([(name, types[of]) for name, of in columns.items()])
-      self._file: Any = pq.ParquetWriter(path, self._schema)
+      self._file: Any = pq.ParquetWriter(path, self._schema, write_page_checksum=True)
     elif self.format == 'tfrecord':
       import tensorflow as tf
 

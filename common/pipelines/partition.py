@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from common import flags
+from common import digests, flags
 from common.data.texts import hash64
 from common.errors import InputError
 from common.pipelines import jobs, shards
@@ -66,7 +66,7 @@ class Buckets:
     """Those of a folder; raises InputError where there is neither a partition nor a store."""
     if is_partition(folder):
       path = FileSystems.join(folder, PARTITION)
-      manifest = store.check_manifest(shards.read_json(path), path)
+      manifest = store.check_manifest(shards.read_json(path), path, 'buckets', 'rows')
       names = map(_name, range(manifest['buckets']))
       buckets, rows = [FileSystems.join(folder, name) for name in names], manifest['rows']
     else:
@@ -85,6 +85,7 @@ class PartitionJob:
   """`jobs.Job`: a shard of the store, as one shard of each bucket that it has rows of."""
 
   description: dict[str, Any]
+  shards: list[dict[str, Any]]
   buckets: int
 
   def load(self) -> None:
@@ -95,7 +96,12 @@ class PartitionJob:
     counts: dict[str, int] = {}
     with contextlib.ExitStack() as open_files:
       writers: dict[int, tuple[str, ShardWriter]] = {}
-      for batch in store.batches(open_files.enter_context(_local(unit.path))):
+      source = open_files.enter_context(_local(unit.path))
+      own = self.shards[unit.number]  # what is copied gets digests of its own
+      digests.check_file(
+        source, bytes=own['bytes'], sha256=own['sha256'], remedy=f'{store.REMEDY} ({unit.path})'
+      )
+      for batch in store.batches(source):
         rows: dict[int, list[int]] = {}
         for row, key in enumerate(batch.column('id').to_pylist()):
           rows.setdefault(hash64(key) % self.buckets, []).append(row)
@@ -128,7 +134,9 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
   description = {name: value for name, value in manifest.items() if name != 'shards'}
   todo = _shard_units(config.store, manifest)
   plan = {'store': manifest, 'buckets': config.buckets}
-  marks = jobs.run(PartitionJob(description, config.buckets), todo, config.out, plan, options)
+  marks = jobs.run(
+    PartitionJob(description, manifest['shards'], config.buckets), todo, config.out, plan, options
+  )
   of_bucket: dict[str, list[dict[str, Any]]] = {_name(n): [] for n in range(config.buckets)}
   for mark in marks:
     for file in mark['files']:
@@ -149,7 +157,7 @@ def _manifest(folder: str) -> dict[str, Any]:
   path = FileSystems.join(folder, store.MANIFEST)
   if not shards.exists(path):
     raise InputError(f'{folder}: no whole vector store there ({store.MANIFEST} is missing)')
-  return store.check_manifest(shards.read_json(path), path)
+  return store.check_manifest(shards.read_json(path), path, 'shards')
 
 
 def _shard_units(folder: str, manifest: dict[str, Any]) -> list[Unit]:

@@ -139,8 +139,11 @@ class ScoreJob:
       for query, text in zip(queries, lists, strict=True):
         row = json.dumps({'left': query, 'right': text})
         try:
-          ids = [str(value) for value in json.loads(text)]
-        except (ValueError, TypeError, RecursionError):
+          listed = json.loads(text)
+          if not isinstance(listed, list) or any(isinstance(of, (list, dict)) for of in listed):
+            raise ValueError
+          ids = [str(value) for value in listed]
+        except (ValueError, RecursionError):
           shard.refuse(unit.path, 'no JSON list of ids', row)
           continue
         found, (one,) = right.find(ids), left.find([query])

@@ -17,7 +17,8 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from common import files
+from common import digests, files
+from common.errors import InputError, damaged
 from common.pipelines.files import open_file
 
 _MARKS = 'done'
@@ -44,8 +45,7 @@ class Shard:
     with tempfile.TemporaryDirectory() as folder:
       path = os.path.join(folder, posixpath.basename(name))
       yield path
-      size, digest = os.path.getsize(path), files.sha256(path)
-      self.files.append({'name': name, 'bytes': size, 'sha256': digest})
+      self.files.append({'name': name, **digests.of(path)})
       copy_in(path, FileSystems.join(self.output, name))
 
   def refuse(self, where: str, why: str, row: str) -> None:
@@ -70,8 +70,30 @@ class Shard:
 
 
 def marks(output: str) -> dict[int, dict[str, Any]]:
-  """The marks of an output's finished shards, by number."""
-  return {mark['number']: mark for mark in (read_json(file.path) for file in _mark_files(output))}
+  """The marks of an output's finished shards, by number.
+
+  Raises:
+    InputError: If a mark is damaged, or a file that one names is missing or of another size.
+  """
+  found, sizes = {}, _sizes(output)
+  for file in _mark_files(output):
+    remedy = f'delete {file.path} and run again'
+    with damaged(file.path, remedy):
+      mark = read_json(file.path)
+      found[mark['number']] = mark
+      listed = {FileSystems.join(output, of['name']): of['bytes'] for of in mark['files']}
+    for path, size in listed.items():
+      if sizes.get(path) != size:
+        raise InputError(f'{path}: {sizes.get(path, 0)} bytes; {size} were written; {remedy}')
+  return found
+
+
+def _sizes(folder: str) -> dict[str, int]:
+  """Bytes of all files in a folder, by path."""
+  if not exists(folder):
+    return {}
+  found = FileSystems.match([folder.rstrip('/') + '/**'])[0].metadata_list
+  return {file.path: file.size_in_bytes for file in found}
 
 
 def count_marks(output: str) -> int:
@@ -85,17 +107,17 @@ def exists(path: str) -> bool:
 
 
 def read_json(path: str) -> Any:
-  """Reads a JSON file."""
+  """Reads a JSON file, as `files.read_json` does."""
   with contextlib.closing(FileSystems.open(path)) as file:
-    return json.loads(file.read())
+    return files.parse_json(file.read(), path, 'delete it and run again')
 
 
 def write_json(path: str, value: Any) -> None:
-  """Writes a JSON file, whole or not at all."""
+  """Writes a JSON file, sealed, whole or not at all."""
   with tempfile.TemporaryDirectory() as folder:
     local = os.path.join(folder, 'value.json')
     with open(local, 'w', encoding='utf-8') as file:
-      json.dump(value, file, indent=1)
+      file.write(files.json_text(value, sealed=True))
     copy_in(local, path)
 
 
@@ -110,7 +132,10 @@ def copy_in(local: str, path: str) -> None:
   created = contextlib.closing(FileSystems.create(temporary, compression_type=plain))
   with open(local, 'rb') as source, created as target:
     shutil.copyfileobj(source, target, 1 << 20)
-  FileSystems.rename([temporary], [path])
+  if '://' in path:
+    FileSystems.rename([temporary], [path])
+  else:
+    files.put(temporary, path)
 
 
 @functools.cache
@@ -122,10 +147,10 @@ def local(folder: str) -> str:
 def copied(folder: str) -> str:
   """A new temporary folder with a copy of the files of `folder`."""
   copy = tempfile.mkdtemp()
-  for file in FileSystems.match([folder.rstrip('/') + '/**'])[0].metadata_list:
-    path = os.path.join(copy, file.path.removeprefix(folder.rstrip('/') + '/'))
+  for source in _sizes(folder):
+    path = os.path.join(copy, source.removeprefix(folder.rstrip('/') + '/'))
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    copy_out(file.path, path)
+    copy_out(source, path)
   return copy
 
 

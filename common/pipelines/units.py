@@ -9,22 +9,21 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.tfrecordio import _TFRecordUtil
 
 from common.data import tables
 from common.data.tables import Row
-from common.errors import InputError
+from common.errors import InputError, damaged
+from common.pipelines import parquet
 from common.pipelines.files import open_file
+from common.pipelines.parquet import Refuse
 
 SUFFIXES = (*tables.SUFFIXES, '.tfrecord')
 _SPLIT = ('.tsv', '.txt', '.jsonl')  # at any line
-Refuse = Callable[[str, str, str], None]  # where, why, the row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +83,8 @@ def read(unit: Unit, refuse: Refuse, columns: Sequence[str] | None = None) -> It
   name = unit.path.removesuffix('.gz')
   with open_file(unit.path) as file:
     if name.endswith('.parquet'):
-      yield from _parquet(unit, file, refuse, columns)
+      for number, batch in parquet.batches(file, unit.path, unit.start, columns, 4096):
+        yield from parquet.rows(batch, _group_of(unit), number, refuse)
     elif name.endswith('.tfrecord'):
       yield from _records(unit, file, refuse)
     elif name.endswith('.csv'):
@@ -104,18 +104,19 @@ def cells(
     yield from _chunks(read(unit, refuse, columns), columns, size, refuse)
     return
   with open_file(unit.path) as file:
-    for number, batch in _batches(unit, file, columns, size):
-      if texts := _texts(batch, columns):
+    for number, batch in parquet.batches(file, unit.path, unit.start, columns, size):
+      if texts := parquet.texts(batch, columns):
         yield texts
       else:
-        yield from _chunks(_batch_rows(unit, number, batch, refuse), columns, size, refuse)
+        of_batch = parquet.rows(batch, _group_of(unit), number, refuse)
+        yield from _chunks(of_batch, columns, size, refuse)
 
 
 def check_columns(unit: Unit, columns: Sequence[str]) -> None:
   """Refuses a column that the first good row, or a Parquet file's schema, does not have."""
   if unit.path.endswith('.parquet'):
     with open_file(unit.path) as file:
-      names = pq.ParquetFile(file).schema_arrow.names
+      names = parquet.opened(file, unit.path).schema_arrow.names
     rows = iter([Row(dict.fromkeys(names, ''), unit.path)])
   else:
     rows = read(unit, lambda *_: None)
@@ -125,12 +126,16 @@ def check_columns(unit: Unit, columns: Sequence[str]) -> None:
     return
 
 
+def _group_of(unit: Unit) -> str:
+  return f'{unit.path}:row group {unit.start}'
+
+
 def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
   if path.endswith(_SPLIT):
     return [(start, min(start + unit_bytes, size)) for start in range(0, size, unit_bytes)]
   if path.endswith('.parquet'):
     with open_file(path) as file:
-      groups = pq.ParquetFile(file).num_row_groups
+      groups = parquet.opened(file, path).num_row_groups
     return [(group, group + 1) for group in range(groups)]
   if path.removesuffix('.gz').endswith(SUFFIXES):
     if path.endswith('.gz') and not size:
@@ -143,7 +148,11 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
   """Rows of the lines whose first byte is the unit's; their place is that byte."""
   header = None
   if not unit.path.removesuffix('.gz').endswith('.jsonl'):
-    header = file.readline().decode('utf-8-sig').rstrip('\r\n').split('\t')
+    try:
+      header = file.readline().decode('utf-8-sig').rstrip('\r\n').split('\t')
+    except UnicodeDecodeError as error:
+      raise InputError(f'{unit.path}:1: {error}') from error
+    tables.check_header(header, unit.path)
     position = file.tell()
   if unit.start or header is None:
     position = unit.start
@@ -169,7 +178,12 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
 def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
   lines = io.TextIOWrapper(file, 'utf-8-sig', errors='surrogateescape', newline='')
   reader = csv.reader(lines, strict=True)
-  header = next(reader, [])
+  try:
+    header = next(reader, [])
+    '\0'.join(header).encode()
+  except (csv.Error, UnicodeEncodeError) as error:
+    raise InputError(f'{unit.path}:1: {error}') from error
+  tables.check_header(header, unit.path)
   while True:
     where = f'{unit.path}:{reader.line_num + 1}'
     values: list[str] = []
@@ -201,57 +215,15 @@ def _chunks(
     yield tuple(map(list, zip(*chunk, strict=True)))
 
 
-def _parquet(
-  unit: Unit, file: BinaryIO, refuse: Refuse, columns: Sequence[str] | None
-) -> Iterator[Row]:
-  for number, batch in _batches(unit, file, columns, 4096):
-    yield from _batch_rows(unit, number, batch, refuse)
-
-
-def _batches(
-  unit: Unit, file: BinaryIO, columns: Sequence[str] | None, size: int
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-  """(number of the first row, rows) of a row group."""
-  table, number = pq.ParquetFile(file), 0
-  names = [name for name in table.schema_arrow.names if columns is None or name in columns]
-  for batch in table.iter_batches(size, row_groups=[unit.start], columns=names):
-    yield number, batch
-    number += batch.num_rows
-
-
-def _texts(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[list[str], ...] | None:
-  """The columns, where all of their cells are texts and none is empty."""
-  types = {field.name: field.type for field in batch.schema}
-  if not all(types.get(name) in (pa.string(), pa.large_string()) for name in columns):
-    return None
-  try:
-    found = tuple(batch.column(name).to_pylist() for name in columns)
-  except UnicodeDecodeError:
-    return None
-  return found if all(map(all, found)) else None
-
-
-def _batch_rows(unit: Unit, number: int, batch: pa.RecordBatch, refuse: Refuse) -> Iterator[Row]:
-  values = [tables.values(column) for column in batch.columns]
-  for i in range(batch.num_rows):
-    where = f'{unit.path}:row group {unit.start}, row {number + i}'
-    row, why = Row({}, where), ''
-    for field, of_column in zip(batch.schema, values, strict=True):
-      try:
-        row[field.name] = tables.cell(of_column[i], where)
-      except (InputError, TypeError):
-        why = f'column {field.name!r} ({field.type}) holds no text, number or list of such'
-    if why:
-      refuse(where, why, json.dumps(row))
-    else:
-      yield row
-
-
 def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
   import tensorflow as tf
 
   number = 0
-  while (record := _TFRecordUtil.read_record(file)) is not None:
+  while True:
+    with damaged(unit.path, 'copy it anew'):
+      record = _TFRecordUtil.read_record(file)
+    if record is None:
+      return
     where = f'{unit.path}:record {number}'
     number += 1
     try:

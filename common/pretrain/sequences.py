@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common import digests
 from common.data import tokens
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenTable
@@ -49,13 +50,14 @@ class Pieces(NamedTuple):
     os.makedirs(folder, exist_ok=True)
     tokens.write(folder, texts(), tokenizer, most=None)
     np.save(os.path.join(folder, _DOCUMENTS), np.array(numbers, np.int32))
+    digests.write(folder, [_DOCUMENTS])
     return cls.open(folder, tokenizer)
 
   @classmethod
   def open(cls, folder: str, tokenizer: Tokenizer) -> 'Pieces':
     """The pieces that `write` left in a folder."""
-    documents = np.load(os.path.join(folder, _DOCUMENTS), mmap_mode='r')
-    return cls(TokenTable.open(folder, tokenizer), documents)
+    table = TokenTable.open(folder, tokenizer)  # checks the folder
+    return cls(table, np.load(os.path.join(folder, _DOCUMENTS), mmap_mode='r'))
 
 
 class Sequence(NamedTuple):

@@ -4,12 +4,14 @@ import functools
 import os
 from typing import Any
 
-from common import files
-from common.errors import InputError
+from common import digests, files
+from common.errors import InputError, damaged
 
+REMEDY = 'export the run anew: delete its folder and run again'
 VERSION = '1'
 SAVED_MODEL = 'saved_model.pb'
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
+_FIELDS = {'kind', 'slots', 'vector_shapes', 'outputs', 'attends', 'fingerprint'}
 
 
 class Export:
@@ -40,18 +42,28 @@ class Export:
 
 def load(folder: str) -> Any:
   """The SavedModel of the highest version in `folder`."""
+  return load_version(latest(folder))
+
+
+def load_version(path: str) -> Any:
+  """The SavedModel of a version folder; a damaged one is refused."""
   import tensorflow as tf
   import tensorflow_text  # noqa: F401  (registers the tokenizer's ops)
 
-  return tf.saved_model.load(latest(folder))
+  digests.check(path, REMEDY)
+  with damaged(path, REMEDY):
+    return tf.saved_model.load(path)
 
 
 def latest(folder: str) -> str:
-  """The folder of the highest version in `folder`."""
-  names = files.names(folder)
+  """The folder of the highest version in `folder`; raises InputError where there is none."""
+  try:
+    names = files.names(folder)
+  except (FileNotFoundError, NotADirectoryError) as error:
+    raise InputError(f'{folder}: no such folder; {REMEDY}') from error
   versions = [name for name in names if name.isdigit()]
   if not versions:
-    raise FileNotFoundError(f'{folder}: no version folder such as {VERSION}/ in it')
+    raise InputError(f'{folder}: no version folder such as {VERSION}/ in it; {REMEDY}')
   return os.path.join(folder, max(versions, key=int))
 
 
@@ -59,10 +71,12 @@ def signature_definitions(path: str) -> dict[str, Any]:
   """`SignatureDef`s of a SavedModel's version folder, by name, as they stand in it."""
   from tensorflow.core.protobuf import saved_model_pb2
 
-  model = saved_model_pb2.SavedModel()
-  with open(os.path.join(path, SAVED_MODEL), 'rb') as file:
-    model.ParseFromString(file.read())
-  definitions = model.meta_graphs[0].signature_def
+  model, source = saved_model_pb2.SavedModel(), os.path.join(path, SAVED_MODEL)
+  digests.check(source, REMEDY)
+  with damaged(source, REMEDY):
+    with open(source, 'rb') as file:
+      model.ParseFromString(file.read())
+    definitions = model.meta_graphs[0].signature_def
   return {name: definitions[name] for name in sorted(definitions) if not name.startswith('__')}
 
 
@@ -73,10 +87,11 @@ def describe(folder: str) -> dict[str, Any]:
     InputError: If it is none.
   """
   path = os.path.join(folder, DESCRIPTION)
+  digests.check(path, REMEDY)
   try:
-    description = files.read_json(path)
+    description = files.read_json(path, REMEDY)
   except OSError as error:
     raise InputError(f'{folder}: no export there ({DESCRIPTION} is missing)') from error
-  if 'attends' not in description:
+  if not isinstance(description, dict) or not description.keys() >= _FIELDS:
     raise InputError(f'{path}: of an export from before; export the run anew')
   return description

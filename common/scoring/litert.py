@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from common import digests
 from common.data.batching import bucket_of, few_bucket_lengths, longest_first
-from common.errors import InputError
+from common.errors import InputError, damaged
+from common.scoring.exported import REMEDY
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -98,7 +100,7 @@ class Interpreters:
     threads: Interpreters; 0: one a core.
 
   Raises:
-    InputError: If the file is not there.
+    InputError: If the file is not there, or not what was exported.
 
   Attributes:
     inputs: Names of each signature's inputs.
@@ -108,13 +110,16 @@ class Interpreters:
   def __init__(self, path: str, threads: int = 0):
     from ai_edge_litert.interpreter import Interpreter
 
+    digests.check(path, REMEDY)
     if not os.path.exists(path):
       raise InputError(f'{path} is not there; export the run anew')
     threads = threads or len(os.sched_getaffinity(0))
-    interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
-    self._runners = [
-      {name: i.get_signature_runner(name) for name in i.get_signature_list()} for i in interpreters
-    ]
+    with damaged(path, REMEDY):
+      interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
+      self._runners = [
+        {name: i.get_signature_runner(name) for name in i.get_signature_list()}
+        for i in interpreters
+      ]
     self.inputs = {
       name: tuple(of['inputs']) for name, of in interpreters[0].get_signature_list().items()
     }

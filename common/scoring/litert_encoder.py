@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from common import digests
 from common.data.word_pieces import WordPieces
+from common.errors import damaged
 from common.scoring import litert
-from common.scoring.exported import Export
+from common.scoring.exported import REMEDY, Export
 from common.scoring.runtime import ANY_SLOT, EncoderFunction, EncoderKind
 
 if TYPE_CHECKING:
@@ -68,7 +70,10 @@ class LiteRTEncoder:
 
   def __init__(self, folder: str, precision: str, threads: int = 0):
     self._model = litert.ByLength(os.path.join(folder, f'{precision}.tflite'), threads)
-    self._word_pieces = WordPieces.load(os.path.join(folder, _WORD_PIECES))
+    path = os.path.join(folder, _WORD_PIECES)
+    digests.check(path, REMEDY)
+    with damaged(path, REMEDY):
+      self._word_pieces = WordPieces.load(path)
 
   def encode(
     self,

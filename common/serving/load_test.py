@@ -160,7 +160,7 @@ def _read(path: str, signature: str) -> list[tuple[str, dict[str, Any]]]:
       with open(path, encoding='utf-8') as file:
         bodies = [json.loads(line) for line in file]
       return [(body.get('signature_name', signature), body['inputs']) for body in bodies]
-  except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
+  except Exception as error:  # of damaged bytes, numpy raises nearly anything
     raise InputError(f'{path}: no requests: {error!r}') from error
   raise InputError(f'{path}: .npz or .jsonl')
 

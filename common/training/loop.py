@@ -17,7 +17,8 @@ import tensorflow as tf
 import tf_keras
 
 from common import files
-from common.training import strategies
+from common.errors import InputError, damaged
+from common.training import checkpoints, strategies
 from common.training.forecast import Forecast
 from common.training.optimization import PhaseConfig, create_optimizer
 
@@ -136,17 +137,24 @@ class Run:
       loss_sum=self.loss_sum,
       generators=_dropout_states(phase.model),
     )
-    join = os.path.join
-    self.best = tf.train.CheckpointManager(weights, join(folder, 'best'), max_to_keep=1)
-    self.latest = tf.train.CheckpointManager(state, join(folder, 'checkpoints'), max_to_keep=1)
+    self.best = checkpoints.manager(weights, f'{folder}/best')
+    self.latest = checkpoints.manager(state, f'{folder}/checkpoints')
 
   def restore(self) -> None:
-    path = self.latest.latest_checkpoint
-    if path is None:
+    path, remedy = self.latest.latest_checkpoint, checkpoints.remedy(self.folder)
+    with damaged(self._history_path, remedy):
+      there = os.path.exists(self._history_path)
+      saved = files.read_json(self._history_path, remedy) if there else []
+      history = saved['history'] if isinstance(saved, dict) else saved  # a list, before seals
+      steps = [entry['step'] for entry in history]
+    if not path:
+      if any(steps):  # a checkpoint is there before the next step's history
+        raise InputError(f'{self.latest.directory}/checkpoint: names no checkpoint; {remedy}')
       return
-    self.latest.checkpoint.restore(path).assert_consumed()
+    checkpoints.restore(self.latest.checkpoint, path, self.folder)
     self.step = int(path.rsplit('-', 1)[1])
-    history = files.read_json(self._history_path)
+    if min(steps, default=math.inf) > self.step:
+      raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
     self.history = [entry for entry in history if entry['step'] <= self.step]
     self.seconds = self.history[-1]['seconds']
     if not self.finished():
@@ -179,12 +187,11 @@ class Run:
     self.saved_at = time.monotonic()
     if not self.chief:
       return
-    files.write_json(self._history_path, self.history)
+    files.write_json(self._history_path, {'history': self.history}, sealed=True)
     self.latest.save(self.step)
 
   def restore_best(self) -> None:
-    best = tf.train.latest_checkpoint(self.best.directory)  # of whichever worker wrote it
-    self.best.checkpoint.restore(best).assert_consumed()
+    checkpoints.restore_best(self.best.checkpoint, self.folder)  # of whichever worker wrote it
 
   def finished(self) -> bool:
     """Whether all steps are done, or patience is at its end."""

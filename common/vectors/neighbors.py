@@ -12,7 +12,8 @@ import faiss
 import numpy as np
 from tqdm import tqdm
 
-from common import extras, files
+from common import digests, extras, files
+from common.errors import damaged
 from common.vectors.store import MANIFEST, VectorStore
 
 LIBRARIES = ('faiss', 'scann')
@@ -108,13 +109,22 @@ def _kept_faiss(store: VectorStore) -> faiss.Index:
   version = files.sha256(os.path.join(store.folder, MANIFEST))[:12]
   path = os.path.join(store.folder, f'nearest-{version}.faiss')
   if os.path.exists(path):
-    return faiss.read_index(path)
+    remedy = 'delete it, which is made anew'
+    listed = f'{path}.json'
+    if os.path.exists(listed):  # not of an index from before
+      digests.check_file(path, remedy=remedy, **files.read_json(listed, remedy))
+    with damaged(path, remedy):
+      index = faiss.read_index(path)
+      if index.ntotal != len(store):
+        raise ValueError(f'{index.ntotal} vectors of {len(store)}')
+    return index
   rows = np.random.default_rng(0).permutation(len(store))[: 4 * _BLOCK]
   index = _faiss_index(pooled(store.vectors(np.sort(rows))), len(store))
   for block in _blocks(store):
     index.add(block)
   with files.whole(path) as temporary:
     faiss.write_index(index, temporary)
+    files.write_json(f'{path}.json', digests.of(temporary), sealed=True)
   return index
 
 

@@ -2,7 +2,8 @@
 
 A store is a folder of `vectors-*.arrow` (Arrow IPC of `id`, `text_hash`, `vectors`, and `scale`
 where they are int8) and `manifest.json`, which names the shards that belong to it. It is written
-last, so a store is whole or not there; shards added later count once it is written again.
+last, so a store is whole or not there; shards added later count once it is written again. Opening
+checks sizes, counts and what each shard says that it was made with; `verify` every byte.
 
 An id is in a store once; `text_hash` tells whether a text that comes for it is the one encoded.
 Stores of version 1 do not have it: they are read, and not added to.
@@ -21,14 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common import files
-from common.errors import InputError
+from common import digests, files
+from common.errors import InputError, damaged
 
 if TYPE_CHECKING:
   import pyarrow as pa
 
 DTYPES = ('float32', 'float16', 'int8')
 MANIFEST = 'manifest.json'
+_FIELDS = {'version', 'shape', 'dtype', 'fingerprint', 'side'}
+REMEDY = 'write the store anew'
 _VERSION = 2  # 1: without `text_hash`
 
 
@@ -65,24 +68,23 @@ class VectorStore:
     """Opens a store.
 
     Raises:
-      InputError: If there is none, or a shard is missing or not as long as it was.
+      InputError: If there is none, or a shard is missing or not as it was listed.
     """
     manifest = read_manifest(folder)
     self.folder, self.shape, self.dtype = folder, tuple(manifest['shape']), manifest['dtype']
     self.fingerprint, self.side = manifest['fingerprint'], manifest['side']
-    self._shards, self._ids, self._sums = [], [], []
-    arrow = pyarrow()
-    for shard in manifest['shards']:
+    self._shards, self._ids = [], []
+    self._listed = manifest['shards']
+    for shard in self._listed:
       path = os.path.join(folder, shard['name'])
-      if not os.path.exists(path) or os.path.getsize(path) != shard['bytes']:
-        raise InputError(f'{path}: missing or cut short; write the store anew')
-      try:
-        for vectors, scale, ids in _open_shard(path, self.shape):
-          self._shards.append((vectors, scale))
-          self._ids.append(ids)
-      except (arrow.ArrowException, ValueError, KeyError) as error:
-        raise InputError(f'{path}: damaged ({error}); write the store anew') from error
-      self._sums.append((path, shard['sha256']))
+      check_size(path, shard)
+      with damaged(path, REMEDY):
+        pieces = list(_open_shard(path, manifest))
+        if (rows := sum(len(ids) for _, _, ids in pieces)) != shard['rows']:
+          raise ValueError(f'{rows} rows; {MANIFEST} says {shard["rows"]}')
+      for vectors, scale, ids in pieces:
+        self._shards.append((vectors, scale))
+        self._ids.append(ids)
     self._ends = np.cumsum([len(ids) for ids in self._ids], dtype=np.int64)
     self._row_of: dict[str, int] = {}
 
@@ -140,9 +142,8 @@ class VectorStore:
 
   def verify(self) -> None:
     """Reads every shard and compares checksums; raises InputError at one that differs."""
-    for path, expected in self._sums:
-      if files.sha256(path) != expected:
-        raise InputError(f'{path}: its bytes are not those that were written; write the store anew')
+    for shard in self._listed:
+      verify_shard(self.folder, shard)
 
 
 def description(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
@@ -169,12 +170,26 @@ def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
   return wide
 
 
-def check_manifest(manifest: dict[str, Any], path: str) -> dict[str, Any]:
-  """A manifest as it is; raises InputError if another version of this program wrote it."""
-  version = manifest.get('version')
-  if version not in (1, _VERSION):
+def check_manifest(manifest: Any, path: str, *others: str) -> dict[str, Any]:
+  """A manifest with the other fields too; one that is none, or of another version, is refused."""
+  if not isinstance(manifest, dict) or not manifest.keys() >= {*_FIELDS, *others}:
+    raise InputError(f'{path}: damaged: no manifest of vectors; {REMEDY}')
+  if (version := manifest['version']) not in (1, _VERSION):
     raise InputError(f'{path}: version {version}; this program reads 1 to {_VERSION}')
   return manifest
+
+
+def check_size(path: str, shard: dict[str, Any]) -> None:
+  """Refuses a shard that is missing or of another size than its entry of the manifest says."""
+  found = files.stat(path)
+  if found is None or found[0] != shard['bytes']:
+    raise InputError(f'{path}: missing or cut short; {REMEDY}')
+
+
+def verify_shard(folder: str, shard: dict[str, Any]) -> None:
+  """Reads a shard whole; refuses one that is not what its entry of the manifest says."""
+  path = os.path.join(folder, shard['name'])
+  digests.check_file(path, bytes=shard['bytes'], sha256=shard['sha256'], remedy=REMEDY)
 
 
 def batches(path: str) -> Iterator[pa.RecordBatch]:
@@ -194,16 +209,23 @@ def pyarrow() -> Any:
 
 
 def _open_shard(
-  path: str, shape: tuple[int, ...]
+  path: str, manifest: dict[str, Any]
 ) -> Iterator[tuple[np.ndarray, np.ndarray | None, Any]]:
   """Memory-mapped vectors [n, *shape], scale [n, *shape without the last], ids, by piece."""
+  shape = manifest['shape']
   for batch in batches(path):
+    made_with = json.loads((batch.schema.metadata or {}).get(b'store', b'{}'))
+    for name, value in made_with.items():
+      if manifest.get(name) != value:
+        raise ValueError(f'made with {name} {value}; {MANIFEST} says {manifest.get(name)}')
     arrays = {
       name: batch.column(name).flatten().to_numpy(zero_copy_only=True)
       for name in batch.schema.names
       if name not in ('id', 'text_hash')
     }
     vectors = arrays['vectors'].reshape([batch.num_rows, *shape])
+    if vectors.dtype != manifest['dtype']:
+      raise ValueError(f'vectors of {vectors.dtype}; {MANIFEST} says {manifest["dtype"]}')
     scale = arrays.get('scale')
     if scale is not None:
       scale = scale.reshape([batch.num_rows, *shape[:-1]])
@@ -214,7 +236,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
   """A store's manifest; raises InputError where there is none."""
   path = os.path.join(folder, MANIFEST)
   try:
-    with open(path, encoding='utf-8') as file:
-      return check_manifest(json.load(file), path)
+    manifest = files.read_json(path, REMEDY)
   except OSError as error:
     raise InputError(f'{folder}: no whole vector store there ({MANIFEST} is missing)') from error
+  return check_manifest(manifest, path, 'shards')

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
-from common import files
+from common import digests, files
 from common.data.texts import shown
-from common.errors import InputError
+from common.errors import InputError, damaged
 from common.vectors.store import (
   MANIFEST,
+  REMEDY,
   VectorStore,
   batches,
+  check_size,
   description,
   narrowed,
   pyarrow,
   read_manifest,
+  verify_shard,
 )
 from common.vectors.text_hashes import TextHashes, hashes
 
@@ -63,7 +66,7 @@ class VectorWriter:
     path = self._path(number)
     if not os.path.exists(path):
       return False
-    with pa.memory_map(path) as file:
+    with damaged(path, 'delete it and run again'), pa.memory_map(path) as file:
       reader = pa.ipc.open_file(file)
       if reader.schema.metadata != _metadata(self.description):
         return False
@@ -134,7 +137,8 @@ class VectorWriter:
     for place in range(shards):
       with pa.memory_map(self._path(place)) as file:
         listed.append(self._described(place, pa.ipc.open_file(file).get_batch(0).num_rows))
-    files.write_json(os.path.join(self.folder, MANIFEST), {**self.description, 'shards': listed})
+    manifest = {**self.description, 'shards': listed}
+    files.write_json(os.path.join(self.folder, MANIFEST), manifest, sealed=True)
     for name in {shard['name'] for shard in self.before} - {shard['name'] for shard in listed}:
       os.remove(os.path.join(self.folder, name))
     return VectorStore(self.folder)
@@ -144,6 +148,7 @@ class VectorWriter:
   ) -> dict[str, Any]:
     """The shard as it is listed; where it holds some of the ids, as `number`, without them."""
     source = os.path.join(self.folder, shard['name'])
+    verify_shard(self.folder, shard)  # what is copied gets a digest of its own
     keep = [~np.isin(hashes(batch.column('id').to_pylist()), ids) for batch in batches(source)]
     rows = sum(int(of_batch.sum()) for of_batch in keep)
     if rows == shard['rows']:
@@ -157,14 +162,16 @@ class VectorWriter:
 
   def _hashes(self, shard: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of a shard's ids and of its texts."""
-    found = list(batches(os.path.join(self.folder, shard['name'])))
-    ids = [hashes(batch.column('id').to_pylist()) for batch in found]
-    return np.concatenate(ids), np.concatenate([b.column('text_hash').to_numpy() for b in found])
+    path = os.path.join(self.folder, shard['name'])
+    check_size(path, shard)
+    with damaged(path, REMEDY):
+      found = list(batches(path))
+      ids = [hashes(batch.column('id').to_pylist()) for batch in found]
+      return np.concatenate(ids), np.concatenate([b.column('text_hash').to_numpy() for b in found])
 
   def _described(self, number: int, rows: int) -> dict[str, Any]:
     path = self._path(number)
-    name, size = os.path.basename(path), os.path.getsize(path)
-    return {'name': name, 'rows': rows, 'bytes': size, 'sha256': files.sha256(path)}
+    return {'name': os.path.basename(path), 'rows': rows, **digests.of(path)}
 
   def _path(self, number: int) -> str:
     return os.path.join(self.folder, f'vectors-{self._first + number:05d}.arrow')

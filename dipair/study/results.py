@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common import digests
 from common.data.records import RecordSet
 from common.distillation.teacher import scorer_of
 from common.evaluation import metrics, significance
@@ -86,7 +87,7 @@ def _teacher(run: FinishedRun, root: str) -> dict[str, np.ndarray]:
     if brought is not None:
       found[name] = np.asarray(brought)
     elif os.path.exists(path):
-      found[name] = np.load(path)
+      found[name] = digests.read_arrays(path, 'delete it and study again')
     else:
       with strategies.precision():
         if score is None and (teachers := run.teachers()):
@@ -96,4 +97,5 @@ def _teacher(run: FinishedRun, root: str) -> dict[str, np.ndarray]:
         found[name] = score(records)
       with whole(path) as temporary, open(temporary, 'wb') as file:
         np.save(file, found[name])
+      digests.write(root, [os.path.basename(path)])
   return found

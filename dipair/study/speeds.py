@@ -71,5 +71,5 @@ def _worth(run: FinishedRun, student: Student, export: Export) -> dict[str, Any]
     plain = {'tensorflow': Scorer.load(export)}
     task, data = run.table.base_task, run.path('data')
     rows, _, _ = measure.compare(scorers, plain, task, data, run.metric)
-    write_json(path, dict(zip(scorers, rows, strict=True)))
+    write_json(path, dict(zip(scorers, rows, strict=True)), sealed=True)
   return read_json(path)

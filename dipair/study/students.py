@@ -15,12 +15,12 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common import flags
+from common import digests, flags
 from common.data.records import RecordSet
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer, finite
 from common.errors import InputError
-from common.files import read_json, whole, write_json
+from common.files import put, read_json, sync, whole, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 from dipair import stages
@@ -105,7 +105,8 @@ class Kept(abc.ABC):
     tf_keras.backend.clear_session()  # graphs of the students before
     tf_keras.utils.set_random_seed(self.seed)
     self.fit(features)
-    with open(os.path.join(self.folder, _DONE), 'w', encoding='utf-8'):
+    sync(self.folder)
+    with whole(os.path.join(self.folder, _DONE)) as path, open(path, 'w', encoding='utf-8'):
       pass
     for stage in ('', *stages.STAGES):  # checkpoints are several times the weights
       shutil.rmtree(os.path.join(self.folder, stage, 'checkpoints'), ignore_errors=True)
@@ -127,12 +128,13 @@ class Kept(abc.ABC):
           np.save(file, logits)
         found[name] = self.run.judged(name).evaluate(logits)
     found = finite(found)
-    write_json(path, found)
+    digests.write(self.folder, [f'{name}.npy' for name in SETS])
+    write_json(path, found, sealed=True)
     return found
 
   def logits(self, name: str) -> np.ndarray:
     """Its logits of a set's tuples, [n, outputs], of which `result` was made."""
-    return np.load(self._logits_path(name))
+    return digests.read_arrays(self._logits_path(name), f'delete {self.folder} and study again')
 
   def _logits_path(self, name: str) -> str:
     return os.path.join(self.folder, f'{name}.npy')
@@ -231,7 +233,7 @@ class Student(Kept):
       shutil.rmtree(part, ignore_errors=True)
       with strategies.precision():
         made = self.run.export(part, student=self.weights)
-      os.replace(made, export)
+      put(made, export)
       shutil.rmtree(part)
     return export
 

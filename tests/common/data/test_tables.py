@@ -136,7 +136,7 @@ ERRORS = {
   'key twice': (
     't.jsonl',
     b'{"a": 1}\n{"a": "x", "b": 1, "b": 1}\n',
-    r":2: the key 'b' stands twice in an object",
+    r":2: not JSON: the key 'b' stands twice in an object",
   ),
   'half a surrogate pair': ('t.jsonl', b'{"a": "\\ud83d"}\n', r':1: .*surrogates not allowed'),
   'bad byte, first line': ('t.tsv', b'a\xff\tb\n', r':1: byte 0xff is not utf-8; see --encoding'),

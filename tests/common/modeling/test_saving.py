@@ -23,6 +23,7 @@ def _saved(tmp_path, request):
     fields = json.loads((tmp_path / 'model.json').read_text())
     assert fields.pop('vocabulary')['words'] == 7
     (tmp_path / 'model.json').write_text(json.dumps(fields))
+    (tmp_path / 'digests.json').unlink()
   return tmp_path, request.param
 
 

@@ -1,12 +1,14 @@
 """Tuples annotated on Beam: the record set of one call on everything."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
+from common.errors import InputError
 from common.modeling import checkpoints
 from common.pipelines import annotate
 from common.pipelines.jobs import OutputConfig
@@ -39,3 +41,17 @@ def test_annotation_is_the_teachers_mean(tmp_path, tsv):
   np.testing.assert_allclose(found.tuples().teacher_logits, logits, atol=1e-5)
   soft = 1 / (1 + np.exp(-logits / 2))
   np.testing.assert_allclose(found.tuples().soft_labels, soft, atol=1e-5)
+
+
+def test_an_id_that_comes_twice_makes_no_record_set(tmp_path, tsv):
+  pretrained = checkpoints.read('random-tiny')
+  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+  Teacher(pretrained.config, tokenizer, 32, 1).save(str(tmp_path / 'teacher'))
+  rows = [(f'{i % 7}', 'red', f'boots {i}') for i in range(8)]
+  files = tsv(tmp_path / 'pairs.tsv', ('id', 'left', 'right'), rows)
+  out = OutputConfig(output=str(tmp_path / 'distill'))
+  config = annotate.AnnotateConfig((str(tmp_path / 'teacher'),), files, id_column='id', out=out)
+  with pytest.raises(InputError, match=r"distill: id '0' came twice \(in .*; each may once"):
+    annotate.main(config, [])
+  with pytest.raises(InputError, match='no manifest.json'):
+    RecordSet(out.output)

@@ -81,8 +81,9 @@ def test_pairs_of_ids_go_on_where_they_stopped(exported, stores, tmp_path, capsy
 def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv):
   expected = expected_scores(exported)
   rows = [('t1', '["p0", "p7", "p3"]'), ('t0', '["p1"]'), ('t2', '["p9"]'), ('t2', 'p1')]
+  rows += [('t2', '{"p1": 1}'), ('t2', '"p1"'), ('t2', '[["p1"]]')]  # JSON, and no list of ids
   files = tsv(tmp_path / 'queries.tsv', ('left', 'right'), rows)
-  out = OutputConfig(output=str(tmp_path / 'some'), max_bad_rows=2)
+  out = OutputConfig(output=str(tmp_path / 'some'), max_bad_rows=5)
   some = score.ScoreConfig(
     exported[0], 'tensorflow', 0, 'candidates', files, *stores, top_k=2, out=out
   )

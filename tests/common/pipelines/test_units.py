@@ -95,7 +95,7 @@ def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):
     ('a.tsv:byte 14', "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"),
     ('b.jsonl:byte 10', 'a list; each line holds one object'),
     ('b.jsonl:byte 14', "not JSON: Expecting ':' delimiter: line 1 column 6 (char 5)"),
-    ('b.jsonl:byte 20', "the key 'id' stands twice in an object"),
+    ('b.jsonl:byte 20', "not JSON: the key 'id' stands twice in an object"),
     ('b.jsonl:byte 39', 'lists or objects nested too deep'),
     ('c.csv:2', '3 columns; the header names 2'),
     ('c.csv:3', 'unexpected end of data'),
@@ -190,6 +190,49 @@ def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
   path.write_bytes(b'')
   with pytest.raises(InputError, match=f'{name}: damaged gzip: it has 0 bytes; copy it anew'):
     units.of_files([str(path)], 5)
+
+
+@pytest.mark.parametrize('name', ['a.tsv', 'a.csv', 'a.parquet'])
+def test_a_column_that_is_named_twice_is_refused(name, tmp_path):
+  path = tmp_path / name
+  if name == 'a.parquet':
+    pq.write_table(pa.table([pa.array(['1']), pa.array(['x'])], ['id', 'id']), path)
+  else:
+    path.write_text('id\tid\n1\tx\n'.replace('\t', ',' if 'csv' in name else '\t'))
+  with pytest.raises(InputError, match=f'{name}:1: a column is named twice: id, id'):
+    rows(path)
+
+
+@pytest.mark.parametrize('name', ['a.parquet', 'a.tfrecord'])
+def test_a_file_that_ends_in_the_middle_is_refused(name, tmp_path):
+  path = tmp_path / name
+  with outputs.TableWriter(str(path), {'id': str}) as writer:
+    writer.write([f'{i}' for i in range(100)])
+  content = path.read_bytes()
+  for kept in (len(content) // 2, len(content) - 3, 5):
+    path.write_bytes(content[:kept])
+    with pytest.raises(InputError, match=rf'{name}: damaged \(.*\); copy it anew'):
+      rows(path)
+  place = content.index(b'77') if name == 'a.tfrecord' else len(content) // 8
+  path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+  with pytest.raises(InputError, match=rf'{name}: damaged \(.*\); copy it anew'):
+    rows(path)  # by the checksums of records, and of pages
+
+
+def test_a_shard_that_was_lost_is_not_taken_for_done(tmp_path):
+  output = str(tmp_path / 'out')
+  shard = Shard(output, 3)
+  with shard.file('x.txt') as path:
+    pathlib.Path(path).write_text('whole')
+  shard.finish(rows=1)
+  pathlib.Path(output, 'x.txt').write_text('who')
+  mark = f'{output}/done/00003.json'
+  message = f'{output}/x.txt: 3 bytes; 5 were written; delete {mark} and run again'
+  with pytest.raises(InputError, match=f'^{message}$'):
+    shards.marks(output)
+  pathlib.Path(mark).write_text(pathlib.Path(mark).read_text().replace('"rows": 1', '"rows": 2'))
+  with pytest.raises(InputError, match=f'^{mark}: damaged: not what was written'):
+    shards.marks(output)
 
 
 def test_a_shard_is_whole_or_not_there(tmp_path):

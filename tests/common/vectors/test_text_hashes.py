@@ -150,7 +150,7 @@ def test_a_call_killed_at_its_manifest_leaves_the_store_and_goes_on(fill, monkey
 def test_shards_missing_from_the_numbers_are_not_written_over(fill):
   fill([('a', 'x'), ('b', 'xx'), ('c', 'xxx')])
   path = fill.folder / 'manifest.json'
-  manifest = json.loads(path.read_text())
+  manifest = common_files.read_json(str(path))
   (fill.folder / 'vectors-00001.arrow').rename(fill.folder / 'vectors-00002.arrow')
   manifest['shards'][1]['name'] = 'vectors-00002.arrow'  # as where units of a job had no rows
   path.write_text(json.dumps(manifest))
@@ -160,7 +160,7 @@ def test_shards_missing_from_the_numbers_are_not_written_over(fill):
 def test_a_store_without_hashes_is_read_and_not_added_to(fill):
   fill([('a', 'x'), ('b', 'xx')])
   path, shard = fill.folder / 'manifest.json', fill.folder / 'vectors-00000.arrow'
-  manifest = {**json.loads(path.read_text()), 'version': 1}
+  manifest = {**common_files.read_json(str(path)), 'version': 1}
   kind = {name: value for name, value in manifest.items() if name != 'shards'}
   with ShardWriter(f'{shard}.tmp', kind) as old:
     for batch in batches(str(shard)):

@@ -1,0 +1,106 @@
+"""Digests: what the files of a folder must be, as their writer left word; checked before use.
+
+`digests.json` names files with their sizes and sha256. It is written where they are, last, and found
+from any of them. Folders from before have none, and are not checked.
+"""
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from common import files
+from common.errors import InputError, damaged
+
+NAME = 'digests.json'
+_ABOVE = 3  # folders above a file, at the most, that digests of it may stand in
+_AGAIN = 'delete its folder and run again'
+
+
+def of(path: str) -> dict[str, Any]:
+  """A file's size and digest, for a manifest."""
+  found = files.stat(path)
+  if found is None:
+    raise FileNotFoundError(path)
+  return {'bytes': found[0], 'sha256': files.sha256(path)}
+
+
+def write(folder: str, names: Iterable[str] = ()) -> None:
+  """Writes the digests of files in a folder: of those named, beside others that there are; or of all.
+
+  All below a local folder are taken where none is named.
+  """
+  names = list(names)
+  found = _read(folder, _AGAIN) if names else {}
+  for name in sorted(names or set(_below(folder)) - {NAME}):
+    found[name] = of(os.path.join(folder, name))
+  files.write_json(os.path.join(folder, NAME), {'files': found}, sealed=True)
+
+
+def remove(folder: str) -> None:
+  """Takes a local folder's digests away, before its files are written anew."""
+  if os.path.exists(path := os.path.join(folder, NAME)):
+    os.remove(path)
+
+
+def check(path: str, remedy: str = _AGAIN) -> None:
+  """Refuses a file, or a folder with any, that is not what its digest says.
+
+  Raises:
+    InputError: Names the first file that is missing, cut or changed, and the remedy.
+  """
+  path = path if files.is_remote(path) else os.path.abspath(path)
+  base = path
+  for _ in range(1 + _ABOVE):
+    found = _read(base, remedy)
+    own = os.path.relpath(path, base)
+    for name, expected in found.items():
+      if own in (name, '.') or name.startswith(own + '/'):
+        check_file(os.path.join(base, name), remedy=remedy, **expected)
+    if found:
+      return
+    base = os.path.dirname(base)
+
+
+def check_file(path: str, *, bytes: int, sha256: str, remedy: str = _AGAIN) -> None:
+  """Refuses a file of another size or digest; a process reads it once for that."""
+  found = files.stat(path)
+  if found is None:
+    raise InputError(f'{path}: missing; {remedy}')
+  if found[0] != bytes:
+    raise InputError(f'{path}: damaged: {found[0]} bytes; {bytes} were written; {remedy}')
+  if _sha256(path, *found) != sha256:
+    raise InputError(f'{path}: damaged: its bytes are not those that were written; {remedy}')
+
+
+def read_arrays(path: str, remedy: str) -> Any:
+  """The array of a `.npy` file, or those of a `.npz` by name, checked."""
+  check(path, remedy)
+  with damaged(path, remedy), contextlib.ExitStack() as stack:
+    found = np.load(path)
+    return found if isinstance(found, np.ndarray) else dict(stack.enter_context(found))
+
+
+def _read(folder: str, remedy: str) -> dict[str, dict[str, Any]]:
+  path = os.path.join(folder, NAME)
+  try:
+    return files.read_json(path, remedy)['files']
+  except (FileNotFoundError, NotADirectoryError):
+    return {}
+  except (KeyError, TypeError) as error:
+    raise InputError(f'{path}: damaged: no list of files; {remedy}') from error
+
+
+def _below(folder: str) -> Iterable[str]:
+  for base, _, names in os.walk(folder):
+    for name in names:
+      yield os.path.relpath(os.path.join(base, name), folder)
+
+
+@functools.cache
+def _sha256(path: str, size: int, changed: int) -> str:
+  del size, changed  # another file then
+  return files.sha256(path)

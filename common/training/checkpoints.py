@@ -1,0 +1,34 @@
+"""TensorFlow checkpoints of a phase's folder, of which damaged ones are refused by their names."""
+
+import os
+
+import tensorflow as tf
+
+from common.errors import InputError, damaged
+
+
+def manager(what: tf.train.Checkpoint, folder: str) -> tf.train.CheckpointManager:
+  """Keeps the last checkpoint in a folder of the phase's folder."""
+  with damaged(f'{folder}/checkpoint', remedy(os.path.dirname(folder))):
+    return tf.train.CheckpointManager(what, folder, max_to_keep=1)
+
+
+def restore_best(weights: tf.train.Checkpoint, folder: str) -> None:
+  """Reads the best weights that a phase left in its folder."""
+  named = f'{folder}/best/checkpoint'
+  with damaged(named, remedy(folder)):
+    state = tf.train.get_checkpoint_state(os.path.dirname(named))
+  if not state or not state.model_checkpoint_path:
+    raise InputError(f'{named}: missing or damaged: it names no checkpoint; {remedy(folder)}')
+  restore(weights, state.model_checkpoint_path, folder)
+
+
+def restore(what: tf.train.Checkpoint, path: str, folder: str) -> None:
+  """Reads a checkpoint of a phase's folder, all of it."""
+  with damaged(path, remedy(folder)):
+    what.restore(path).assert_consumed()
+
+
+def remedy(folder: str) -> str:
+  """What to do about damage in a phase's folder."""
+  return f'delete {folder} and run again'

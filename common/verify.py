@@ -1,0 +1,71 @@
+"""Compares every file of a run, an export, a store or a job's output with its digest.
+
+  python -m common.verify --folder=runs/p2t
+
+What is read in the course of work is checked then; a vector store's vectors are too many for that,
+and checked here (or by `VectorStore.verify`).
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from common import digests, files, flags
+from common.errors import InputError
+
+_MANIFEST, _STAGE, _MARKS = 'manifest.json', 'stage.json', 'done'
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyConfig:
+  """The folder to verify."""
+
+  folder: str = flags.option('', 'folder, local; all below it is verified too')
+
+
+def verify(folder: str) -> tuple[int, int]:
+  """Compares the files that digests below a folder name; returns how many, and their bytes.
+
+  Raises:
+    InputError: If there are no digests, or at the first file that is missing or differs.
+  """
+  sizes: dict[str, int] = {}
+  for base, _, names in os.walk(folder):
+    marks = os.path.basename(base) == _MARKS
+    for name in sorted(names):
+      if name not in (digests.NAME, _MANIFEST, _STAGE) and not (marks and name.endswith('.json')):
+        continue
+      value = files.read_json(os.path.join(base, name))
+      for path, entry in _entries(value):
+        path = os.path.normpath(os.path.join(os.path.dirname(base) if marks else base, path))
+        digests.check_file(path, bytes=entry['bytes'], sha256=entry['sha256'])
+        sizes[path] = entry['bytes']
+  if not sizes:
+    raise InputError(f'--folder={folder}: nothing there names the digests of its files')
+  return len(sizes), sum(sizes.values())
+
+
+def _entries(value: Any, name: str = '') -> Iterator[tuple[str, dict[str, Any]]]:
+  """Paths, and their entries, wherever in a manifest they stand."""
+  if isinstance(value, list):
+    for item in value:
+      yield from _entries(item)
+  elif isinstance(value, dict):
+    if {'bytes', 'sha256'} <= value.keys():
+      yield value.get('name', value.get('path', name)), value
+      return
+    for key, item in value.items():
+      yield from _entries(item, key)
+
+
+def main(config: VerifyConfig) -> None:
+  """Verifies, and says how much."""
+  if not os.path.isdir(config.folder):
+    raise InputError(f'--folder={config.folder}: no such folder')
+  count, size = verify(config.folder)
+  print(f'{config.folder}: {count:,} files, {size:,} bytes, are what was written')
+
+
+if __name__ == '__main__':
+  flags.command(main, VerifyConfig)
