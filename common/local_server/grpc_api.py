@@ -237,5 +237,5 @@ def _array(proto: Any, name: str) -> np.ndarray:
       shape = [dim.size for dim in proto.tensor_shape.dim]
       return np.frombuffer(content, np.float32).reshape(shape)
     return tf.make_ndarray(proto)
-  except (ValueError, TypeError, KeyError) as error:
+  except (ValueError, TypeError, KeyError, OverflowError) as error:
     raise invalid(f'input {name!r} is no tensor: {error}') from error

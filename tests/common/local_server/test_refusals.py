@@ -114,6 +114,11 @@ REFUSED = {
     'INVALID_ARGUMENT',
     "input 'x' is no tensor",
   ),
+  'a value beyond its type': (
+    declared('', 'x', types_pb2.DT_UINT8, [1, 2], int_val=[-7]),
+    'INVALID_ARGUMENT',
+    "input 'x' is no tensor: .*-7 out of bounds",
+  ),
   'no type': (declared('', 'x', 999, [1, 2]), 'INVALID_ARGUMENT', 'its type is number 999'),
   'id too large': (
     declared('gathered', 'ids', INT32, [1], int_val=[10**6]),
