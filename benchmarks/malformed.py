@@ -188,7 +188,7 @@ def _changed(data: bytes, rng: np.random.Generator) -> bytes:
   at, kind = int(rng.integers(len(data))), rng.integers(4)
   if kind == 0:
     return data[:at]
-  more = rng.bytes(rng.integers(1, 9))
+  more = rng.bytes(int(rng.integers(1, 9)))
   return data[:at] + more + data[at + (0, len(more), 2 * len(more))[kind - 1] :]
 
 
@@ -214,7 +214,7 @@ def _declared(served: Served, rng: np.random.Generator) -> str:
     dtype=int(rng.integers(26)), tensor_shape={'dim': dimensions}, **{name: values[name]}
   )
   if rng.integers(2):
-    tensor.tensor_content = rng.bytes(rng.integers(64))
+    tensor.tensor_content = rng.bytes(int(rng.integers(64)))
   request.inputs[str(rng.choice([*served.inputs, 'other']))].CopyFrom(tensor)
   return _sent(served, request.SerializeToString())
 

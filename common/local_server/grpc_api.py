@@ -5,6 +5,7 @@ Messages are awaited and parsed here, not by gRPC: bytes that are no message are
 """
 
 import math
+import resource
 import threading
 import time
 import traceback
@@ -33,13 +34,14 @@ from common.local_server.predict import Predictor
 _CALLS = 64  # whose messages are awaited or worked on
 _SAFE = 1.0  # seconds in which a message may come before another call is given its place
 _WAIT = 60.0  # seconds that a call waits for a place
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # that the process may have open
 _OPTIONS = {
   'grpc.so_reuseport': 0,
   'grpc.max_send_message_length': -1,
-  'grpc.max_allowed_incoming_connections': 512,
+  'grpc.max_allowed_incoming_connections': max(64, min(4096, _FILES - 512)),
   'grpc.max_concurrent_streams': 128,  # a connection
   'grpc.max_connection_idle_ms': 30_000,
-  'grpc.server_handshake_timeout_ms': 10_000,
+  'grpc.server_handshake_timeout_ms': 5_000,
 }
 _RANK = 64  # dimensions that NumPy has
 _SIGNATURES = 'signature_def'

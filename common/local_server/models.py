@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import InputError
-from common.local_server.errors import not_found, unavailable
+from common.local_server.errors import SHOWN, not_found, unavailable
 from common.scoring import exported, runtimes
 from common.scoring.runtime import EncoderRuntime, HeadRuntime
 from common.scoring.scorer import PairScorer, top
@@ -102,7 +102,7 @@ class Version:
     found = self.signatures.get(name or _DEFAULT)
     if found is None:
       known = ', '.join(self.signatures)
-      asked = (name or _DEFAULT)[:100]
+      asked = (name or _DEFAULT)[:SHOWN]
       raise not_found(f'model {self.model!r}: no signature {asked!r}; it has {known}')
     return found
 

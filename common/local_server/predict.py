@@ -15,13 +15,12 @@ from common.local_server.batching import (
   ClosedError,
   text_bytes,
 )
-from common.local_server.errors import ServingError, invalid
+from common.local_server.errors import SHOWN, ServingError, invalid
 from common.local_server.metrics import Metrics
 from common.local_server.models import Arrays, ModelStore, Signature, Spec, Version
 
 _LONGEST = 3600.0  # seconds that a request without a deadline waits
 _IDS = 512  # word ids of a row: BERT's positions
-SHOWN = 100  # characters of a name that there is not
 
 
 class Predictor:
