@@ -48,6 +48,9 @@ def test_connections_that_say_nothing_make_room(server):
 
 
 def test_a_body_that_does_not_end_does_not_outlive_the_grace(server):
-  connection = connect(server, b'POST /x HTTP/1.1\r\nContent-Length: 9\r\n\r\n[')
+  start = b'POST /x HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n'
+  connection = connect(server, start)
+  assert connection.recv(100).startswith(b'HTTP/1.1 100')  # it was accepted
+  connection.sendall(b'[')
   assert server.stop() == 0
   assert connection.recv(100).startswith(b'HTTP/1.1 408')
