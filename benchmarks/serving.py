@@ -38,7 +38,7 @@ from dipair.scorer import Scorer
 
 _RUNTIME = 'litert-int8'
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PREDICT = '/tensorflow.serving.PredictionService/Predict'
+PREDICT = '/tensorflow.serving.PredictionService/Predict'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Bench:
     np.savez(os.path.join(folder, 'request.npz'), **arrays)
     args = ['--port=0', '--rest_api_port=0', f'--runtime={_RUNTIME}']
     args.append(f'--models=head={os.path.join(self.export, "head")}')
-    self.server, line = _started('common.local_server', *args)
-    self.target = _address(r'gRPC on (\S+),', line)
-    self.rest = _address(r'REST on http://(\S+)', line)
+    self.server, line = start('common.local_server', *args)
+    self.target = address(r'gRPC on (\S+),', line)
+    self.rest = address(r'REST on http://(\S+)', line)
 
   def load(self) -> dict[str, Any]:
     """The load, and the head alone before and after it."""
@@ -154,8 +154,8 @@ class Bench:
       file.writelines(json.dumps({'id': str(i), 'text': t}) + '\n' for i, t in enumerate(products))
     args = ['--port=0', f'--export_dir={config.export or self.export}', f'--input={path}']
     args += [f'--store={os.path.join(self.folder, "vectors")}', f'--runtime={_RUNTIME}']
-    server, line = _started('common.page', *args)
-    page = _address(r'http://(\S+)', line)
+    server, line = start('common.page', *args)
+    page = address(r'http://(\S+)', line)
     times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'head', 'sort')}
     try:
       connection = http.client.HTTPConnection(page, timeout=60)
@@ -222,7 +222,7 @@ class Bench:
     data = load_test.payloads(self._config(1))[0].data[:-100]
     with grpc.insecure_channel(self.target, UNLIMITED) as channel:
       try:
-        channel.unary_unary(_PREDICT)(data, timeout=60)
+        channel.unary_unary(PREDICT)(data, timeout=60)
       except grpc.RpcError as error:
         return error.code().name
     return 'OK'
@@ -235,7 +235,7 @@ class Bench:
     return str(connection.getresponse().status)
 
 
-def _started(module: str, *args: str) -> tuple[subprocess.Popen, str]:
+def start(module: str, *args: str) -> tuple[subprocess.Popen, str]:
   """A server's process, and the first line that it prints: where it is."""
   command = [sys.executable, '-m', module, *args]
   environment = {**os.environ, 'PYTHONPATH': _ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
@@ -244,7 +244,7 @@ def _started(module: str, *args: str) -> tuple[subprocess.Popen, str]:
   return server, server.stdout.readline()
 
 
-def _address(pattern: str, line: str) -> str:
+def address(pattern: str, line: str) -> str:
   found = re.search(pattern, line)
   if not found:
     raise RuntimeError(f'the server has not started: {line}')

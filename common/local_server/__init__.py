@@ -1,8 +1,8 @@
 """TF Serving's protocol over `tf.saved_model.load` or LiteRT, for development and tests.
 
 `models` (versions, signatures, watched folders) → `batching` (requests run together) → `predict` (a
-request's checks) → `grpc_api`, and `rest_api` over `http_front` (the two fronts) → `metrics`;
-`__main__` is the command.
+request's checks) → `grpc_api` over `wire`, and `rest_api` over `http_front` (the two fronts, bounded by
+`places`) → `metrics`; `__main__` is the command.
 """
 
 import importlib

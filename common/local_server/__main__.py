@@ -97,8 +97,9 @@ def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, HttpFront]]:
   try:
     yield grpc_front, rest_front
   finally:
-    rest_front.close()
-    grpc_front.close(config.grace_seconds)
+    stopped = grpc_front.stop(config.grace_seconds)
+    rest_front.close(config.grace_seconds)
+    stopped.wait()
     predictor.close()
 
 

@@ -4,6 +4,7 @@ import grpc
 
 from common.serving.client import ServingError
 
+SHOWN = 100  # characters of a name that there is not
 _LONGEST = 1000  # characters: names and paths in a message are the sender's, of any length
 
 

@@ -1,12 +1,15 @@
 """TF Serving's gRPC services: Predict, GetModelMetadata, GetModelStatus; and gRPC's health check.
 
-Messages are parsed here, not by gRPC: bytes that are no message are the sender's mistake
-(INVALID_ARGUMENT), not the server's.
+Messages are awaited and parsed here, not by gRPC: bytes that are no message are the sender's mistake
+(INVALID_ARGUMENT), not the server's, and a call whose message does not come makes room for others.
 """
 
 import math
+import resource
+import threading
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from typing import Any
 
@@ -23,10 +26,24 @@ from tensorflow_serving.apis import (
   predict_pb2,
 )
 
-from common.local_server.errors import ServingError, invalid
+from common.local_server import wire
+from common.local_server.errors import ServingError, invalid, unavailable
+from common.local_server.places import Places
 from common.local_server.predict import Predictor
 
-_THREADS = 64
+_CALLS = 64  # whose messages are awaited or worked on
+_SAFE = 1.0  # seconds in which a message may come before another call is given its place
+_WAIT = 60.0  # seconds that a call waits for a place
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # that the process may have open
+_OPTIONS = {
+  'grpc.so_reuseport': 0,
+  'grpc.max_send_message_length': -1,
+  'grpc.max_allowed_incoming_connections': max(64, min(4096, _FILES - 512)),
+  'grpc.max_concurrent_streams': 128,  # a connection
+  'grpc.max_connection_idle_ms': 30_000,
+  'grpc.server_handshake_timeout_ms': 5_000,
+}
+_RANK = 64  # dimensions that NumPy has
 _SIGNATURES = 'signature_def'
 
 
@@ -41,9 +58,10 @@ class GrpcFront:
 
   def __init__(self, predictor: Predictor, address: str, max_bytes: int):
     self._predictor, self._max_bytes = predictor, max_bytes
-    options = [('grpc.max_receive_message_length', max_bytes), ('grpc.so_reuseport', 0)]
-    options.append(('grpc.max_send_message_length', -1))
-    self._server = grpc.server(futures.ThreadPoolExecutor(_THREADS), options=options)
+    self._places = Places(_CALLS)
+    options = [*_OPTIONS.items(), ('grpc.max_receive_message_length', max_bytes)]
+    threads = futures.ThreadPoolExecutor(2 * _CALLS)  # others wait for a place
+    self._server = grpc.server(threads, options=options, maximum_concurrent_rpcs=16 * _CALLS)
     services: dict[str, dict[str, tuple[type[Message], Callable[..., Message]]]] = {
       'tensorflow.serving.PredictionService': {
         'Predict': (predict_pb2.PredictRequest, self._predict),
@@ -54,8 +72,8 @@ class GrpcFront:
       },
     }
     for service, methods in services.items():
-      handlers = {
-        name: grpc.unary_unary_rpc_method_handler(
+      handlers = {  # a call of one message is a stream of one, which can be waited for here
+        name: grpc.stream_unary_rpc_method_handler(
           self._handler(message_type, method), None, lambda message: message.SerializeToString()
         )
         for name, (message_type, method) in methods.items()
@@ -68,29 +86,50 @@ class GrpcFront:
     self.port = self._server.add_insecure_port(address)
     self._server.start()
 
-  def close(self, grace: float) -> None:
-    """Accepts nothing more; waits for what was accepted."""
+  def stop(self, grace: float) -> threading.Event:
+    """Accepts nothing more; the event is set when all is finished, `grace` seconds at the most."""
     self._health.enter_graceful_shutdown()
-    self._server.stop(grace).wait()
+    return self._server.stop(grace)
 
   def _handler(self, message_type: type[Message], method: Callable[..., Message]) -> Callable:
-    def handle(data: bytes, context: grpc.ServicerContext) -> Message:
-      started, code, request = time.monotonic(), grpc.StatusCode.UNKNOWN, message_type()
+    inside = wire.PREDICT if message_type is predict_pb2.PredictRequest else wire.OTHER
+
+    def answer(messages: Iterator[bytes], request: Message, context: Any) -> Message:
+      if not self._places.take(context, min(_WAIT, context.time_remaining())):
+        raise unavailable(f'{_CALLS} calls are here already; send it again later')
       try:
+        self._places.wait_for(context, context.cancel, _SAFE)
+        data = next(messages, b'')
+        self._places.serve(context)
+        wire.check(data, inside)
         try:
           request.ParseFromString(data)
         except DecodeError as error:
           raise invalid(f'the bytes are no {message_type.DESCRIPTOR.name}: {error}') from error
-        answer = method(request, context)
+        del data
+        return method(request, context)
+      finally:
+        self._places.leave(context)
+
+    def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> Message:
+      started, code, request = time.monotonic(), grpc.StatusCode.UNKNOWN, message_type()
+      try:
+        found = answer(messages, request, context)
         code = grpc.StatusCode.OK
-        return answer
+        return found
+      except grpc.RpcError:  # cancelled
+        code = grpc.StatusCode.CANCELLED
+        raise
       except ServingError as error:
-        code = error.code
-        context.abort(error.code, str(error))
-        raise AssertionError from error  # abort has raised
+        code, said = error.code, str(error)
+      except Exception:
+        traceback.print_exc()
+        code, said = grpc.StatusCode.INTERNAL, 'a fault of the server; see its log'
       finally:
         name = getattr(request, 'model_spec', model_pb2.ModelSpec()).name
         self._predictor.answered(name, 'grpc', code.name, started)
+      context.abort(code, said)
+      raise AssertionError  # abort has raised
 
     return handle
 
@@ -160,8 +199,8 @@ def _version(spec: Any) -> int | None:
 def _arrays(protos: Mapping[str, Any], max_bytes: int) -> dict[str, np.ndarray]:
   """The inputs as arrays, of no more bytes than a request may have.
 
-  A tensor's shape may be larger than what it carries, as its last value is then repeated: what is
-  declared is looked at before anything is made.
+  A tensor's shape may be larger than what it carries, as its last value, or text, is then repeated:
+  what is declared is looked at before anything is made.
   """
   arrays, declared = {}, 0
   for name, proto in protos.items():
@@ -178,9 +217,17 @@ def _arrays(protos: Mapping[str, Any], max_bytes: int) -> dict[str, np.ndarray]:
 def _declared_bytes(proto: Any, name: str) -> int:
   sizes = [dim.size for dim in proto.tensor_shape.dim]
   if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
-    raise invalid(f'input {name!r} is no tensor: its shape {sizes} leaves sizes open')
+    raise invalid(f'input {name!r} is no tensor: its shape {sizes[:9]} leaves sizes open')
+  if len(sizes) > _RANK:
+    raise invalid(f'input {name!r} is no tensor: {len(sizes)} dimensions; {_RANK} are the most')
+  count = math.prod(sizes)
+  carried = [values for field, values in proto.ListFields() if field.name.endswith('_val')]
+  if more := [len(values) for values in carried if len(values) > 2 * max(count, 1)]:
+    raise invalid(f'input {name!r} is no tensor: {more[0]:,} values for the shape {sizes[:9]}')
+  texts = proto.string_val
+  repeated = (count - len(texts)) * len(texts[-1]) if texts else 0
   try:
-    return np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype).itemsize * math.prod(sizes)
+    return np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype).itemsize * count + repeated
   except (TypeError, KeyError) as error:
     raise invalid(f'input {name!r} is no tensor: its type is number {proto.dtype}') from error
 
@@ -192,5 +239,5 @@ def _array(proto: Any, name: str) -> np.ndarray:
       shape = [dim.size for dim in proto.tensor_shape.dim]
       return np.frombuffer(content, np.float32).reshape(shape)
     return tf.make_ndarray(proto)
-  except (ValueError, TypeError, KeyError) as error:
+  except (ValueError, TypeError, KeyError, OverflowError) as error:
     raise invalid(f'input {name!r} is no tensor: {error}') from error

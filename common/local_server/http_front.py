@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 import socket
+import sys
 import threading
 import time
 import traceback
@@ -18,6 +19,7 @@ from typing import Any
 import grpc
 
 from common.local_server.errors import ServingError
+from common.local_server.places import Places
 
 _STATUS = {
   grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
@@ -26,7 +28,16 @@ _STATUS = {
   grpc.StatusCode.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
   grpc.StatusCode.DEADLINE_EXCEEDED: HTTPStatus.GATEWAY_TIMEOUT,
 }
-_IDLE = 60  # seconds that a connection may be silent
+_CONNECTIONS = 256  # at a time
+_IDLE = 60  # seconds from an answer to the next request's headers; for its body; for its answer
+_SAFE = 5.0  # seconds in which a body may come before another request is given its room
+_WAIT = 10.0  # seconds that a request waits for room
+_SMALL = 1 << 18  # bytes of a body that has room in any case
+_BODIES = 2  # largest bodies for which there is room
+_FULL = (
+  b'HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n'
+  b'{"error": "all connections are taken; send it again later"}'
+)
 _LINGER = 2.0  # seconds for which the rest of a refused request is read, so that its answer arrives
 _LONGEST = 300  # characters of an error about what was sent
 _POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
@@ -56,16 +67,19 @@ class HttpFront:
   ):
     self._server = _Server(address, _Handler)
     self._server.max_bytes = max_bytes
+    self._server.places = Places(_CONNECTIONS, _BODIES * max_bytes)
     self._server.answer, self._server.answered = answer, answered
     self.port: int = self._server.server_address[1]
     self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name='http')
     self._thread.start()
 
-  def close(self) -> None:
-    """Accepts nothing more; waits for what was accepted."""
+  def close(self, grace: float) -> None:
+    """Accepts nothing more; waits for what was accepted, `grace` seconds at the most."""
+    self._server.closing = True
     self._server.shutdown()
     self._server.server_close()
     self._thread.join()
+    self._server.places.empty(grace)
 
 
 def json_answer(value: Any) -> Answer:
@@ -86,23 +100,39 @@ def stop_signal() -> threading.Event:
 
 
 class _Server(ThreadingHTTPServer):
-  daemon_threads = False  # so that closing waits for them
+  daemon_threads, block_on_close = True, False  # `places` knows who is still there
   request_queue_size = 128
+  closing = False
   max_bytes: int
+  places: Places
   answer: Callable[[str, str, bytes], Answer]
   answered: Callable[[str, HTTPStatus, float], None]
 
-  def __init__(self, *args: Any):
-    self.closing = False
-    self.idle: set[socket.socket] = set()  # connections between two requests
-    super().__init__(*args)
+  def get_request(self) -> tuple[socket.socket, Any]:
+    try:
+      return super().get_request()
+    except OSError:
+      time.sleep(0.1)  # the process has no file left for it: it would be told so again at once
+      raise
 
-  def shutdown(self) -> None:
-    self.closing = True
-    super().shutdown()
-    for connection in list(self.idle):
-      with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RD)  # ends the wait for a request
+  def process_request(self, request: Any, client_address: Any) -> None:
+    if self.places.take(request, 1.0):
+      super().process_request(request, client_address)
+      return
+    with contextlib.suppress(OSError):
+      request.sendall(_FULL)
+    self.shutdown_request(request)
+
+  def shutdown_request(self, request: Any) -> None:
+    super().shutdown_request(request)
+    self.places.leave(request)
+
+  def service_actions(self) -> None:
+    self.places.cut_late()
+
+  def handle_error(self, request: Any, client_address: Any) -> None:
+    if not isinstance(sys.exception(), OSError):  # nobody is there any more
+      super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -116,14 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
   def setup(self) -> None:
     super().setup()
     self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    self.server.idle.add(self.connection)
-    if self.server.closing:  # accepted in the last moment: what has come is answered
-      with contextlib.suppress(OSError):
-        self.connection.shutdown(socket.SHUT_RD)
+    self._wait(socket.SHUT_RD)
 
   def finish(self) -> None:
-    self.server.idle.discard(self.connection)
-    if self.unread:
+    if self.unread and not self.server.places.leaving(self.connection):
       self._linger()
     super().finish()
 
@@ -139,14 +165,14 @@ class _Handler(BaseHTTPRequestHandler):
   def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
     """Answers what `http.server` itself refuses: no HTTP, another method, too long a line."""
     del explain
-    self.server.idle.discard(self.connection)
+    self.server.places.serve(self.connection)
     status, text = HTTPStatus(code), message or HTTPStatus(code).phrase
     if status == HTTPStatus.NOT_IMPLEMENTED:
       status, text = HTTPStatus.METHOD_NOT_ALLOWED, f'{self.command}: GET and POST are answered'
     self._refuse('', _HttpError(status, text), time.monotonic())
 
   def _answer(self) -> None:
-    self.server.idle.discard(self.connection)
+    self.server.places.serve(self.connection)
     started, path = time.monotonic(), self.path.split('?')[0]
     code, error = HTTPStatus.OK, ''
     try:
@@ -161,6 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
       code, error = HTTPStatus.INTERNAL_SERVER_ERROR, 'a fault of the server; see its log'
     if code != HTTPStatus.OK:
       content_type, answer = json_answer({'error': error})
+    self.server.places.release(self.connection)
     self.server.answered(path, code, started)
     self._send(code, content_type, answer)
 
@@ -170,26 +197,45 @@ class _Handler(BaseHTTPRequestHandler):
     self.server.answered(path, error.status, started)
     self._send(error.status, *json_answer({'error': str(error)[:_LONGEST]}))
 
+  def _wait(self, how: int, safe: float = 0.0) -> None:
+    """Has the client waited for, until the connection is shut: for reading, or for both ways."""
+
+    def cut() -> None:
+      with contextlib.suppress(OSError):
+        self.connection.shutdown(how)  # what has come is answered
+
+    self.server.places.wait_for(self.connection, cut, safe, _IDLE)
+
   def _body(self) -> bytes:
-    length = self.headers.get('Content-Length')
-    if length is None:
-      if self.command == 'POST':
-        raise _HttpError(HTTPStatus.LENGTH_REQUIRED, 'Content-Length is needed')
+    lengths = self.headers.get_all('Content-Length', [])
+    if 'Transfer-Encoding' in self.headers or (self.command == 'POST' and not lengths):
+      raise _HttpError(HTTPStatus.LENGTH_REQUIRED, 'Content-Length is needed')
+    if not lengths:
       return b''
-    if not length.isdecimal() or len(length) > 18:
-      raise _HttpError(HTTPStatus.BAD_REQUEST, f'Content-Length: {length!r} is no number of bytes')
-    if int(length) > self.server.max_bytes:
-      text = f'{int(length):,} bytes; a request has {self.server.max_bytes:,} at the most'
+    if len(lengths) > 1 or not lengths[0].isdecimal() or len(lengths[0]) > 18:
+      text = f'Content-Length: {", ".join(lengths)!r} is no number of bytes'
+      raise _HttpError(HTTPStatus.BAD_REQUEST, text)
+    length = int(lengths[0])
+    if length > self.server.max_bytes:
+      text = f'{length:,} bytes; a request has {self.server.max_bytes:,} at the most'
       raise _HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+    if length > _SMALL and not self.server.places.hold(self.connection, length, _WAIT):
+      text = 'too many bytes of other requests are here; send it again later'
+      raise _HttpError(HTTPStatus.SERVICE_UNAVAILABLE, text)
+    self._wait(socket.SHUT_RD, _SAFE)
     try:
-      body = self.rfile.read(int(length))
+      body = self.rfile.read(length)
     except OSError as error:
       raise _HttpError(HTTPStatus.REQUEST_TIMEOUT, f'the body did not come: {error}') from error
-    if len(body) < int(length):
-      raise _HttpError(HTTPStatus.BAD_REQUEST, f'{len(body):,} bytes of {int(length):,} came')
+    if len(body) < length:
+      late = self.server.places.leaving(self.connection)
+      status = HTTPStatus.REQUEST_TIMEOUT if late else HTTPStatus.BAD_REQUEST
+      raise _HttpError(status, f'{len(body):,} bytes of {length:,} came')
+    self.server.places.serve(self.connection)
     return body
 
   def _send(self, code: HTTPStatus, content_type: str, answer: bytes) -> None:
+    self._wait(socket.SHUT_RDWR, _SAFE)
     try:
       self.send_response(code)
       self.send_header('Content-Type', content_type)
@@ -204,10 +250,9 @@ class _Handler(BaseHTTPRequestHandler):
       self.end_headers()
       if self.command != 'HEAD':
         self.wfile.write(answer)
-      self.server.idle.add(self.connection)
-      self.close_connection |= self.server.closing  # since the look above
     except OSError:
       self.close_connection = True  # nobody is there any more
+    self._wait(socket.SHUT_RD)
 
   def _linger(self) -> None:
     """Reads what still comes: closed with unread bytes, a socket takes its last answer along."""

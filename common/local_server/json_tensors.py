@@ -11,9 +11,14 @@ import numpy as np
 from common.local_server.errors import invalid
 from common.local_server.models import Arrays, Signature, Spec
 
+_MOST = 1 << 22  # values of a body: lists and numbers as Python has them, of 30 to 100 bytes each
+
 
 def parsed(body: bytes, fields: str) -> dict[str, Any]:
   """A request's body, an object with `fields`."""
+  count = sum(map(body.count, (b',', b'[', b'{')))
+  if count > _MOST:
+    raise invalid(f'the body has {count:,} values and lists; {_MOST:,} are the most in JSON')
   try:
     found = json.loads(body, parse_constant=_no_number)
   except (ValueError, RecursionError) as error:
@@ -59,12 +64,25 @@ def _no_number(name: str) -> NoReturn:
 
 
 def _numbers(value: Any, spec: Spec) -> np.ndarray:
+  _check_numbers(value, len(spec.shape))
   array, dtype = np.array(value), spec.dtype
   if array.dtype.kind not in 'iuf' or (array.dtype.kind == 'f' and dtype.is_integer):
     raise ValueError(f'{array.dtype.name} is not {dtype.name}')
   if beyond := array[(array < dtype.min) | (array > dtype.max)].ravel()[:1].tolist():
     raise ValueError(f'{beyond[0]} is beyond {dtype.name}')
   return array.astype(dtype.as_numpy_dtype)
+
+
+def _check_numbers(value: Any, depth: int) -> None:
+  """Numbers in lists within lists: of texts among them NumPy would make as many of the longest."""
+  if not depth:
+    if type(value) not in (int, float):
+      raise ValueError(f'{reprlib.repr(value)} is no number')
+  elif not isinstance(value, list):
+    raise ValueError(f'{reprlib.repr(value)} is no list')
+  elif depth > 1 or not {int, float}.issuperset(map(type, value)):
+    for one in value:
+      _check_numbers(one, depth - 1)
 
 
 def _texts(value: Any, depth: int) -> Any:

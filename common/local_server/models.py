@@ -1,11 +1,14 @@
 """Models as they are served: version folders watched, loaded, and swapped between two requests.
 
 A model is a folder of version folders (`1/`, `2/`, …), each a SavedModel; the highest is served. A new
-one is loaded beside the old, then takes its place: requests that have begun end on the old one.
+one is loaded beside the old once its files rest, then takes its place: requests that have begun end on
+the old one. One whose files change again is loaded again.
 """
 
+import contextlib
 import dataclasses
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import InputError
-from common.local_server.errors import not_found, unavailable
+from common.local_server.errors import SHOWN, not_found, unavailable
 from common.scoring import exported, runtimes
 from common.scoring.runtime import EncoderRuntime, HeadRuntime
 from common.scoring.scorer import PairScorer, top
@@ -97,7 +100,8 @@ class Version:
     found = self.signatures.get(name or _DEFAULT)
     if found is None:
       known = ', '.join(self.signatures)
-      raise not_found(f'model {self.model!r}: no signature {name or _DEFAULT!r}; it has {known}')
+      asked = (name or _DEFAULT)[:SHOWN]
+      raise not_found(f'model {self.model!r}: no signature {asked!r}; it has {known}')
     return found
 
 
@@ -105,7 +109,9 @@ class Version:
 class _Model:
   folder: str
   serving: Version | None = None
-  seen: tuple[Any, ...] = ()  # the version folder that was last tried, and its files
+  seen: tuple[Any, ...] = ()  # the version folder that was last looked at, and its files
+  tried: tuple[Any, ...] = ()  # the same of the one that was last tried
+  loaded: tuple[Any, ...] = ()  # the same of the one that is served
   failed: tuple[int, str] | None = None  # version, why
 
 
@@ -161,16 +167,22 @@ class ModelStore:
       number = max(_versions(model.folder), default=None)
       if number is None:  # nothing to change to
         continue
-      seen = (number, _files(os.path.join(model.folder, str(number))))
-      if seen == model.seen or (model.serving and model.serving.number == number):
+      folder = os.path.join(model.folder, str(number))
+      last, model.seen = model.seen, (number, _files(folder))
+      if model.seen == model.loaded:
+        model.failed = None
+      settled = model.seen == last or not model.serving  # else still being copied
+      if model.seen in (model.tried, model.loaded) or not settled:
         continue
-      model.seen = seen
+      model.tried = model.seen
       try:
         version = Version(name, model.folder, number, *self._runtimes)
-      except Exception as error:  # a version half copied, or no model: the old one is served on
+      except Exception as error:  # no model, or not all of it: the old one is served on
         model.failed = number, ' '.join(str(error).split())[:500]
         continue
-      model.serving, model.failed = version, None
+      if model.serving and model.tried[1] != _files(folder):  # changed while it was read
+        continue
+      model.serving, model.failed, model.loaded = version, None, model.tried
       self._loaded(version)
 
   def names(self) -> list[str]:
@@ -200,16 +212,23 @@ class ModelStore:
 
 def _versions(folder: str) -> list[int]:
   """Numbers of the version folders that hold a SavedModel."""
-  if not os.path.isdir(folder):
+  try:
+    names = os.listdir(folder)
+  except OSError:  # gone, or not there yet
     return []
-  names = [name for name in os.listdir(folder) if name.isdecimal()]
-  return [int(n) for n in names if os.path.exists(os.path.join(folder, n, exported.SAVED_MODEL))]
+  numbers = [name for name in names if re.fullmatch('0|[1-9][0-9]{0,17}', name)]
+  return [int(n) for n in numbers if os.path.exists(os.path.join(folder, n, exported.SAVED_MODEL))]
 
 
-def _files(folder: str) -> tuple[tuple[str, int], ...]:
-  """Names and sizes: a version that is still being copied is tried again when they change."""
-  paths = (os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
-  return tuple(sorted((path, os.path.getsize(path)) for path in paths))
+def _files(folder: str) -> tuple[tuple[str, int, int], ...]:
+  """Names, sizes and times: a version's files that are still being copied change."""
+  found = []
+  for base, _, names in os.walk(folder):
+    for path in (os.path.join(base, name) for name in names):
+      with contextlib.suppress(OSError):  # gone since it was listed
+        status = os.stat(path)
+        found.append((path, status.st_size, status.st_mtime_ns))
+  return tuple(sorted(found))
 
 
 def _specs(tensors: Mapping[str, Any]) -> dict[str, Spec]:

@@ -8,12 +8,19 @@ from concurrent.futures import TimeoutError as FutureTimeout
 import grpc
 import numpy as np
 
-from common.local_server.batching import Batcher, BatchingConfig, ClosedError
-from common.local_server.errors import ServingError, invalid
+from common.local_server.batching import (
+  MOST_TEXT,
+  Batcher,
+  BatchingConfig,
+  ClosedError,
+  text_bytes,
+)
+from common.local_server.errors import SHOWN, ServingError, invalid
 from common.local_server.metrics import Metrics
 from common.local_server.models import Arrays, ModelStore, Signature, Spec, Version
 
 _LONGEST = 3600.0  # seconds that a request without a deadline waits
+_IDS = 512  # word ids of a row: BERT's positions
 
 
 class Predictor:
@@ -40,7 +47,7 @@ class Predictor:
   ):
     self.batching, self.metrics = batching, metrics
     self._batchers: dict[tuple[Version, str], Batcher] = {}
-    self._lock = threading.Lock()
+    self._lock, self._closed = threading.Lock(), False
     self.models = ModelStore(folders, runtime, encoder_runtime, self._swap)
 
   def predict(
@@ -72,17 +79,18 @@ class Predictor:
       found = self.models.find(model, version)
       called = found.signature(signature)
       where = f'model {model!r}, signature {called.name!r}'
-      checked = _checked(inputs, called, where)
+      checked = _checked(inputs, called, where, self.batching.max_batch_size)
       for name in output_filter:
         if name not in called.outputs:
-          raise invalid(f'{where}: no output {name!r}; it has {", ".join(called.outputs)}')
+          known = ', '.join(called.outputs)
+          raise invalid(f'{where}: no output {name[:SHOWN]!r}; it has {known}')
       try:
-        future = self._batcher(found, called).submit(checked, wanted)
+        future = self._batcher(found, called).submit(checked, lambda: not self._closed and wanted())
         break
       except ClosedError:  # another version has just taken its place
         continue
     try:
-      outputs = future.result(min(seconds or _LONGEST, _LONGEST))
+      outputs = future.result(_LONGEST if seconds is None else min(seconds, _LONGEST))
     except FutureTimeout:
       raise ServingError(f'{where}: too late', grpc.StatusCode.DEADLINE_EXCEEDED) from None
     except ServingError:
@@ -98,7 +106,8 @@ class Predictor:
     self.metrics.seconds.labels(known).observe(time.monotonic() - started)
 
   def close(self) -> None:
-    """Finishes what was accepted."""
+    """Finishes what runs; what still waits is refused: the fronts have waited for it."""
+    self._closed = True
     self.models.close()
     with self._lock:
       batchers, self._batchers = list(self._batchers.values()), {}
@@ -131,20 +140,25 @@ def _reason(error: Exception) -> str:
   return ' '.join(said.split())[:500]
 
 
-def _checked(inputs: Arrays, signature: Signature, where: str) -> Arrays:
+def _checked(inputs: Arrays, signature: Signature, where: str, most: int) -> Arrays:
   """Inputs as the signature takes them; raises ServingError at the first that is not."""
   wanted = ', '.join(f'{name}: {spec}' for name, spec in signature.inputs.items())
   if missing := [name for name in signature.inputs if name not in inputs]:
     raise invalid(f'{where}: input {missing[0]!r} is missing; it takes {wanted}')
   if more := [name for name in inputs if name not in signature.inputs]:
-    raise invalid(f'{where}: there is no input {more[0]!r}; it takes {wanted}')
+    raise invalid(f'{where}: there is no input {more[0][:SHOWN]!r}; it takes {wanted}')
   return {
-    name: _fitting(inputs[name], spec, f'{where}: input {name!r}')
+    name: _fitting(inputs[name], spec, f'{where}: input {name!r}', most)
     for name, spec in signature.inputs.items()
   }
 
 
-def _fitting(value: np.ndarray, spec: Spec, where: str) -> np.ndarray:
+def _fitting(value: np.ndarray, spec: Spec, where: str, most: int) -> np.ndarray:
+  """An input of the signature's type and shape, whose rows the model has memory for.
+
+  Numbers hold the memory that they take; of texts and word ids an encoder makes a thousand times as
+  much, so these are at most as many rows as are run together, each no longer than it can read.
+  """
   dtype = 'string' if value.dtype == object else value.dtype.name
   if dtype != spec.dtype.name:
     raise invalid(f'{where} is {dtype}, not {spec}')
@@ -153,4 +167,11 @@ def _fitting(value: np.ndarray, spec: Spec, where: str) -> np.ndarray:
     raise invalid(f'{where} has the shape {list(value.shape)}, not {spec}')
   if not value.size:
     raise invalid(f'{where} is empty')
+  if value.dtype.kind in 'Oiu' and value.ndim:
+    if len(value) > most:
+      raise invalid(f'{where} has {len(value):,} rows; {most:,} are the most')
+    if value.size > _IDS * len(value):
+      raise invalid(f'{where} has the shape {list(value.shape)}; a row has {_IDS} ids at the most')
+    if (size := text_bytes(value)) > MOST_TEXT:
+      raise invalid(f'{where}: texts of {size:,} bytes; {MOST_TEXT:,} are the most')
   return value

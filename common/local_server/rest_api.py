@@ -5,13 +5,15 @@ Rows (`instances`) or columns (`inputs`), texts as they are or `{"b64": …}` fo
 """
 
 import re
+import threading
 from http import HTTPStatus
 
 from google.protobuf import json_format
 
 from common.local_server import grpc_api, json_tensors
-from common.local_server.errors import ServingError, invalid, not_allowed, not_found
+from common.local_server.errors import SHOWN, ServingError, invalid, not_allowed, not_found
 from common.local_server.http_front import Answer, json_answer
+from common.local_server.models import Arrays, Signature, Version
 from common.local_server.predict import Predictor
 
 _MODEL = re.compile(r'/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(/metadata|:\w+)?')
@@ -26,6 +28,7 @@ class RestApi:
 
   def __init__(self, predictor: Predictor):
     self._predictor = predictor
+    self._parsing = threading.Lock()  # one body at a time is Python's lists, ten times its size
 
   def answer(self, method: str, path: str, body: bytes) -> Answer:
     """The answer to a request; raises ServingError."""
@@ -53,27 +56,35 @@ class RestApi:
 
   def _predict(self, name: str, version: int | None, body: bytes) -> Answer:
     found = self._predictor.models.find(name, version)
-    fields = 'either "instances" (rows) or "inputs" (columns)'
-    request = json_tensors.parsed(body, fields)
-    if len({'instances', 'inputs'} & request.keys()) != 1:
-      raise invalid(f'the body is an object with {fields}')
-    key = request.get('signature_name', '')
-    if not isinstance(key, str):
-      raise invalid('signature_name is a text')
-    signature = found.signature(key)
-    rows = 'instances' in request
+    with self._parsing:
+      signature, inputs, rows = _request(body, found)
     where = f'model {name!r}, signature {signature.name!r}'
-    columns = (
-      json_tensors.columns(request['instances'], signature, where) if rows else request['inputs']
-    )
-    if not isinstance(columns, dict):
-      columns = {json_tensors.only(signature, where): columns}
-    inputs = {
-      key: json_tensors.array(value, signature.inputs.get(key), f'{where}: input {key!r}')
-      for key, value in columns.items()
-    }
-    _, _, outputs = self._predictor.predict(name, version, key, inputs)
+    _, _, outputs = self._predictor.predict(name, version, signature.name, inputs)
     try:
       return json_answer(json_tensors.by_row(outputs) if rows else json_tensors.by_column(outputs))
     except ServingError as error:
       raise ServingError(f'{where}: {error}', error.code) from error
+
+
+def _request(body: bytes, version: Version) -> tuple[Signature, Arrays, bool]:
+  """A body's signature and inputs, and whether they came in rows."""
+  fields = 'either "instances" (rows) or "inputs" (columns)'
+  request = json_tensors.parsed(body, fields)
+  if len({'instances', 'inputs'} & request.keys()) != 1:
+    raise invalid(f'the body is an object with {fields}')
+  key = request.get('signature_name', '')
+  if not isinstance(key, str):
+    raise invalid('signature_name is a text')
+  signature = version.signature(key)
+  rows = 'instances' in request
+  where = f'model {version.model!r}, signature {signature.name!r}'
+  columns = (
+    json_tensors.columns(request['instances'], signature, where) if rows else request['inputs']
+  )
+  if not isinstance(columns, dict):
+    columns = {json_tensors.only(signature, where): columns}
+  inputs = {
+    key: json_tensors.array(value, signature.inputs.get(key), f'{where}: input {key[:SHOWN]!r}')
+    for key, value in columns.items()
+  }
+  return signature, inputs, rows

@@ -13,6 +13,7 @@ from common.local_server.http_front import HttpFront, stop_signal
 from common.page.ranking_page import PageConfig, RankingPage
 
 _MOST_BYTES = 1 << 20  # of a request: a query, or ids of texts
+_GRACE = 10.0  # seconds for what was accepted before a stop
 
 
 @contextlib.contextmanager
@@ -31,7 +32,7 @@ def serving(config: PageConfig) -> Iterator[HttpFront]:
   try:
     yield front
   finally:
-    front.close()
+    front.close(_GRACE)
 
 
 def main(config: PageConfig) -> None:

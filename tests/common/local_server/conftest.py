@@ -131,7 +131,7 @@ def start(kind, folder, *args):
 
 @pytest.fixture(name='served', scope='module', params=SERVERS)
 def _served(request, tmp_path_factory):
-  args = ['--max_request_mb=1'] if request.param == 'local' else []
+  args = ['--max_request_mb=1', '--grace_seconds=3'] if request.param == 'local' else []
   server = start(request.param, tmp_path_factory.mktemp('server'), *args)
   yield server
   if server.process.poll() is None:

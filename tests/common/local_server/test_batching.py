@@ -5,7 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from common.local_server.batching import Batcher, BatchingConfig
+from common.local_server.batching import MOST_TEXT, Batcher, BatchingConfig
+from common.local_server.errors import ServingError
 
 
 def test_a_request_that_the_model_refuses_costs_the_others_nothing():
@@ -29,3 +30,26 @@ def test_a_request_that_the_model_refuses_costs_the_others_nothing():
     bad.result()
   batcher.close()
   assert sizes == [1, 4, 2, 1, 1]
+
+
+def test_what_nobody_waits_for_is_refused_and_long_texts_are_run_alone():
+  started, go_on, sizes = threading.Event(), threading.Event(), []
+
+  def call(inputs):
+    started.set()
+    go_on.wait()
+    sizes.append(len(inputs['text']))
+    return inputs
+
+  batcher = Batcher(call, BatchingConfig())
+  text = np.array([b'a' * (MOST_TEXT // 2 + 1)], object)
+  first = batcher.submit({'text': text})
+  started.wait()
+  gone = batcher.submit({'text': text}, lambda: False)
+  two, three = (batcher.submit({'text': text}) for _ in range(2))
+  go_on.set()
+  assert all(len(future.result()['text'][0]) == len(text[0]) for future in (first, two, three))
+  with pytest.raises(ServingError, match='nobody waits for it'):
+    gone.result()
+  batcher.close()
+  assert sizes == [1, 1, 1]

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
 from tensorflow_serving.apis import predict_pb2
 
+from common.local_server import json_tensors
 from common.serving.client import Grpc, ServingError
 
 PREDICT = '/tensorflow.serving.PredictionService/Predict'
@@ -65,12 +66,43 @@ REFUSED = {
   'a huge shape of texts': (
     declared('lengths', 'text', types_pb2.DT_STRING, [1 << 30], string_val=[b'a']),
     'INVALID_ARGUMENT',
-    'are of 8,589,934,592 bytes',
+    'are of 9,663,676,415 bytes',
   ),
   'a shape beyond 64 bits': (
     declared('', 'x', FLOAT, [1 << 62, 1 << 62], tensor_content=b'aaaa'),
     'INVALID_ARGUMENT',
     'bytes; a request has',
+  ),
+  'a long text for many': (
+    declared('lengths', 'text', types_pb2.DT_STRING, [1 << 10], string_val=[b'a' * 1025]),
+    'INVALID_ARGUMENT',
+    'are of 1,056,767 bytes',
+  ),
+  'texts of resources': (
+    declared('', 'x', FLOAT, [1, 2], resource_handle_val=[{'name': 'a'}]),
+    'INVALID_ARGUMENT',
+    'field 14 has 3 bytes; 0 are the most',
+  ),
+  'more values than its shape': (
+    declared('', 'x', FLOAT, [1, 2], float_val=[1] * 5),
+    'INVALID_ARGUMENT',
+    r'5 values for the shape \[1, 2\]',
+  ),
+  'more dimensions than arrays have': (
+    declared('', 'x', FLOAT, [1] * 65, float_val=[1]),
+    'INVALID_ARGUMENT',
+    '65 dimensions; 64 are the most',
+  ),
+  'many fields of two bytes': (
+    b'\x12\x00' * 20_000,
+    'INVALID_ARGUMENT',
+    'a request has 16,384 fields and texts at the most',
+  ),
+  'a long name': (predict(model='m' * 5000), 'INVALID_ARGUMENT', '5,003 bytes; 4,096 are the most'),
+  'more texts than are run together': (
+    predict(signature='lengths', text=np.array([b''] * 1025, object)),
+    'INVALID_ARGUMENT',
+    "input 'text' has 1,025 rows; 1,024 are the most",
   ),
   'an open shape': (
     declared('', 'x', FLOAT, [-1, 2], float_val=[1]),
@@ -81,6 +113,11 @@ REFUSED = {
     declared('', 'x', FLOAT, [1, 2], tensor_content=b'aaaa'),
     'INVALID_ARGUMENT',
     "input 'x' is no tensor",
+  ),
+  'a value beyond its type': (
+    declared('', 'x', types_pb2.DT_UINT8, [1, 2], int_val=[-7]),
+    'INVALID_ARGUMENT',
+    "input 'x' is no tensor: .*-7 out of bounds",
   ),
   'no type': (declared('', 'x', 999, [1, 2]), 'INVALID_ARGUMENT', 'its type is number 999'),
   'id too large': (
@@ -134,10 +171,15 @@ BODIES = {
   b'{"inputs": [[1e39, 1]]}': (400, r'1e\+39 is beyond float32'),
   b'{"inputs": [[1e999, 1]]}': (400, 'inf is beyond float32'),
   b'{"inputs": [[3e38, 3e38]]}': (500, r"'serving_default': the model gave NaN or infinity"),
-  b'{"inputs": %s1%s}' % (b'[' * 500, b']' * 500): (400, 'maximum number of dimension'),
+  b'{"inputs": %s1%s}' % (b'[' * 500, b']' * 500): (400, r'\[\[.* is no number'),
   b'{"inputs": {"z": %s1%s}}' % (b'[' * 500, b']' * 500): (400, "'x' is missing"),
   b'{"inputs": %s1%s}' % (b'[' * 10**5, b']' * 10**5): (400, 'not JSON: maximum recursion'),
   b'{"signature_name": "lengths", "inputs": %s%s}' % (b'[' * 500, b']' * 500): (400, 'is no text'),
+  b'{"inputs": [[1, "%s"]]}' % (b'a' * 10**5): (400, "'aaa.*aaa' is no number"),
+  b'{"inputs": [[1, true]]}': (400, 'True is no number'),
+  b'{"inputs": [1, 2]}': (400, '1 is no list'),
+  b'{"inputs": {"%s": 1, "x": [[1, 2]]}}' % (b'z' * 10**5): (400, "there is no input 'z{100}'; it"),
+  b'{"signature_name": "%s", "inputs": 1}' % (b'z' * 10**5): (404, "no signature 'z{100}'; it has"),
   b'{"signature_name": "lengths", "inputs": "a"}': (400, "'a' is no list"),
   b'{"signature_name": "gathered", "inputs": [%s]}' % (b'9' * 5000): (400, 'not JSON: .* 5000 dig'),
   b'{"signature_name": "gathered", "inputs": [%d]}' % 10**4000: (400, 'object is not int32'),
@@ -200,6 +242,17 @@ def test_one_value_may_stand_for_all(served):
   assert tf.make_ndarray(answer.outputs['y']).tolist() == [4, 4, 4]
 
 
+def test_nan_is_computed_in_its_own_row(served):
+  rows = np.array([[np.nan, 1], [1, 2], [np.inf, 0]], np.float32)
+  outputs = Grpc(served.target).predict('toy', '', {'x': rows}, 20)
+  assert [str(value) for value in outputs['y'].tolist()] == ['nan', '3.0', 'inf']
+
+
+def test_more_values_than_json_may_have_are_not_parsed():
+  with pytest.raises(ServingError, match='4,194,305 values and lists; 4,194,304 are the most'):
+    json_tensors.parsed(b'{' + b',' * (1 << 22), '')
+
+
 def raw(server, request):
   """Status, headers and body of whatever is sent to the REST port."""
   host, port = server.url.removeprefix('http://').split(':')
@@ -225,6 +278,8 @@ REQUESTS = {
   ),
   f'POST / HTTP/1.1\r\nContent-Length: {"9" * 5000}\r\n\r\n': (400, 'Content-Length'),
   f'POST / HTTP/1.1\r\nContent-Length: {2 << 20}\r\n\r\n{"x" * (2 << 20)}': (413, '2,097,152'),
+  'POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n': (400, '2, 3'),
+  'POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n': (411, 'Content-Length'),
   'POST / HTTP/1.1\r\n\r\n': (411, 'Content-Length is needed'),
   'nonsense\r\n\r\n': (400, 'nonsense'),
   'GET / HTTP/9.9\r\n\r\n': (505, 'HTTP version'),
