@@ -6,7 +6,9 @@ import sys
 from common.errors import InputError, refuse
 
 _SHARED = {
+  'pretrain': 'common.pretrain',
   'rerank': 'common.rerank',
+  'verify': 'common.verify',
   'page': 'common.page',
   'server': 'common.local_server',
   'serving-config': 'common.serving.config',

@@ -144,7 +144,7 @@ def check_ids(
   first: dict[str, str] = {}
   for path in paths:
     for ids in read(path):
-      for place in np.flatnonzero(np.isin(hashes(ids), twice)):
+      for place in np.flatnonzero(np.isin(hashes(ids), twice)).tolist():
         key = ids[place]
         if key in first:
           raise InputError(
