@@ -1,4 +1,4 @@
-"""Pretrained BERT weights: TF1 and TF2 checkpoints, Hugging Face folders and the built-in ones.
+"""Pretrained BERT weights: TF1 and TF2 checkpoints, Hugging Face folders, teachers, the built-in ones.
 
 Each format is read into {TF1 variable name: array}, then assigned to a `BertEncoderV2`, strictly.
 """
@@ -20,7 +20,7 @@ from official.nlp.modeling import networks
 
 from common import extras
 from common.errors import InputError
-from common.modeling import bert_network, hugging_face
+from common.modeling import bert_network, hugging_face, saving
 from common.modeling.bert_network import EncoderConfig
 
 MINILM = 'minilm'
@@ -38,7 +38,7 @@ class Pretrained:
 
   Attributes:
     path: Its folder, or 'random-tiny'.
-    format: 'safetensors', 'tf1', 'tf2' or 'random'.
+    format: 'safetensors', 'tf1', 'tf2', 'teacher' or 'random'.
     config: Shape of its encoder; `dataclasses.replace` changes the layers kept and the dropout.
     vocabulary: Its word pieces; a word's id is its place.
     lower_case: Whether texts are lower-cased before they are split.
@@ -59,7 +59,7 @@ def read(path: str) -> Pretrained:
       single characters, for trials); a local or `gs://` folder; or a hub id `org/name`. A folder
       holds `vocab.txt` and either `config.json` and `model.safetensors` (Hugging Face: BERT,
       DistilBERT or ELECTRA), or `bert_config.json` and `bert_model.ckpt.*` (TF1, or TF2 as
-      tf-models writes it).
+      tf-models writes it); a run's `teacher` is one too, whose encoder is taken.
 
   Raises:
     InputError: It is not there, not whole, or not BERT's network; one line says which.
@@ -170,6 +170,12 @@ def _folder(path: str) -> str:
 
 
 def _read_folder(folder: str) -> Pretrained:
+  if saving.is_there(folder):
+    fields, tokenizer = saving.read(folder)
+    if fields.get('kind') != 'cross_encoder':
+      raise InputError('a trained model, and no teacher')
+    config = EncoderConfig(**fields['encoder'])
+    return Pretrained(folder, 'teacher', config, tokenizer.vocabulary, tokenizer.lower_case)
   files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
   if _SAFETENSORS in files:
     kind, config_file = 'safetensors', CONFIG
@@ -239,7 +245,21 @@ def _read_tf2(folder: str) -> bert_network.Weights:
   return {names.get(at, at): reader.get_tensor(key + suffix) for at, key in found.items()}
 
 
-_READERS = {'safetensors': _read_safetensors, 'tf1': _read_tf1, 'tf2': _read_tf2}
+def _read_teacher(folder: str) -> bert_network.Weights:
+  from common.modeling.cross_encoder import CrossEncoder  # which starts from what is read here
+
+  fields, tokenizer = saving.read(folder)
+  teacher = CrossEncoder(EncoderConfig(**fields['encoder']), fields['outputs'], tokenizer.pad_id)
+  saving.restore(folder, teacher)
+  return bert_network.weights(teacher.encoder.network)
+
+
+_READERS = {
+  'safetensors': _read_safetensors,
+  'tf1': _read_tf1,
+  'tf2': _read_tf2,
+  'teacher': _read_teacher,
+}
 
 
 def _reader(folder: str) -> tuple[Any, list[str]]:

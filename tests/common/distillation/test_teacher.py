@@ -1,5 +1,6 @@
 """Several teachers as one; one from a Hugging Face folder; a teacher as a SavedModel."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -16,7 +17,7 @@ from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.stages.teacher import Teachers, check
 from common.distillation.teacher import Teacher, mean_logits
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints
+from common.modeling import bert_network, checkpoints, encoders
 from common.modeling.encoders import EncoderConfig
 from common.scoring import exported
 
@@ -132,3 +133,20 @@ def test_a_quantized_teacher_is_near_it():
   exact = teacher.logits(tuples, strategy=tf.distribute.get_strategy())
   near = QuantizedTeacher(teacher).logits(tuples, strategy=None, advance=scored.append)
   assert sum(scored) == 19 and 0 < np.abs(near - exact).max() < 0.2 * exact.std()
+
+
+def test_a_teacher_is_a_checkpoint_too(tmp_path):
+  tiny = checkpoints.read('random-tiny')
+  tokenizer = Tokenizer(tiny.vocabulary, tiny.lower_case)
+  teacher = Teacher(tiny.config, tokenizer, 16, 1)
+  teacher.save(str(tmp_path))
+  read = encoders.read(str(tmp_path))
+  assert (read.config, read.vocabulary) == (tiny.config, tiny.vocabulary)
+  first = encoders.build(dataclasses.replace(read.config, num_layers=1), tokenizer.pad_id)
+  first.restore(read)
+  ids = tf.constant([[2, 7, 9, 3, 0], [2, 8, 3, 0, 0]])
+  segments = tf.zeros_like(ids)
+  expected = teacher.model.encoder.network(
+    {'input_word_ids': ids, 'input_mask': tf.cast(ids > 0, tf.int32), 'input_type_ids': segments}
+  )['encoder_outputs'][0]
+  np.testing.assert_allclose(first(ids).layers[0], expected, atol=1e-6)
