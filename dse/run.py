@@ -121,12 +121,16 @@ def distill(
   Without a `distillation` the training tuples are what the student learns from. The stages that
   `callbacks` hear of are 'teacher', 'student' and 'student, VARIANT'.
   """
-  if flags.keys() & {'suite', 'suite_data_dir'}:
-    raise InputError('suite: `python -m dse.run --suite=…` alone runs several tasks')
   tables = {'train': train, 'valid': valid, 'test': test, 'distillation': distillation}
   return distilled.distill(
-    RunConfig, DSEStudent, Embedder, tables, run_dir, teacher, callbacks, flags
+    RunConfig, _of_one_task, Embedder, tables, run_dir, teacher, callbacks, flags
   )
+
+
+def _of_one_task(config: RunConfig) -> DSEStudent:
+  if config.suite:
+    raise InputError('--suite is of the command alone: python -m dse.run --suite=…')
+  return DSEStudent(config)
 
 
 if __name__ == '__main__':

@@ -76,7 +76,7 @@ def test_the_programs_know_the_commands():
 
 def program(*arguments: str) -> subprocess.CompletedProcess:
   """The console script `dipair`, from a folder without the repository."""
-  code = 'import sys; from common import console; sys.argv = sys.argv[:1] + sys.argv[1:]; console.dipair()'
+  code = 'from common import console; console.dipair()'
   command = [sys.executable, '-c', code, *arguments]
   environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
   return subprocess.run(

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+import dse
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.distillation.dataset import DataConfig
@@ -143,6 +144,10 @@ def test_flags_left_alone_leave_earlier_runs_as_they_are():
 @pytest.mark.parametrize(
   ('make', 'message'),
   [
+    (
+      lambda: dse.distill(flagfile='glue', run_dir='x'),
+      '--suite is of the command alone: python -m dse.run --suite=',
+    ),
     (lambda: suite.run(['configs/mrpc.flags'], '', 'x', RunConfig()), '--suite needs --run_dir'),
     (
       lambda: suite.run(['configs/p2t.flags'], 'x', 'y', RunConfig()),
