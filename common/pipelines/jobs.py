@@ -145,7 +145,7 @@ def check_ids(
   for path in paths:
     for ids in read(path):
       for place in np.flatnonzero(np.isin(hashes(ids), twice)):
-        key = ids[place]
+        key = ids[int(place)]
         if key in first:
           raise InputError(
             f'{output}: id {key!r} came twice (in {first[key]} and {path}); each may once: '
