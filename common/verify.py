@@ -53,7 +53,7 @@ def _entries(value: Any, name: str = '') -> Iterator[tuple[str, dict[str, Any]]]
       yield from _entries(item)
   elif isinstance(value, dict):
     if {'bytes', 'sha256'} <= value.keys():
-      yield str(value.get('name', value.get('path', name))), value
+      yield str(value.get('name') or value.get('path') or name), value
       return
     for key, item in value.items():
       yield from _entries(item, key)

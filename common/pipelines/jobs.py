@@ -144,8 +144,8 @@ def check_ids(
   first: dict[str, str] = {}
   for path in paths:
     for ids in read(path):
-      for place in np.flatnonzero(np.isin(hashes(ids), twice)).tolist():
-        key = ids[place]
+      for place in np.flatnonzero(np.isin(hashes(ids), twice)):
+        key = ids[int(place)]
         if key in first:
           raise InputError(
             f'{output}: id {key!r} came twice (in {first[key]} and {path}); each may once: '

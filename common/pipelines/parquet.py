@@ -35,9 +35,11 @@ def batches(
     with damaged(path, _REMEDY):
       batch = next(found, None)
     if batch is None:
-      return
+      break
     yield number, batch
     number += batch.num_rows
+  if names and number != (due := table.metadata.row_group(group).num_rows):
+    raise InputError(f'{path}: damaged (row group {group}: {number} rows of {due}); {_REMEDY}')
 
 
 def texts(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[list[str], ...] | None:

@@ -17,7 +17,7 @@ from apache_beam.io.tfrecordio import _TFRecordUtil
 
 from common.data import tables
 from common.data.tables import Row
-from common.errors import InputError, damaged
+from common.errors import InputError
 from common.pipelines import parquet
 from common.pipelines.files import open_file
 from common.pipelines.parquet import Refuse
@@ -220,8 +220,10 @@ def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
 
   number = 0
   while True:
-    with damaged(unit.path, 'copy it anew'):
+    try:
       record = _TFRecordUtil.read_record(file)
+    except ValueError as error:
+      raise InputError(f'{unit.path}: damaged ({error}); copy it anew') from error
     if record is None:
       return
     where = f'{unit.path}:record {number}'
