@@ -84,16 +84,8 @@ def fit(
   step = train_step(phase, config, run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
-  with (
-    writer.as_default(),
-    Forecast(
-      total=config.steps,
-      initial=run.step,
-      desc=phase.name,
-      mininterval=0.5,
-      tuples=config.batch_size,
-    ) as bar,
-  ):
+  sizes = {'total': config.steps, 'initial': run.step, 'tuples': config.batch_size}
+  with writer.as_default(), Forecast(desc=phase.name, mininterval=0.5, **sizes) as bar:
     if not run.history:
       run.evaluate()
     while not run.finished():
