@@ -1,8 +1,9 @@
-"""Ranks a few titles for a query, with an export behind TensorFlow Serving or the local server.
+"""Ranks a few titles for a query, with an export of one score behind TensorFlow Serving.
 
   python examples/serving/client.py localhost:8500 p2t 'nike shoes'
 
-The first argument may be REST's `http://localhost:8501`, the second is what the models' names start with.
+The first argument may be REST's `http://localhost:8501`, and the local server does as well; the second
+is what the models' names start with.
 """
 
 import sys
