@@ -27,8 +27,11 @@ SERVING = [
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
 SWEEP = ['optuna>=4,<6']
 TEST = [
+  'check-jsonschema>=0.34',  # the schema of compose files
   'ir_measures>=0.3.7',  # trec_eval, the judge of ranking metrics
-  *('mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'ruff>=0.15'),
+  'kubernetes-validate>=1.31',  # the schemas of manifests
+  *('mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'pyyaml>=6'),
+  'ruff>=0.15',
 ]
 
 
