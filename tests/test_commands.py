@@ -91,7 +91,7 @@ def test_the_program_runs_a_command_with_a_flagfile_by_name():
     'error: --max_lengths=(16, 48) and --output_tokens'
   )
   assert 'dipair study' in program().stdout
-  line = 'error: dipair train: no such command; one of run, study, inspect, mine, rerank'
+  line = 'error: dipair train: no such command; one of run, study, inspect, mine, '
   assert program('train').stderr.startswith(line)
 
 

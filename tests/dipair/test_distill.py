@@ -96,8 +96,8 @@ def _runs(tmp_path_factory, python):
     (base / f'{name}.jsonl').write_text('\n'.join(map(json.dumps, scored)) + '\n')
   flags = {**TOY, **{f'{name}_file': base / f'{name}.jsonl' for name in files}}
   text = lambda value: ','.join(map(str, value)) if isinstance(value, tuple) else value  # noqa: E731
-  line = [f'--{name}={text(value)}' for name, value in flags.items()]
-  done = python(*('-m', 'dipair.run', f'--run_dir={commands}', *line, '--teacher_logits_column=z'))
+  flags |= {'run_dir': commands, 'teacher_logits_column': 'z'}  # after the flagfile, which has some
+  done = python('-m', 'dipair.run', *(f'--{name}={text(value)}' for name, value in flags.items()))
   assert done.returncode == 0, done.stderr[-3000:]
   return own, commands, json.loads((base / 'own.json').read_text())
 

@@ -88,9 +88,8 @@ def test_other_flags_are_refused_with_what_they_would_cost(smoke, run):
 
 def test_a_runs_log_tells_its_start_its_stages_and_its_end(smoke):
   folder, output = smoke
-  log = [
-    line[20:] for line in (folder / 'run.log').read_text('utf-8').splitlines()
-  ]  # after the time
+  lines = (folder / 'run.log').read_text('utf-8').splitlines()
+  log = [line[20:].rstrip() for line in lines]  # after the time
   assert log[0].startswith('== python -m dipair.run --run_dir=') and '--title=toy data' in log[0]
   for about in (
     'commit ',

@@ -73,7 +73,7 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(finished):
   for name in ('export/head/1', 'student/labels', 'student/frozen', 'report.html'):
     assert (folder / 'mrpc' / name).exists(), name
   found = json.loads((folder / 'mrpc' / 'results.json').read_text())['calibration']
-  assert list(found['models']) == ['teacher', 'student'] and len(found['thresholds']) == 6
+  assert list(found['models']) == ['teacher', 'student']
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(

@@ -57,5 +57,5 @@ def test_items_are_tokenized_once_and_for_each_vocabulary(tmp_path):
   other = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', 'b', 'a'], lower_case=True)
   assert TokenTable.of_items(items, other).ids.tolist() == [5, 4, 4]
   np.save(tmp_path / 'items/tokens' / folder / 'ends.npy', np.array([0, 2, 3]))
-  with pytest.raises(InputError, match='tokens/.*: damaged; delete it and run again'):
+  with pytest.raises(InputError, match='tokens/.*/ends.npy: damaged: .*; delete it and run again'):
     TokenTable.of_items(items, TOKENIZER)

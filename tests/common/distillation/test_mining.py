@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from common import files
 from common.data.matching import Matching
 from common.data.records import RecordSet
 from common.distillation import datasheet, mining, transfer
@@ -89,8 +90,8 @@ def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle
   }
   assert sheet['block'] == {'pairs': 205, 'texts': [41, 201]}
   assert (tmp_path / 'transfer' / 'scores.svg').read_text().count('threshold')
-  written = (tmp_path / 'transfer' / 'datasheet.json').read_text()
-  assert json.loads(written) == json.loads(json.dumps(sheet))
+  written = files.read_json(str(tmp_path / 'transfer' / 'datasheet.json'))
+  assert written == json.loads(json.dumps(sheet))
 
 
 def test_queries_and_passages_are_items_once_and_pairs_are_their_numbers(tmp_path, circle):

@@ -259,7 +259,7 @@ def test_one_process_at_a_time_works_in_a_folder_and_a_killed_one_leaves_it_free
   command = [sys.executable, '-c', _AT_WORK, run.path]
   with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
     try:
-      assert other.stdout.readline() == 'at work\n'
+      assert [other.stdout.readline() for _ in range(2)] == ['data: starts\n', 'at work\n']
       assert refused(run) == (
         f'--run_dir={run.path}: another process works in it; wait for its end, or name another'
       )
