@@ -18,7 +18,8 @@ PHRASINGS = (  # of one question each
   ('Is {} free to use?', 'What does {} cost a month?'),
   ('Can I use {} offline?', 'Does {} work without an internet connection?'),
 )
-REAL = {'teacher_steps': 90, 'teacher_warmup_steps': 9, 'steps': 150, 'warmup_steps': 15}
+REAL = {'teacher_steps': 150, 'teacher_warmup_steps': 15, 'steps': 150, 'warmup_steps': 15}
+REAL |= {'teacher_learning_rate': 1e-4, 'learning_rate': 1e-4}
 TOY = {'teacher_steps': 4, 'teacher_warmup_steps': 1, 'steps': 4, 'warmup_steps': 1}
 TOY |= {'pretrained': 'random-tiny', 'teacher_pretrained': 'random-tiny', 'pooled_layers': 2}
 
