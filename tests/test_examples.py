@@ -1,0 +1,69 @@
+"""The examples and the tutorial at toy size, run as their readers do."""
+
+import json
+import pathlib
+import re
+
+import pytest
+
+TUTORIAL = pathlib.Path(__file__).parent.parent / 'docs' / 'tutorial.ipynb'
+SCRIPT = """
+import runpy, sys
+sys.path.insert(0, 'examples')  # as `python examples/NAME.py` has it
+runpy.run_path(f'examples/{sys.argv.pop(1)}.py', run_name='__main__')
+"""
+TOY = """
+ROWS = {'train': 128, 'valid': 32, 'test': 32, 'distillation': 512}
+FLAGS = {'flagfile': 'smoke', 'teacher_steps': 4, 'stage1_steps': 4, 'stage2_steps': 2}
+"""
+LAST = 'print(scores.shape, len(store), *dict(best))'
+
+
+@pytest.fixture(name='example', scope='module')
+def _example(python, tmp_path_factory):
+  """A function of an example's name and run folder to all that it prints."""
+  base = tmp_path_factory.mktemp('examples')
+
+  def example(name, run):
+    done = python('-c', SCRIPT, name, '--toy', f'--run_dir={base / run}')
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+  return example
+
+
+def test_products_are_ranked_for_each_query_and_the_nearest_first(example):
+  ranked = example('product_search', 'search').split('\n\n')[-3:]
+  assert [part.splitlines()[0] for part in ranked] == [
+    'nike shoes',
+    'black leather bag',
+    'large wooden desk',
+  ]
+  for part in ranked:
+    scores = [float(row.split()[0]) for row in part.splitlines()[1:]]
+    assert len(scores) == 3 and scores == sorted(scores)[::-1]
+  lines = re.findall(r'(\d+) of (\d+) scored: recall@10 (.+)', example('nearest_first', 'search'))
+  (few, count, least), (_, _, more), (every, _, whole) = lines
+  assert int(few) == int(count) // 20 and every == count
+  assert float(least) <= float(more) <= float(whole) == 1
+
+
+def test_no_question_is_its_own_duplicate(example):
+  lines = example('duplicate_questions', 'questions').splitlines()[-20:]
+  _, texts, others = zip(*(line.split('  ') for line in lines), strict=True)
+  assert len({*texts}) == 20 and {*others} <= {*texts}
+  assert all(text != other for text, other in zip(texts, others, strict=True))
+
+
+def test_the_tutorial_runs_from_top_to_bottom_as_it_was_when_its_outputs_were_kept(
+  python, tmp_path
+):
+  cells = json.loads(TUTORIAL.read_text('utf-8'))['cells']
+  cells = [cell for cell in cells if cell['cell_type'] == 'code']
+  assert [cell['execution_count'] for cell in cells] == [*range(1, len(cells) + 1)]
+  parameters, *others = [''.join(cell['source']) for cell in cells]
+  program = [parameters, TOY, f'RUN_DIR = {str(tmp_path / "run")!r}', *others, LAST]
+  done = python('-c', '\n'.join(program))
+  assert done.returncode == 0, done.stderr[-3000:]
+  shape, count, *rows = re.findall(r'\(32, 2\)|\d+', done.stdout.splitlines()[-1])
+  assert shape == '(32, 2)' and len({*rows}) == 3 and all(int(row) < int(count) for row in rows)
