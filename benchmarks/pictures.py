@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from benchmarks import speed_tables
 from benchmarks.committed import ROOT, read
 from common.evaluation.tables import digits, label, times
 
@@ -21,9 +22,9 @@ def draw() -> None:
 
 
 def scoring(made: dict[str, Any]) -> Figure:
-  """Pairs a second of `benchmarks.scoring`'s contenders."""
-  names = [row['name'] for row in made['rows']][::-1]
-  rates = [row['pairs_per_second'] for row in made['rows']][::-1]
+  """Pairs a second of `benchmarks.scoring`'s models, each in its quickest forms."""
+  rows = speed_tables.quickest(made['rows'], made)[::-1]
+  names, rates = [row['name'] for row in rows], [row['pairs_per_second'] for row in rows]
   figure = Figure(figsize=(9, 0.28 * len(rates) + 1), layout='constrained')
   axes = figure.add_subplot(xscale='log', xlabel='pairs/s')
   axes.barh(names, rates, color=[_COLORS.get(re.split(r'\W', name)[0], _OTHER) for name in names])

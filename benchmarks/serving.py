@@ -24,6 +24,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+import psutil
 from tqdm import tqdm
 
 from benchmarks import committed, random_exports
@@ -38,6 +39,7 @@ from dipair.scorer import Scorer
 
 _RUNTIME = 'litert-int8'
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_CALLS = 20  # of the head alone, whose processor time is taken
 PREDICT = '/tensorflow.serving.PredictionService/Predict'
 
 
@@ -99,12 +101,22 @@ class Bench:
     self.rest = address(r'REST on http://(\S+)', line)
 
   def load(self) -> dict[str, Any]:
-    """The load, and the head alone before and after it."""
-    before = self._head()
+    """The load, and the head alone before and after it.
+
+    Requests are sent on the same cores. So beside 'ratio', of pairs a second, stands 'head_share': what
+    the head alone takes for the pairs of the processor time that the server has taken.
+    """
+    server = psutil.Process(self.server.pid)
+    self._send(1)
+    before, used = self._head(), sum(server.cpu_times()[:2])
     found = self._send(self.config.requests)
-    head = (before + self._head()) / 2
+    used = (sum(server.cpu_times()[:2]) - used) / found['requests']
+    head, started = (before + self._head()) / 2, time.process_time()
+    for _ in range(_CALLS):
+      self._one_to_many()
+    share = (time.process_time() - started) / _CALLS / used
     ratio = found['rows_per_second'] / head
-    return {**found, 'head_pairs_per_second': head, 'ratio': ratio}
+    return {**found, 'head_pairs_per_second': head, 'ratio': ratio, 'head_share': share}
 
   def malformed(self) -> dict[str, Any]:
     """Requests that are none, while good ones go on: the answers by status."""

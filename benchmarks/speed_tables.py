@@ -45,7 +45,7 @@ def scoring(made: dict[str, Any]) -> Table:
   return Table(note, [*headers, 'kB/pair'], rows)
 
 
-def quickest(rows: list[list[str]], made: dict[str, Any]) -> list[list[str]]:
+def quickest(rows: list[Any], made: dict[str, Any]) -> list[Any]:
   """Of the rows of `scoring`, each model's quickest: exact, and in int8 where that is quicker."""
   exact: dict[str, tuple[float, int]] = {}
   int8: dict[str, tuple[float, int]] = {}

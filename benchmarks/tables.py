@@ -97,10 +97,18 @@ def _serving() -> str:
   ]
   answers = [f'{name} ({count})' for name, count in made['malformed'].items()]
   rows.append(['malformed requests while good ones go on', '; '.join(answers)])
+  note = ''
+  if fuzz := read('malformed'):
+    rows.append(
+      [f'{fuzz["cases"]:,} malformed requests, made by changing and cutting good ones']
+      + [f'{fuzz["faults"]} faults; {fuzz["good"]:,} good ones beside them, ']
+      + [f'{sum(fuzz["lost"].values())} lost; memory {fuzz["memory_ratio"]:.2f} times its start']
+    )
+    note = f'The last row: `{fuzz["command"]}`, commit {fuzz["commit"]}.'
   table = markdown(
     ['', 'local server, head in LiteRT int8'], [[r[0], ''.join(r[1:])] for r in rows]
   )
-  return _section('Serving, 1,000 candidates a request', made, table)
+  return _section('Serving, 1,000 candidates a request', made, table, note)
 
 
 def _mined() -> str:
@@ -170,7 +178,7 @@ def _scoring() -> str:
     [r['name'], f'{r["p50"]:.1f}', f'{r["p99"]:.1f}', digits(r['rate'])] for r in made['rank']
   ]
   rank = markdown(['rank, 1,000 candidates', 'p50, ms', 'p99, ms', 'pairs/s'], ranks)
-  picture = '![Pairs a second of all, on a logarithmic axis](scoring.png)'
+  picture = '![Their pairs a second, on a logarithmic axis](scoring.png)'
   table = speed_tables.scoring(made)
   best = markdown(table.headers, speed_tables.quickest(table.rows, made))
   every = f'<details><summary>Every form</summary>\n\n{markdown(table.headers, table.rows)}\n\n'
