@@ -57,6 +57,42 @@ def quickest(rows: list[Any], made: dict[str, Any]) -> list[Any]:
   return [rows[number] for number in sorted(number for _, number in [*exact.values(), *quicker])]
 
 
+def serving(made: dict[str, Any], fuzz: dict[str, Any] | None) -> Table:
+  """What `benchmarks.serving` sent to the local server, and `benchmarks.malformed`, if it was run."""
+  load, swaps, query = made['load'], made['swaps'], made['query']
+  rows = [
+    [
+      f'{load["requests"]:,} requests, {load["concurrency"]} at a time',
+      f'{digits(load["rows_per_second"])} pairs/s, {load["ratio"]:.0%} of the head alone; '
+      f'p50 {load["p50"]:.2f} s, p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost',
+    ],
+    [
+      f'{swaps["swaps"]} versions swapped under load',
+      f'{swaps["requests"]:,} requests, {swaps["lost"]} lost; p99 {swaps["p99"]:.2f} s',
+    ],
+    [
+      f'a query of the page, its best ten of {query["products"]:,} stored products',
+      f'p50 {1e3 * query["whole"]:.0f} ms, p99 {1e3 * query["p99"]:.0f}; of it encode '
+      f'{1e3 * query["encode"]:.0f}, head {1e3 * query["head"]:.0f}, sort {1e3 * query["sort"]:.1f}',
+    ],
+    [
+      'malformed requests while good ones go on',
+      '; '.join(f'{name} ({count})' for name, count in made['malformed'].items()),
+    ],
+  ]
+  note = ''
+  if fuzz:
+    rows.append(
+      [
+        f'{fuzz["cases"]:,} malformed requests, made by changing and cutting good ones',
+        f'{fuzz["faults"]} faults; {fuzz["good"]:,} good ones beside them, '
+        f'{sum(fuzz["lost"].values())} lost; memory {fuzz["memory_ratio"]:.2f} times its start',
+      ]
+    )
+    note = f'The last row: `{fuzz["command"]}`, commit {fuzz["commit"]}.'
+  return Table(note, ['', 'local server, head in LiteRT int8'], rows)
+
+
 def encoders(runs: dict[str, dict[str, Any]]) -> Table:
   """A row a run and runtime of its exported encoders; none where no run has measured them."""
   rows = [

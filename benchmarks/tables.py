@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from benchmarks import pictures, speed_tables
+from benchmarks import inspection_table, pictures, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
@@ -38,6 +38,7 @@ def written() -> dict[str, str]:
     _light(),
     _score_job(),
     _serving(),
+    _tokens(),
   ]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
@@ -83,32 +84,18 @@ def _serving() -> str:
   made = read('serving')
   if not made:
     return ''
-  load, swaps, query = made['load'], made['swaps'], made['query']
-  rows = [
-    [f'{load["requests"]:,} requests, {load["concurrency"]} at a time']
-    + [f'{digits(load["rows_per_second"])} pairs/s, {load["ratio"]:.0%} of the head alone; p50 ']
-    + [f'{load["p50"]:.2f} s, p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost'],
-    [f'{swaps["swaps"]} versions swapped under load']
-    + [f'{swaps["requests"]:,} requests, {swaps["lost"]} lost; p99 ', f'{swaps["p99"]:.2f} s'],
-    [f'a query of the page, its best ten of {query["products"]:,} stored products']
-    + [f'p50 {1e3 * query["whole"]:.0f} ms, p99 {1e3 * query["p99"]:.0f}; of it encode ']
-    + [f'{1e3 * query["encode"]:.0f}, head {1e3 * query["head"]:.0f}, ']
-    + [f'sort {1e3 * query["sort"]:.1f}'],
-  ]
-  answers = [f'{name} ({count})' for name, count in made['malformed'].items()]
-  rows.append(['malformed requests while good ones go on', '; '.join(answers)])
-  note = ''
-  if fuzz := read('malformed'):
-    rows.append(
-      [f'{fuzz["cases"]:,} malformed requests, made by changing and cutting good ones']
-      + [f'{fuzz["faults"]} faults; {fuzz["good"]:,} good ones beside them, ']
-      + [f'{sum(fuzz["lost"].values())} lost; memory {fuzz["memory_ratio"]:.2f} times its start']
-    )
-    note = f'The last row: `{fuzz["command"]}`, commit {fuzz["commit"]}.'
-  table = markdown(
-    ['', 'local server, head in LiteRT int8'], [[r[0], ''.join(r[1:])] for r in rows]
-  )
-  return _section('Serving, 1,000 candidates a request', made, table, note)
+  table = speed_tables.serving(made, read('malformed'))
+  title = 'Serving, 1,000 candidates a request'
+  return _section(title, made, markdown(table.headers, table.rows), table.note)
+
+
+def _tokens() -> str:
+  made = read('homedepot_inspect')
+  if not made:
+    return ''
+  table = inspection_table.tokens(made)
+  title = 'What the output tokens carry, on Home Depot'
+  return _section(title, made, markdown(table.headers, table.rows), table.note)
 
 
 def _mined() -> str:
