@@ -3,7 +3,8 @@
   python -m benchmarks.serving --export=runs/p2t/export --output=benchmarks/results/serving.json
 
 The head in LiteRT int8 with random weights (they do not change the time), 1,000 candidates a request:
-the query's part and vectors of candidates (`one_to_many`). Before and after, the head alone is
+the query's part and vectors of candidates (`one_to_many`), then the same as an int8 store has them
+(`one_to_many_int8`). Before and after, the head alone is
 measured on the same cores. Then malformed requests are sent while good ones go on, and versions are
 swapped. Last, a real run's export behind the page's API: a query's way to its best ten of 10,000 stored
 products, from the request to the answer, and by stage.
@@ -32,9 +33,11 @@ from common import flags
 from common.data import catalog
 from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
+from common.scoring.exported import ONE_TO_MANY_INT8
 from common.serving import load_test
 from common.serving.client import UNLIMITED, Grpc, ServingError
 from common.serving.load_test import LoadConfig
+from common.vectors.store import narrowed
 from dipair.scorer import Scorer
 
 _RUNTIME = 'litert-int8'
@@ -64,7 +67,8 @@ def main(config: ServingConfig) -> None:
     bench = Bench(config, folder)
     try:
       found = {
-        'load': bench.load(),
+        'load': bench.load('one_to_many'),
+        'load_int8': bench.load(ONE_TO_MANY_INT8),
         'malformed': bench.malformed(),
         'swaps': bench.swaps(),
         'query': bench.query(),
@@ -92,24 +96,27 @@ class Bench:
       'left_part': self.scorer.parts(query, 'left'),
       'right': rng.normal(size=(config.candidates, *right)).astype(np.float32),
     }
-    arrays: dict[str, Any] = self.request
-    np.savez(os.path.join(folder, 'request.npz'), **arrays)
+    values, scale = narrowed(self.request['right'], 'int8')
+    stored = {**self.request, 'right': values, 'right_scale': scale}
+    payloads: dict[str, Any] = {'one_to_many': self.request, ONE_TO_MANY_INT8: stored}
+    for signature, arrays in payloads.items():
+      np.savez(os.path.join(folder, f'{signature}.npz'), **arrays)
     args = ['--port=0', '--rest_api_port=0', f'--runtime={_RUNTIME}']
     args.append(f'--models=head={os.path.join(self.export, "head")}')
     self.server, line = start('common.local_server', *args)
     self.target = address(r'gRPC on (\S+),', line)
     self.rest = address(r'REST on http://(\S+)', line)
 
-  def load(self) -> dict[str, Any]:
+  def load(self, signature: str) -> dict[str, Any]:
     """The load, and the head alone before and after it.
 
     Requests are sent on the same cores. So beside 'ratio', of pairs a second, stands 'head_share': what
     the head alone takes for the pairs of the processor time that the server has taken.
     """
     server = psutil.Process(self.server.pid)
-    self._send(1)
+    self._send(1, signature)
     before, used = self._head(), sum(server.cpu_times()[:2])
-    found = self._send(self.config.requests)
+    found = self._send(self.config.requests, signature)
     used = (sum(server.cpu_times()[:2]) - used) / found['requests']
     head, started = (before + self._head()) / 2, time.process_time()
     for _ in range(_CALLS):
@@ -192,12 +199,12 @@ class Bench:
   def _one_to_many(self) -> np.ndarray:
     return self.scorer._head.run('one_to_many', self.request)
 
-  def _config(self, requests: int) -> LoadConfig:
-    payload = os.path.join(self.folder, 'request.npz')
+  def _config(self, requests: int, signature: str = 'one_to_many') -> LoadConfig:
+    payload = os.path.join(self.folder, f'{signature}.npz')
     return LoadConfig(
       self.target,
       'head',
-      'one_to_many',
+      signature,
       payload,
       concurrency=self.config.concurrency,
       requests=requests,
@@ -205,8 +212,8 @@ class Bench:
       rows='right',
     )
 
-  def _send(self, requests: int) -> dict[str, Any]:
-    load = self._config(requests)
+  def _send(self, requests: int, signature: str = 'one_to_many') -> dict[str, Any]:
+    load = self._config(requests, signature)
     return load_test.run(load, load_test.payloads(load))
 
   def _version(self) -> int:

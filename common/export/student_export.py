@@ -6,7 +6,8 @@ calibrated where the run asks for it; it holds no tokenizer and no embedding tab
 
 * `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other slot's;
-* `one_to_many`: the part of one left text and the vectors of right ones;
+* `one_to_many`: the part of one left text and the vectors of right ones; `one_to_many_int8`: these as
+  an int8 store holds them, a quarter of the bytes;
 * `attention`: of a transformer head, what its tokens attend to. The encoder's `left_tokens` and
   `right_tokens` then give the word pieces that they stand on.
 
@@ -19,7 +20,7 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,14 @@ import tensorflow as tf
 from common import digests, files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.export import online, saved_models
+from common.export import heads, online, saved_models
 from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
 from common.modeling.student import Student
 from common.scoring import exported, runtimes
-from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction, Shapes
+from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction
 
-_OWN = ('serving_default', 'of_parts', 'one_to_many', 'attention', 'score')  # no slot's signatures
+_OWN = (*heads.NAMES, 'score')  # no slot's signatures
 _LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise; 2e-5 is usual
 
 
@@ -47,7 +48,7 @@ def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
   """
   if len(text_columns) == 2:
     return 'left', 'right'
-  taken = {f'{name}_{of}' for name in text_columns for of in ('ids', 'part', 'tokens')}
+  taken = {f'{name}_{of}' for name in text_columns for of in ('ids', 'part', 'scale', 'tokens')}
   taken |= set(_OWN)
   for number, name in enumerate(text_columns):
     if not re.fullmatch('[A-Za-z][A-Za-z0-9_]*', name) or name in {*taken, *text_columns[:number]}:
@@ -108,13 +109,13 @@ def write(
       encoders[f'{name}_tokens'] = _tokens_function(model, tokenizer, slot)
       inputs[f'{name}_tokens'] = {'text': texts}
   _check(head, model, list(vectors.values()))
-  functions = _head_functions(head, model, slots, calibration)
-  heads = {name: _concrete(*function) for name, function in functions.items()}
+  functions = heads.functions(head, model, slots, calibration)
+  signatures = heads.signatures(functions, slots)
   layers = [layer for slot in range(model.slots) for layer in encoder.encoder_layers(slot)]
   head_path, encoder_path = os.path.join(folder, 'head'), os.path.join(folder, 'encoder')
   saved = [
     saved_models.save(encoder_path, encoders, _variables(layers), inputs),
-    saved_models.save(head_path, heads, head.variables, _head_samples(heads, vectors)),
+    saved_models.save(head_path, signatures, head.variables, heads.samples(signatures, vectors)),
   ]
   sizes = {
     'encoder_bytes': saved_models.size(encoder_path),
@@ -238,63 +239,3 @@ def _check(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) ->
   difference = np.abs(head.logits(parts, vectors) - model.score_vectors(vectors)).max()
   if not difference <= saved_models.TOLERANCE:
     raise RuntimeError(f'the exported head differs from the trained one by {difference:g}')
-
-
-def _head_functions(
-  head: ExportedHead, model: Student, slots: Sequence[str], calibration: Calibration
-) -> dict[str, HeadFunction]:
-  """The head's signatures, with scores beside logits, and their inputs' shapes."""
-  whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
-  parts: Shapes = {f'{name}_part': head.part_shape(slot) for slot, name in enumerate(slots)}
-
-  def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Scores of parts where they are given, else of vectors."""
-    found = [
-      inputs[f'{name}_part'] if f'{name}_part' in inputs else head.part(inputs[name], slot)
-      for slot, name in enumerate(slots)
-    ]
-    vectors = [inputs[name] for name in slots] if head.takes_vectors else []
-    logits = head.logits(found, vectors)
-    scores = calibration.scores(logits)
-    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
-
-  def part_of(slot: int, name: str) -> HeadFunction:
-    return lambda **inputs: {'part': head.part(inputs[name], slot)}, {name: whole[name]}
-
-  def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {'attention': head.attention([inputs[name] for name in slots])}
-
-  left, *others = slots
-  of_parts: Shapes = {**(whole if head.takes_vectors else {}), **parts}
-  of_left: Shapes = {
-    name: shape for name, shape in of_parts.items() if name in (left, f'{left}_part')
-  }
-  return {
-    'serving_default': (score, whole),
-    'of_parts': (score, of_parts),
-    'one_to_many': (score, {**of_left, **{name: whole[name] for name in others}}),
-    **{f'{name}_part': part_of(slot, name) for slot, name in enumerate(slots)},
-    **({'attention': (attend, whole)} if head.attends else {}),
-  }
-
-
-def _concrete(function: Callable[..., Any], shapes: dict[str, Sequence[int]]) -> Any:
-  return tf.function(function, autograph=False).get_concrete_function(
-    **{name: tf.TensorSpec([None, *s], tf.float32, name=name) for name, s in shapes.items()}
-  )
-
-
-def _head_samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> saved_models.Samples:
-  """Inputs of each of the head's signatures: vectors, and what it makes of them alone."""
-  values, left = dict(vectors), next(iter(vectors))
-  for name in vectors:
-    part = heads[f'{name}_part'](**{name: tf.constant(vectors[name])})
-    values[f'{name}_part'] = part['part'].numpy()
-  samples = {
-    signature: {key: values[key] for key in head.structured_input_signature[1]}
-    for signature, head in heads.items()
-  }
-  samples['one_to_many'] |= {
-    key: value[:1] for key, value in samples['one_to_many'].items() if key in (left, f'{left}_part')
-  }
-  return samples

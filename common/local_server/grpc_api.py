@@ -44,6 +44,7 @@ _OPTIONS = {
   'grpc.server_handshake_timeout_ms': 5_000,
 }
 _RANK = 64  # dimensions that NumPy has
+_PLAIN: dict[int, type[np.generic]] = {types_pb2.DT_FLOAT: np.float32, types_pb2.DT_INT8: np.int8}
 _SIGNATURES = 'signature_def'
 
 
@@ -235,9 +236,9 @@ def _declared_bytes(proto: Any, name: str) -> int:
 def _array(proto: Any, name: str) -> np.ndarray:
   """A tensor as an array: over its bytes where they lie there as they are."""
   try:
-    if proto.dtype == types_pb2.DT_FLOAT and (content := proto.tensor_content):  # copied
+    if (dtype := _PLAIN.get(proto.dtype)) and (content := proto.tensor_content):  # copied
       shape = [dim.size for dim in proto.tensor_shape.dim]
-      return np.frombuffer(content, np.float32).reshape(shape)
+      return np.frombuffer(content, dtype).reshape(shape)
     return tf.make_ndarray(proto)
   except (ValueError, TypeError, KeyError, OverflowError) as error:
     raise invalid(f'input {name!r} is no tensor: {error}') from error

@@ -19,7 +19,7 @@ import tensorflow as tf
 from common.errors import InputError
 from common.local_server.errors import SHOWN, not_found, unavailable
 from common.scoring import exported, runtimes
-from common.scoring.runtime import EncoderRuntime, HeadRuntime
+from common.scoring.runtime import EncoderRuntime, HeadRuntime, Stored, Vectors
 from common.scoring.scorer import PairScorer, top
 
 Arrays = dict[str, np.ndarray]
@@ -247,7 +247,20 @@ def _by_tensorflow(function: Any) -> Callable[[Arrays], Arrays]:
 
 
 def _by_head(head: HeadRuntime, signature: str) -> Callable[[Arrays], Arrays]:
-  return lambda inputs: {'score': head.run(signature, inputs)}
+  if signature != exported.ONE_TO_MANY_INT8:
+    return lambda inputs: {'score': head.run(signature, inputs)}
+
+  def call(inputs: Arrays) -> Arrays:
+    """Vectors are widened block by block, as those of a store are."""
+    scales = {f'{name}_scale' for name in inputs}
+    vectors: dict[str, Vectors] = {
+      name: Stored(value, inputs[f'{name}_scale']) if f'{name}_scale' in inputs else value
+      for name, value in inputs.items()
+      if name not in scales
+    }
+    return {'score': head.run('one_to_many', vectors)}
+
+  return call
 
 
 def _by_encoder(

@@ -167,7 +167,7 @@ def _fitting(value: np.ndarray, spec: Spec, where: str, most: int) -> np.ndarray
     raise invalid(f'{where} has the shape {list(value.shape)}, not {spec}')
   if not value.size:
     raise invalid(f'{where} is empty')
-  if value.dtype.kind in 'Oiu' and value.ndim:
+  if value.dtype.name in ('object', 'int32') and value.ndim:  # texts, word ids
     if len(value) > most:
       raise invalid(f'{where} has {len(value):,} rows; {most:,} are the most')
     if value.size > _IDS * len(value):

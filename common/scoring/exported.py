@@ -10,6 +10,7 @@ from common.errors import InputError, damaged
 REMEDY = 'export the run anew: delete its folder and run again'
 VERSION = '1'
 SAVED_MODEL = 'saved_model.pb'
+ONE_TO_MANY_INT8 = 'one_to_many_int8'  # the head's signature of an int8 store's vectors
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 _FIELDS = {'kind', 'slots', 'vector_shapes', 'outputs', 'attends', 'fingerprint'}
 

@@ -6,8 +6,10 @@ import pytest
 
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
+from common.local_server.models import Version
 from common.serving import client as clients
 from common.serving.client import Client, ServingError
+from common.vectors import store
 
 # The first and the fourth tie.
 PRODUCTS = ['red throw', 'black nike shoes', 'x y', 'red throw', 'blue queen blanket']
@@ -89,6 +91,26 @@ def test_a_ranking_is_the_servers(target, folders, load, name):
   np.testing.assert_allclose(scores[order], [score for _, score in expected], atol=1e-5)
   queries = client.encode(['nike shoes'] * len(PRODUCTS), 'left')
   np.testing.assert_allclose(client.score(queries, vectors), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['p2t', 'stsb'])
+def test_vectors_as_an_int8_store_holds_them(target, folders, load, name):
+  client, scorer = Client(target, name, deadline=60), load(folders[name])
+  query, vectors = scorer.encode(['nike shoes'], 'left'), scorer.encode(PRODUCTS, 'right')
+  values, scale = store.narrowed(vectors, 'int8')
+  left = {'left_part': scorer.parts(query, 'left')}
+  if name == 'stsb':  # DSE's head takes both
+    left['left'] = query
+  stored = {**left, 'right': values, 'right_scale': scale}
+  wide = {**left, 'right': store.widened(values, scale)}
+  expected = client.call('head', 'one_to_many', wide)['score']
+  found = client.call('head', 'one_to_many_int8', stored)['score']
+  np.testing.assert_allclose(found, expected, atol=1e-5)
+  exact = scorer.score(np.repeat(query, len(PRODUCTS), 0), vectors)
+  np.testing.assert_allclose(found, exact, atol=0.01)
+  version = Version(name, f'{folders[name]}/head', 1, 'litert', 'tensorflow')
+  found = version.signature('one_to_many_int8').call(stored)['score']
+  np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])

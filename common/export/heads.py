@@ -1,0 +1,108 @@
+"""A head's signatures: the functions that are exported, traced, and inputs to check them with."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from common.export import saved_models
+from common.modeling.calibration import Calibration
+from common.modeling.head import ExportedHead
+from common.modeling.student import Student
+from common.scoring.exported import ONE_TO_MANY_INT8
+from common.scoring.runtime import HeadFunction, Shapes
+
+NAMES = (
+  'serving_default',
+  'of_parts',
+  'one_to_many',
+  ONE_TO_MANY_INT8,
+  'attention',
+)  # but the slots'
+
+
+def functions(
+  head: ExportedHead, model: Student, slots: Sequence[str], calibration: Calibration
+) -> dict[str, HeadFunction]:
+  """The head's signatures, with scores beside logits, and their inputs' shapes."""
+  whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
+  parts: Shapes = {f'{name}_part': head.part_shape(slot) for slot, name in enumerate(slots)}
+
+  def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Scores of parts where they are given, else of vectors."""
+    found = [
+      inputs[f'{name}_part'] if f'{name}_part' in inputs else head.part(inputs[name], slot)
+      for slot, name in enumerate(slots)
+    ]
+    vectors = [inputs[name] for name in slots] if head.takes_vectors else []
+    logits = head.logits(found, vectors)
+    scores = calibration.scores(logits)
+    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
+
+  def part_of(slot: int, name: str) -> HeadFunction:
+    return lambda **inputs: {'part': head.part(inputs[name], slot)}, {name: whole[name]}
+
+  def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {'attention': head.attention([inputs[name] for name in slots])}
+
+  left, *others = slots
+  of_parts: Shapes = {**(whole if head.takes_vectors else {}), **parts}
+  of_left: Shapes = {
+    name: shape for name, shape in of_parts.items() if name in (left, f'{left}_part')
+  }
+  return {
+    'serving_default': (score, whole),
+    'of_parts': (score, of_parts),
+    'one_to_many': (score, {**of_left, **{name: whole[name] for name in others}}),
+    **{f'{name}_part': part_of(slot, name) for slot, name in enumerate(slots)},
+    **({'attention': (attend, whole)} if head.attends else {}),
+  }
+
+
+def signatures(of: dict[str, HeadFunction], slots: Sequence[str]) -> dict[str, Any]:
+  """The functions traced, and that of int8 vectors."""
+  found = {name: _concrete(*function) for name, function in of.items()}
+  return {**found, ONE_TO_MANY_INT8: _of_stored(*of['one_to_many'], slots[1:])}
+
+
+def samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> saved_models.Samples:
+  """Inputs of each of the head's signatures: vectors, and what it makes of them alone."""
+  values, (left, *others) = dict(vectors), vectors
+  for name in vectors:
+    part = heads[f'{name}_part'](**{name: tf.constant(vectors[name])})
+    values[f'{name}_part'] = part['part'].numpy()
+  samples = {
+    signature: {key: values[key] for key in head.structured_input_signature[1]}
+    for signature, head in heads.items()
+    if signature != ONE_TO_MANY_INT8
+  }
+  one = samples['one_to_many']
+  one |= {key: value[:1] for key, value in one.items() if key in (left, f'{left}_part')}
+  stored = {name: np.rint(9 * one[name]).astype(np.int8) for name in one if name in others}
+  scales = {f'{name}_scale': np.full(v.shape[:-1], 1 / 9, np.float32) for name, v in stored.items()}
+  samples[ONE_TO_MANY_INT8] = {**one, **stored, **scales}
+  return samples
+
+
+def _concrete(function: Callable[..., Any], shapes: dict[str, Sequence[int]]) -> Any:
+  return tf.function(function, autograph=False).get_concrete_function(
+    **{name: tf.TensorSpec([None, *s], tf.float32, name=name) for name, s in shapes.items()}
+  )
+
+
+def _of_stored(function: Callable[..., Any], shapes: Shapes, stored: Sequence[str]) -> Any:
+  """The function of vectors, some of which come in int8, each with its scale."""
+
+  def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    scales = {name: inputs.pop(f'{name}_scale')[..., None] for name in stored}
+    wide = {name: tf.cast(inputs[name], tf.float32) * scale for name, scale in scales.items()}
+    return function(**{**inputs, **wide})
+
+  specs = {
+    name: tf.TensorSpec([None, *s], tf.int8 if name in stored else tf.float32, name=name)
+    for name, s in shapes.items()
+  }
+  scales = {f'{name}_scale': [None, *shapes[name][:-1]] for name in stored}
+  specs |= {name: tf.TensorSpec(s, tf.float32, name=name) for name, s in scales.items()}
+  return tf.function(score, autograph=False).get_concrete_function(**specs)
