@@ -67,12 +67,13 @@ p, figcaption, summary { color: var(--soft); margin: .4rem 0; font-size: .9rem }
 .tiles div { background: var(--tint); border-radius: .5rem; padding: .8rem 1rem }
 .tiles b { display: block; font-size: 1.9rem; line-height: 1.2; color: var(--mark) }
 .tiles span { color: var(--soft); font-size: .9rem }
-figure { margin: 0 }
+figure { margin: 0; max-width: 27rem }
 img { display: block; width: 100%; height: auto }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem }
 th, td { text-align: right; padding: .35rem .7rem; border-bottom: 1px solid var(--line) }
-th, td { white-space: nowrap }
+td { white-space: nowrap }
+th { vertical-align: bottom }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal }
 .texts :is(td, th):last-child { text-align: left; white-space: normal }
 .short { display: inline-block; vertical-align: top; margin-right: 3rem; max-width: 100% }
