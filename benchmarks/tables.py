@@ -14,7 +14,11 @@ from benchmarks.summary import RUNS, choice, summary
 from common.evaluation import speeds
 from common.evaluation.speeds import AGAINST
 from common.evaluation.tables import digits, times
+from dipair.study import page
+from dipair.study import tables as study_tables
 from dse import suite
+
+_STUDY = 'study'  # folder of docs
 
 
 def main() -> None:
@@ -23,12 +27,23 @@ def main() -> None:
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
   pictures.draw()
+  if study := read('study_p2t'):
+    page.write(study, os.path.join(ROOT, 'docs', _STUDY))
 
 
 def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
-  sections = [_speeds(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring(), _runtimes()]
+  sections = [
+    _speeds(),
+    _study(),
+    _mined(),
+    _glue(),
+    _senteval(),
+    _dse_speed(),
+    _scoring(),
+    _runtimes(),
+  ]
   sections += [
     _frontier(),
     _shortlist(),
@@ -87,6 +102,19 @@ def _serving() -> str:
   table = speed_tables.serving(made, read('malformed'))
   title = 'Serving, 1,000 candidates a request'
   return _section(title, made, markdown(table.headers, table.rows), table.note)
+
+
+def _study() -> str:
+  """The first comparison, and where the others are."""
+  made = read('study_p2t')
+  if not made:
+    return ''
+  key = next(iter(made['comparisons']))
+  table = study_tables.table(made, key)
+  note = f'{table.note}\n\n![Speed and quality]({_STUDY}/figure1.png)\n\n'
+  note += f'[All of its tables and figures]({_STUDY}/study.md).'
+  title = f'The students of the DiPair paper, on {made["title"]}'
+  return _section(title, made, markdown(table.headers, table.rows), note)
 
 
 def _tokens() -> str:
