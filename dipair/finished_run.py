@@ -53,9 +53,10 @@ class FinishedRun:
     known = {name: value for name, value in self.flags.items() if name in own}
     return flags.build(cls, {**known, **changes})
 
-  def judged(self, name: str) -> JudgedSet:
-    """A labelled set, `valid` or `test`, which judges as it did in the run."""
-    return JudgedSet(RecordSet(self.path(f'data/{name}')), self.table.base_task, self.metric)
+  def judged(self, name: str, *, ranks: bool = False) -> JudgedSet:
+    """A labelled set, `valid` or `test`, which judges as it did in the run; it may be asked to rank too."""
+    records = RecordSet(self.path(f'data/{name}'))
+    return JudgedSet(records, self.table.base_task, self.metric, ranks=ranks)
 
   def training(
     self,

@@ -18,6 +18,8 @@ from dipair.study.plan import Plan
 from dipair.study.rows import Row
 from dipair.study.students import SETS, Kept
 
+RANKING = 'ndcg@10'  # shown where test has queries of several candidates
+
 
 def collect(plan: Plan) -> dict[str, Any]:
   """Metrics of all students, and comparisons of them.
@@ -28,13 +30,18 @@ def collect(plan: Plan) -> dict[str, Any]:
     whether it is 'cross', 'delta' to the teacher by set and, on test, 'interval' and 'p_value' as a
     run's models have them; and 'closest', the row next below it on test, with 'p_closest'.
   """
-  run, judges = plan.run, {name: plan.run.judged(name) for name in SETS}
+  run, judges = plan.run, {name: plan.run.judged(name, ranks=name == 'test') for name in SETS}
   students = {student.name: student.result() for student in plan.students}
   teacher = _teacher(run, plan.root)
   found = {name: judges[name].evaluate(teacher[name]) for name in teacher}
   logits = {student.name: student.logits('test') for student in plan.students}
   if teacher:
     logits['teacher'] = teacher['test']
+  if judges['test'].ranked:
+    for name, of_model in logits.items():
+      model = found if name == 'teacher' else students[name]
+      by_query = judges['test'].by_query(of_model, [RANKING])
+      model['test'] = {**model['test'], RANKING: float(by_query[RANKING].mean())}
   columns = dict(zip(logits, judges['test'].resampled(list(logits.values())), strict=True))
   comparisons = {
     comparison.key: {

@@ -183,6 +183,17 @@ def _temperatures(base: Base) -> list[Row]:
   return [own, *(Row(f'T={t:g}', {**of, 'loss_temperature': float(t)}) for t in (0.5, 1, 2, 4))]
 
 
+def _losses(base: Base) -> list[Row]:
+  del base
+  names = {
+    'squared_error': 'squared error',
+    'margin_mse': 'margin-MSE',
+    'listwise_kl': 'listwise KL',
+  }
+  own = Row("Eq. 1 on the run's soft labels", {})
+  return [own, *(Row(name, {'loss': loss}) for loss, name in names.items())]
+
+
 def _encoders(base: Base) -> list[Row]:
   del base
   return [Row('shared', {'shared_encoder': True}), Row('one a text', {'shared_encoder': False})]
@@ -202,6 +213,7 @@ TABLES = {
   '5': Comparison('table5', 'Width of the projection (Table 5)', _projections),
   '6': Comparison('table6', 'Output tokens that are kept (Table 6)', _tokens),
   '7': Comparison('table7', 'DiPair and Poly-encoders (Table 7)', _poly_encoder),
+  'losses': Comparison('losses', 'Losses of distillation', _losses),
   'temperature': Comparison('temperature', 'Temperature of the soft labels', _temperatures),
   'encoders': Comparison('encoders', "The texts' encoders, shared or not (§4.2)", _encoders),
   'query_depth': Comparison('query_depth', "Depth of the left text's encoder alone", _query_depths),

@@ -6,6 +6,7 @@ import numpy as np
 
 from common.evaluation import speeds
 from common.evaluation.tables import Table, chance, change, digits, label, metric, percent, times
+from dipair.study.results import RANKING
 from dipair.study.speeds import BASELINE, INT8, REAL, RUNTIMES
 
 _DELTA = 'Delta: against the teacher, in brackets its 95% interval.'
@@ -26,8 +27,21 @@ def table(study: dict[str, Any], key: str) -> Table:
   primary, second = study['metrics']
   rows, timed = study['comparisons'][key]['rows'], study['comparisons'][key]['timed']
   headers = ['Student', f'{label(primary)} (valid)', 'Delta (valid)', f'{label(primary)} (test)']
-  headers += ['Delta (test)', 'p', 'p (closest)', f'{label(second)} (test)', 'Head parameters']
-  headers += ['Bytes a text', 'Pairs/s', *reversed(speeds.AGAINST), '× in int8', 'Test in int8']
+  headers += [
+    'Delta (test)',
+    'p',
+    'p (closest)',
+    f'{label(second)} (test)',
+    f'{label(RANKING)} (test)',
+  ]
+  headers += [
+    'Head parameters',
+    'Bytes a text',
+    'Pairs/s',
+    *reversed(speeds.AGAINST),
+    '× in int8',
+    'Test in int8',
+  ]
   cells = [[*_quality(study, row), *_speeds(study, row, timed)] for row in rows]
   if study['teacher']:
     cells.insert(0, _teacher(study, timed))
@@ -64,6 +78,7 @@ def _quality(study: dict[str, Any], row: dict[str, Any]) -> list[str]:
     '' if p_value is None else chance(p_value),
     '' if closest is None else chance(closest),
     _mean(values(study, row, 'test', second)),
+    _mean(values(study, row, 'test', RANKING)) if _ranks(study, first) else '',
     f'{first["head_parameters"]:,}' if 'head_parameters' in first else '',
     ' + '.join(f'{size:,}' for size in first.get('bytes', [])),
   ]
@@ -92,11 +107,21 @@ def _teacher(study: dict[str, Any], timed: bool) -> list[str]:
   primary, second = study['metrics']
   valid, test = study['teacher']['valid'], study['teacher']['test']
   cells = ['teacher', metric(valid[primary]), '', metric(test[primary]), '', '', '']
-  cells += [metric(test[second]), '', '']
+  cells += [
+    metric(test[second]),
+    metric(test[RANKING]) if _ranks(study, study['teacher']) else '',
+    '',
+    '',
+  ]
   if timed and (rate := study['speed'].get('teacher')):
     ratio = rate['pairs_per_second'] / study['speed']['base']['pairs_per_second']
     return [*cells, digits(rate['pairs_per_second']), times(ratio), '1×', '', '']
   return [*cells, '', '', '', '', '']
+
+
+def _ranks(study: dict[str, Any], model: dict[str, Any]) -> bool:
+  """Whether ranking has a column of its own."""
+  return RANKING in model['test'] and RANKING not in study['metrics']
 
 
 def _mean(found: list[float]) -> str:

@@ -44,7 +44,7 @@ def test_cost_by_hand():
   [
     (
       {'tables': ('2', '8')},
-      '--tables=8: one or more of 2, 3, 4, 5, 6, 7, temperature, encoders, query_depth',
+      '--tables=8: one or more of 2, 3, 4, 5, 6, 7, losses, temperature, encoders, query_depth',
     ),
     ({'figures': ('3',)}, '--figures=3: one or more of 1, 3a, 3b, 4'),
     ({'seeds': (1, 1)}, '--seeds=1,1: each once'),
