@@ -3,6 +3,7 @@
 import os
 
 import tensorflow as tf
+import tf_keras
 
 from common.errors import InputError, damaged
 
@@ -32,3 +33,13 @@ def restore(what: tf.train.Checkpoint, path: str, folder: str) -> None:
 def remedy(folder: str) -> str:
   """What to do about damage in a phase's folder."""
   return f'delete {folder} and run again'
+
+
+def dropout_states(model: tf_keras.layers.Layer) -> list[tf.Variable]:
+  """The states of the model's dropout generators (see `strategies.create`)."""
+  found = (getattr(layer, '_random_generator', None) for layer in model.submodules)
+  generators = [generator for generator in found if generator is not None]
+  for generator in generators:
+    generator._maybe_init()  # a layer that was not called has none yet, and it would not be saved
+  states = (getattr(generator, '_generator', None) for generator in generators)
+  return [state.state for state in states if state is not None]

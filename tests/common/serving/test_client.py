@@ -8,6 +8,7 @@ from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
 from common.serving import client as clients
 from common.serving.client import Client, ServingError
+from tests import limits
 
 # The first and the fourth tie.
 PRODUCTS = ['red throw', 'black nike shoes', 'x y', 'red throw', 'blue queen blanket']
@@ -81,7 +82,7 @@ def _target(request, server):
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_a_ranking_is_the_servers(target, folders, load, name):
-  client, scorer = Client(target, name, deadline=60), load(folders[name])
+  client, scorer = Client(target, name, deadline=limits.ANSWER), load(folders[name])
   vectors = client.encode(PRODUCTS, 'right')
   scores, order = client.rank('nike shoes', vectors)
   expected = scorer.rank('nike shoes', vectors)
@@ -93,7 +94,7 @@ def test_a_ranking_is_the_servers(target, folders, load, name):
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
-  client = Client(target, name, deadline=60)
+  client = Client(target, name, deadline=limits.ANSWER)
   vectors = client.encode(PRODUCTS[:3], 'right')
   scores, order = client.rank('nike shoes', vectors)
   monkeypatch.setattr(clients, '_CANDIDATES', 2)
@@ -106,7 +107,7 @@ def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
 @pytest.mark.parametrize('candidates', [1024, 2])
 def test_classes_have_scores_and_no_order(target, folders, load, monkeypatch, candidates, name):
   monkeypatch.setattr(clients, '_CANDIDATES', candidates)
-  client, scorer = Client(target, name, deadline=60), load(folders[name])
+  client, scorer = Client(target, name, deadline=limits.ANSWER), load(folders[name])
   vectors = client.encode(PRODUCTS, 'right')
   scores, order = client.rank('red', vectors)
   assert (scores.shape, order) == ((5, 3), None)
@@ -115,7 +116,7 @@ def test_classes_have_scores_and_no_order(target, folders, load, monkeypatch, ca
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_word_ids_outside_the_vocabulary_are_refused(target, name):
-  client = Client(target, name, deadline=60)
+  client = Client(target, name, deadline=limits.ANSWER)
   for wrong in (10**6, -1):
     with pytest.raises(ServingError, match=rf'= {wrong} is not in \[0, '):
       client.encode_ids(np.array([[2, wrong, 3]]), 'left')

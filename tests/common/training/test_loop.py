@@ -1,10 +1,16 @@
 """Resumption, patience and the best checkpoint, on a two-weight model."""
 
+import dataclasses
+import os
+import re
+import signal
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 
+from common import termination
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
@@ -85,6 +91,54 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
   curve = [(e['step'], e['loss'], e['valid']) for e in whole['history']]
   assert curve == [(e['step'], e['loss'], e['valid']) for e in resumed['history']]
   assert [step for step, _, _ in curve] == [0, 4, 8, 12]
+
+
+@pytest.fixture(name='terminated')
+def _terminated():
+  """A function that sends this process SIGTERM, of which it has the commands' handler meanwhile."""
+  before = signal.signal(signal.SIGTERM, termination._terminate)
+  yield lambda: os.kill(os.getpid(), signal.SIGTERM)
+  signal.signal(signal.SIGTERM, before)
+  termination._asked.clear()
+
+
+@pytest.mark.parametrize('within', ['a step', 'an evaluation'])
+def test_sigterm_saves_the_step_and_the_same_call_goes_on_from_it(
+  tmp_path, terminated, last_step, within
+):
+  whole, weights = fit(task(), tmp_path / 'whole')
+  evaluations = []
+
+  def loud_batches(start):
+    def tell(number):
+      if within == 'a step' and number == 7:
+        terminated()
+      return np.int64(0)
+
+    numbers = tf.data.Dataset.range(100).map(lambda i: tf.numpy_function(tell, [i], tf.int64))
+    return tf.data.Dataset.zip(batches(start), numbers).map(lambda batch, _: batch)
+
+  def loud_evaluate():
+    evaluations.append(1)
+    if within == 'an evaluation' and len(evaluations) == 3:
+      terminated()
+    return what.evaluate()
+
+  what = task(batches=loud_batches)
+  with pytest.raises(SystemExit) as left:
+    fit(dataclasses.replace(what, evaluate=loud_evaluate), tmp_path / 'broken')
+  assert left.value.code == 143
+  termination._asked.clear()
+  state = (tmp_path / 'broken' / 'checkpoints' / 'checkpoint').read_text()
+  step = int(re.search(r'model_checkpoint_path: "ckpt-(\d+)"', state)[1])
+  assert step == 8 if within == 'an evaluation' else 4 < step <= 8
+  resumed, weights_resumed = fit(task(), tmp_path / 'broken')
+  for one, other in zip(weights, weights_resumed, strict=True):
+    np.testing.assert_array_equal(one, other)
+  expected, found = last_step(tmp_path / 'whole'), last_step(tmp_path / 'broken')
+  assert all(np.array_equal(found[name], values) for name, values in expected.items())
+  curves = [[(e['step'], e['loss'], e['valid']) for e in of['history']] for of in (whole, resumed)]
+  assert curves[0] == curves[1]
 
 
 def test_a_finished_phase_reads_no_data_and_gives_the_same_weights(tmp_path):
