@@ -30,7 +30,9 @@ _OF_TENSORFLOW = {
   'CopyFile',
   'WritableFile',
 }
-_TIMED = re.compile(r'seconds|per_second|rates|stored|encoders|commit|command|environment|flags')
+_TIMED = re.compile(
+  r'seconds|per_second|speed|rates|stored|encoders|commit|command|environment|flags'
+)
 _VARIES = ('run.log', 'report.html', 'README.md', 'digests.json')  # of times, or of files below
 _PLACE = 'steps'  # beside the output: the steps as they come
 
@@ -112,7 +114,7 @@ def _watch(folder: str, at: int, number: int) -> None:
 
   sync = os.fsync
 
-  def fsync(file: int) -> None:
+  def fsync(file: Any) -> None:
     step('fsync', os.readlink(f'/proc/self/fd/{file}'))
     sync(file)
 
@@ -130,7 +132,8 @@ def _watch_tensorflow(step: Callable[[str, Any], None]) -> None:
 
   def noted(name: str, function: Any, first: Callable[..., Any]) -> Any:
     def call(*arguments: Any, **named: Any) -> Any:
-      step(name, first(*arguments, **named))
+      if isinstance(path := first(*arguments, **named), (str, bytes)):  # no tensor of a graph
+        step(name, path)
       return function(*arguments, **named)
 
     return call

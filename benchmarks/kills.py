@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from absl.flags import FLAGS
 
 from benchmarks import committed, killed
 from common import flags, termination
@@ -66,6 +67,7 @@ SUBJECTS: dict[str, tuple[str, str]] = {
   'dse': ('dse.run', f'{_DATA} {_TEACHER} {_DSE} --run_dir={{1}}'),
   'mine': ('dipair.mine', f'{_MINE} --output={{1}}'),
   'pretrain': ('common.pretrain', f'{_PRETRAIN} --run_dir={{1}}'),
+  'study': ('dipair.study', '--figures=3a --rounds=1 --run_dir={0}/run'),
   'annotate': ('common.pipelines.annotate', f'--teacher={{0}}/run/teacher --id_column=id {_FILES}'),
   'encode': (
     'common.pipelines.encode',
@@ -78,7 +80,8 @@ SUBJECTS: dict[str, tuple[str, str]] = {
     '--teacher={0}/run/teacher --output={1}',
   ),
 }
-_OF_A_RUN = {'annotate', 'encode', 'score', 'store', 'export_teacher'}
+_OUTPUTS = {'study': 'inputs/run/study'}  # where it is not a folder of the subject's name
+_OF_A_RUN = {'study', 'annotate', 'encode', 'score', 'store', 'export_teacher'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +101,7 @@ class KillsConfig:
 
 def main(config: KillsConfig) -> None:
   """Kills, says what came of each, writes."""
+  FLAGS.remove_flag_values(flags.flat(config))  # forks define theirs
   with tempfile.TemporaryDirectory() as folder:
     inputs = os.path.join(folder, 'inputs')
     _write_inputs(inputs)
@@ -105,7 +109,7 @@ def main(config: KillsConfig) -> None:
       _finish(*_command('dipair', inputs, run := os.path.join(inputs, 'run')), run)
     found = {}
     for name in config.subjects:
-      output = os.path.join(folder, name)
+      output = os.path.join(folder, _OUTPUTS.get(name, name))
       found[name] = kills(*_command(name, inputs, output), output, config.kills)
   done = [kill for of in found.values() for kill in of['kills']]
   equal = sum(not kill['wrong'] for kill in done)

@@ -52,7 +52,7 @@ def blamed(path: str) -> Iterator[None]:
   except OSError as error:
     if type(error) is not OSError or error.filename is not None:
       raise
-    reason = error.strerror or str(error)
+    reason = os.strerror(error.errno) if error.errno else str(error)  # NumPy gives no number
     raise OSError(error.errno or errno.EIO, reason, path) from error
 
 
@@ -119,8 +119,9 @@ def turn(path: str) -> Iterator[bool]:
 
 def reserve(path: str) -> None:
   """Gives a sparse local file its room: a full disk is an error now, and not a signal at a write."""
-  with open(path, 'r+b') as file:
-    os.posix_fallocate(file.fileno(), 0, max(1, os.path.getsize(path)))
+  if hasattr(os, 'posix_fallocate'):
+    with open(path, 'r+b') as file:
+      os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
 
 
 def sync(path: str) -> None:

@@ -69,7 +69,7 @@ def refused(done):
   return lines[0]
 
 
-@pytest.mark.parametrize(('size', 'within'), [('64k', '/data.part'), ('1m', '/teacher.part')])
+@pytest.mark.parametrize(('size', 'within'), [('64k', '/data.part'), ('400k', '/teacher.part')])
 def test_a_run_on_a_full_disk_names_the_file(disk, python, size, within):
   folder = disk(f'size={size}')
   line = refused(python(*SMOKE, f'--run_dir={folder}/run'))
