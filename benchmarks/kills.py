@@ -49,7 +49,7 @@ _PRETRAIN = (
   '--encoder_layers=1 --max_length=32 --batch_size=8 --steps=4 --warmup_steps=1 --eval_every=2'
 )
 _MINE = (
-  '--mine_from={0}/questions --embedder=random-tiny --negative_quantile=0.9 --split_shares=0.5,0.25,0.25 '
+  '--mine_from={0}/questions --embedder={0}/run/export --negative_quantile=0.9 --split_shares=0.5,0.25,0.25 '
   '--negatives_from=10 --transfer_per_query=5 --transfer_pairs=0'
 )
 _FILES = '--input={0}/pairs.tsv --unit_bytes=300 --output={1}'
@@ -81,7 +81,7 @@ SUBJECTS: dict[str, tuple[str, str]] = {
   ),
 }
 _OUTPUTS = {'study': 'inputs/run/study'}  # where it is not a folder of the subject's name
-_OF_A_RUN = {'study', 'annotate', 'encode', 'score', 'store', 'export_teacher'}
+_OF_A_RUN = {'mine', 'study', 'annotate', 'encode', 'score', 'store', 'export_teacher'}
 
 
 @dataclasses.dataclass(frozen=True)

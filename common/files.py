@@ -7,12 +7,16 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from common.errors import InputError
 
 _CHUNK = 1 << 20  # bytes read at a time
+# Names of random ends, of Beam's shards and TensorFlow's files, that a killed write leaves for ever.
+_LEFT = re.compile(r'\.[0-9a-f]{32}\.tmp|\.tmp[0-9a-f]{32}|\.tempstate\d+')
+_LEFT_FOLDERS = re.compile(r'(ckpt-\d+|weights|variables)_temp')
 _SEAL = 'seal'  # of a JSON object: the sha256 of the rest of it
 
 
@@ -60,8 +64,8 @@ def blamed(path: str) -> Iterator[None]:
 def alone(path: str, flag: str = '') -> Iterator[None]:
   """Keeps other processes out of a local folder, named by a flag, and is its errors' path.
 
-  A folder that is gone at the end of the block, though another stand there, is an error. Where a file
-  system has no locks, nobody is kept out.
+  What killed processes left half-written goes first. A folder that is gone at the end of the block,
+  though another stand there, is an error. Where a file system has no locks, nobody is kept out.
   """
   folder = os.open(path, os.O_RDONLY)
   try:
@@ -76,6 +80,7 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
       pass  # NFS locks no folders
     try:
       with blamed(path):
+        _clear(path)
         yield
     except Exception:
       _check_same(path, folder)  # whatever came of that
@@ -83,6 +88,17 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
     _check_same(path, folder)
   finally:
     os.close(folder)
+
+
+def _clear(folder: str) -> None:
+  """Removes what killed writes have left below a folder, of names that no other write takes again."""
+  for base, folders, found in os.walk(folder, topdown=False):
+    for name in found:
+      if _LEFT.search(name):
+        os.remove(os.path.join(base, name))
+    for name in folders:
+      if _LEFT_FOLDERS.fullmatch(name):
+        shutil.rmtree(os.path.join(base, name))
 
 
 def _holder(folder: int) -> str:

@@ -23,7 +23,6 @@ from common.pipelines.files import open_file
 
 _MARKS = 'done'
 _BAD = 'bad'
-_PART = '.tmp'  # at the end of a name
 
 
 class Shard:
@@ -72,15 +71,12 @@ class Shard:
 
 @contextlib.contextmanager
 def alone(output: str) -> Iterator[None]:
-  """`files.alone` in a local output, without what killed workers left half-written; in a remote one, nothing."""
+  """`files.alone` in a local output, which is made; nothing in a remote one."""
   if '://' in output:
     yield
     return
   os.makedirs(output, exist_ok=True)
   with files.alone(output, '--output'):
-    for path in _sizes(output):
-      if path.endswith(_PART):
-        os.remove(path)
     yield
 
 
@@ -142,7 +138,7 @@ def copy_in(local: str, path: str) -> None:
   if not exists(folder):
     with contextlib.suppress(OSError):  # another worker makes it too
       FileSystems.mkdirs(folder)
-  temporary = f'{path}.{uuid.uuid4().hex}{_PART}'
+  temporary = f'{path}.{uuid.uuid4().hex}.tmp'
   plain = CompressionTypes.UNCOMPRESSED
   created = contextlib.closing(FileSystems.create(temporary, compression_type=plain))
   with files.blamed(path), open(local, 'rb') as source, created as target:

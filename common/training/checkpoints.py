@@ -14,6 +14,14 @@ def manager(what: tf.train.Checkpoint, folder: str) -> tf.train.CheckpointManage
     return tf.train.CheckpointManager(what, folder, max_to_keep=1)
 
 
+def clear(manager: tf.train.CheckpointManager) -> None:
+  """Removes checkpoints that a killed process wrote and did not come to name."""
+  named = {os.path.basename(path) for path in manager.checkpoints}
+  for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*.*'):
+    if os.path.basename(path).split('.')[0] not in named:
+      tf.io.gfile.remove(path)
+
+
 def restore_best(weights: tf.train.Checkpoint, folder: str) -> None:
   """Reads the best weights that a phase left in its folder."""
   named = f'{folder}/best/checkpoint'

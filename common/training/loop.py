@@ -131,6 +131,8 @@ class Run:
     )
     self.best = checkpoints.manager(weights, f'{folder}/best')
     self.latest = checkpoints.manager(state, f'{folder}/checkpoints')
+    for kept in (self.best, self.latest) if chief else ():
+      checkpoints.clear(kept)
 
   def restore(self) -> None:
     path, remedy = self.latest.latest_checkpoint, checkpoints.remedy(self.folder)
