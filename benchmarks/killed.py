@@ -114,9 +114,9 @@ def _watch(folder: str, at: int, number: int) -> None:
 
   sync = os.fsync
 
-  def fsync(file: Any) -> None:
-    step('fsync', os.readlink(f'/proc/self/fd/{file}'))
-    sync(file)
+  def fsync(fd: Any) -> None:
+    step('fsync', os.readlink(f'/proc/self/fd/{fd}'))
+    sync(fd)
 
   os.fsync = fsync
   _watch_tensorflow(step)

@@ -15,7 +15,7 @@ from common.errors import InputError
 
 _CHUNK = 1 << 20  # bytes read at a time
 # Names of random ends, of Beam's shards and TensorFlow's files, that a killed write leaves for ever.
-_LEFT = re.compile(r'\.[0-9a-f]{32}\.tmp|\.tmp[0-9a-f]{32}|\.tempstate\d+')
+_LEFT = re.compile(r'(\.[0-9a-f]{32}\.tmp|\.tmp[0-9a-f]{32}|\.tempstate\d+)$')
 _LEFT_FOLDERS = re.compile(r'(ckpt-\d+|weights|variables)_temp')
 _SEAL = 'seal'  # of a JSON object: the sha256 of the rest of it
 

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 STATUS = 128 + signal.SIGTERM
-_GRACE = (
-  20.0  # seconds that saving may take, or a call of a library: all is written whole or not at all
-)
+_GRACE = 20.0  # seconds for saving, or a native call; all is written whole or not at all
 _asked = threading.Event()
 _holds: list[None] = []
 

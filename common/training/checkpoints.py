@@ -15,8 +15,10 @@ def manager(what: tf.train.Checkpoint, folder: str) -> tf.train.CheckpointManage
 
 
 def clear(manager: tf.train.CheckpointManager) -> None:
-  """Removes checkpoints that a killed process wrote and did not come to name."""
+  """Removes checkpoints that a killed process wrote and did not come to name, if those named are there."""
   named = {os.path.basename(path) for path in manager.checkpoints}
+  if not named or not all(tf.io.gfile.exists(f'{path}.index') for path in manager.checkpoints):
+    return
   for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*.*'):
     if os.path.basename(path).split('.')[0] not in named:
       tf.io.gfile.remove(path)

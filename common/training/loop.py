@@ -131,8 +131,6 @@ class Run:
     )
     self.best = checkpoints.manager(weights, f'{folder}/best')
     self.latest = checkpoints.manager(state, f'{folder}/checkpoints')
-    for kept in (self.best, self.latest) if chief else ():
-      checkpoints.clear(kept)
 
   def restore(self) -> None:
     path, remedy = self.latest.latest_checkpoint, checkpoints.remedy(self.folder)
@@ -146,6 +144,8 @@ class Run:
         raise InputError(f'{self.latest.directory}/checkpoint: names no checkpoint; {remedy}')
       return
     checkpoints.restore(self.latest.checkpoint, path, self.folder)
+    for kept in (self.best, self.latest) if self.chief else ():
+      checkpoints.clear(kept)
     self.step = int(path.rsplit('-', 1)[1])
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
