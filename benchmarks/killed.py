@@ -157,12 +157,14 @@ def _watch_tensorflow(step: Callable[[str, Any], None]) -> None:
 
 
 def state(folder: str) -> dict[str, str]:
-  """Files of a folder with digests of what they hold, but for times and the log."""
+  """Files of a folder with digests of what they hold, but for times and logs."""
   found = {}
   for base, _, names in os.walk(folder):
     for name in names:
       path = os.path.join(base, name)
-      if name in _VARIES or '/logs/' in path:
+      if base.endswith('/logs'):
+        continue  # TensorBoard's: a file a start
+      if name in _VARIES:
         content = b''
       elif name == 'checkpoint':
         with open(path, encoding='utf-8') as file:  # two lines of paths, then times
