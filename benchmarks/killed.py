@@ -30,10 +30,12 @@ _OF_TENSORFLOW = {
   'CopyFile',
   'WritableFile',
 }
-_TIMED = re.compile(
-  r'seconds|per_second|speed|rates|stored|encoders|commit|command|environment|flags'
+# Of a time or a machine; or of a graph's file, whose names follow from what was traced before.
+_VARIES = re.compile(
+  'seconds|per_second|speed|rates|stored|encoders|commit|command|environment|flags'
+  '|bytes$|max_difference|^seal$|^sha256$|^fingerprint$'
 )
-_VARIES = ('run.log', 'report.html', 'README.md', 'digests.json')  # of times, or of files below
+_OF_THOSE = ('run.log', 'report.html', 'README.md', 'digests.json')
 _PLACE = 'steps'  # beside the output: the steps as they come
 
 
@@ -164,17 +166,19 @@ def state(folder: str) -> dict[str, str]:
       path = os.path.join(base, name)
       if base.endswith('/logs'):
         continue  # TensorBoard's: a file a start
-      if name in _VARIES:
+      if name in _OF_THOSE:
         content = b''
       elif name == 'checkpoint':
         with open(path, encoding='utf-8') as file:  # two lines of paths, then times
           content = ''.join(line for line in file if 'timestamp' not in line).encode()
       elif name.endswith('.json'):
-        content = json.dumps(_timeless(_json(path)), sort_keys=True).encode()
+        content = json.dumps(_lasting(_json(path)), sort_keys=True).encode()
       elif name.endswith('.pb') or '.data-' in name:
-        content = b''  # a graph's names follow from what was traced before; .index has the values
+        content = b''  # .index finds the values
       elif name.endswith('.index'):
         content = _tensors(path.removesuffix('.index'))
+      elif name.endswith('.tflite'):
+        content = _constants(path)
       else:
         with open(path, 'rb') as file:
           content = file.read()
@@ -187,15 +191,11 @@ def _json(path: str) -> Any:
     return json.load(file)
 
 
-def _timeless(value: Any) -> Any:
-  """A JSON value without times and what is made of them."""
+def _lasting(value: Any) -> Any:
+  """A JSON value without what varies."""
   if isinstance(value, dict):
-    return {
-      name: _timeless(of)
-      for name, of in value.items()
-      if not _TIMED.search(name) and name not in ('seal', 'sha256', 'bytes', 'fingerprint')
-    }
-  return [_timeless(item) for item in value] if isinstance(value, list) else value
+    return {name: _lasting(of) for name, of in value.items() if not _VARIES.search(name)}
+  return [_lasting(item) for item in value] if isinstance(value, list) else value
 
 
 def _tensors(prefix: str) -> bytes:
@@ -208,3 +208,13 @@ def _tensors(prefix: str) -> bytes:
     if 'save_counter' not in name and name != '_CHECKPOINTABLE_OBJECT_GRAPH':
       digest.update(name.encode() + np.ascontiguousarray(reader.get_tensor(name)).tobytes())
   return digest.digest()
+
+
+def _constants(path: str) -> bytes:
+  """The numbers of a LiteRT file."""
+  from tensorflow.lite.python import schema_py_generated as schema
+
+  with open(path, 'rb') as file:
+    model = schema.Model.GetRootAs(file.read())
+  buffers = (model.Buffers(number).DataAsNumpy() for number in range(model.BuffersLength()))
+  return b''.join(sorted(hashlib.sha256(np.array(of).tobytes()).digest() for of in buffers))
