@@ -42,7 +42,7 @@ _DIPAIR = (
 _DSE = (
   '--pretrained=random-tiny --encoder_layers=0 --pooled_layers=2 --max_lengths=16,16 --batch_size=8 '
   '--similarity_dim=8 --steps=4 --eval_every=2 --frozen_batch_size=8 --frozen_steps=4 '
-  '--frozen_eval_every=2 --variants=distilled,labels,frozen'
+  '--frozen_eval_every=2 --variants=distilled,labels,frozen --distillation_pairs=0'
 )
 _PRETRAIN = (
   '--catalog_sizes=60,1,1,1024 --held_out=30 --vocab_size=300 --hidden_size=16 --attention_heads=2 '
