@@ -134,6 +134,7 @@ def kills(program: str, arguments: Sequence[str], output: str, count: int) -> di
     {'steps': of an unbroken run, 'kills': [{'step', 'signal', 'status', 'seconds': from the signal to
     the end, 'wrong': what differed then}]}.
   """
+  shutil.rmtree(output, ignore_errors=True)
   _finish(program, arguments, output)
   expected, steps = killed.state(output), len(killed.steps(output))
   found = []
