@@ -1,9 +1,14 @@
 """The error that a user can mend: commands print it as one line and exit with status 2."""
 
 import contextlib
+import errno
+import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import NoReturn
+
+_REASONS = '|'.join(re.escape(os.strerror(number)) for number in errno.errorcode)
 
 
 class InputError(ValueError):
@@ -20,6 +25,34 @@ def damaged(path: str, remedy: str) -> Iterator[None]:
   except Exception as error:  # of damaged bytes, libraries raise nearly anything
     reason = (str(error).splitlines() or [''])[0][:300] or type(error).__name__
     raise InputError(f'{path}: damaged ({reason}); {remedy}') from error
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+  """Ends the process in one line where the block raises InputError, or the system refuses a file."""
+  try:
+    yield
+  except InputError as error:
+    refuse(error)
+  except Exception as error:
+    if line := of_system(error):
+      refuse(InputError(line))
+    raise
+
+
+def of_system(error: Exception) -> str:
+  """'path: reason' of a file that the system did not let be written or read; '' of another error.
+
+  Python's own errors hold the path; TensorFlow's and Beam's, their text.
+  """
+  if isinstance(error, OSError) and error.filename is not None:
+    return f'{error.filename}: {error.strerror}'
+  text = str(error)
+  if found := re.search(rf'(\S+); ({_REASONS})', text):
+    return f'{found[1]}: {found[2]}'
+  if found := re.search(r"\[Errno \d+\] (.+): '(.+?)'", text):
+    return f'{found[2]}: {found[1]}'
+  return ''
 
 
 def refuse(error: Exception) -> NoReturn:

@@ -1,15 +1,22 @@
 """Files: written whole or not at all, digested, and JSON in them. Local paths and `gs://`."""
 
 import contextlib
+import errno
+import fcntl
 import hashlib
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from common.errors import InputError
 
 _CHUNK = 1 << 20  # bytes read at a time
+# Names of random ends, of Beam's shards and TensorFlow's files, that a killed write leaves for ever.
+_LEFT = re.compile(r'(\.[0-9a-f]{32}\.tmp|\.tmp[0-9a-f]{32}|\.tempstate\d+)$')
+_LEFT_FOLDERS = re.compile(r'(ckpt-\d+|weights|variables)_temp')
 _SEAL = 'seal'  # of a JSON object: the sha256 of the rest of it
 
 
@@ -21,7 +28,8 @@ def whole(path: str) -> Iterator[str]:
     file.write(text)
   """
   temporary = f'{path}.tmp'  # what a killed process leaves is overwritten by the next one
-  yield temporary
+  with blamed(temporary):
+    yield temporary
   if is_remote(path):
     import tensorflow as tf
 
@@ -38,6 +46,98 @@ def put(source: str, target: str) -> None:
   sync(source)
   os.replace(source, target)
   _sync(os.path.dirname(target) or '.')
+
+
+@contextlib.contextmanager
+def blamed(path: str) -> Iterator[None]:
+  """Names a path in an error of the system, raised in the block, that names none, as of a full disk."""
+  try:
+    yield
+  except OSError as error:
+    if type(error) is not OSError or error.filename is not None:
+      raise
+    reason = os.strerror(error.errno) if error.errno else str(error)  # NumPy gives no number
+    raise OSError(error.errno or errno.EIO, reason, path) from error
+
+
+@contextlib.contextmanager
+def alone(path: str, flag: str = '') -> Iterator[None]:
+  """Keeps other processes out of a local folder, named by a flag, and is its errors' path.
+
+  What killed processes left half-written goes first. A folder that is gone at the end of the block,
+  though another stand there, is an error. Where a file system has no locks, nobody is kept out.
+  """
+  folder = os.open(path, os.O_RDONLY)
+  try:
+    try:
+      fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+      name = f'{flag}={path}' if flag else path
+      raise InputError(
+        f'{name}: another process{_holder(folder)} works in it; wait for its end, or name another'
+      ) from error
+    except OSError:
+      pass  # NFS locks no folders
+    try:
+      with blamed(path):
+        _clear(path)
+        yield
+    except Exception:
+      _check_same(path, folder)  # whatever came of that
+      raise
+    _check_same(path, folder)
+  finally:
+    os.close(folder)
+
+
+def _clear(folder: str) -> None:
+  """Removes what killed writes have left below a folder, of names that no other write takes again."""
+  for base, folders, found in os.walk(folder, topdown=False):
+    for name in found:
+      if _LEFT.search(name):
+        os.remove(os.path.join(base, name))
+    for name in folders:
+      if _LEFT_FOLDERS.fullmatch(name):
+        shutil.rmtree(os.path.join(base, name))
+
+
+def _holder(folder: int) -> str:
+  """The process that holds a folder's lock, where Linux tells it."""
+  with contextlib.suppress(OSError), open('/proc/locks', encoding='utf-8') as file:
+    if found := re.search(rf'FLOCK .* (\d+) \S+:{os.fstat(folder).st_ino} ', file.read()):
+      return f' (pid {found[1]})'
+  return ''
+
+
+def _check_same(path: str, folder: int) -> None:
+  """Refuses a path that no longer is the folder that was opened there."""
+  if not os.path.exists(path) or not os.path.samestat(os.stat(path), os.fstat(folder)):
+    raise FileNotFoundError(errno.ENOENT, 'removed while a process worked in it', path)
+
+
+@contextlib.contextmanager
+def turn(path: str) -> Iterator[bool]:
+  """Waits for other processes in this block with the same local folder.
+
+  It is given whether it can: a file system may have no locks.
+  """
+  folder = os.open(path, os.O_RDONLY)
+  try:
+    try:
+      fcntl.flock(folder, fcntl.LOCK_EX)
+      locked = True
+    except OSError:
+      locked = False
+    yield locked
+  finally:
+    os.close(folder)
+
+
+def reserve(path: str) -> None:
+  """Gives a sparse local file its room: a full disk is an error now, and not a signal at a write."""
+  if hasattr(os, 'posix_fallocate'):
+    with open(path, 'r+b') as file:
+      os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
 
 
 def sync(path: str) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from absl import app, flags, logging
 
-from common import files, flagfiles
-from common.errors import InputError, refuse
+from common import files, flagfiles, termination
+from common.errors import InputError, told
 
 _DEFINE = {
   int: flags.DEFINE_integer,
@@ -118,7 +118,7 @@ def parse(cls: type, given: dict[str, Any]) -> Any:
 
 
 def command(main: Callable[[Any], None], cls: type, others: Others | None = None) -> None:
-  """Runs a command: parses its line into `cls`, calls `main`; bad input: one line and status 2.
+  """Runs a command: parses its line into `cls`, calls `main`; bad input, or no room: one line and status 2.
 
   Args:
     main: Takes the config.
@@ -128,10 +128,14 @@ def command(main: Callable[[Any], None], cls: type, others: Others | None = None
   """
   define(cls)
   parse = functools.partial(_parse, cls=cls, others=others)
+  termination.expect()
   try:
-    app.run(lambda argv: _main(main, cls, argv), flags_parser=parse)
-  except InputError as error:
-    refuse(error)
+    with told():
+      app.run(lambda argv: _main(main, cls, argv), flags_parser=parse)
+  except Exception:
+    if termination.asked():  # what a library made of it
+      sys.exit(termination.STATUS)
+    raise
 
 
 class _Help(flags.BooleanFlag):

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+import tf_keras
+
 from common import files, flags
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
@@ -52,15 +54,17 @@ def _mine(config: MineConfig) -> dict[str, Any]:
   """Mines into record sets, as a run does, and writes what a person reads beside them."""
   data, unlabelled = (os.path.join(config.output, name) for name in ('data', 'unlabelled'))
   os.makedirs(data, exist_ok=True)
-  mining.mine(config.mining, data, config.seed)
-  sheet = transfer.write(config.mining, data, unlabelled, config.seed)
-  task = MinedTask.open(data)
-  for name in SPLITS:
-    _write(config.output, name, task.rows(RecordSet(os.path.join(data, name))))
-  _write(config.output, transfer.TRANSFER, task.rows(RecordSet(unlabelled)))
-  for name, target in ((datasheet.PICTURE, datasheet.PICTURE), (datasheet.SHEET, _MANIFEST)):
-    files.put(os.path.join(unlabelled, name), os.path.join(config.output, target))
-  return sheet
+  tf_keras.utils.set_random_seed(config.seed)  # an embedder of random weights is the same again
+  with files.alone(config.output, '--output'):
+    mining.mine(config.mining, data, config.seed)
+    sheet = transfer.write(config.mining, data, unlabelled, config.seed)
+    task = MinedTask.open(data)
+    for name in SPLITS:
+      _write(config.output, name, task.rows(RecordSet(os.path.join(data, name))))
+    _write(config.output, transfer.TRANSFER, task.rows(RecordSet(unlabelled)))
+    for name, target in ((datasheet.PICTURE, datasheet.PICTURE), (datasheet.SHEET, _MANIFEST)):
+      files.put(os.path.join(unlabelled, name), os.path.join(config.output, target))
+    return sheet
 
 
 def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:

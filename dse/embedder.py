@@ -62,6 +62,7 @@ class Embedder(PairScorer):
       found, best = np.zeros([len(u), k], np.int64), np.zeros([len(u), k], np.float32)
     elif out:
       scores = np.lib.format.open_memmap(out + '.tmp', mode='w+', dtype=np.float32, shape=shape)
+      files.reserve(out + '.tmp')
     else:
       scores = np.zeros(shape, np.float32)
     height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))

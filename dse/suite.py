@@ -65,7 +65,7 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
     print(f'== {task}', flush=True)
     folder = os.path.join(run_dir, task)
     command = [sys.executable, '-m', 'dse.run', f'--flagfile={path}', *given, f'--run_dir={folder}']
-    if code := subprocess.run(command, check=False).returncode:
+    if code := _ended(command):
       sys.exit(code)  # it has said why
     done[task] = read_json(os.path.join(folder, 'results.json'))
   if not done:
@@ -75,6 +75,16 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
   found = {'command': ' '.join(command), 'commit': results.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**found, 'results': done})
   print(report.grid(table))
+
+
+def _ended(command: list[str]) -> int:
+  """The status of a command; SIGTERM of this one is handed on, so that it saves too."""
+  with subprocess.Popen(command) as process:
+    try:
+      return process.wait()
+    except SystemExit:
+      process.terminate()
+      raise
 
 
 def table1(done: dict[str, dict[str, Any]]) -> Table:

@@ -18,7 +18,7 @@ from typing import Any
 
 def main() -> None:
   importlib.import_module('common.distillation.experiment')  # TensorFlow's seconds, once for all
-  _shorten_benchmark()
+  shorten_benchmark()
   children: set[int] = set()
   try:
     for line in sys.stdin:
@@ -66,7 +66,7 @@ def _child(kind: str, program: str, arguments: list[str], out: str, err: str, en
     os._exit(status)
 
 
-def _shorten_benchmark() -> None:
+def shorten_benchmark() -> None:
   """A run's benchmark has a toy for BERT-base, and a call a model: else half of a toy run's time."""
   from common.evaluation import benchmark
 

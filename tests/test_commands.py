@@ -11,6 +11,7 @@ import pytest
 
 from common import console, extras, flags
 from common.errors import InputError
+from tests import limits
 
 ROOT = Path(__file__).parents[1]
 NO_FLAGS = {
@@ -51,7 +52,7 @@ def run(module: str, *arguments: str, **environment: str) -> subprocess.Complete
     env={**os.environ, **environment},
     capture_output=True,
     text=True,
-    timeout=300,
+    timeout=limits.PROCESS,
   )
 
 
@@ -80,7 +81,7 @@ def program(*arguments: str) -> subprocess.CompletedProcess:
   command = [sys.executable, '-c', code, *arguments]
   environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
   return subprocess.run(
-    command, cwd='/', env=environment, capture_output=True, text=True, timeout=300
+    command, cwd='/', env=environment, capture_output=True, text=True, timeout=limits.PROCESS
   )
 
 

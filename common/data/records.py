@@ -165,6 +165,7 @@ class RecordSet:
           os.makedirs(cache, exist_ok=True)
           path = os.path.join(cache, f'{name}.npy')
           arrays[name] = np.lib.format.open_memmap(path, 'w+', values.dtype, shape)
+          files.reserve(path)
         else:
           arrays[name] = np.empty(shape, values.dtype)
         if name in FLOATS:

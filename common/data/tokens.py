@@ -56,13 +56,12 @@ class TokenTable:
     folder = os.path.join(beside, f'{items.digest}-{tokenizer.digest}')
     if not os.path.exists(folder):
       os.makedirs(beside, exist_ok=True)
-      temporary = tempfile.mkdtemp(dir=beside)  # several processes may make it at the same time
-      write(temporary, items.texts(), tokenizer, len(items))
-      files.sync(temporary)
-      try:
-        os.rename(temporary, folder)
-      except OSError:  # another process was faster
-        shutil.rmtree(temporary)
+      with files.turn(beside) as turn:  # several processes may want it at the same time
+        if not os.path.exists(folder):
+          part = f'{folder}.part' if turn else tempfile.mkdtemp(dir=beside)
+          os.makedirs(part, exist_ok=True)
+          write(part, items.texts(), tokenizer, len(items))
+          _put(part, folder)
     table = cls.open(folder, tokenizer)
     if len(table) != len(items):
       raise InputError(f'{folder}: damaged: not the pieces of its items; {_REMEDY}')
@@ -97,6 +96,15 @@ class TokenTable:
     sizes = np.minimum(self.sizes(numbers), max_length - 2)
     ids, _ = pack([self], numbers[:, None], sizes[:, None], length or 2 + int(sizes.max(initial=0)))
     return ids
+
+
+def _put(part: str, folder: str) -> None:
+  try:
+    files.put(part, folder)
+  except OSError:
+    if not os.path.exists(folder):
+      raise
+    shutil.rmtree(part)  # another process was faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +229,9 @@ def write(
       bar.update(len(lengths))
   ends = np.cumsum(np.concatenate(sizes))
   np.save(os.path.join(folder, 'ends.npy'), ends)
-  ids = np.lib.format.open_memmap(os.path.join(folder, 'ids.npy'), 'w+', dtype, (int(ends[-1]),))
+  path = os.path.join(folder, 'ids.npy')
+  ids = np.lib.format.open_memmap(path, 'w+', dtype, (int(ends[-1]),))
+  files.reserve(path)
   if len(ids):
     ids[:] = np.memmap(raw, dtype, 'r')
   ids.flush()

@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from common.errors import InputError
 
@@ -33,7 +33,7 @@ def kept(folder: str, about: Iterable[str]) -> Iterator[None]:
     about: Lines that a start begins with.
   """
   os.makedirs(folder, exist_ok=True)
-  with open(os.path.join(folder, NAME), 'a', encoding='utf-8', buffering=1) as file:
+  with open(os.path.join(folder, NAME), 'ab', buffering=0) as file:
     for line in about:
       _note(file, line)
     handler = logging.StreamHandler(_Lines(file))  # loggers' own hold the stream of before
@@ -47,6 +47,9 @@ def kept(folder: str, about: Iterable[str]) -> Iterator[None]:
         yield
     except InputError as error:
       _note(file, f'error: {" ".join(str(error).split())}')
+      raise
+    except SystemExit as left:
+      _note(file, f'ended with status {left.code}')
       raise
     except BaseException:
       for line in traceback.format_exc().splitlines():
@@ -66,7 +69,7 @@ def peak_memory_gb() -> float:
 class _Lines:
   """A stream into the log, by whole lines."""
 
-  def __init__(self, file: TextIO):
+  def __init__(self, file: BinaryIO):
     self._file, self._line, self._noted = file, '', time.monotonic()
 
   def write(self, text: str) -> None:
@@ -83,7 +86,7 @@ class _Lines:
 class _Both:
   """A stream that goes on as it was, and into the log."""
 
-  def __init__(self, stream: TextIO, file: TextIO):
+  def __init__(self, stream: TextIO, file: BinaryIO):
     self._stream, self._lines = stream, _Lines(file)
 
   def write(self, text: str) -> int:
@@ -94,6 +97,7 @@ class _Both:
     return getattr(self._stream, name)
 
 
-def _note(file: TextIO, line: str) -> None:
+def _note(file: BinaryIO, line: str) -> None:
   if line := _MOVES.sub('', line).rstrip():
-    file.write(f'{time.strftime("%Y-%m-%d %H:%M:%S")} {line}\n')
+    with contextlib.suppress(OSError):  # of a full disk, what the run writes will tell
+      file.write(f'{time.strftime("%Y-%m-%d %H:%M:%S")} {line}\n'.encode(errors='replace'))

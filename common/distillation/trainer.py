@@ -200,6 +200,7 @@ class Trainer:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with files.whole(path) as temporary:
           out = np.lib.format.open_memmap(temporary, mode='w+', dtype=np.float32, shape=shape)
+          files.reserve(temporary)
           self.scorer.features(table, items, slot, out=out, progress=f'encode texts {slot}')
           out.flush()
       with damaged(path, 'delete it and run again'):

@@ -109,13 +109,14 @@ def run(
   """
   if not config.output:
     raise InputError('--output: a folder is needed')
-  _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]})
-  done = shards.marks(config.output)
-  left = [unit for unit in todo if unit.number not in done]
-  if left:
-    _run(job, left, config, options, len(todo), source)
+  with shards.alone(config.output):
+    _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]})
     done = shards.marks(config.output)
-  found = [done[unit.number] for unit in todo]
+    left = [unit for unit in todo if unit.number not in done]
+    if left:
+      _run(job, left, config, options, len(todo), source)
+      done = shards.marks(config.output)
+    found = [done[unit.number] for unit in todo]
   bad = sum(mark['bad_rows'] for mark in found)
   rows, seconds = (sum(mark[name] for mark in found) for name in ('rows', 'seconds'))
   rate = f'{rows / seconds:,.0f} rows/s a worker' if seconds else ''

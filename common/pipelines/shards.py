@@ -69,6 +69,17 @@ class Shard:
     return mark
 
 
+@contextlib.contextmanager
+def alone(output: str) -> Iterator[None]:
+  """`files.alone` in a local output, which is made; nothing in a remote one."""
+  if '://' in output:
+    yield
+    return
+  os.makedirs(output, exist_ok=True)
+  with files.alone(output, '--output'):
+    yield
+
+
 def marks(output: str) -> dict[int, dict[str, Any]]:
   """The marks of an output's finished shards, by number.
 
@@ -130,7 +141,7 @@ def copy_in(local: str, path: str) -> None:
   temporary = f'{path}.{uuid.uuid4().hex}.tmp'
   plain = CompressionTypes.UNCOMPRESSED
   created = contextlib.closing(FileSystems.create(temporary, compression_type=plain))
-  with open(local, 'rb') as source, created as target:
+  with files.blamed(path), open(local, 'rb') as source, created as target:
     shutil.copyfileobj(source, target, 1 << 20)
   if '://' in path:
     FileSystems.rename([temporary], [path])

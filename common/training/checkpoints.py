@@ -3,6 +3,7 @@
 import os
 
 import tensorflow as tf
+import tf_keras
 
 from common.errors import InputError, damaged
 
@@ -11,6 +12,16 @@ def manager(what: tf.train.Checkpoint, folder: str) -> tf.train.CheckpointManage
   """Keeps the last checkpoint in a folder of the phase's folder."""
   with damaged(f'{folder}/checkpoint', remedy(os.path.dirname(folder))):
     return tf.train.CheckpointManager(what, folder, max_to_keep=1)
+
+
+def clear(manager: tf.train.CheckpointManager) -> None:
+  """Removes checkpoints that a killed process wrote and did not come to name, if those named are there."""
+  named = {os.path.basename(path) for path in manager.checkpoints}
+  if not named or not all(tf.io.gfile.exists(f'{path}.index') for path in manager.checkpoints):
+    return
+  for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*.*'):
+    if os.path.basename(path).split('.')[0] not in named:
+      tf.io.gfile.remove(path)
 
 
 def restore_best(weights: tf.train.Checkpoint, folder: str) -> None:
@@ -32,3 +43,13 @@ def restore(what: tf.train.Checkpoint, path: str, folder: str) -> None:
 def remedy(folder: str) -> str:
   """What to do about damage in a phase's folder."""
   return f'delete {folder} and run again'
+
+
+def dropout_states(model: tf_keras.layers.Layer) -> list[tf.Variable]:
+  """The states of the model's dropout generators (see `strategies.create`)."""
+  found = (getattr(layer, '_random_generator', None) for layer in model.submodules)
+  generators = [generator for generator in found if generator is not None]
+  for generator in generators:
+    generator._maybe_init()  # a layer that was not called has none yet, and it would not be saved
+  states = (getattr(generator, '_generator', None) for generator in generators)
+  return [state.state for state in states if state is not None]

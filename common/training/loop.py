@@ -3,7 +3,7 @@
 A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step),
 `best/` (variables alone), `history.json` and TensorBoard logs. Killed at any moment, the same call
 goes on from the last checkpoint and ends with the weights of an unbroken run: batches are a
-function of the step, and dropout's generators are restored.
+function of the step, and dropout's generators are restored. SIGTERM saves the step that it came in.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from common import files
+from common import files, termination
 from common.errors import InputError, damaged
 from common.training import checkpoints, strategies
 from common.training.forecast import Forecast
@@ -86,26 +86,26 @@ def fit(
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
   sizes = {'total': config.steps, 'initial': run.step, 'tuples': config.batch_size}
   with writer.as_default(), Forecast(desc=phase.name, mininterval=0.5, **sizes) as bar:
-    if not run.history:
-      run.evaluate()
     while not run.finished():
-      started = time.monotonic()
-      step(next(batches))
-      run.step += 1
-      run.seconds += time.monotonic() - started
-      bar.update(beside=run.evaluating * -(-(config.steps - run.step) // config.eval_every))
-      if run.step % config.eval_every == 0 or run.step == config.steps:
+      if run.is_due():
         run.evaluate()
         bar.set_postfix_str(run.text())
-      elif time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
-        run.save()
+        continue
+      with termination.held():
+        started = time.monotonic()
+        step(next(batches))
+        run.step += 1
+        run.seconds += time.monotonic() - started
+        bar.update(beside=run.evaluating * -(-(config.steps - run.step) // config.eval_every))
+        if time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS or termination.asked():
+          run.save()
   return _finish(run, strategy)
 
 
 def _finish(run: 'Run', strategy: tf.distribute.Strategy) -> dict[str, Any]:
-  _wait_for_all(strategy)  # the best weights are on disk
+  strategies.wait_for_all(strategy)  # the best weights are on disk
   run.restore_best()
-  _wait_for_all(strategy)  # and read by all, before the chief moves the folder
+  strategies.wait_for_all(strategy)  # and read by all, before the chief moves the folder
   return run.result()
 
 
@@ -127,7 +127,7 @@ class Run:
       variables=phase.model.variables,
       optimizer=self.optimizer,
       loss_sum=self.loss_sum,
-      generators=_dropout_states(phase.model),
+      generators=checkpoints.dropout_states(phase.model),
     )
     self.best = checkpoints.manager(weights, f'{folder}/best')
     self.latest = checkpoints.manager(state, f'{folder}/checkpoints')
@@ -144,6 +144,8 @@ class Run:
         raise InputError(f'{self.latest.directory}/checkpoint: names no checkpoint; {remedy}')
       return
     checkpoints.restore(self.latest.checkpoint, path, self.folder)
+    for kept in (self.best, self.latest) if self.chief else ():
+      checkpoints.clear(kept)
     self.step = int(path.rsplit('-', 1)[1])
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
@@ -156,14 +158,20 @@ class Run:
     """Evaluates, keeps the weights where they are the best so far, and saves the state."""
     since = self.step - (self.history[-1]['step'] if self.history else 0)
     started = time.monotonic()
+    try:
+      valid = self.phase.evaluate()
+    except SystemExit:  # of SIGTERM: the same evaluation comes first when it goes on
+      if self.history:
+        self.save()
+      raise
+    self.evaluating = time.monotonic() - started
     entry: dict[str, Any] = {
       'step': self.step,
       'seconds': round(self.seconds, 1),
       'loss': float(self.loss_sum.numpy()) / since if since else None,
       'learning_rate': float(self.optimizer.learning_rate(self.step)),
-      'valid': self.phase.evaluate(),
+      'valid': valid,
     }
-    self.evaluating = time.monotonic() - started
     self.loss_sum.assign(0.0)
     self.history.append(entry)
     for name, value in {**entry['valid'], 'loss': entry['loss'] or 0.0}.items():
@@ -185,15 +193,24 @@ class Run:
   def restore_best(self) -> None:
     checkpoints.restore_best(self.best.checkpoint, self.folder)  # of whichever worker wrote it
 
+  def is_due(self) -> bool:
+    """Whether the step is one to evaluate at, and has not been."""
+    if not self.history:
+      return True
+    at = self.step % self.config.eval_every == 0 or self.step == self.config.steps
+    return at and self.history[-1]['step'] < self.step
+
   def finished(self) -> bool:
     """Whether all steps are done, or patience is at its end."""
-    if not self.history:
+    if self.is_due():
       return False
     since = len(self.history) - 1 - self.history.index(self._best())
     return self.step >= self.config.steps or 0 < self.config.patience <= since
 
   def text(self) -> str:
     last, best = self.history[-1], self._best()
+    if last['loss'] is None:
+      return ''  # before the first step
     metric = self.phase.metric.lstrip('-')
     value, top = last['valid'][metric], best['valid'][metric]
     return f'loss {last["loss"]:.4f}, valid {metric} {value:.4f}, best {top:.4f}'
@@ -280,18 +297,3 @@ def _distribute(batches: tf.data.Dataset, steps: int, strategy: tf.distribute.St
     return kept.map(lambda _, batch: batch).prefetch(2 * local)
 
   return strategy.distribute_datasets_from_function(of_worker)
-
-
-def _wait_for_all(strategy: tf.distribute.Strategy) -> None:
-  if strategies.has_workers(strategy):
-    strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.ones([])), axis=None)
-
-
-def _dropout_states(model: tf_keras.layers.Layer) -> list[tf.Variable]:
-  """The states of the model's dropout generators (see `strategies.create`)."""
-  found = (getattr(layer, '_random_generator', None) for layer in model.submodules)
-  generators = [generator for generator in found if generator is not None]
-  for generator in generators:
-    generator._maybe_init()  # a layer that was not called has none yet, and it would not be saved
-  states = (getattr(generator, '_generator', None) for generator in generators)
-  return [state.state for state in states if state is not None]

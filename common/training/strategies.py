@@ -98,6 +98,12 @@ def has_workers(strategy: tf.distribute.Strategy) -> bool:
   return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+  """Waits for the other processes that train together."""
+  if has_workers(strategy):
+    strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.ones([])), axis=None)
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
   """Whether this process writes the run's files: all do but the further ones of many workers."""
   resolver = strategy.cluster_resolver

@@ -102,17 +102,19 @@ class VectorWriter:
     Raises:
       InputError: If a row holds no text, or an id another text than the store, or two in this call.
     """
-    there = TextHashes(self.folder, map(self._hashes, self.before), replace)
     number = 0
-    with tqdm(total=total, desc=progress, unit=' texts') as bar:
-      stream = _needed(rows, there, shard_size, bar)
-      while chunk := list(itertools.islice(stream, shard_size)):
-        ids, texts = map(list, zip(*chunk, strict=True))
-        if not self.has(number, ids, texts):
-          distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
-          self.write(number, ids, texts, encode(list(distinct))[numbers])
-        number += 1
-    return self.finish(number, there.replaced)
+    with files.alone(self.folder):
+      self._clear()
+      there = TextHashes(self.folder, map(self._hashes, self.before), replace)
+      with tqdm(total=total, desc=progress, unit=' texts') as bar:
+        stream = _needed(rows, there, shard_size, bar)
+        while chunk := list(itertools.islice(stream, shard_size)):
+          ids, texts = map(list, zip(*chunk, strict=True))
+          if not self.has(number, ids, texts):
+            distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
+            self.write(number, ids, texts, encode(list(distinct))[numbers])
+          number += 1
+      return self.finish(number, there.replaced)
 
   def write(
     self, number: int, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray
@@ -142,6 +144,13 @@ class VectorWriter:
     for name in {shard['name'] for shard in self.before} - {shard['name'] for shard in listed}:
       os.remove(os.path.join(self.folder, name))
     return VectorStore(self.folder)
+
+  def _clear(self) -> None:
+    """Removes replaced shards that a killed `finish` left."""
+    listed = {shard['name'] for shard in self.before}
+    for name in os.listdir(self.folder):
+      if name.endswith('.arrow') and _number(name) < self._first and name not in listed:
+        os.remove(os.path.join(self.folder, name))
 
   def _without(
     self, shard: dict[str, Any], ids: Sequence[int] | np.ndarray, number: int

@@ -10,10 +10,9 @@ import os
 
 from common import flags
 from common.distillation import results as environments
-from common.distillation.run_folder import alone
 from common.errors import InputError
 from common.evaluation import metrics
-from common.files import write_json
+from common.files import alone, write_json
 from dipair.finished_run import FinishedRun
 from dipair.study import page, results, rows, speeds
 from dipair.study.config import StudyConfig

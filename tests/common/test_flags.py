@@ -16,6 +16,7 @@ import pytest
 import common
 from common import flagfiles, flags
 from common.errors import InputError
+from tests import limits
 
 ROOT = str(Path(common.__file__).parents[1])
 
@@ -80,7 +81,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess:
     env={**os.environ, 'PYTHONPATH': ROOT},
     capture_output=True,
     text=True,
-    timeout=60,
+    timeout=limits.PROCESS,
   )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import common
+from tests import limits
 
 ROOT = Path(common.__file__).parents[1]
 PACKAGES = ('common', 'dipair', 'dse')
@@ -157,7 +158,7 @@ def test_importing_a_student_loads_what_scores_alone(student):
   heavy = ['tensorflow', 'pyarrow', 'common.training', 'common.distillation', 'common.modeling']
   code = f'import sys, {student}; print(sorted(set(sys.modules) & set({heavy})))'
   done = subprocess.run(
-    [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=300
+    [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=limits.PROCESS
   )
   assert (done.returncode, done.stdout) == (0, '[]\n'), done.stderr
 

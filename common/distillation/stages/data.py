@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import tf_keras
+
 from common.distillation import dataset
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import Stage
@@ -26,6 +28,7 @@ class Data(Stage[LabelledSets]):
     self.config, self.seed = config, shared.seed
 
   def run(self, folder: str) -> LabelledSets:
+    tf_keras.utils.set_random_seed(self.seed)  # an embedder of random weights is the same again
     return LabelledSets(dataset.write_labelled(self.config, folder, self.seed))
 
 
@@ -47,4 +50,5 @@ class Unlabelled(Stage[UnlabelledSet]):
 
   def run(self, folder: str) -> UnlabelledSet:
     data, seed = self.data.folder, self.seed
+    tf_keras.utils.set_random_seed(seed)  # likewise
     return dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)

@@ -12,6 +12,7 @@ from official.nlp.tools import tokenization as bert
 
 from common.data.tokenization import Tokenizer
 from common.data.word_pieces import WordPieces
+from tests import limits
 
 SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]']
 WORDS = 'the black shoe cafe Cafe Café naive strasse straße ss σας σασ un ½ ™ 3 4 12 a b c'.split()
@@ -298,6 +299,6 @@ def test_exported_and_reloaded_in_a_fresh_process(tokenizer, tmp_path):
   texts = np.array([text.replace('\0', '').encode() for text in TEXTS.values()])
   np.save(tmp_path / 'texts.npy', texts)
   paths = [str(tmp_path / name) for name in ('moved', 'texts.npy', 'ids.npy')]
-  subprocess.run([sys.executable, '-c', RELOAD, *paths], check=True, timeout=300)
+  subprocess.run([sys.executable, '-c', RELOAD, *paths], check=True, timeout=limits.PROCESS)
   expected = module.encode(tf.constant(texts)).numpy()
   np.testing.assert_array_equal(np.load(tmp_path / 'ids.npy'), expected)

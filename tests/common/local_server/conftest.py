@@ -17,6 +17,8 @@ import urllib.request
 import pytest
 import tensorflow as tf
 
+from tests import limits
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 REAL = os.environ.get('TF_MODEL_SERVER')
 SERVERS = ['local', *(['real'] if REAL else [])]
@@ -91,7 +93,8 @@ class Server:
     self.wait()
 
   def wait(self):
-    for _ in range(600):
+    until = time.monotonic() + limits.PROCESS
+    while time.monotonic() < until:
       assert self.process.poll() is None, (self.base.parent / 'server.log').read_text()[-3000:]
       with contextlib.suppress(OSError, KeyError):
         states = self.get('/v1/models/toy')['model_version_status']
@@ -101,13 +104,13 @@ class Server:
     raise AssertionError('the server has not started')
 
   def get(self, path):
-    with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+    with urllib.request.urlopen(self.url + path, timeout=limits.ANSWER) as answer:
       return json.load(answer)
 
   def post(self, path, body, **headers):
     request = urllib.request.Request(self.url + path, body, headers)
     try:
-      with urllib.request.urlopen(request, timeout=20) as answer:
+      with urllib.request.urlopen(request, timeout=limits.ANSWER) as answer:
         return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
       return error.code, json.load(error)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import malformed
+from tests import limits
 
 X = np.array([[1, 2], [3, 4]], np.float32)
 
@@ -40,7 +41,7 @@ def test_good_requests_among_malformed_ones(server):
 def test_connections_that_say_nothing_make_room(server):
   silent = [connect(server, b'') for _ in range(400)]
   for _ in range(3):
-    with urllib.request.urlopen(server.url + '/healthz', timeout=20) as answer:
+    with urllib.request.urlopen(server.url + '/healthz', timeout=limits.ANSWER) as answer:
       assert answer.read() == b'ok\n'
   assert silent[0].recv(1) == b''  # the first of them was closed
   for connection in silent:

@@ -14,6 +14,7 @@ from tensorflow_serving.apis import predict_pb2
 
 from common.local_server import json_tensors
 from common.serving.client import Grpc, ServingError
+from tests import limits
 
 PREDICT = '/tensorflow.serving.PredictionService/Predict'
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
@@ -146,7 +147,7 @@ def test_what_grpc_refuses(served, name):
   with grpc.insecure_channel(served.target) as channel:
     call = channel.unary_unary(PREDICT)
     with pytest.raises(grpc.RpcError) as refused:
-      call(data, timeout=10)
+      call(data, timeout=limits.ANSWER)
   if served.real:
     return
   assert refused.value.code().name == code
@@ -207,7 +208,7 @@ def test_paths_sizes_and_methods(served):
   assert served.post('/v1/models/toy', b'{}')[0] == 405
   host = served.url.removeprefix('http://')
   for headers, code in (({'Content-Length': str(100 << 20)}, 413), ({'Content-Length': 'x'}, 400)):
-    connection = http.client.HTTPConnection(host, timeout=10)
+    connection = http.client.HTTPConnection(host, timeout=limits.ANSWER)
     connection.putrequest('POST', '/v1/models/toy:predict')
     for name, value in headers.items():
       connection.putheader(name, value)
@@ -231,7 +232,7 @@ def test_a_huge_shape_is_refused_before_anything_is_made(served):
   assert len(request) < 50
   before = peak_bytes(served)
   with grpc.insecure_channel(served.target) as channel, pytest.raises(grpc.RpcError):
-    channel.unary_unary(PREDICT)(request, timeout=60)
+    channel.unary_unary(PREDICT)(request, timeout=limits.ANSWER)
   assert peak_bytes(served) - before < 1 << 29  # of 4 GB
 
 

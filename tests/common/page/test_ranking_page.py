@@ -22,6 +22,7 @@ from common.page.__main__ import serving
 from common.page.ranking_page import PageConfig, RankingPage
 from common.scoring.scorer import PairScorer
 from dipair.attention import head_attention
+from tests import limits
 
 CHROMIUM = shutil.which('chromium') or shutil.which('google-chrome')
 TEXTS = {'a': 'red shoe', 'b': 'blue queen blanket', 'c': '<img src=x onerror="window.hurt=1">'}
@@ -60,7 +61,7 @@ def _url(config):
 def ask(url, path, body):
   request = urllib.request.Request(url + path, json.dumps(body).encode())
   try:
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=limits.ANSWER) as answer:
       return answer.status, json.load(answer)
   except urllib.error.HTTPError as error:
     return error.code, json.load(error)

@@ -10,6 +10,7 @@ from common.local_server.models import Version
 from common.serving import client as clients
 from common.serving.client import Client, ServingError
 from common.vectors import store
+from tests import limits
 
 # The first and the fourth tie.
 PRODUCTS = ['red throw', 'black nike shoes', 'x y', 'red throw', 'blue queen blanket']
@@ -83,7 +84,7 @@ def _target(request, server):
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_a_ranking_is_the_servers(target, folders, load, name):
-  client, scorer = Client(target, name, deadline=60), load(folders[name])
+  client, scorer = Client(target, name, deadline=limits.ANSWER), load(folders[name])
   vectors = client.encode(PRODUCTS, 'right')
   scores, order = client.rank('nike shoes', vectors)
   expected = scorer.rank('nike shoes', vectors)
@@ -95,7 +96,7 @@ def test_a_ranking_is_the_servers(target, folders, load, name):
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_vectors_as_an_int8_store_holds_them(target, folders, load, name):
-  client, scorer = Client(target, name, deadline=60), load(folders[name])
+  client, scorer = Client(target, name, deadline=limits.ANSWER), load(folders[name])
   query, vectors = scorer.encode(['nike shoes'], 'left'), scorer.encode(PRODUCTS, 'right')
   values, scale = store.narrowed(vectors, 'int8')
   left = {'left_part': scorer.parts(query, 'left')}
@@ -115,7 +116,7 @@ def test_vectors_as_an_int8_store_holds_them(target, folders, load, name):
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
-  client = Client(target, name, deadline=60)
+  client = Client(target, name, deadline=limits.ANSWER)
   vectors = client.encode(PRODUCTS[:3], 'right')
   scores, order = client.rank('nike shoes', vectors)
   monkeypatch.setattr(clients, '_CANDIDATES', 2)
@@ -128,7 +129,7 @@ def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
 @pytest.mark.parametrize('candidates', [1024, 2])
 def test_classes_have_scores_and_no_order(target, folders, load, monkeypatch, candidates, name):
   monkeypatch.setattr(clients, '_CANDIDATES', candidates)
-  client, scorer = Client(target, name, deadline=60), load(folders[name])
+  client, scorer = Client(target, name, deadline=limits.ANSWER), load(folders[name])
   vectors = client.encode(PRODUCTS, 'right')
   scores, order = client.rank('red', vectors)
   assert (scores.shape, order) == ((5, 3), None)
@@ -137,7 +138,7 @@ def test_classes_have_scores_and_no_order(target, folders, load, monkeypatch, ca
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_word_ids_outside_the_vocabulary_are_refused(target, name):
-  client = Client(target, name, deadline=60)
+  client = Client(target, name, deadline=limits.ANSWER)
   for wrong in (10**6, -1):
     with pytest.raises(ServingError, match=rf'= {wrong} is not in \[0, '):
       client.encode_ids(np.array([[2, wrong, 3]]), 'left')

@@ -20,6 +20,7 @@ import common
 from common.local_server.__main__ import ServerConfig, serving
 from common.serving import config
 from common.serving.config import ServingConfig
+from tests import limits
 
 EXAMPLES = Path(common.__file__).parents[1] / 'examples' / 'serving'
 COMPOSE = EXAMPLES / 'docker-compose.yml'
@@ -124,7 +125,7 @@ def test_the_healthcheck_and_the_probes_ask_for_a_model_that_is_served(
     command = [part.replace('8501', str(ports[1])) for part in check]
     for old, new in changes.items():
       command = [part.replace(old, new) for part in command]
-    return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+    return subprocess.run(command, capture_output=True, timeout=limits.ANSWER).returncode == 0
 
   assert healthy()
   assert not healthy(p2t_head='another')
@@ -136,7 +137,9 @@ def test_the_healthcheck_and_the_probes_ask_for_a_model_that_is_served(
   for probe in ('startupProbe', 'readinessProbe', 'livenessProbe'):
     get = container[probe]['httpGet']
     assert get['port'] == 'rest' and get['path'] in paths
-    with urllib.request.urlopen(f'http://localhost:{ports[1]}{get["path"]}', timeout=60) as answer:
+    with urllib.request.urlopen(
+      f'http://localhost:{ports[1]}{get["path"]}', timeout=limits.ANSWER
+    ) as answer:
       assert answer.status == 200
 
 

@@ -1,10 +1,15 @@
 """Resumption, patience and the best checkpoint, on a two-weight model."""
 
+import dataclasses
+import os
+import signal
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 
+from common import termination
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
@@ -85,6 +90,56 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
   curve = [(e['step'], e['loss'], e['valid']) for e in whole['history']]
   assert curve == [(e['step'], e['loss'], e['valid']) for e in resumed['history']]
   assert [step for step, _, _ in curve] == [0, 4, 8, 12]
+
+
+@pytest.fixture(name='terminated')
+def _terminated():
+  """A function that sends this process SIGTERM, of which it has the commands' handler meanwhile."""
+  before = signal.signal(signal.SIGTERM, termination._terminate)
+  yield lambda: os.kill(os.getpid(), signal.SIGTERM)
+  signal.signal(signal.SIGTERM, before)
+  termination._asked.clear()
+
+
+@pytest.mark.parametrize(('within', 'saved'), [('a step', 6), ('an evaluation', 8)])
+def test_sigterm_saves_the_step_and_the_same_call_goes_on_from_it(
+  tmp_path, monkeypatch, terminated, last_step, within, saved
+):
+  whole, weights = fit(task(), tmp_path / 'whole')
+  what, make, calls = task(), loop.train_step, {'a step': 0, 'an evaluation': 0}
+
+  def come(kind, number):
+    calls[kind] += 1
+    if (kind, calls[kind]) == (within, number):
+      terminated()
+
+  def evaluate():
+    come('an evaluation', 3)  # of steps 0, 4 and 8
+    return what.evaluate()
+
+  def train_step(*arguments):
+    step = make(*arguments)
+
+    def run(batch):
+      come('a step', 6)
+      step(batch)
+
+    return run
+
+  with monkeypatch.context() as patch, pytest.raises(SystemExit) as left:
+    patch.setattr(loop, 'train_step', train_step)
+    fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
+  assert left.value.code == 143
+  termination._asked.clear()
+  state = (tmp_path / 'broken' / 'checkpoints' / 'checkpoint').read_text()
+  assert f'model_checkpoint_path: "ckpt-{saved}"' in state
+  resumed, weights_resumed = fit(task(), tmp_path / 'broken')
+  for one, other in zip(weights, weights_resumed, strict=True):
+    np.testing.assert_array_equal(one, other)
+  expected, found = last_step(tmp_path / 'whole'), last_step(tmp_path / 'broken')
+  assert all(np.array_equal(found[name], values) for name, values in expected.items())
+  curves = [[(e['step'], e['loss'], e['valid']) for e in of['history']] for of in (whole, resumed)]
+  assert curves[0] == curves[1]
 
 
 def test_a_finished_phase_reads_no_data_and_gives_the_same_weights(tmp_path):
