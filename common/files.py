@@ -62,6 +62,27 @@ def _sync(path: str) -> None:
     os.close(number)
 
 
+@contextlib.contextmanager
+def alone(path: str, name: str) -> Iterator[None]:
+  """Keeps other processes out of a folder, named by a flag or an argument; on NFS, nobody."""
+  import fcntl  # which Windows, where texts may be scored, does not have
+
+  folder = os.open(path, os.O_RDONLY)
+  try:
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError as error:
+    os.close(folder)
+    raise InputError(
+      f'{name}={path}: another process works in it; wait for its end, or name another'
+    ) from error
+  except OSError:
+    pass  # NFS locks no folders
+  try:
+    yield
+  finally:
+    os.close(folder)
+
+
 def is_remote(path: str) -> bool:
   """Whether a path is a URL such as `gs://bucket/name`, which TensorFlow opens."""
   return '://' in path

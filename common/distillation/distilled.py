@@ -96,7 +96,7 @@ def distill(
   if held and folder:
     run = RunFolder(folder, config, f'{student.name}.run', config.experiment.redo)
     os.makedirs(kept, exist_ok=True)
-    with run_folder.alone(folder, '--run_dir'):
+    with files.alone(folder, '--run_dir'):
       for name, table in held.items():
         _keep(table, name, own[f'{name}_file'], config.experiment, begun=run.begun)
   results = experiment.run(

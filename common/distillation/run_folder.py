@@ -7,9 +7,7 @@ at a time works in a folder; one that is killed leaves it free.
 """
 
 import abc
-import contextlib
 import dataclasses
-import fcntl
 import functools
 import hashlib
 import inspect
@@ -17,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from common import files, flags
@@ -115,7 +113,7 @@ class RunFolder:
         self._follow(stage)
       return
     os.makedirs(self.path, exist_ok=True)
-    with alone(self.path, '--run_dir'):
+    with files.alone(self.path, '--run_dir'):
       self._clear(stages)
       flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
       for stage in stages:
@@ -211,25 +209,6 @@ class RunFolder:
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
-
-
-@contextlib.contextmanager
-def alone(path: str, flag: str) -> Iterator[None]:
-  """Keeps other processes out of a folder, named by a flag; where a file system has no locks, nobody."""
-  folder = os.open(path, os.O_RDONLY)
-  try:
-    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError as error:
-    os.close(folder)
-    raise InputError(
-      f'{flag}={path}: another process works in it; wait for its end, or name another'
-    ) from error
-  except OSError:
-    pass  # NFS locks no folders
-  try:
-    yield
-  finally:
-    os.close(folder)
 
 
 def _remove(folder: str, whole: bool) -> None:

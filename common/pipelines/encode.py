@@ -26,7 +26,7 @@ from common.pipelines.units import Unit
 from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors import store
-from common.vectors.writer import ShardWriter
+from common.vectors.shard_writer import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
 
