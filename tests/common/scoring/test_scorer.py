@@ -132,7 +132,7 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   store.side = 'left'
   with pytest.raises(InputError, match='vectors of the left side, not right'):
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
-  scorer.fingerprint = 'another'
+  scorer.fingerprints['right'] = 'another'
   with pytest.raises(InputError, match='vectors of another encoder'):
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
 
