@@ -26,6 +26,7 @@ SERVING = [
 ]
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
 SWEEP = ['optuna>=4,<6']
+DOCS = ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings-python>=2']  # the site
 TEST = [
   'check-jsonschema>=0.34',  # the schema of compose files
   'ir_measures>=0.3.7',  # trec_eval, the judge of ranking metrics
@@ -84,10 +85,11 @@ setup(
   ],
   extras_require={
     'beam': BEAM,
-    'hub': ['huggingface_hub>=0.30'],  # pretrained weights by hub id
+    'docs': DOCS,
+    'hub': ['huggingface_hub>=0.30'],  # pretrained weights and exports by hub id
     'scann': SCANN,
     'serving': SERVING,
     'sweep': SWEEP,  # dipair.study --sweep
-    'test': [*BEAM, *SCANN, *SERVING, *SWEEP, *TEST],
+    'test': [*BEAM, *DOCS, *SCANN, *SERVING, *SWEEP, *TEST],
   },
 )

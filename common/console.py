@@ -24,7 +24,7 @@ COMMANDS = {  # by program and name, the module
     **{name: f'dipair.{name}' for name in ('run', 'study', 'inspect', 'mine')},
     **_SHARED,
   },
-  'dse': {**{name: f'dse.{name}' for name in ('run', 'senteval')}, **_SHARED},
+  'dse': {**{name: f'dse.{name}' for name in ('run', 'export', 'senteval')}, **_SHARED},
 }
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -67,6 +66,8 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
   What killed processes left half-written goes first. A folder that is gone at the end of the block,
   though another stand there, is an error. Where a file system has no locks, nobody is kept out.
   """
+  import fcntl  # which Windows, where texts may be scored, does not have
+
   folder = os.open(path, os.O_RDONLY)
   try:
     try:
@@ -121,6 +122,8 @@ def turn(path: str) -> Iterator[bool]:
 
   It is given whether it can: a file system may have no locks.
   """
+  import fcntl
+
   folder = os.open(path, os.O_RDONLY)
   try:
     try:

@@ -22,6 +22,11 @@ class StudentConfig:
   )
   right_encoder_layers: int = flags.option(0, "K of a pair's right text, likewise")
   shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
+  freeze_right: str = flags.option(
+    '',
+    'finished run of dipair.run whose right encoder is kept as it is, so that vectors of its right '
+    'texts stay valid; projections and head start from its own',
+  )
   max_lengths: tuple[int, ...] = flags.option((32, 128), 'most tokens of each text')
   output_tokens: tuple[int, ...] = flags.option((4, 8), 'N,M: output tokens kept of each text')
   token_selection: str = flags.option('first', 'output tokens that are kept', ('first', 'last'))
@@ -49,6 +54,10 @@ class StudentConfig:
         '--left_encoder_layers and --right_encoder_layers are of pairs; '
         f'--output_tokens names {len(self.output_tokens)} texts'
       )
+    if self.freeze_right and len(self.output_tokens) != 2:
+      raise InputError(
+        f'--freeze_right is of pairs; --output_tokens names {len(self.output_tokens)} texts'
+      )
     check_slots(self.head, len(self.output_tokens))
     if not 0 <= self.dropout < 1:
       raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
@@ -64,7 +73,7 @@ class StudentConfig:
   @property
   def one_encoder(self) -> bool:
     """Whether all texts have the same encoder."""
-    return self.shared_encoder and len(set(self.depths)) == 1
+    return self.shared_encoder and len(set(self.depths)) == 1 and not self.freeze_right
 
 
 @dataclasses.dataclass(frozen=True)

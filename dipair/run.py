@@ -12,8 +12,9 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.scoring import exported
 from common.training.loop import Callback
-from dipair import stages
+from dipair import frozen_right, stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -39,6 +40,7 @@ class RunConfig:
 
 # Flags that once were not, with what they then stood at: runs from before stay as they are.
 _NEWER = {
+  'freeze_right': '',
   'left_encoder_layers': 0,
   'right_encoder_layers': 0,
   'head_activation': 'gelu',
@@ -63,10 +65,15 @@ class DiPairStudent:
     self.depends_on = flags.without(
       {**flags.flat(config.student), **flags.flat(config.train)}, _NEWER
     )
+    if frozen := config.student.freeze_right:
+      there = exported.describe(os.path.join(frozen, 'export'))
+      self.depends_on['fingerprint of --freeze_right'] = exported.fingerprints(there)['right']
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
     DiPair.read_pretrained(self.config.student)
+    if self.config.student.freeze_right:
+      frozen_right.read(self.config.student, self.config.experiment.data.table.outputs)
 
   def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.distillation.trainer import Trainer, Training
 from common.training import checkpoints, strategies
-from dipair import initialization
+from dipair import frozen_right, initialization
 from dipair.config import StudentConfig, TrainConfig
 from dipair.student import DiPair
 
@@ -43,7 +43,10 @@ def train(
     if phase.steps:
       path = os.path.join(folder, stage)
       if not histories and tf.train.latest_checkpoint(os.path.join(path, 'checkpoints')) is None:
-        start(model, trainer)
+        if config.freeze_right:
+          frozen_right.start(model, frozen_right.read(config, training.outputs))
+        else:
+          start(model, trainer)
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')
       gb = phases.stage1_cache_gb
       histories.append(

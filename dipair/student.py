@@ -5,11 +5,13 @@ width, B tuples, O outputs.
 """
 
 import dataclasses
+import os
 from typing import Any
 
 import tensorflow as tf
 
 from common.modeling.student import Student
+from common.scoring import exported
 from dipair import heads
 from dipair.config import StudentConfig
 from dipair.encoder import Projection, TokenEncoder
@@ -48,6 +50,8 @@ class DiPair(Student):
         config.head, config.heads, config.output_tokens, self.dim, outputs, config.dropout
       )
     )
+    if config.freeze_right:
+      self.encoders[1].trainable = self.projections[1].trainable = False
 
   def feature_shape(self, slot: int) -> tuple[int, ...]:
     """k, H."""
@@ -55,6 +59,7 @@ class DiPair(Student):
 
   def features(self, ids: tf.Tensor, slot: int, training: bool | None = None) -> tf.Tensor:
     """Kept output tokens of the slot's encoder: [U, L] to [U, k, H]."""
+    training = training and self.encoder(slot).trainable
     return self.encoder(slot)(ids, self.config.output_tokens[slot], training=training)
 
   def vector_shape(self, slot: int) -> tuple[int, ...]:
@@ -71,6 +76,13 @@ class DiPair(Student):
     ids = encoder.padded(ids, tokens)
     positions = encoder.kept_positions(encoder.encoder.mask(ids), tokens)
     return tf.gather(ids, positions, batch_dims=1)
+
+  def stored_under(self, slot: int) -> str:
+    """The frozen right encoder's own fingerprint; empty of an encoder that was trained."""
+    if slot != 1 or not self.config.freeze_right:
+      return ''
+    there = exported.describe(os.path.join(self.config.freeze_right, 'export'))
+    return exported.fingerprints(there)['right']
 
   @classmethod
   def needed_layers(cls, config: StudentConfig) -> dict[str, int]:

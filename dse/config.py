@@ -20,8 +20,11 @@ class StudentConfig:
   shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')
   max_lengths: tuple[int, ...] = flags.option((128, 128), 'most tokens of each text')
   pooled_layers: int = flags.option(4, 'last layers whose pooled tokens make a sentence')
-  pooling: str = flags.option('mean', 'pooling of the tokens of a layer', ('mean', 'max'))
+  pooling: str = flags.option(
+    'mean', "pooling of the tokens of a layer; cls: [CLS]'s is taken", ('mean', 'max', 'cls')
+  )
   pool_cls: bool = flags.option(False, 'pool [CLS] too')
+  normalize: bool = flags.option(False, "scale a sentence's vector to length one")
   similarity: str = flags.option(
     'dse',
     "from two vectors to logits: dse (f of Eq. 3); SBERT's concat (W [u, v, |u - v|]) and cosine",

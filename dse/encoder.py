@@ -17,7 +17,7 @@ class SentenceEncoder(tf_keras.layers.Layer):
   Args:
     config: The encoder's config.
     pooled_layers: L, the last layers that are pooled.
-    pooling: 'mean' or 'max' over a layer's tokens; [SEP] is one of them, padding is not.
+    pooling: 'mean' or 'max' over a layer's tokens; [SEP] is one of them, padding is not. 'cls': [CLS] alone.
     pool_cls: Whether [CLS] is one of them.
     pad_id: Word id of padding.
   """
@@ -30,6 +30,9 @@ class SentenceEncoder(tf_keras.layers.Layer):
   def call(self, ids: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """Maps [b, t] word ids, padded at the end, to vectors [b, d] float32."""
     encoded = self.encoder(ids, training=training)
+    if self.pooling == 'cls':
+      layers = encoded.layers[-self.pooled_layers :]
+      return tf.concat([tf.cast(tokens[:, 0], tf.float32) for tokens in layers], 1)
     first = 0 if self.pool_cls else 1
     kept = tf.cast(encoded.mask, tf.float32)[:, first:, None]  # [b, t - first, 1]
     pooled = []

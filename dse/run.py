@@ -57,7 +57,13 @@ class RunConfig:
 
 
 # Flags that once were not, with what they then stood at: runs from before stay as they are.
-_NEWER = {'similarity': 'dse', 'loss': 'squared_error', 'loss_temperature': 1.0, 'loss_margin': 1.0}
+_NEWER = {
+  'normalize': False,
+  'similarity': 'dse',
+  'loss': 'squared_error',
+  'loss_temperature': 1.0,
+  'loss_margin': 1.0,
+}
 
 
 class DSEStudent:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from common.modeling.similarity_head import unit
 from common.modeling.student import Student
 from dse.config import StudentConfig
 from dse.encoder import SentenceEncoder
@@ -14,7 +15,7 @@ from dse.siamese import SIMILARITIES
 
 
 class DSE(Student):
-  """The student: features are vectors [d], and nothing stands between the two.
+  """The student: features are vectors [d], or become so by their length alone.
 
   Args:
     config: Architecture.
@@ -42,6 +43,11 @@ class DSE(Student):
   def features(self, ids: tf.Tensor, slot: int, training: bool | None = None) -> tf.Tensor:
     """A sentence's vector: [U, L] to [U, d]."""
     return self.encoder(slot)(ids, training=training)
+
+  def vectors(self, features: tf.Tensor, slot: int) -> tf.Tensor:
+    """Features as they are, or of length one: [U, d] to the same."""
+    del slot
+    return unit(features) if self.config.normalize else features
 
   @classmethod
   def needed_layers(cls, config: StudentConfig) -> dict[str, int]:

@@ -73,8 +73,7 @@ def write(
   """Exports a student and compares its SavedModels, reloaded, with the live model.
 
   Args:
-    folder: Gets `encoder/1`, `head/1`, for two slots `online/1`, `encoder_litert`, `head_litert` and
-      `scorer.json`.
+    folder: Gets the SavedModels and files that the module's docstring names.
     model: The student.
     tokenizer: The student's.
     slots: Name of each slot.
@@ -141,6 +140,7 @@ def write(
     'task': task,
     'calibration': dataclasses.asdict(calibration),
     'fingerprint': saved_models.fingerprint(encoder_path),
+    'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
   difference = saved_models.verify(*saved)

@@ -19,8 +19,9 @@ import tensorflow as tf
 from common.errors import InputError
 from common.local_server.errors import SHOWN, not_found, unavailable
 from common.scoring import exported, runtimes
+from common.scoring.best import top
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Stored, Vectors
-from common.scoring.scorer import PairScorer, top
+from common.scoring.scorer import PairScorer
 
 Arrays = dict[str, np.ndarray]
 _DEFAULT = 'serving_default'

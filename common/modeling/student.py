@@ -130,6 +130,11 @@ class Student(tf_keras.layers.Layer):
     """Variables that `encode` computes with."""
     return [self.encoder(slot), *self.projections[slot : slot + 1]]
 
+  def stored_under(self, slot: int) -> str:
+    """Fingerprint of the export whose vectors a slot's are; empty: of none but its own."""
+    del slot
+    return ''
+
   @property
   def new_variables(self) -> list[tf.Variable]:
     """Variables that are not pretrained, which train while the encoders are frozen."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from common.errors import InputError
-from common.scoring.scorer import PairScorer, top
+from common.scoring.best import top
+from common.scoring.scorer import PairScorer
 from common.vectors.store import MANIFEST, VectorStore
 
 _PARTS = 20_000  # texts up to which the head's parts of them are kept: faster, three times as large
@@ -44,7 +45,7 @@ class Ranker:
     if not os.path.exists(os.path.join(store, MANIFEST)):
       self._scorer.encode_to(store, iter(texts.items()), side, dtype='int8', total=len(texts))
     opened = VectorStore(store)
-    if opened.fingerprint != self._scorer.fingerprint:
+    if opened.fingerprint != self._scorer.fingerprints[side]:
       raise InputError(f'{store}: vectors of another encoder than {folder}; name a new folder')
     self._keys = list(texts)
     self._vectors = opened.vectors(opened.rows(self._keys))

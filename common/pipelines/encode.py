@@ -26,7 +26,7 @@ from common.pipelines.units import Unit
 from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors import store
-from common.vectors.writer import ShardWriter
+from common.vectors.shard_writer import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
 
@@ -79,7 +79,8 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   if config.side not in slots:
     raise InputError(f'--side={config.side}: one of {", ".join(slots)}')
   shape = export['vector_shapes'][slots.index(config.side)]
-  description = store.description(shape, config.dtype, export['fingerprint'], config.side)
+  fingerprint = exported.fingerprints(export)[config.side]
+  description = store.description(shape, config.dtype, fingerprint, config.side)
   todo = config.files.units()
   units.check_columns(todo[0], (config.id_column, config.text_column))
   plan = {'store': description, 'columns': [config.id_column, config.text_column]}

@@ -24,7 +24,7 @@ from common.pipelines.jobs import OutputConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.vectors import store
-from common.vectors.writer import ShardWriter
+from common.vectors.shard_writer import ShardWriter
 
 PARTITION = 'partition.json'
 _MOST = 512  # buckets: a worker has a file of each open
@@ -101,7 +101,8 @@ class PartitionJob:
       digests.check_file(
         source, bytes=own['bytes'], sha256=own['sha256'], remedy=f'{store.REMEDY} ({unit.path})'
       )
-      for batch in store.batches(source):
+      for batch, live in store.pieces(source, own):
+        batch = store.taken(batch, live)
         rows: dict[int, list[int]] = {}
         for row, key in enumerate(batch.column('id').to_pylist()):
           rows.setdefault(hash64(key) % self.buckets, []).append(row)

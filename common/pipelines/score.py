@@ -196,7 +196,7 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
     raise InputError(f'--shape={config.shape}: {parted[0]} is cut into buckets; give a whole store')
   stores = [Buckets.of(folder) for folder in folders]
   for store, side in zip(stores, slots, strict=False):  # or no stores
-    if (store.fingerprint, store.side) != (description['fingerprint'], side):
+    if (store.fingerprint, store.side) != (exported.fingerprints(description)[side], side):
       raise InputError(f'{store.folder}: not {side} vectors of {config.export_dir}; encode anew')
   if config.shape == 'all':
     todo = units.of_rows(folders[0], stores[0].rows, config.unit_rows)

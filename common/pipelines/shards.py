@@ -20,6 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from common import digests, files
 from common.errors import InputError, damaged
 from common.pipelines.files import open_file
+from common.scoring import hub
 
 _MARKS = 'done'
 _BAD = 'bad'
@@ -152,6 +153,8 @@ def copy_in(local: str, path: str) -> None:
 @functools.cache
 def local(folder: str) -> str:
   """A folder as one that this process can memory-map: itself, or a copy of a remote one."""
+  if folder.startswith(hub.PREFIX):
+    return hub.local(folder)
   return copied(folder) if '://' in folder else folder
 
 

@@ -36,11 +36,11 @@ class Reranker:
   @classmethod
   def of_store(cls, scorer: PairScorer, folder: str, run: Pairs) -> 'Reranker':
     """Finds the documents in a store; a run with one that is not there is refused."""
-    store = VectorStore(folder)
-    if (store.fingerprint, store.side) != (scorer.fingerprint, scorer.slots[-1]):
+    store, side = VectorStore(folder), scorer.slots[-1]
+    if (store.fingerprint, store.side) != (scorer.fingerprints[side], side):
       raise InputError(
         f'--store={folder}: {store.side} vectors of encoder {store.fingerprint}; the export needs '
-        f'{scorer.slots[-1]} ones of {scorer.fingerprint}'
+        f'{side} ones of {scorer.fingerprints[side]}'
       )
     rows = store.find(run.documents)
     if (rows < 0).any():

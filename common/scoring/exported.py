@@ -6,6 +6,7 @@ from typing import Any
 
 from common import digests, files
 from common.errors import InputError, damaged
+from common.scoring import hub
 
 REMEDY = 'export the run anew: delete its folder and run again'
 VERSION = '1'
@@ -19,11 +20,11 @@ class Export:
   """An export's folder, whose SavedModels are loaded when they are first asked for.
 
   Args:
-    folder: The export.
+    folder: The export; `hf://org/name`: one on the hub.
   """
 
   def __init__(self, folder: str):
-    self.folder = folder
+    self.folder = hub.local(folder)
 
   @functools.cached_property
   def description(self) -> dict[str, Any]:
@@ -79,6 +80,12 @@ def signature_definitions(path: str) -> dict[str, Any]:
       model.ParseFromString(file.read())
     definitions = model.meta_graphs[0].signature_def
   return {name: definitions[name] for name in sorted(definitions) if not name.startswith('__')}
+
+
+def fingerprints(description: dict[str, Any]) -> dict[str, str]:
+  """The fingerprint that each slot's vectors are stored under: the encoder's, or the one it was frozen from."""
+  own = dict.fromkeys(description['slots'], description['fingerprint'])
+  return {**own, **description.get('stored_under', {})}
 
 
 def describe(folder: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from tqdm import tqdm
 
 from common.data.texts import listed
 from common.errors import InputError
-from common.scoring import exported, runtimes
+from common.scoring import exported, hub, runtimes
+from common.scoring.best import top
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.vectors.store import Stored, VectorStore
 
@@ -24,7 +25,8 @@ class PairScorer:
     vector_shapes: Shape of a text's vectors, by slot.
     outputs: Logits a pair.
     attends: Whether `attention` can be asked for: of a transformer head.
-    fingerprint: Fingerprint of the encoder, which its vectors are stored under.
+    fingerprint: Fingerprint of the encoders.
+    fingerprints: By slot, what its vectors are stored under; a frozen encoder's is an earlier export's.
   """
 
   kind = ''
@@ -37,9 +39,9 @@ class PairScorer:
       slot: tuple(shape)
       for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
     }
-    self.outputs = description['outputs']
-    self.attends = description['attends']
+    self.outputs, self.attends = description['outputs'], description['attends']
     self.fingerprint = description['fingerprint']
+    self.fingerprints = exported.fingerprints(description)
 
   @classmethod
   def load(
@@ -53,7 +55,7 @@ class PairScorer:
     """Loads the `export` folder of a run.
 
     Args:
-      folder: The export; an `exported.Export`, given to several calls, is read once.
+      folder: The export, or `hf://org/name`; an `exported.Export`, given to several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'.
       threads: Threads of LiteRT; 0: one a core.
@@ -68,6 +70,10 @@ class PairScorer:
       raise InputError(f'{export.folder}: an export of {kind}, not of {cls.kind}')
     encoder = runtimes.load_encoder(export, encoder_runtime, threads)
     return cls(export, encoder, runtimes.load_head(export, runtime, threads))
+
+  def push(self, name: str) -> str:
+    """Uploads the export as `org/name` of the hub, with its run's model card; `load` takes the result."""
+    return hub.push(self._export.folder, name)
 
   def encode(
     self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False
@@ -121,7 +127,7 @@ class PairScorer:
     """
     from common.vectors.writer import VectorWriter
 
-    writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprint, side)
+    writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprints[side], side)
     sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
     return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
 
@@ -250,7 +256,7 @@ class PairScorer:
     side = self.slots[-1]
     if not isinstance(candidates, VectorStore):
       return self._vectors(candidates, side)
-    if candidates.fingerprint != self.fingerprint:
+    if candidates.fingerprint != self.fingerprints[side]:
       raise InputError(f'{candidates.folder}: vectors of another encoder; encode the texts anew')
     if candidates.side != side:
       raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
@@ -289,11 +295,3 @@ class PairScorer:
     if side.shape[1:] != shape:
       raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
     return side.astype(np.float32, copy=False)
-
-
-def top(scores: np.ndarray, top_k: int) -> np.ndarray:
-  """Indices of the top scores, best first; ties stay in input order."""
-  numbers = np.arange(len(scores))
-  if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides
-    numbers = np.flatnonzero(scores >= np.partition(scores, -top_k)[-top_k])
-  return numbers[np.argsort(-scores[numbers], kind='stable')][:top_k]

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from common import digests, extras, files
 from common.errors import damaged
-from common.vectors.store import MANIFEST, VectorStore
+from common.vectors.store import VectorStore
 
 LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact
@@ -55,7 +55,9 @@ def nearest(store: VectorStore, queries: np.ndarray, count: int) -> np.ndarray:
   Returns:
     [q, min(count, len(store))] int64; -1 where the index found fewer.
   """
-  return open_index(store).search(pooled(queries), min(count, len(store)))[1]
+  if not (count := min(count, len(store))):  # which FAISS does not take
+    return np.zeros([len(queries), 0], np.int64)
+  return open_index(store).search(pooled(queries), count)[1]
 
 
 def open_index(store: VectorStore, library: str = 'faiss') -> Index:
@@ -106,8 +108,7 @@ def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:
 
 
 def _kept_faiss(store: VectorStore) -> faiss.Index:
-  version = files.sha256(os.path.join(store.folder, MANIFEST))[:12]
-  path = os.path.join(store.folder, f'nearest-{version}.faiss')
+  path = os.path.join(store.folder, f'nearest-{store.version[:12]}.faiss')
   if os.path.exists(path):
     remedy = 'delete it, which is made anew'
     listed = f'{path}.json'

@@ -5,6 +5,9 @@ where they are int8) and `manifest.json`, which names the shards that belong to 
 last, so a store is whole or not there; shards added later count once it is written again. Opening
 checks sizes, counts and what each shard says that it was made with; `verify` every byte.
 
+Rows are deleted by the manifest, which numbers them, so that no shard is touched; `compact` writes shards
+without them. A store that is open stays what it was, whatever becomes of the folder.
+
 An id is in a store once; `text_hash` tells whether a text that comes for it is the one encoded.
 Stores of version 1 do not have it: they are read, and not added to.
 
@@ -17,7 +20,7 @@ import dataclasses
 import importlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +65,7 @@ class VectorStore:
     dtype: Type that the vectors are stored in.
     fingerprint: Fingerprint of the encoder that made them.
     side: Side of the texts: 'left' or 'right'.
+    version: Digest of the manifest: another one where the store has changed.
   """
 
   def __init__(self, folder: str):
@@ -70,8 +74,21 @@ class VectorStore:
     Raises:
       InputError: If there is none, or a shard is missing or not as it was listed.
     """
-    manifest = read_manifest(folder)
-    self.folder, self.shape, self.dtype = folder, tuple(manifest['shape']), manifest['dtype']
+    self.folder, self.version = folder, _version(folder)
+    while True:  # anew, where the store has changed in the meantime
+      try:
+        self._open()
+      except InputError:
+        if self.version == (version := _version(folder)):
+          raise
+      else:
+        if self.version == (version := _version(folder)):
+          break
+      self.version = version
+
+  def _open(self) -> None:
+    folder, manifest = self.folder, read_manifest(self.folder)
+    self.shape, self.dtype = tuple(manifest['shape']), manifest['dtype']
     self.fingerprint, self.side = manifest['fingerprint'], manifest['side']
     self._shards, self._ids = [], []
     self._listed = manifest['shards']
@@ -79,11 +96,11 @@ class VectorStore:
       path = os.path.join(folder, shard['name'])
       check_size(path, shard)
       with damaged(path, REMEDY):
-        pieces = list(_open_shard(path, manifest))
-        if (rows := sum(len(ids) for _, _, ids in pieces)) != shard['rows']:
+        opened = list(_open_shard(path, shard, manifest))
+        if (rows := sum(len(ids) for *_, ids in opened)) != shard['rows']:
           raise ValueError(f'{rows} rows; {MANIFEST} says {shard["rows"]}')
-      for vectors, scale, ids in pieces:
-        self._shards.append((vectors, scale))
+      for vectors, scale, live, ids in opened:
+        self._shards.append((vectors, scale, live))
         self._ids.append(ids)
     self._ends = np.cumsum([len(ids) for ids in self._ids], dtype=np.int64)
     self._row_of: dict[str, int] = {}
@@ -105,10 +122,11 @@ class VectorStore:
     numbers = np.searchsorted(self._ends, rows, side='right')
     for number in np.unique(numbers):
       places = np.flatnonzero(numbers == number)
+      vectors, scale, live = self._shards[number]
       inside = rows[places] - (self._ends[number] - len(self._ids[number]))
+      inside = inside if live is None else live[inside]
       run = bool(np.all(np.diff(inside) == 1))  # no gaps: a view, no copy
       picked = slice(int(inside[0]), int(inside[-1]) + 1) if run else inside
-      vectors, scale = self._shards[number]
       if len(inside) == len(rows):
         return Stored(vectors[picked], None if scale is None else scale[picked])
       stored[places] = vectors[picked]
@@ -139,6 +157,22 @@ class VectorStore:
     if (found < 0).any():
       raise InputError(f'{self.folder}: no vectors of id {ids[int(np.argmin(found))]!r}')
     return found
+
+  def delete(self, ids: Iterable[str]) -> VectorStore:
+    """The store without some ids; those that it does not have change nothing.
+
+    `common.vectors.changes.delete` does it: at once or, killed, not at all. This store stays as it is
+    open, and row numbers of the other are its own.
+    """
+    from common.vectors import changes
+
+    return changes.delete(self.folder, ids)
+
+  def compact(self) -> VectorStore:
+    """The store of the same rows, its shards without deleted ones, few in place of many small ones."""
+    from common.vectors import changes
+
+    return changes.compact(self.folder)
 
   def verify(self) -> None:
     """Reads every shard and compares checksums; raises InputError at one that differs."""
@@ -200,6 +234,25 @@ def batches(path: str) -> Iterator[pa.RecordBatch]:
     yield reader.get_batch(number)
 
 
+def pieces(path: str, shard: dict[str, Any]) -> Iterator[tuple[pa.RecordBatch, np.ndarray | None]]:
+  """The pieces of a shard, each with the numbers of its rows that are not deleted; None: all.
+
+  Args:
+    path: Path of the shard.
+    shard: Its entry of the manifest.
+  """
+  deleted, start = np.array(shard.get('deleted', ()), np.int64), 0
+  for batch in batches(path):
+    here = deleted[(start <= deleted) & (deleted < start + batch.num_rows)] - start
+    yield batch, np.delete(np.arange(batch.num_rows), here) if len(here) else None
+    start += batch.num_rows
+
+
+def taken(values: Any, rows: np.ndarray | None) -> Any:
+  """Rows of an Arrow array or a piece of a shard; None: all."""
+  return values if rows is None else values.take(pyarrow().array(rows))
+
+
 def pyarrow() -> Any:
   """The module, imported when a store is first used; raises InputError where it is not installed."""
   try:
@@ -209,11 +262,11 @@ def pyarrow() -> Any:
 
 
 def _open_shard(
-  path: str, manifest: dict[str, Any]
-) -> Iterator[tuple[np.ndarray, np.ndarray | None, Any]]:
-  """Memory-mapped vectors [n, *shape], scale [n, *shape without the last], ids, by piece."""
+  path: str, shard: dict[str, Any], manifest: dict[str, Any]
+) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray | None, Any]]:
+  """By piece: memory-mapped vectors [n, *shape], scale [n, *shape without the last]; live rows, ids."""
   shape = manifest['shape']
-  for batch in batches(path):
+  for batch, live in pieces(path, shard):
     made_with = json.loads((batch.schema.metadata or {}).get(b'store', b'{}'))
     for name, value in made_with.items():
       if manifest.get(name) != value:
@@ -229,7 +282,12 @@ def _open_shard(
     scale = arrays.get('scale')
     if scale is not None:
       scale = scale.reshape([batch.num_rows, *shape[:-1]])
-    yield vectors, scale, batch.column('id')
+    yield vectors, scale, live, taken(batch.column('id'), live)
+
+
+def _version(folder: str) -> str:
+  path = os.path.join(folder, MANIFEST)
+  return files.sha256(path) if os.path.exists(path) else ''
 
 
 def read_manifest(folder: str) -> dict[str, Any]:

@@ -8,11 +8,10 @@ command goes on where it was killed.
 
 import os
 
-from common import flags
+from common import files, flags
 from common.distillation import results as environments
 from common.errors import InputError
 from common.evaluation import metrics
-from common.files import alone, write_json
 from dipair.finished_run import FinishedRun
 from dipair.study import page, results, rows, speeds
 from dipair.study.config import StudyConfig
@@ -30,7 +29,7 @@ def main(config: StudyConfig) -> None:
   run = FinishedRun(config.run_dir)
   plan = Plan(config, run, comparisons)
   os.makedirs(plan.root, exist_ok=True)
-  with alone(plan.root, '--run_dir'):
+  with files.alone(plan.root, '--run_dir'):
     if config.sweep:
       from dipair.study.sweep import sweep
 
@@ -49,7 +48,7 @@ def main(config: StudyConfig) -> None:
       'speed': speeds.measured(run, plan.timed, config.rounds) if plan.timed else {},
     }
     study = environments.finite(study)
-    write_json(config.output or os.path.join(plan.root, 'study.json'), study)
+    files.write_json(config.output or os.path.join(plan.root, 'study.json'), study)
     path = page.write(study, plan.root)
   print(page.text(study))
   print(f'study: {path}')

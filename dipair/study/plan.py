@@ -176,6 +176,11 @@ def differing(run: FinishedRun, asked: dict[str, Any]) -> dict[str, Any]:
 def base_of(run: FinishedRun) -> Base:
   """The run's own student, as rows see it."""
   own = run.config(StudentConfig)
+  if own.freeze_right:
+    raise InputError(
+      f'--run_dir={run.folder}: its right encoder is frozen, and a study trains students that do not '
+      f'fit it; give the run that it is of, {own.freeze_right}'
+    )
   depth = encoders.read(own.pretrained).config.num_layers
   (n, m), (left, right) = own.output_tokens, own.max_lengths
   return Base((n, m), (left, right), own.encoder_layers, depth)

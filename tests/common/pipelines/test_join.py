@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -88,6 +89,18 @@ def test_buckets_are_stores_of_the_same_bytes(stores, tmp_path):
     np.testing.assert_array_equal(bucket.vectors(slice(None)), whole.vectors(rows))
     found += ids
   assert sorted(found) == sorted(key for key, _ in RIGHT)
+
+
+def test_deleted_rows_are_in_no_bucket(stores, tmp_path):
+  shutil.copytree(stores[1], tmp_path / 'store')
+  left = VectorStore(str(tmp_path / 'store')).delete(['p0', 'p5'])
+  folder, found = cut(left.folder, tmp_path / 'cut', 3), []
+  for number in range(3):
+    bucket = VectorStore(f'{folder}/bucket-{number:05d}')
+    ids = bucket.ids(range(len(bucket)))
+    np.testing.assert_array_equal(bucket.vectors(slice(None)), left.vectors(left.rows(ids)))
+    found += ids
+  assert sorted(found) == sorted({key for key, _ in RIGHT} - {'p0', 'p5'})
 
   output = cut(stores[1], tmp_path / 'again', 3)
   before = times(output)

@@ -132,9 +132,19 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   store.side = 'left'
   with pytest.raises(InputError, match='vectors of the left side, not right'):
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
-  scorer.fingerprint = 'another'
+  scorer.fingerprints['right'] = 'another'
   with pytest.raises(InputError, match='vectors of another encoder'):
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
+
+
+def test_deleted_rows_are_never_ranked(exported, load, tmp_path):
+  scorer = load(exported[0])
+  store = scorer.encode_to(str(tmp_path), [(text, text) for text in RIGHT], 'right')
+  best = store.ids([row for row, _ in scorer.rank('red', store)])
+  assert sorted(best) == sorted(RIGHT)
+  left = store.delete([best[0], best[2]])
+  for stage in ('', 'ann'):
+    assert left.ids([row for row, _ in scorer.rank('red', left, first_stage=stage)]) == best[1:4:2]
 
 
 @pytest.mark.parametrize(

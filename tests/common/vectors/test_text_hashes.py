@@ -11,9 +11,10 @@ import pytest
 
 from common import files as common_files
 from common.errors import InputError
+from common.vectors.shard_writer import ShardWriter
 from common.vectors.store import VectorStore, batches
 from common.vectors.text_hashes import TextHashes, hashes, repeated
-from common.vectors.writer import ShardWriter, VectorWriter
+from common.vectors.writer import VectorWriter
 
 
 @pytest.fixture(name='fill')

@@ -1,0 +1,65 @@
+"""Writes one shard of a vector store: an Arrow file."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from common.vectors.store import narrowed, pyarrow
+from common.vectors.text_hashes import hashes
+
+if TYPE_CHECKING:
+  import pyarrow as pa
+else:
+  pa = pyarrow()
+
+
+class ShardWriter:
+  """Writes one shard, in pieces; a context.
+
+  Args:
+    path: Path of the shard.
+    description: Shape, dtype, encoder and side, from `store.description`.
+  """
+
+  def __init__(self, path: str, description: dict[str, Any]):
+    self.path, self.description = path, description
+
+  def __enter__(self) -> 'ShardWriter':
+    width = math.prod(self.description['shape'])
+    vectors = pa.from_numpy_dtype(self.description['dtype'])
+    fields: list[Any] = [('id', pa.string()), ('vectors', pa.list_(vectors, width))]
+    if self.description['version'] > 1:
+      fields.insert(1, ('text_hash', pa.uint64()))
+    if self.description['dtype'] == 'int8':
+      fields.append(('scale', pa.list_(pa.float32(), width // self.description['shape'][-1])))
+    self._schema = pa.schema(fields, metadata=metadata(self.description))
+    self._writer = pa.ipc.new_file(self.path, self._schema)
+    return self
+
+  def __exit__(self, *exception: object) -> None:
+    self._writer.close()
+
+  def write(self, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray) -> None:
+    """Adds ids, and float32 vectors [n, *shape] of their texts."""
+    stored, scale = narrowed(vectors, self.description['dtype'])
+    columns = [pa.array(ids, pa.string()), pa.array(hashes(texts))]
+    columns.append(_lists(stored.reshape([len(ids), -1])))
+    if scale is not None:
+      columns.append(_lists(scale.reshape([len(ids), -1])))
+    self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
+
+  def copy(self, batch: pa.RecordBatch) -> None:
+    """Adds rows of another shard of this description, from `batches`, as they are stored."""
+    self._writer.write_batch(pa.record_batch(batch.columns, schema=self._schema))
+
+
+def _lists(values: np.ndarray) -> pa.Array:
+  return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+
+
+def metadata(description: dict[str, Any]) -> dict[bytes, bytes]:
+  """Metadata of a shard's schema: what its vectors were made with."""
+  return {b'store': json.dumps(description).encode()}

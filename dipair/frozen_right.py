@@ -1,0 +1,62 @@
+"""The right encoder of a finished run, against which another left one is trained (`--freeze_right`).
+
+Vectors that the run's export stored of right texts stay valid: the new export takes them too.
+"""
+
+import dataclasses
+import os
+
+from common import flags
+from common.errors import InputError
+from dipair.config import StudentConfig
+from dipair.student import DiPair
+
+_FREE = {  # flags in which the two students may differ
+  *('pretrained', 'encoder_layers', 'left_encoder_layers', 'right_encoder_layers'),
+  *('shared_encoder', 'freeze_right', 'max_lengths', 'dropout'),
+}
+
+
+def read(config: StudentConfig, outputs: int) -> DiPair:
+  """The finished run's student.
+
+  Args:
+    config: The new student's, with `freeze_right`.
+    outputs: The new student's.
+
+  Raises:
+    InputError: If there is none, or the new student could not read its vectors; names what differs.
+  """
+  frozen, tokenizer = DiPair.load(os.path.join(config.freeze_right, 'student'))
+  pretrained = DiPair.read_pretrained(config)
+  words = (pretrained.vocabulary, pretrained.lower_case)
+  if (tokenizer.vocabulary, tokenizer.lower_case) != words:
+    raise InputError(
+      f'--freeze_right={config.freeze_right}: its vocabulary is not that of '
+      f'--pretrained={config.pretrained}; name the checkpoint that it started from'
+    )
+  there = _compared(frozen.config, frozen.encoder_config, frozen.outputs)
+  here = _compared(config, pretrained.config, outputs)
+  for name, value in there.items():
+    if here[name] != value:
+      raise InputError(f'--freeze_right={config.freeze_right}: {name} is {value}, not {here[name]}')
+  return frozen
+
+
+def start(student: DiPair, frozen: DiPair) -> None:
+  """Starts a new student: right encoder, projections and head are the finished run's."""
+  student.encoder(1).set_weights(frozen.encoder(1).get_weights())
+  for own, given in zip(student.projections, frozen.projections, strict=True):
+    own.set_weights(given.get_weights())
+  student.head.set_weights(frozen.head.get_weights())
+
+
+def _compared(config: StudentConfig, encoder: object, outputs: int) -> dict[str, object]:
+  """What both students need alike."""
+  return {
+    **{f'--{name}': value for name, value in flags.flat(config).items() if name not in _FREE},
+    'depth of its right encoder': config.depths[-1],
+    'length of its right texts': config.max_lengths[-1],
+    'outputs': outputs,
+    'encoder': dataclasses.replace(encoder, num_layers=1, dropout=0.0),  # type: ignore[type-var]
+  }

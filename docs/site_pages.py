@@ -1,0 +1,45 @@
+"""Pages of the site that lie outside docs/, and links as the site has them (a hook of mkdocs).
+
+README, CONTRIBUTING and CHANGELOG are read where they are. Links in all pages are those that GitHub shows; one
+to a file that is no page becomes its text.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+  'index.md': 'README.md',
+  'contributing.md': 'CONTRIBUTING.md',
+  'changelog.md': 'CHANGELOG.md',
+}
+_LINK = re.compile(r'(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s:]+?)(#[^()\s]*)?\)')
+
+
+def on_files(files: Files, config: Any) -> Files:
+  """Adds the pages that lie outside docs/."""
+  for page, path in PAGES.items():
+    files.append(File.generated(config, page, content=(ROOT / path).read_text('utf-8')))
+  return files
+
+
+def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
+  """Rewrites a page's links, which are relative to where its file lies."""
+  source = PAGES.get(page.file.src_uri, f'docs/{page.file.src_uri}')
+  pages = {path: name for name, path in PAGES.items()}
+
+  def rewritten(link: re.Match[str]) -> str:
+    mark, text, target, anchor = link.groups()
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    uri = pages.get(path, path.removeprefix('docs/'))
+    if files.get_file_from_path(uri) is None or (
+      path not in pages and not path.startswith('docs/')
+    ):
+      return text
+    return f'{mark}[{text}]({uri}{anchor or ""})'
+
+  return _LINK.sub(rewritten, markdown)

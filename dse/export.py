@@ -1,0 +1,155 @@
+"""A sentence encoder as it is, without training: text-in SavedModels and LiteRT that `dse.Embedder` loads.
+
+  python -m dse.export --pretrained=all-MiniLM-L6-v2 --output=exports/minilm
+
+A folder as sentence-transformers writes it (BERT, DistilBERT or ELECTRA; `modules.json` says how tokens
+become a vector). Vectors are its own; a score is sigmoid(5 cos), which ranks as the cosine does.
+"""
+
+import dataclasses
+import os
+import shutil
+from typing import Any
+
+from common import files, flags
+from common.errors import InputError
+from common.export import student_export
+from common.modeling import encoders
+from common.modeling.checkpoints import Pretrained
+from common.scoring import hub
+from common.training import strategies
+from dse.config import StudentConfig
+from dse.student import DSE
+
+_SLOTS = ('left', 'right')
+_SAMPLES = (
+  '',
+  'a',
+  'A man is eating food.',
+  'Two dogs run over a field, and a third one watches them.',
+)
+_REMEDY = 'copy the folder anew'
+_POOLING = {'mean': 'mean', 'mean_tokens': 'mean', 'cls': 'cls', 'cls_token': 'cls'}
+_MODE = 'pooling_mode'
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportConfig:
+  """The sentence encoder, and the folder for its export."""
+
+  pretrained: str = flags.option(
+    '', "folder of sentence-transformers' layout, hf://org/name, or minilm"
+  )
+  output: str = flags.option('', 'folder that the export becomes')
+  max_length: int = flags.option(0, "most tokens of a text; 0: the folder's own")
+
+
+def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig:
+  """The student whose vectors are those of a sentence encoder.
+
+  Args:
+    pretrained: The encoder's folder, read.
+    max_length: Most tokens of a text; 0: as the folder says.
+
+  Raises:
+    InputError: If the folder does not say how tokens become a vector, or says what is not done here.
+  """
+  modules = _json(pretrained.path, 'modules.json')
+  if modules is None:
+    raise InputError(
+      f'{pretrained.path}: no modules.json, which says how tokens become a vector: '
+      "a folder of sentence-transformers' layout is needed"
+    )
+  try:
+    kinds = [module['type'].rsplit('.', 1)[-1] for module in modules]
+    paths = dict(zip(kinds, (module['path'] for module in modules), strict=True))
+  except (AttributeError, KeyError, TypeError) as error:
+    raise InputError(f'{pretrained.path}: modules.json is no list of modules; {_REMEDY}') from error
+  if kinds not in (['Transformer', 'Pooling'], ['Transformer', 'Pooling', 'Normalize']):
+    raise InputError(
+      f'{pretrained.path}: modules {", ".join(kinds)}; Transformer, Pooling and, at the end, Normalize '
+      'can be exported'
+    )
+  if paths['Transformer']:
+    raise InputError(
+      f'{pretrained.path}: its transformer is in {paths["Transformer"]}/: move the files up'
+    )
+  settings = _json(pretrained.path, 'sentence_bert_config.json') or {}
+  if settings.get('do_lower_case') and not pretrained.lower_case:
+    raise InputError(f'{pretrained.path}: do_lower_case before a cased tokenizer is not supported')
+  prompt = (_json(pretrained.path, 'config_sentence_transformers.json') or {}).get(
+    'default_prompt_name'
+  )
+  if prompt:
+    raise InputError(
+      f'{pretrained.path}: default_prompt_name={prompt!r}: a prompt before each text is not supported'
+    )
+  positions = pretrained.config.max_positions
+  length = max_length or min(settings.get('max_seq_length') or positions, positions)
+  return StudentConfig(
+    pretrained=pretrained.path,
+    max_lengths=(length, length),
+    pooled_layers=1,
+    pooling=_pooling(pretrained.path, paths['Pooling']),
+    pool_cls=True,
+    normalize='Normalize' in kinds,
+    similarity='cosine',
+    dropout=0.0,
+  )
+
+
+@strategies.precision()
+def write(folder: str, path: str, max_length: int = 0) -> dict[str, Any]:
+  """Exports a sentence encoder; arguments and errors as for the command.
+
+  Returns:
+    As `student_export.write`.
+  """
+  config = student_config(encoders.read(hub.local(path)), max_length)
+  model, tokenizer = DSE.from_pretrained(config, 1)
+  samples = (_SAMPLES, _SAMPLES)
+  return student_export.write(
+    folder, model, tokenizer, slots=_SLOTS, task='regression', samples=samples
+  )
+
+
+def main(config: ExportConfig) -> None:
+  """Exports, unless something is there."""
+  if not config.pretrained or not config.output:
+    raise InputError("--pretrained and --output: a sentence encoder's folder, and a new one")
+  if os.path.exists(config.output):
+    raise InputError(f'--output={config.output}: there already; name another')
+  part = f'{config.output}.part'
+  shutil.rmtree(part, ignore_errors=True)  # of a call that was killed
+  written = write(part, config.pretrained, config.max_length)
+  files.put(part, config.output)
+  size, difference = written['encoder_bytes'] / 1e6, written['max_difference']
+  print(f'{config.output}: an encoder of {size:.1f} MB, {difference:.1e} from the live model')
+
+
+def _pooling(folder: str, path: str) -> str:
+  """The one way of pooling that a folder's config names."""
+  name = os.path.join(path, 'config.json')
+  settings = _json(folder, name)
+  if not isinstance(settings, dict):
+    raise InputError(f'{folder}: no {name}, which says how tokens are pooled; {_REMEDY}')
+  named = settings.get(_MODE) or [
+    key.removeprefix(f'{_MODE}_') for key, on in settings.items() if on and key.startswith(_MODE)
+  ]
+  modes = [named] if isinstance(named, str) else list(named)
+  if len(modes) != 1 or modes[0] not in _POOLING:
+    raise InputError(
+      f'{os.path.join(folder, name)}: pooling {" and ".join(map(str, modes)) or "by nothing"} cannot be '
+      'exported; mean_tokens or cls_token alone can'
+    )
+  return _POOLING[modes[0]]
+
+
+def _json(folder: str, name: str) -> Any:
+  """The JSON of a file; None where there is none."""
+  path = os.path.join(folder, name)
+  return files.read_json(path, _REMEDY) if files.stat(path) else None
+
+
+if __name__ == '__main__':
+  flags.command(main, ExportConfig)

@@ -1,0 +1,22 @@
+"""The site: built without a warning, of the files as they are."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
+  command = [sys.executable, '-m', 'mkdocs', 'build', '--strict', '--site-dir', str(tmp_path)]
+  environment = {**os.environ, 'NO_MKDOCS_2_WARNING': '1'}
+  done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+  assert done.returncode == 0, done.stderr[-3000:]
+  api = (tmp_path / 'api' / 'index.html').read_text('utf-8')
+  for name in ('common.scoring.scorer.PairScorer.rank', 'common.vectors.store.VectorStore.delete'):
+    assert f'id="{name}"' in api
+  home = (tmp_path / 'index.html').read_text('utf-8')
+  assert 'id="when-to-take-it"' in home and 'href="serving/"' in home
+  results = (tmp_path / 'results' / 'index.html').read_text('utf-8')
+  assert 'benchmarks/results' in results and 'href="../benchmarks' not in results
