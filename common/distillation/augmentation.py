@@ -47,7 +47,7 @@ def augmented(text: str, rng: np.random.Generator) -> str:
     MASK if draw < _MASKED else w for w, draw in zip(words, rng.random(len(words)), strict=True)
   ]
   if rng.random() < _NGRAM:
-    length = min(rng.integers(1, _LONGEST + 1), len(words))
+    length = min(int(rng.integers(1, _LONGEST + 1)), len(words))
     start = rng.integers(len(words) - length + 1)
     words = words[start : start + length]
   return ' '.join(words)

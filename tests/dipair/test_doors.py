@@ -142,11 +142,13 @@ def test_a_head_enters_by_its_registry(tiny, distill, tmp_path, monkeypatch):
   assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
 
 
-@pytest.mark.parametrize('selection', ['first', 'last'])
-def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, selection):
+@pytest.mark.parametrize(
+  ('kind', 'selection'), [('table', 'first'), ('table', 'last'), ('bilstm', 'first')]
+)
+def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, kind, selection):
   monkeypatch.setitem(encoders.ENCODERS, 'table', Table)
   config = StudentConfig(
-    pretrained='table:random-tiny',
+    pretrained=f'{kind}:random-tiny',
     encoder_layers=1,
     max_lengths=(16, 32),
     output_tokens=(3, 4),
@@ -156,7 +158,7 @@ def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, selec
     dropout=0.0,
   )
   model, tokenizer, moved = train(config, str(tmp_path / 'student'), distill)
-  assert isinstance(model.encoder(0).encoder, Table) and all(moved)
+  assert isinstance(model.encoder(0).encoder, encoders.ENCODERS[kind]) and all(moved)
   assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
 
 
