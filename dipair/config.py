@@ -14,7 +14,9 @@ class StudentConfig:
   """Architecture of the student: encoders, truncation, projection, head."""
 
   pretrained: str = flags.option(
-    'minilm', 'checkpoint of the encoders: a folder, gs://, a hub id, minilm, random-tiny'
+    'minilm',
+    'checkpoint of the encoders: a folder, gs://, a hub id, minilm, random-tiny; bilstm:CHECKPOINT is '
+    'a bidirectional LSTM on its vocabulary and word embeddings',
   )
   encoder_layers: int = flags.option(4, "K: the encoders are the checkpoint's first K layers")
   left_encoder_layers: int = flags.option(

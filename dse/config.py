@@ -14,7 +14,9 @@ class StudentConfig:
   """Architecture of the student: encoder, pooling, similarity."""
 
   pretrained: str = flags.option(
-    'minilm', 'checkpoint of the encoder: a folder, gs://, a hub id, minilm, random-tiny'
+    'minilm',
+    'checkpoint of the encoder: a folder, gs://, a hub id, minilm, random-tiny; bilstm:CHECKPOINT is '
+    'a bidirectional LSTM on its vocabulary and word embeddings',
   )
   encoder_layers: int = flags.option(0, "the checkpoint's first layers; 0: all")
   shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')

@@ -9,13 +9,13 @@ from common import flags
 from common.data import record_writer
 from common.data.examples import TableConfig
 from common.data.records import SCHEMA_VERSION, RecordSet
-from common.distillation import pairing
+from common.distillation import augmentation, pairing
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import Catalogue, CatalogueConfig
 from common.distillation.sources.glue import GlueConfig, GlueFolders
 from common.distillation.sources.mined import Mined
-from common.distillation.sources.source import Source, UnlabelledSet
+from common.distillation.sources.source import Source, UnlabelledSet, write_examples
 from common.distillation.sources.tables import Tables, TablesConfig
 from common.distillation.sources.tfds import TensorFlowDatasets
 from common.errors import InputError
@@ -41,6 +41,11 @@ class DataConfig:
       raise InputError(
         '--teacher_logits_column is a column of --distillation_file, which is missing'
       )
+    if self.pairing.augmentations and (self.files.distillation_file or self.mining.mine_from):
+      raise InputError(
+        f'--augmentations={self.pairing.augmentations} is of the training set, which '
+        '--distillation_file and --mine_from take the place of'
+      )
 
   @property
   def source(self) -> Source:
@@ -58,8 +63,12 @@ class DataConfig:
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     """Inputs of the unlabelled set, beside the labelled ones."""
-    return {**flags.flat(self.pairing), **self.source.unlabelled_inputs()}
+    pairs = flags.without(flags.flat(self.pairing), _NEWER)
+    return {**pairs, **self.source.unlabelled_inputs()}
 
+
+# Flags that once were not, with what they then stood at: sets from before stay as they are.
+_NEWER = {'augmentations': 0}
 
 # Each makes a source of the run's flags; the last one is taken where no other is asked for.
 SOURCES: list[Callable[[DataConfig], Source]] = [
@@ -94,7 +103,7 @@ def write_unlabelled(
   """Writes the tuples that the teacher will score into `folder`.
 
   They are the source's own; or else, of the training set's items, the training tuples themselves or
-  pairs made of its texts.
+  pairs made of its texts; or the training tuples with others made of each.
 
   Args:
     config: The source, and how pairs are made.
@@ -106,6 +115,9 @@ def write_unlabelled(
   made = config.source.write_unlabelled(data, folder, seed, labelled)
   if made is None:
     train = RecordSet(os.path.join(data, 'train'))
+    if config.pairing.augmentations:
+      rows = augmentation.from_training(train, config.pairing.augmentations, seed)
+      return UnlabelledSet(write_examples(folder, {'': rows}, train.slots)[''].count)
     if config.pairing.distillation_pairs:
       groups = pairing.from_training(train, config.pairing, seed)
     else:

@@ -40,6 +40,11 @@ class PairingConfig:
     0.75, "share of a block's pairs that is near; the rest is random"
   )
   pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors say what is near')
+  augmentations: int = flags.option(
+    0,
+    'in place of pairs, with --distillation_pairs=0: so many tuples made of each training tuple, at the '
+    'most, by masking words and sampling n-grams (Tang et al., 2019), beside it',
+  )
 
   def __post_init__(self):
     if len(self.block_texts) != 2 or min(self.block_texts) < 1:
@@ -50,6 +55,18 @@ class PairingConfig:
       raise InputError(f'--block_near={self.block_near}: a share from 0 to 1')
     if self.distillation_pairs < 0:
       raise InputError(f'--distillation_pairs={self.distillation_pairs}: must be 0 or more')
+    if self.augmentations < 0:
+      raise InputError(f'--augmentations={self.augmentations}: must be 0 or more')
+    if self.augmentations and self.distillation_pairs:
+      raise InputError(
+        f'--augmentations={self.augmentations} stands in place of '
+        f'--distillation_pairs={self.distillation_pairs}: let that be 0'
+      )
+
+  @property
+  def makes(self) -> bool:
+    """Whether tuples are made where none are brought; if not, they are the training set's own."""
+    return bool(self.distillation_pairs or self.augmentations)
 
 
 @dataclasses.dataclass(frozen=True)

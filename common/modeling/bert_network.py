@@ -30,8 +30,9 @@ Weights = dict[str, np.ndarray]  # by TF1 variable name
 
 # TF1 variable name -> where BertEncoderV2, and thus its TF2 checkpoint, keeps the variable.
 _POOLER = {f'bert/pooler/dense/{leaf}': f'_pooler_layer/{leaf}' for leaf in ('kernel', 'bias')}
+WORDS = 'bert/embeddings/word_embeddings'
 _EMBEDDINGS = {
-  'bert/embeddings/word_embeddings': '_embedding_layer/embeddings',
+  WORDS: '_embedding_layer/embeddings',
   'bert/embeddings/position_embeddings': '_position_embedding_layer/embeddings',
   'bert/embeddings/token_type_embeddings': '_type_embedding_layer/embeddings',
   'bert/embeddings/LayerNorm/gamma': '_embedding_norm_layer/gamma',

@@ -39,14 +39,15 @@ class Pretrained:
   Attributes:
     path: Its folder, or 'random-tiny'.
     format: 'safetensors', 'tf1', 'tf2', 'teacher' or 'random'.
-    config: Shape of its encoder; `dataclasses.replace` changes the layers kept and the dropout.
+    config: Config of its encoder, of a BERT an `EncoderConfig`; `dataclasses.replace` changes the
+      layers kept and the dropout.
     vocabulary: Its word pieces; a word's id is its place.
     lower_case: Whether texts are lower-cased before they are split.
   """
 
   path: str
   format: str
-  config: EncoderConfig
+  config: Any
   vocabulary: tuple[str, ...]
   lower_case: bool
 
@@ -104,6 +105,19 @@ def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
       raise InputError(f'has {depth} BERT layers; the encoder asks for {layers}')
     kept = {name: w for name, w in weights.items() if layer_of.get(name, 0) < layers}
     bert_network.assign(encoder, kept)
+
+
+def word_embeddings(pretrained: Pretrained) -> np.ndarray | None:
+  """A checkpoint's word embeddings [vocab_size, embedding_width]; None where it has random weights."""
+  if pretrained.format == 'random':
+    return None
+  with located(pretrained.path):
+    words = _READERS[pretrained.format](pretrained.path).get(bert_network.WORDS)
+    needed = (pretrained.config.vocab_size, pretrained.config.embedding_width)
+    if words is None or words.shape != needed:
+      found = 'none' if words is None else f'some of {words.shape}'
+      raise InputError(f'word embeddings of {needed} are needed; it has {found}')
+    return np.asarray(words, np.float32)
 
 
 def tensors(folder: str) -> dict[str, np.ndarray]:

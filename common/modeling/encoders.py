@@ -8,11 +8,12 @@ from typing import Any
 
 from common.modeling.bert import Bert
 from common.modeling.bert_network import EncoderConfig
+from common.modeling.bilstm import BiLSTM
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoder import Encoder
 
 BERT = 'bert'
-ENCODERS: dict[str, type[Encoder]] = {BERT: Bert}
+ENCODERS: dict[str, type[Encoder]] = {BERT: Bert, 'bilstm': BiLSTM}
 
 __all__ = ['ENCODERS', 'EncoderConfig', 'build', 'config_of', 'kind_of', 'read']
 

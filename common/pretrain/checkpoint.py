@@ -27,6 +27,14 @@ def check(pretrained: Pretrained) -> None:
     raise InputError(f'{pretrained.path}: an ELECTRA; pretraining goes on from a BERT')
 
 
+def predicts(pretrained: Pretrained) -> bool:
+  """Whether a checkpoint has the head that predicts masked tokens, by the names `restore` reads."""
+  if pretrained.format != 'safetensors':
+    return False
+  with checkpoints.located(pretrained.path):
+    return 'cls.predictions.transform.dense.weight' in checkpoints.tensors(pretrained.path)
+
+
 def write(
   folder: str, model: LanguageModel, config: EncoderConfig, tokenizer: Tokenizer, segments: int
 ) -> None:

@@ -6,6 +6,7 @@ from common import flags
 from common.errors import InputError
 from common.modeling.encoders import EncoderConfig
 from common.pretrain.corpus import CorpusConfig
+from common.pretrain.distilbert import DistilConfig
 from common.pretrain.masking import MaskingConfig
 from common.pretrain.vocabulary import VocabularyConfig
 from common.training.optimization import PhaseConfig
@@ -58,6 +59,7 @@ class PretrainConfig:
   corpus: CorpusConfig = flags.group(CorpusConfig)
   vocabulary: VocabularyConfig = flags.group(VocabularyConfig)
   shape: ShapeConfig = flags.group(ShapeConfig, heading='shape, of random weights')
+  distil: DistilConfig = flags.group(DistilConfig, heading='distillation of a language model')
   masking: MaskingConfig = flags.group(MaskingConfig)
   phase: PhaseConfig = flags.group(
     PhaseConfig,
@@ -79,10 +81,15 @@ class PretrainConfig:
         '--next_sentence needs documents of several passages: --input_files with '
         '--documents=blocks, an empty line after each document'
       )
+    if self.distil.distil_from and (self.pretrained or self.next_sentence):
+      other = 'pretrained' if self.pretrained else 'next_sentence'
+      raise InputError(f'--distil_from or --{other}, not both')
+    if self.distil.distil_from and self.vocabulary.vocabulary:
+      raise InputError('--distil_from has a vocabulary of its own: leave out --vocabulary')
     if self.pretrained and self.vocabulary.vocabulary:
       raise InputError('--pretrained has a vocabulary of its own: leave out --vocabulary')
 
   @property
   def kept_vocabulary(self) -> str:
     """The checkpoint whose vocabulary is kept; empty: one is learnt."""
-    return self.pretrained or self.vocabulary.vocabulary
+    return self.pretrained or self.distil.distil_from or self.vocabulary.vocabulary

@@ -1,9 +1,9 @@
 """BERT with the heads that it is pretrained with: masked tokens and, if asked for, next sentences.
 
-The heads are tf-models' layers. Dimensions: B sequences, L tokens, P predictions, V word pieces.
+The heads are tf-models' layers. Dimensions: B sequences, L tokens, H width, P predictions, V word pieces.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras
@@ -15,6 +15,22 @@ from common.modeling.bert_network import EncoderConfig
 from common.pretrain.batches import Batch
 
 LOSS = 'mlm_loss'  # the metric that decides
+
+
+class Predicted(NamedTuple):
+  """What a language model makes of a batch.
+
+  Attributes:
+    words: Logits of the tokens at the asked positions, [B, P, V] float32.
+    next_sentence: Logits [B, 2] float32; None: the model has none.
+    tokens: The encoder's output, [B, L, H].
+    mask: [B, L] int32, 1 where a token is.
+  """
+
+  words: tf.Tensor
+  next_sentence: tf.Tensor | None
+  tokens: tf.Tensor
+  mask: tf.Tensor
 
 
 class LanguageModel(tf_keras.layers.Layer):
@@ -50,8 +66,8 @@ class LanguageModel(tf_keras.layers.Layer):
     segments: tf.Tensor,
     positions: tf.Tensor,
     training: bool | None = None,
-  ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Logits of the tokens at `positions` [B, P, V], and of the next sentence [B, 2]; float32.
+  ) -> Predicted:
+    """Predicts the tokens at `positions`, and the next sentence.
 
     Args:
       ids: [B, L] int32.
@@ -61,9 +77,10 @@ class LanguageModel(tf_keras.layers.Layer):
     """
     encoded = self.encoder(ids, segments, training=training)
     words = tf.cast(self.masked_lm(encoded.tokens, positions), tf.float32)
-    if self.next_sentence is None:
-      return words, None
-    return words, tf.cast(self.next_sentence(encoded.pooled), tf.float32)
+    following = None
+    if self.next_sentence is not None:
+      following = tf.cast(self.next_sentence(encoded.pooled), tf.float32)
+    return Predicted(words, following, encoded.tokens, encoded.mask)
 
   @property
   def used_variables(self) -> list[tf.Variable]:
@@ -74,13 +91,9 @@ class LanguageModel(tf_keras.layers.Layer):
     return [variable for variable in self.trainable_variables if id(variable) not in unused]
 
   def losses(self, batch: Batch) -> tf.Tensor:
-    """Each sequence's mean cross-entropy of its predictions, plus its next sentence's: [B]."""
-    words, following = self(batch['ids'], batch['segments'], batch['positions'], training=True)
-    entropy = _cross_entropy(batch['labels'], words) * batch['weights']  # [B, P]
-    losses = tf.math.divide_no_nan(tf.reduce_sum(entropy, 1), tf.reduce_sum(batch['weights'], 1))
-    if following is not None:
-      losses += _cross_entropy(batch['next_sentence'], following)
-    return losses
+    """`losses` of a batch, with dropout: [B]."""
+    inputs = (batch['ids'], batch['segments'], batch['positions'])
+    return losses(self(*inputs, training=True), batch)
 
   def sums(
     self,
@@ -95,11 +108,25 @@ class LanguageModel(tf_keras.layers.Layer):
 
     A row is the cross-entropies, the number of right ones, and the number of all.
     """
-    words, following = self(ids, segments, positions, training=False)
-    rows = [_sums(labels, words, weights)]
-    if following is not None:
-      rows.append(_sums(next_sentence, following, tf.ones_like(next_sentence, tf.float32)))
+    found = self(ids, segments, positions, training=False)
+    rows = [_sums(labels, found.words, weights)]
+    if found.next_sentence is not None:
+      ones = tf.ones_like(next_sentence, tf.float32)
+      rows.append(_sums(next_sentence, found.next_sentence, ones))
     return tf.stack(rows)
+
+
+def losses(found: Predicted, batch: Batch) -> tf.Tensor:
+  """Each sequence's mean cross-entropy of its predictions, plus its next sentence's: [B]."""
+  of_words = mean(_cross_entropy(batch['labels'], found.words), batch['weights'])
+  if found.next_sentence is None:
+    return of_words
+  return of_words + _cross_entropy(batch['next_sentence'], found.next_sentence)
+
+
+def mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+  """Weighed means of rows: [B, n] each to [B]; 0 where all weights are."""
+  return tf.math.divide_no_nan(tf.reduce_sum(values * weights, 1), tf.reduce_sum(weights, 1))
 
 
 def metrics(sums: Any) -> dict[str, float]:

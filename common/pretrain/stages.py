@@ -16,8 +16,8 @@ from common.errors import InputError
 from common.modeling import checkpoints
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
-from common.pretrain import checkpoint, corpus, language_model, vocabulary
-from common.pretrain.batches import MaskedBatches
+from common.pretrain import checkpoint, corpus, distilbert, language_model, vocabulary
+from common.pretrain.batches import Batch, MaskedBatches
 from common.pretrain.config import PretrainConfig
 from common.pretrain.corpus import SETS, TRAIN, VALID, Counts, Document
 from common.pretrain.language_model import LOSS, LanguageModel
@@ -136,6 +136,8 @@ class Training(Stage[Trained]):
     own |= {'precision': config.devices.precision, 'max_length': config.max_length}
     own |= {'next_sentence': config.next_sentence}
     shape = {'pretrained': config.pretrained} if config.pretrained else flags.flat(config.shape)
+    if config.distil.distil_from:
+      shape = flags.flat(config.distil)
     super().__init__(config.run_dir, [pieces], {**own, **shape})
     self.config, self.pieces, self.strategy = config, pieces, strategy
 
@@ -150,13 +152,12 @@ class Training(Stage[Trained]):
     )
     with strategy.scope():
       model = self.model()
-      if config.pretrained:
-        checkpoint.restore(model, checkpoints.read(config.pretrained))
+      losses = self._started(model)
     phase = loop.Phase(
       'pretraining',
       model,
       model.used_variables,
-      model.losses,
+      losses,
       lambda start: train.training(start, config.phase.batch_size, strategy.num_replicas_in_sync),
       judge(model, valid, strategy),
       f'-{LOSS}',
@@ -166,8 +167,19 @@ class Training(Stage[Trained]):
       [loop.fit(phase, config.phase, folder, strategy=strategy, jit_compile=jit_compile)]
     )
 
+  def _started(self, model: LanguageModel) -> Callable[[Batch], tf.Tensor]:
+    """Starts a new model as the flags say; returns its losses."""
+    config = self.config
+    if teacher := config.distil.distil_from:
+      return distilbert.Distillation(model, checkpoints.read(teacher), config.distil).losses
+    if config.pretrained:
+      checkpoint.restore(model, checkpoints.read(config.pretrained))
+    return model.losses
+
   def encoder(self) -> EncoderConfig:
     """Architecture of the encoder."""
+    if teacher := self.config.distil.distil_from:
+      return distilbert.student_config(checkpoints.read(teacher).config)
     if self.config.pretrained:
       return checkpoints.read(self.config.pretrained).config
     size = len(self.pieces.vocabulary.tokenizer().vocabulary)
@@ -207,7 +219,7 @@ class Checkpoint(Stage[Written]):
   def run(self, folder: str) -> Written:
     config, pieces = self.config, self.training.pieces
     model = self.training.trained()
-    segments = 2 if config.next_sentence or config.pretrained else 1
+    segments = 2 if config.next_sentence or config.pretrained or config.distil.distil_from else 1
     tokenizer = pieces.vocabulary.tokenizer()
     checkpoint.write(folder, model, self.training.encoder(), tokenizer, segments)
     found = checkpoints.read(folder)
@@ -235,9 +247,9 @@ def judge(
 def check(config: PretrainConfig) -> None:
   """Refuses a checkpoint that does not fit, before the first stage."""
   found: Pretrained | None = None
-  if config.pretrained:
-    found = checkpoints.read(config.pretrained)
-    checkpoint.check(found)
+  if start := config.pretrained or config.distil.distil_from:
+    found = checkpoints.read(start)
+    (checkpoint if config.pretrained else distilbert).check(found)
     checkpoints.check_length(found, '--max_length', config.max_length)
   if kept := config.kept_vocabulary:
     found = found or checkpoints.read(kept)

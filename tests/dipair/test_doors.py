@@ -95,6 +95,7 @@ class Ranking:
 
 
 def train(config, folder, distill, loss='cross_entropy'):
+  """The student after its last step, its tokenizer, and which of its variables have moved."""
   devices = strategies.DeviceConfig()
   strategy = strategies.create(devices)
   tf_keras.utils.set_random_seed(3)
@@ -109,6 +110,8 @@ def train(config, folder, distill, loss='cross_entropy'):
     Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
   )
   model, tokenizer = DiPair.load(folder)
+  last = tf.train.latest_checkpoint(f'{folder}/stage2/checkpoints')  # not the best one
+  tf.train.Checkpoint(variables=model.variables).restore(last).expect_partial()
   moved = [not np.array_equal(a, b) for a, b in zip(before, model.variables, strict=True)]
   return model, tokenizer, moved
 
@@ -142,11 +145,13 @@ def test_a_head_enters_by_its_registry(tiny, distill, tmp_path, monkeypatch):
   assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
 
 
-@pytest.mark.parametrize('selection', ['first', 'last'])
-def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, selection):
+@pytest.mark.parametrize(
+  ('kind', 'selection'), [('table', 'first'), ('table', 'last'), ('bilstm', 'first')]
+)
+def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, kind, selection):
   monkeypatch.setitem(encoders.ENCODERS, 'table', Table)
   config = StudentConfig(
-    pretrained='table:random-tiny',
+    pretrained=f'{kind}:random-tiny',
     encoder_layers=1,
     max_lengths=(16, 32),
     output_tokens=(3, 4),
@@ -156,7 +161,7 @@ def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, selec
     dropout=0.0,
   )
   model, tokenizer, moved = train(config, str(tmp_path / 'student'), distill)
-  assert isinstance(model.encoder(0).encoder, Table) and all(moved)
+  assert isinstance(model.encoder(0).encoder, encoders.ENCODERS[kind]) and all(moved)
   assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
 
 
@@ -167,9 +172,6 @@ def test_a_loss_enters_by_its_registry(tiny, distill, tmp_path, monkeypatch):
   monkeypatch.setitem(losses.LOSSES, 'ranking', lambda config: Ranking())
   kernels = []
   for loss in ('ranking', 'cross_entropy'):
-    folder = str(tmp_path / loss)
-    model, _, _ = train(config, folder, distill, loss)
-    last = tf.train.latest_checkpoint(f'{folder}/stage2/checkpoints')  # not the best one
-    tf.train.Checkpoint(variables=model.variables).restore(last).expect_partial()
+    model, _, _ = train(config, str(tmp_path / loss), distill, loss)
     kernels.append(model.head.classifier.kernel.numpy())
   assert np.abs(kernels[0] - kernels[1]).max() > 1e-4

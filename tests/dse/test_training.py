@@ -109,3 +109,20 @@ def test_a_cosine_starts_where_random_pairs_have_a_logit_of_zero(tiny, distill, 
   vectors = model.features(tokenizer.encode(texts, 16).to_tensor(tokenizer.pad_id), 0)
   left, right = (tf.repeat(vectors, 4, 0), tf.tile(vectors, [4, 1]))
   assert abs(np.mean(model([left, right]))) < 0.5 and np.abs(model.head.scale - 5.0).min() > 0.5
+
+
+def test_a_bilstm_learns_the_teachers_logits(tiny, distill, tmp_path):
+  config = tiny(pretrained='bilstm:random-tiny', pooled_layers=1, pooling='max')[0].config
+  teacher = LossConfig('squared_error', alpha=1.0)
+  (losses,) = train(config, tmp_path / 'a', distill, objective=teacher)
+  assert losses[-1] < losses[0]
+
+
+def test_a_bilstms_vectors_are_the_live_ones_in_every_runtime(export, load):
+  made = export('dse', pretrained='bilstm:random-tiny', pooled_layers=1)
+  texts = ['red', '', 'black nike shoes for boys']
+  ids = made.tokenizer.encode(tf.constant(texts), 16)
+  alone = [made.model.encode(ids[i : i + 1].to_tensor(), 0)[0] for i in range(len(texts))]
+  for runtime, tolerance in (('tensorflow', 1e-5), ('litert', 1e-5), ('litert-int8', 0.1)):
+    found = load(made.folder, encoder_runtime=runtime).encode(texts, 'left')
+    np.testing.assert_allclose(found, alone, atol=tolerance)

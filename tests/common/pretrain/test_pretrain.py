@@ -119,6 +119,17 @@ def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, python, tmp_path)
   ).read_text()
 
 
+def test_a_student_of_every_other_layer_learns_from_it(toy, python, tmp_path):
+  folder = tmp_path / 'run'
+  done = python(*command(f'--run_dir={folder}', f'--distil_from={toy}/checkpoint', '--steps=20'))
+  assert done.returncode == 0, done.stderr[-3000:]
+  start, end = (model['valid']['mlm_loss'] for model in results(folder)['models'])
+  assert end < start < results(toy)['models'][0]['valid']['mlm_loss']  # embeddings came along
+  found, teacher = (checkpoints.read(str(run / 'checkpoint')) for run in (folder, toy))
+  assert (found.config.num_layers, teacher.config.num_layers) == (1, 2)
+  assert found.vocabulary == teacher.vocabulary
+
+
 def test_metrics_and_losses_by_hand():
   tf_keras.utils.set_random_seed(2)
   config = EncoderConfig(
@@ -133,7 +144,7 @@ def test_metrics_and_losses_by_hand():
     'weights': tf.constant([[1.0, 1.0], [1.0, 0.0]]),
     'next_sentence': tf.constant([1, 0]),
   }
-  words, following = model(batch['ids'], batch['segments'], batch['positions'])
+  words, following, *_ = model(batch['ids'], batch['segments'], batch['positions'])
   words, following = (tf.nn.log_softmax(logits).numpy() for logits in (words, following))
   of_words = [-words[0, 0, 5], -words[0, 1, 4], -words[1, 0, 6]]
   of_next = [-following[0, 1], -following[1, 0]]
@@ -183,6 +194,8 @@ REFUSED = (
   (['--pretrained=/nowhere'], '/nowhere: no such folder'),
   (['--pretrained=random-tiny', '--max_length=256'], 'random-tiny has 128 positions'),
   (['--pretrained=random-tiny', '--vocabulary=minilm'], 'leave out --vocabulary'),
+  (['--distil_from=random-tiny'], 'random-tiny has no head for masked tokens (cls.predictions)'),
+  (['--distil_from=a', '--pretrained=b'], '--distil_from or --pretrained, not both'),
   (['--held_out=1000'], '--held_out=1000: the texts are'),
   (['--vocab_size=20'], '--vocab_size=20: special tokens and the characters of the texts are'),
   (['--next_sentence'], '--next_sentence needs documents of several passages: --input_files'),

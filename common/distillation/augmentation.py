@@ -1,0 +1,53 @@
+"""A distillation set from training tuples, words masked and n-grams sampled (Tang et al., 2019, §3.3).
+
+Of a text each word is masked with probability 0.1; then, with probability 0.25, of the whole text nothing stays
+but 1 to 5 words that follow one another. A tuple's texts change in turn: the first alone, the second alone, and
+so on, then all of them. The paper's third way, another word of the same part of speech, needs a tagger, and is
+left out.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.data.examples import Example
+from common.data.records import RecordSet
+
+# What a masked word becomes: a noncharacter, so that it is [UNK] in every vocabulary, the teacher's too.
+MASK = '\ufdd0'
+_MASKED, _NGRAM, _LONGEST = 0.1, 0.25, 5
+
+
+def from_training(train: RecordSet, count: int, seed: int) -> Iterator[Example]:
+  """Yields each training tuple with its label, then up to `count` tuples made of it, none twice.
+
+  Args:
+    train: The training set.
+    count: Attempts a tuple, of which those are dropped that give what it, or one before, is already.
+    seed: Seed of what is masked and sampled.
+  """
+  rng = np.random.default_rng(seed)
+  labels = train.tuples().labels
+  for texts, label in zip(train.texts(), labels, strict=True):
+    yield Example('', texts, float(label))
+    plain = tuple(' '.join(text.split()) for text in texts)
+    seen = {plain}
+    for number in range(count):
+      slot = number % (len(texts) + 1)
+      made = tuple(augmented(t, rng) if slot in (i, len(texts)) else t for i, t in enumerate(plain))
+      if made not in seen:
+        seen.add(made)
+        yield Example('', made)
+
+
+def augmented(text: str, rng: np.random.Generator) -> str:
+  """A text with some words masked or, of these, an n-gram alone; words are what spaces part."""
+  words = text.split()
+  words = [
+    MASK if draw < _MASKED else w for w, draw in zip(words, rng.random(len(words)), strict=True)
+  ]
+  if rng.random() < _NGRAM:
+    length = min(int(rng.integers(1, _LONGEST + 1)), len(words))
+    start = rng.integers(len(words) - length + 1)
+    words = words[start : start + length]
+  return ' '.join(words)

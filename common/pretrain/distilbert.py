@@ -1,0 +1,109 @@
+"""A language model of every other layer of a larger one, which teaches it (DistilBERT; Sanh et al., 2019, §2).
+
+  L = a T^2 KL(softmax(t / T) || softmax(s / T)) + b L_mlm + c (1 - cos(h_t, h_s))
+
+t and s are teacher's and student's logits of the predicted tokens, where L_mlm is too; h_t and h_s are their
+last layer's outputs, of every token. Each term is a sequence's mean.
+
+Dimensions: B sequences, L tokens, H width, P predictions, V word pieces.
+"""
+
+import dataclasses
+import re
+
+import tensorflow as tf
+
+from common import flags
+from common.errors import InputError
+from common.modeling import bert_network
+from common.modeling.bert_network import EncoderConfig
+from common.modeling.checkpoints import Pretrained
+from common.pretrain import checkpoint, language_model
+from common.pretrain.batches import Batch
+from common.pretrain.language_model import LanguageModel, mean
+
+
+@dataclasses.dataclass(frozen=True)
+class DistilConfig:
+  """The teacher, and the weights of the loss's terms; the paper's own by default."""
+
+  distil_from: str = flags.option(
+    '', 'checkpoint with its masked-token head that teaches a model of every other of its layers'
+  )
+  distil_temperature: float = flags.option(2.0, 'T, by which the logits of both are divided')
+  distil_weight: float = flags.option(5.0, "weight of the teacher's predictions (a)")
+  mlm_weight: float = flags.option(2.0, 'weight of the masked tokens themselves (b)')
+  cosine_weight: float = flags.option(1.0, "weight of the last layers' cosines (c)")
+
+  def __post_init__(self):
+    if not self.distil_temperature > 0:
+      raise InputError(f'--distil_temperature={self.distil_temperature}: must be above 0')
+    weights = (self.distil_weight, self.mlm_weight, self.cosine_weight)
+    if min(weights) < 0 or not any(weights):
+      raise InputError(
+        f'--distil_weight, --mlm_weight, --cosine_weight={weights}: 0 or more, one of them above 0'
+      )
+
+
+def check(pretrained: Pretrained) -> None:
+  """Refuses a checkpoint that cannot teach: it predicts no masked tokens, or has one layer."""
+  checkpoint.check(pretrained)
+  if not checkpoint.predicts(pretrained):
+    raise InputError(
+      f'--distil_from: {pretrained.path} has no head for masked tokens (cls.predictions); a pretraining '
+      f'that goes on from it makes one: --pretrained={pretrained.path}'
+    )
+  if pretrained.config.num_layers < 2:
+    raise InputError(
+      f'--distil_from: {pretrained.path} has one layer; every other needs two or more'
+    )
+
+
+def student_config(teacher: EncoderConfig) -> EncoderConfig:
+  """The teacher's shape with half its layers, rounded up."""
+  return dataclasses.replace(teacher, num_layers=(teacher.num_layers + 1) // 2)
+
+
+class Distillation:
+  """Teaches a student.
+
+  Args:
+    student: A model of `student_config`; gets the teacher's layers 0, 2, 4, …, embeddings and head.
+    pretrained: The teacher.
+    config: Temperature and weights.
+  """
+
+  def __init__(self, student: LanguageModel, pretrained: Pretrained, config: DistilConfig):
+    self.student, self.config = student, config
+    self.teacher = LanguageModel(pretrained.config, student.encoder.pad_id, next_sentence=False)
+    checkpoint.restore(self.teacher, pretrained)
+    weights = bert_network.weights(self.teacher.encoder.network)
+    layers = {name: re.fullmatch(r'(bert/encoder/layer_)(\d+)(/.+)', name) for name in weights}
+    kept = {name: weights[name] for name, match in layers.items() if not match}
+    for name, match in layers.items():
+      if match and int(match[2]) % 2 == 0:
+        kept[f'{match[1]}{int(match[2]) // 2}{match[3]}'] = weights[name]
+    bert_network.assign(student.encoder.network, kept)
+    student.masked_lm.set_weights(self.teacher.masked_lm.get_weights())
+
+  def losses(self, batch: Batch) -> tf.Tensor:
+    """L of each sequence: [B]."""
+    config, inputs = self.config, (batch['ids'], batch['segments'], batch['positions'])
+    found, taught = self.student(*inputs, training=True), self.teacher(*inputs, training=False)
+    losses = config.mlm_weight * language_model.losses(found, batch)
+    divergence = _divergence(taught.words, found.words, config.distil_temperature)
+    losses += config.distil_weight * mean(divergence, batch['weights'])
+    turned = 1 - _cosine(taught.tokens, found.tokens)
+    return losses + config.cosine_weight * mean(turned, tf.cast(found.mask, tf.float32))
+
+
+def _divergence(teacher: tf.Tensor, student: tf.Tensor, temperature: float) -> tf.Tensor:
+  """T^2 KL of logits [B, P, V]: [B, P]."""
+  log_p, log_q = (tf.nn.log_softmax(logits / temperature) for logits in (teacher, student))
+  return temperature**2 * tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), -1)
+
+
+def _cosine(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+  """Cosines of tokens [B, L, H]: [B, L]."""
+  one, other = (tf.math.l2_normalize(tf.cast(x, tf.float32), -1) for x in (one, other))
+  return tf.reduce_sum(one * other, -1)

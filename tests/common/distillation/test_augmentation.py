@@ -1,0 +1,111 @@
+"""Tuples made of training tuples: which texts change, how, and that none is there twice."""
+
+import pytest
+
+from common.data import record_writer
+from common.data.examples import Example
+from common.data.records import RecordSet
+from common.data.tokenization import Tokenizer
+from common.distillation import augmentation, dataset
+from common.distillation.augmentation import MASK
+from common.distillation.dataset import DataConfig
+from common.distillation.pairing import PairingConfig
+from common.distillation.sources.tables import TablesConfig
+from common.errors import InputError
+
+TEXTS = ('one two three four five six seven eight', 'a  b c d e f', 'x y z x y z')
+
+
+class Draws:
+  """A generator whose numbers are given: uniform ones, and what is drawn of a range, clipped to it."""
+
+  def __init__(self, uniform, integers=()):
+    self.uniform, self.of_ranges = iter(uniform), iter(integers)
+
+  def random(self, count=None):
+    return next(self.uniform) if count is None else [next(self.uniform) for _ in range(count)]
+
+  def integers(self, low, high=None):
+    first, end = (0, low) if high is None else (low, high)
+    found = next(self.of_ranges)
+    assert first <= found < end
+    return found
+
+
+@pytest.mark.parametrize(
+  ('uniform', 'integers', 'expected'),
+  [
+    ([0.1, 0.5, 0.99, 0.25], [], 'red wide boots'),  # neither rate is reached
+    ([0.09, 0.5, 0.05, 0.25], [], f'{MASK} wide {MASK}'),
+    ([0.5, 0.09, 0.5, 0.24], [2, 1], f'{MASK} boots'),
+    ([0.5, 0.5, 0.5, 0.0], [5, 0], 'red wide boots'),  # fewer words than the n-gram's
+    ([0.5, 0.5, 0.5, 0.0], [1, 2], 'boots'),
+  ],
+)
+def test_a_text_by_hand(uniform, integers, expected):
+  assert augmentation.augmented('red wide boots', Draws(uniform, integers)) == expected
+
+
+def test_texts_change_in_turn_and_no_tuple_is_there_twice(tmp_path):
+  rows = [Example('', TEXTS, 0.25), Example('', ('w', 'w', 'w'), 0.5)]
+  record_writer.write_sets(str(tmp_path), {'': record_writer.of_examples(rows)}, 3)
+  made = list(augmentation.from_training(RecordSet(str(tmp_path)), 200, seed=1))
+  assert made == list(augmentation.from_training(RecordSet(str(tmp_path)), 200, seed=1))
+  assert len({example.texts for example in made}) == len(made)
+  of_first = made[: made.index(rows[1])]
+  assert of_first[0] == rows[0] and all(example.label is None for example in of_first[1:])
+  short = {example.texts for example in made[len(of_first) :]}
+  assert short <= {tuple(MASK if n >> i & 1 else 'w' for i in range(3)) for n in range(8)}
+  plain = tuple(' '.join(text.split()) for text in TEXTS)
+  changes = [sum(a != b for a, b in zip(e.texts, plain, strict=True)) for e in of_first[1:]]
+  assert set(changes) == {1, 2, 3} and 100 < len(changes) < 200
+  for example in of_first[1:]:
+    for text, whole in zip(example.texts, plain, strict=True):
+      words, there = text.split(), whole.split()
+      fits = [
+        all(w in (MASK, t) for w, t in zip(words, there[start:], strict=False))
+        for start in range(len(there) - len(words) + 1)
+      ]
+      assert any(fits) and (len(words) <= 5 or len(words) == len(there))
+
+
+def test_a_masked_word_is_unknown_in_every_runtime():
+  tokenizer = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', 'a', 'b'], lower_case=True)
+  text = f'a {MASK} b'
+  assert tokenizer.pieces([text]).to_list() == tokenizer.word_pieces().pieces([text]) == [[4, 1, 5]]
+
+
+def test_a_run_takes_them_in_place_of_pairs(tmp_path):
+  path = tmp_path / 'rows.tsv'
+  path.write_text('left\tright\tlabel\nred boots of mine\tblue boots\t1\n', encoding='utf-8')
+  files = TablesConfig(str(path), str(path), str(path))
+  config = DataConfig(files=files, pairing=PairingConfig(distillation_pairs=0, augmentations=9))
+  data, folder = str(tmp_path / 'data'), str(tmp_path / 'unlabelled')
+  dataset.write_labelled(config, data, seed=1)
+  count = dataset.write_unlabelled(config, data, folder, seed=1).count
+  records = RecordSet(folder)
+  assert 1 < count <= 10 and len(records) == count
+  assert records.tuples().labelled.tolist() == [True] + [False] * (count - 1)
+  assert records.texts()[0] == ('red boots of mine', 'blue boots')
+  expected = augmentation.from_training(RecordSet(f'{data}/train'), 9, seed=1)
+  assert records.texts() == [example.texts for example in expected]
+
+
+def test_sets_from_before_stay_as_they_are():
+  before = DataConfig(pairing=PairingConfig(0)).unlabelled_inputs()
+  assert 'augmentations' not in before
+  made = DataConfig(pairing=PairingConfig(0, augmentations=2)).unlabelled_inputs()
+  assert made == {**before, 'augmentations': 2}
+
+
+def test_what_does_not_go_with_them_is_refused():
+  with pytest.raises(
+    InputError, match='^--augmentations=2 stands in place of --distillation_pairs=3'
+  ):
+    PairingConfig(augmentations=2)
+  with pytest.raises(InputError, match='^--augmentations=-1: must be 0 or more'):
+    PairingConfig(0, augmentations=-1)
+  with pytest.raises(InputError, match='^--augmentations=2 is of the training set, which'):
+    DataConfig(
+      files=TablesConfig('', 'v.tsv', 't.tsv', 'd.tsv'), pairing=PairingConfig(0, augmentations=2)
+    )

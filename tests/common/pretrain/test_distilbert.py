@@ -1,0 +1,90 @@
+"""Distillation of a language model: where the student starts, and its loss by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy.special import log_softmax
+
+from common.data.tokenization import Tokenizer
+from common.errors import InputError
+from common.modeling import bert_network, checkpoints
+from common.modeling.bert_network import EncoderConfig
+from common.pretrain import checkpoint, distilbert
+from common.pretrain.distilbert import DistilConfig, Distillation
+from common.pretrain.language_model import LanguageModel
+
+WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b']
+TEACHER = EncoderConfig(len(WORDS), 8, 3, 2, 12, max_positions=6, dropout=0.0)
+BATCH = {
+  'ids': tf.constant([[2, 5, 4, 3, 0], [2, 4, 5, 6, 3]]),
+  'segments': tf.zeros([2, 5], tf.int32),
+  'positions': tf.constant([[2, 1], [1, 0]]),
+  'labels': tf.constant([[6, 5], [5, 0]]),
+  'weights': tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+  'next_sentence': tf.constant([0, 0]),
+}
+
+
+@pytest.fixture(name='pretrained')
+def _pretrained(tmp_path):
+  """A teacher of three layers, with its head, as a folder that was read."""
+  model = LanguageModel(TEACHER, 0, next_sentence=False)
+  for variable in model.variables:
+    variable.assign(tf.random.stateless_normal(variable.shape, [len(variable.shape), 3]))
+  tokenizer = Tokenizer(WORDS, lower_case=True)
+  checkpoint.write(str(tmp_path), model, TEACHER, tokenizer, segments=2)
+  return checkpoints.read(str(tmp_path))
+
+
+def distillation(pretrained, **config):
+  student = LanguageModel(distilbert.student_config(pretrained.config), 0, next_sentence=False)
+  return Distillation(student, pretrained, DistilConfig(distil_from=pretrained.path, **config))
+
+
+def test_a_student_starts_from_every_other_layer_and_the_head(pretrained):
+  made = distillation(pretrained)
+  teacher, student = (
+    bert_network.weights(model.encoder.network) for model in (made.teacher, made.student)
+  )
+  assert {name.split('/')[2] for name in student if '/layer_' in name} == {'layer_0', 'layer_1'}
+  for name, values in student.items():
+    np.testing.assert_array_equal(values, teacher[name.replace('layer_1/', 'layer_2/')])
+  heads = [model.masked_lm.get_weights() for model in (made.teacher, made.student)]
+  for expected, found in zip(*heads, strict=True):
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize('weights', [(5.0, 2.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 3.0)])
+def test_the_loss_by_hand(pretrained, weights):
+  names = ('distil_weight', 'mlm_weight', 'cosine_weight')
+  made = distillation(pretrained, distil_temperature=3.0, **dict(zip(names, weights, strict=True)))
+  for variable in made.student.trainable_variables:
+    variable.assign_add(
+      tf.random.stateless_normal(variable.shape, [len(variable.shape), 5], 0, 0.3)
+    )
+  inputs = [BATCH[name] for name in ('ids', 'segments', 'positions')]
+  t, s = (model(*inputs) for model in (made.teacher, made.student))
+  expected = []
+  for row, (predictions, tokens) in enumerate(
+    [(2, 4), (1, 5)]
+  ):  # without what only fills the batch
+    kl, cross, turned = [], [], []
+    for i in range(predictions):
+      p, q = (log_softmax(x.words[row, i].numpy() / 3) for x in (t, s))
+      kl.append(9 * np.sum(np.exp(p) * (p - q)))
+      cross.append(-log_softmax(s.words[row, i].numpy())[BATCH['labels'][row, i]])
+    for u, v in zip(t.tokens[row, :tokens].numpy(), s.tokens[row, :tokens].numpy(), strict=True):
+      turned.append(1 - u @ v / np.linalg.norm(u) / np.linalg.norm(v))
+    expected.append(np.dot(weights, [np.mean(kl), np.mean(cross), np.mean(turned)]))
+  np.testing.assert_allclose(made.losses(BATCH), expected, rtol=1e-4)
+  assert min(expected) > 0.01
+
+
+def test_what_cannot_teach_is_refused(pretrained):
+  distilbert.check(pretrained)
+  with pytest.raises(InputError, match='^--distil_from: .*minilm.* has no head for masked tokens'):
+    distilbert.check(checkpoints.read('minilm'))
+  with pytest.raises(InputError, match=r'cosine_weight=\(0, 0, 0\): 0 or more, one of them above'):
+    DistilConfig('x', 2.0, 0, 0, 0)
+  with pytest.raises(InputError, match='^--distil_temperature=0: must be above 0'):
+    DistilConfig('x', 0)
