@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from common import digests, files
 from common.data.texts import shown
-from common.errors import InputError, damaged
+from common.errors import InputError, check_whole, damaged
 from common.vectors.store import (
   MANIFEST,
   REMEDY,
@@ -21,6 +21,7 @@ from common.vectors.store import (
   batches,
   check_size,
   description,
+  finite,
   narrowed,
   pyarrow,
   read_manifest,
@@ -102,6 +103,7 @@ class VectorWriter:
     Raises:
       InputError: If a row holds no text, or an id another text than the store, or two in this call.
     """
+    check_whole('shard_size', shard_size, 1)
     there = TextHashes(self.folder, map(self._hashes, self.before), replace)
     number = 0
     with tqdm(total=total, desc=progress, unit=' texts') as bar:
@@ -228,8 +230,13 @@ class ShardWriter:
     self._writer.close()
 
   def write(self, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray) -> None:
-    """Adds ids, and float32 vectors [n, *shape] of their texts."""
-    stored, scale = narrowed(vectors, self.description['dtype'])
+    """Adds ids, and float32 vectors [n, *shape] of their texts; refuses NaN and infinity."""
+    folder, shape = os.path.dirname(self.path), (len(ids), *self.description['shape'])
+    if vectors.shape != shape:
+      raise InputError(f'{folder}: vectors of shape {vectors.shape}; {shape} is needed')
+    stored, scale = narrowed(finite(vectors, folder), self.description['dtype'])
+    if stored.dtype == np.float16:
+      finite(stored, f'{folder}, in float16')
     columns = [pa.array(ids, pa.string()), pa.array(hashes(texts))]
     columns.append(_lists(stored.reshape([len(ids), -1])))
     if scale is not None:
