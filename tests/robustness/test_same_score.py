@@ -82,7 +82,7 @@ def test_servers(exported, exact):
   online = exports.load(os.path.join(exported.folder, 'online')).signatures['serving_default']
   with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, rest):
     for target in (f'localhost:{grpc.port}', f'http://localhost:{rest.port}'):
-      client = Client(target, 'toy', deadline=60)
+      client = Client(target, 'toy', deadline=600)
       vectors = client.encode(RIGHTS, 'right')
       check(client.score(client.encode(LEFT, 'left'), client.encode(RIGHT, 'right')), exact)
       check(np.concatenate([client.rank(left, vectors)[0] for left in LEFTS]), exact)
