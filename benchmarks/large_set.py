@@ -104,7 +104,9 @@ def measured(name: str, work: Callable[[], None]) -> dict[str, Any]:
   most, done = {'uss': 0, 'rss': 0}, threading.Event()
 
   def watch() -> None:
-    while not done.wait(0.5):
+    ended = False
+    while not ended:
+      ended = done.wait(0.5)  # once more at the end, for work that is short
       memory = psutil.Process().memory_full_info()
       most.update({key: max(value, getattr(memory, key)) for key, value in most.items()})
 

@@ -135,9 +135,17 @@ def _encode(folder: str, rows: int) -> None:
 
 def _score(folder: str, rows: int) -> None:
   files, out = _job(folder, rows, 'scored')
-  stores = {f'{side}_store': _store(folder, rows, side) for side in ('left', 'right')}
-  ids = {'left_column': 'id', 'right_column': 'id'}
-  score.main(ScoreConfig(os.path.join(folder, 'export'), files=files, out=out, **stores, **ids), [])
+  left, right = (_store(folder, rows, side) for side in ('left', 'right'))
+  config = ScoreConfig(
+    os.path.join(folder, 'export'),
+    files=files,
+    left_store=left,
+    right_store=right,
+    left_column='id',
+    right_column='id',
+    out=out,
+  )
+  score.main(config, [])
 
 
 STEPS: dict[str, Callable[[str, int], None]] = {
