@@ -162,7 +162,7 @@ def finite(vectors: np.ndarray, where: str) -> np.ndarray:
   """Vectors [n, ...] in float32; refuses those that hold NaN or infinity, by the first row."""
   if vectors.dtype.kind not in 'fiu':
     raise InputError(f'{where}: vectors of {vectors.dtype}; numbers are needed')
-  with np.errstate(over='ignore'):
+  with np.errstate(over='ignore', invalid='ignore'):
     vectors = vectors.astype(np.float32, copy=False)
     suspect = not np.isfinite(vectors.sum())  # one sum, without memory of its own
   if suspect and (wrong := ~np.isfinite(vectors.reshape([len(vectors), -1])).all(-1)).any():
