@@ -33,33 +33,38 @@ _BASELINE = 'BERT-base cross-encoder, 128 tokens'
 class CostConfig:
   """Assumptions."""
 
-  pairs: tuple[float, ...] = flags.option((1e9, 1e12), 'pairs to be scored')
-  lefts: float = flags.option(1e6, 'distinct left texts, each encoded once')
-  rights: float = flags.option(1e7, 'distinct right texts, each encoded once')
-  left_tokens: int = flags.option(4, 'vectors kept of a left text: N of the measured head')
-  right_tokens: int = flags.option(8, 'vectors kept of a right text: M of the measured head')
-  dim: int = flags.option(256, 'width of a vector: D of the measured head')
-  hours: float = flags.option(24.0, 'hours in which it is to be done')
+  pairs: tuple[float, ...] = flags.option((1e9, 1e12), 'pairs to be scored', bounds=(1, 10**18))
+  lefts: float = flags.option(1e6, 'distinct left texts, each encoded once', bounds=(1, 10**18))
+  rights: float = flags.option(1e7, 'distinct right texts, each encoded once', bounds=(1, 10**18))
+  left_tokens: int = flags.option(
+    4, 'vectors kept of a left text: N of the measured head', bounds=(1, 8192)
+  )
+  right_tokens: int = flags.option(
+    8, 'vectors kept of a right text: M of the measured head', bounds=(1, 8192)
+  )
+  dim: int = flags.option(256, 'width of a vector: D of the measured head', bounds=(1, 16_384))
+  hours: float = flags.option(24.0, 'hours in which it is to be done', bounds=(0.01, 10**6))
   core_hour_usd: float = flags.option(
-    0.05, "price of a core with its memory: a round number; put in your provider's"
+    0.05,
+    "price of a core with its memory: a round number; put in your provider's",
+    bounds=(0, 1000),
   )
   shuffle_bytes: float = flags.option(
-    12.0, 'bytes of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key'
+    12.0,
+    'bytes of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key',
+    bounds=(0, 10**6),
   )
   efficiency: float = flags.option(
-    0.0, f"the job's pairs/s to the head's; 0: as score_job.json has it, or {_EFFICIENCY}"
+    0.0,
+    f"the job's pairs/s to the head's; 0: as score_job.json has it, or {_EFFICIENCY}",
+    bounds=(0, 1),
   )
   written_bytes: float = flags.option(
     0.0,
     f'bytes of a pair in Parquet; 0: as score_job.json has it, or {_WRITTEN:g}, ids of 13 bytes',
+    bounds=(0, 10**6),
   )
   output: str = flags.option('', 'JSON file of the figures')
-
-  def __post_init__(self):
-    for name, value in dataclasses.asdict(self).items():
-      least = 0 if name in ('efficiency', 'written_bytes') else 1e-9
-      if name != 'output' and min(value if name == 'pairs' else [value]) < least:
-        raise InputError(f'--{name}={value}: must be above 0')
 
 
 @dataclasses.dataclass(frozen=True)

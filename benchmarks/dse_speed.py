@@ -33,9 +33,9 @@ _LENGTHS = (benchmark.BASELINE_TOKENS, benchmark.BASELINE_TOKENS // 2)  # of sen
 class SpeedConfig:
   """Sizes."""
 
-  sentences: int = flags.option(1000, 'n of Table 3: all n x n pairs')
-  candidates: int = flags.option(100_000, 'N of Table 4, against one query')
-  rounds: int = flags.option(3, 'rounds, of which the median is taken')
+  sentences: int = flags.option(1000, 'n of Table 3: all n x n pairs', bounds=(1, 10**6))
+  candidates: int = flags.option(100_000, 'N of Table 4, against one query', bounds=(1, 10**9))
+  rounds: int = flags.option(3, 'rounds, of which the median is taken', bounds=(1, 1000))
   output: str = flags.option('', 'JSON file of the figures')
 
 

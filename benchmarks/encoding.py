@@ -32,8 +32,10 @@ class EncodingConfig:
   """The finished run to measure, and the number of its texts."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run')
-  texts: int = flags.option(2048, 'distinct texts of its test set, right side')
-  stored_texts: int = flags.option(0, 'texts of the vector store that is written')
+  texts: int = flags.option(2048, 'distinct texts of its test set, right side', bounds=(1, 10**9))
+  stored_texts: int = flags.option(
+    0, 'texts of the vector store that is written', bounds=(0, 10**9)
+  )
   output: str = flags.option('', 'JSON file of the figures')
 
 

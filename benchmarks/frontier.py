@@ -75,7 +75,7 @@ class FrontierConfig:
 
   run_dir: str = flags.option('runs/p2t', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the figures')
-  rounds: int = flags.option(5, 'rounds, of which the median is taken')
+  rounds: int = flags.option(5, 'rounds, of which the median is taken', bounds=(1, 1000))
 
 
 def main(config: FrontierConfig) -> None:

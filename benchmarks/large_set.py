@@ -40,9 +40,9 @@ _VALID = 512
 class LargeSetConfig:
   """Size of the set, and its folder."""
 
-  tuples: int = flags.option(30_000_000, 'tuples of the distillation set')
-  texts: int = flags.option(500_000, 'distinct texts of each of the two slots')
-  steps: int = flags.option(50, 'steps of stage 2, of 512 tuples')
+  tuples: int = flags.option(30_000_000, 'tuples of the distillation set', bounds=(1, 10**9))
+  texts: int = flags.option(500_000, 'distinct texts of each of the two slots', bounds=(1, 10**9))
+  steps: int = flags.option(50, 'steps of stage 2, of 512 tuples', bounds=(1, 10**9))
   folder: str = flags.option('', 'folder of the set; empty: a temporary one')
   output: str = flags.option('', 'JSON file of the figures')
 
@@ -50,9 +50,9 @@ class LargeSetConfig:
 def main(config: LargeSetConfig) -> None:
   """Writes the set, trains on it, prints and writes the figures."""
   with tempfile.TemporaryDirectory(dir=config.folder or None) as folder:
-    rows = [_measured('write the set', lambda: _write(config, folder))]
+    rows = [measured('write the set', lambda: _write(config, folder))]
     distill = os.path.join(folder, 'distill')
-    rows.append(_measured('open it, tokenize its texts, train', lambda: _train(config, distill)))
+    rows.append(measured('open it, tokenize its texts, train', lambda: _train(config, distill)))
     size = sum(os.path.getsize(os.path.join(at, n)) for at, _, ns in os.walk(distill) for n in ns)
   for row in rows:
     print(
@@ -99,12 +99,14 @@ def _train(config: LargeSetConfig, distill: str) -> None:
     trainer.fit('stage 2', phase, folder, frozen=False)
 
 
-def _measured(name: str, work: Callable[[], None]) -> dict[str, Any]:
+def measured(name: str, work: Callable[[], None]) -> dict[str, Any]:
   """Time and most memory of some work: 'own_gb' of this process alone, 'resident_gb' in all."""
   most, done = {'uss': 0, 'rss': 0}, threading.Event()
 
   def watch() -> None:
-    while not done.wait(0.5):
+    ended = False
+    while not ended:
+      ended = done.wait(0.5)  # once more at the end, for work that is short
       memory = psutil.Process().memory_full_info()
       most.update({key: max(value, getattr(memory, key)) for key, value in most.items()})
 

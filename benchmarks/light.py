@@ -41,7 +41,7 @@ class LightConfig:
 
   export_dir: str = flags.option('', "a run's export folder")
   python: str = flags.option('', 'the python of a light environment')
-  rounds: int = flags.option(9, 'processes, of which the median is taken')
+  rounds: int = flags.option(9, 'processes, of which the median is taken', bounds=(1, 1000))
   output: str = flags.option('', 'JSON file of the figures')
 
 

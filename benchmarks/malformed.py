@@ -39,9 +39,11 @@ _SIZES = [-1, 0, 1, 2, 3, 1 << 20, 1 << 31, 1 << 62]
 class MalformedConfig:
   """Number of requests."""
 
-  cases: int = flags.option(2000, 'malformed requests to send')
-  silent: int = flags.option(300, 'connections and calls that say nothing, and bodies without end')
-  seed: int = flags.option(0, 'seed of the cases')
+  cases: int = flags.option(2000, 'malformed requests to send', bounds=(1, 10**9))
+  silent: int = flags.option(
+    300, 'connections and calls that say nothing, and bodies without end', bounds=(0, 10**6)
+  )
+  seed: int = flags.option(0, 'seed of the cases', bounds=(0, 2**31 - 1))
   output: str = flags.option('', 'JSON file of the figures')
 
 

@@ -44,18 +44,16 @@ class JobConfig:
   """Sizes of the stores and of the jobs."""
 
   pairs: tuple[int, ...] = flags.option(
-    (1_000_000, 10_000_000), 'pairs of each job; the first is killed and gets bad rows too'
+    (1_000_000, 10_000_000),
+    'pairs of each job; the first is killed and gets bad rows too',
+    bounds=(1, 10**12),
   )
-  lefts: int = flags.option(20_000, 'vectors of the left store')
-  rights: int = flags.option(100_000, 'vectors of the right store')
-  bad_rows: int = flags.option(1000, 'rows that are none')
-  workers: int = flags.option(0, 'processes; 0: one a core')
+  lefts: int = flags.option(20_000, 'vectors of the left store', bounds=(1, 10**9))
+  rights: int = flags.option(100_000, 'vectors of the right store', bounds=(1, 10**9))
+  bad_rows: int = flags.option(1000, 'rows that are none', bounds=(0, 10**9))
+  workers: int = flags.option(0, 'processes; 0: one a core', bounds=(0, 1024))
   folder: str = flags.option('', 'folder that keeps the inputs between runs; empty: none')
   output: str = flags.option('', 'JSON file of the figures')
-
-  def __post_init__(self):
-    if not self.pairs or min(self.pairs) <= 0:
-      raise InputError('--pairs: at least one number above 0')
 
 
 def main(config: JobConfig) -> None:

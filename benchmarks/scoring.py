@@ -40,8 +40,8 @@ _CROSS_ENCODERS = {
 class ScoringConfig:
   """Length of the measurement."""
 
-  rounds: int = flags.option(5, 'rounds, of which the median is taken')
-  seconds: float = flags.option(1.0, 'least time of a contender in a round')
+  rounds: int = flags.option(5, 'rounds, of which the median is taken', bounds=(1, 1000))
+  seconds: float = flags.option(1.0, 'least time of a contender in a round', bounds=(0, 3600))
   output: str = flags.option('', 'JSON file of the figures')
 
 

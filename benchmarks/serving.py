@@ -50,14 +50,16 @@ PREDICT = '/tensorflow.serving.PredictionService/Predict'
 class ServingConfig:
   """Size of the load."""
 
-  candidates: int = flags.option(1000, 'candidates of a request')
-  requests: int = flags.option(1000, 'requests to send')
-  concurrency: int = flags.option(32, 'requests at a time')
-  malformed: int = flags.option(200, 'requests that are none')
-  swaps: int = flags.option(10, 'versions that take the place of the one before')
+  candidates: int = flags.option(1000, 'candidates of a request', bounds=(1, 10**6))
+  requests: int = flags.option(1000, 'requests to send', bounds=(1, 10**9))
+  concurrency: int = flags.option(32, 'requests at a time', bounds=(1, 10_000))
+  malformed: int = flags.option(200, 'requests that are none', bounds=(0, 10**9))
+  swaps: int = flags.option(10, 'versions that take the place of the one before', bounds=(0, 10**9))
   export: str = flags.option('', "a run's export, for queries; empty: random weights, tiny encoder")
-  products: int = flags.option(10_000, 'products of the synthetic catalogue, stored, for queries')
-  queries: int = flags.option(200, 'queries ranked one by one')
+  products: int = flags.option(
+    10_000, 'products of the synthetic catalogue, stored, for queries', bounds=(1, 10**9)
+  )
+  queries: int = flags.option(200, 'queries ranked one by one', bounds=(1, 10**9))
   output: str = flags.option('', 'JSON file of the figures')
 
 

@@ -31,13 +31,15 @@ class ShortlistConfig:
 
   run_dir: str = flags.option('', 'a finished run of dipair.run')
   runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
-  queries: int = flags.option(200, 'left texts, drawn from the test set')
-  top_k: int = flags.option(10, 'results a query')
-  shortlists: tuple[int, ...] = flags.option((100, 1000), 'right texts that the first stage leaves')
+  queries: int = flags.option(200, 'left texts, drawn from the test set', bounds=(1, 10**9))
+  top_k: int = flags.option(10, 'results a query', bounds=(1, 10**6))
+  shortlists: tuple[int, ...] = flags.option(
+    (100, 1000), 'right texts that the first stage leaves', bounds=(1, 10**9)
+  )
   output: str = flags.option('', 'JSON file of the figures')
 
   def __post_init__(self):
-    if not self.shortlists or min(self.shortlists) < self.top_k:
+    if min(self.shortlists) < self.top_k:
       raise InputError(f'--shortlists: each --top_k={self.top_k} or more')
 
 

@@ -191,3 +191,14 @@ def shortlist(made: dict[str, Any]) -> Table:
     [row['name'], f'{row["recall"]:.1%}', f'{1e3 * row["seconds"]:,.1f}'] for row in made['rows']
   ]
   return Table(note, ['ranked by the head', 'recall', 'p50, ms a query'], rows)
+
+
+def memory(made: dict[str, Any]) -> Table:
+  """Peaks of a step on both sizes of data, and how many times the one the other is."""
+  note = f'Megabytes of a process, at 1x {made["rows"]:,} pairs and at 10x (mining: a tenth of them). Own: '
+  note += 'without the mapped pages of files; all: with them.'
+  rows = []
+  for step in made['steps']:
+    peaks = [f'{1e3 * value:,.0f}' for key in ('own_gb', 'resident_gb') for value in step[key]]
+    rows.append([step['name'], *peaks, f'{step["ratio"]:.2f}×'])
+  return Table(note, ['', 'own, 1x', 'own, 10x', 'all, 1x', 'all, 10x', 'own, 10x to 1x'], rows)

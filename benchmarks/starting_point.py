@@ -27,8 +27,12 @@ class BenchmarkConfig:
 
   run_dir: str = flags.option('runs/p2t', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the curves')
-  steps: int = flags.option(400, "steps of each, at the run's own batch size and rate")
-  seeds: tuple[int, ...] = flags.option((7, 8), 'seeds of the weights and batches')
+  steps: int = flags.option(
+    400, "steps of each, at the run's own batch size and rate", bounds=(1, 10**9)
+  )
+  seeds: tuple[int, ...] = flags.option(
+    (7, 8), 'seeds of the weights and batches', bounds=(0, 2**31 - 1)
+  )
 
 
 def main(config: BenchmarkConfig) -> None:

@@ -34,32 +34,14 @@ def main() -> None:
 def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
-  sections = [
-    _speeds(),
-    _study(),
-    _mined(),
-    _glue(),
-    _senteval(),
-    _dse_speed(),
-    _scoring(),
-    _runtimes(),
-  ]
-  sections += [
-    _frontier(),
-    _shortlist(),
-    *encoding,
-    _training(),
-    _peers(),
-    _light(),
-    _score_job(),
-    _serving(),
-    _tokens(),
-  ]
+  sections = [_speeds(), _study(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring()]
+  sections += [_runtimes(), _frontier(), _shortlist(), *encoding, _training(), _peers(), _light()]
+  sections += [_score_job(), _serving(), _tokens()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
     'README.md': _filled('README.md', choice=choice(), results=summary()),
-    'docs/scaling.md': _filled('docs/scaling.md', cost=_cost()),
+    'docs/scaling.md': _filled('docs/scaling.md', cost=_cost(), memory=_memory()),
     'docs/results.md': '\n\n'.join([intro, *filter(None, sections)]) + '\n',
   }
 
@@ -214,6 +196,12 @@ narrower. What a text stores, tokens × width, is what a store of millions of th
 smallest that loses what you can bear on your own valid set."""
   note = f'{picture}\n\n{table.note}\n\n{choose}'
   return _section('Heads by size', made, markdown(table.headers, table.rows), note)
+
+
+def _memory() -> str:
+  made = read('memory')
+  table = speed_tables.memory(made) if made else None
+  return f'{markdown(table.headers, table.rows)}\n\n{table.note}' if table else ''
 
 
 def _shortlist() -> str:

@@ -39,7 +39,7 @@ class BenchmarkConfig:
 
   run_dir: str = flags.option('runs/homedepot', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the figures')
-  steps: int = flags.option(12, 'steps timed of each form, after two to warm up')
+  steps: int = flags.option(12, 'steps timed of each form, after two to warm up', bounds=(1, 10**9))
 
 
 def main(config: BenchmarkConfig) -> None:

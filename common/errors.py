@@ -2,17 +2,25 @@
 
 import contextlib
 import errno
+import numbers
 import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _REASONS = '|'.join(re.escape(os.strerror(number)) for number in errno.errorcode)
 
 
 class InputError(ValueError):
   """Bad input: the message says what is wrong, where, and what would be right."""
+
+
+def check_whole(name: str, value: Any, least: int, most: int = 10**9) -> None:
+  """Refuses an argument that is no whole number from `least` to `most`, by its name."""
+  whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+  if not (whole and least <= value <= most):
+    raise InputError(f'{name}={value!r}: a whole number from {least:,} to {most:,} is needed')
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import logging as python_logging
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -30,12 +31,37 @@ _DEFINE = {
 _MORE = (
   '--flagfile=FILE reads flags from a file, one a line; --helpfull lists those of libraries too.'
 )
+_PASSWORD = re.compile(r'://[^/\s]*:[^/\s]*@')
 Others = Callable[[list[str]], list[str]]
 
 
-def option(default: Any, text: str, choices: tuple = (), alias: str = '') -> Any:
-  """A config field that is a flag: default and help text; maybe its choices and a second name."""
-  metadata = {'help': text, 'choices': choices, 'alias': alias}
+class Option(NamedTuple):
+  """An option of a config: its flag's name, type, field, value, and heading in `--help`."""
+
+  name: str
+  hint: Any
+  field: dataclasses.Field
+  value: Any
+  heading: str
+
+
+def option(
+  default: Any,
+  text: str,
+  choices: tuple = (),
+  alias: str = '',
+  bounds: tuple[float, float] | None = None,
+) -> Any:
+  """A config field that is a flag.
+
+  Args:
+    default: Its default; a list that has one is refused where it is given empty.
+    text: Its help.
+    choices: What it takes, where that is not any text.
+    alias: A second name.
+    bounds: The least and the most that a number may be, each number of a list; both are allowed.
+  """
+  metadata = {'help': text, 'choices': choices, 'alias': alias, 'bounds': bounds}
   return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -50,8 +76,10 @@ def group(cls: type, prefix: str = '', heading: str = '', **defaults: Any) -> An
 
 def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
   """Defines an absl flag for each field of the config class `cls`."""
-  for name, hint, field, default, heading in _walk(cls, cls()):
+  for name, hint, field, default, heading in options(cls):
     text, choices = field.metadata['help'], field.metadata['choices']
+    if bounds := field.metadata['bounds']:
+      text = f'{text} ({_range(bounds)})'
     if choices:
       flags.DEFINE_enum(name, default, choices, text, values)
     elif get_origin(hint) is tuple:
@@ -70,9 +98,14 @@ def help_text(cls: type, about: str) -> str:
   """Text of `--help`: what the command is about, and its flags below their groups' headings."""
   values = flags.FlagValues()
   define(cls, values)
-  headings = dict.fromkeys(option.heading for option in _walk(cls, cls()))
+  headings = dict.fromkeys(option.heading for option in options(cls))
   shown = [values.module_help(heading) for heading in headings]
   return '\n'.join([about.strip(), *shown, '', _MORE])
+
+
+def options(cls: type) -> Iterator[Option]:
+  """The options of a config class, with their defaults."""
+  return _walk(cls, cls())
 
 
 def flat(config: Any, prefix: str = '') -> dict[str, Any]:
@@ -194,17 +227,7 @@ def _refusals(argv: Sequence[str]) -> Iterator[None]:
     raise InputError(str(error)) from error
 
 
-class _Option(NamedTuple):
-  """An option of a config: its flag's name, type, field, value, and heading in `--help`."""
-
-  name: str
-  hint: Any
-  field: dataclasses.Field
-  value: Any
-  heading: str
-
-
-def _walk(cls: type, config: Any, prefix: str = '', heading: str = 'flags') -> Iterator[_Option]:
+def _walk(cls: type, config: Any, prefix: str = '', heading: str = 'flags') -> Iterator[Option]:
   """Yields each option of a config, groups included."""
   hints = get_type_hints(cls)
   for field in dataclasses.fields(cls):
@@ -213,7 +236,7 @@ def _walk(cls: type, config: Any, prefix: str = '', heading: str = 'flags') -> I
       below = field.metadata['heading'] or field.name.replace('_', ' ')
       yield from _walk(hints[field.name], value, prefix + field.metadata['prefix'], below)
     else:
-      yield _Option(prefix + field.name, hints[field.name], field, value, heading)
+      yield Option(prefix + field.name, hints[field.name], field, value, heading)
 
 
 def build(cls: type, values: dict[str, Any]) -> Any:
@@ -246,8 +269,26 @@ def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
         value = tuple(of_items(item) for item in value)
       except ValueError as error:
         raise InputError(f'--{name}={",".join(value)}: {error}') from error
+    _check(name, value, field)
     values[field.name] = value
   return cls(**values)
+
+
+def _check(name: str, value: Any, field: dataclasses.Field) -> None:
+  """Refuses a number out of the option's bounds, as NaN is, and an empty list in place of some."""
+  bounds, several = field.metadata['bounds'], isinstance(value, tuple)
+  if several and field.default and not value:
+    raise InputError(f'--{name}: empty; one or more are needed')
+  for text in value if several else (value,):
+    if isinstance(text, str) and _PASSWORD.search(text):
+      raise InputError(f'--{name}: leave the password out of the URL: flags are kept and shown')
+  for number in () if bounds is None else value if several else (value,):
+    if not (isinstance(number, (int, float)) and bounds[0] <= number <= bounds[1]):
+      raise InputError(f'--{name}={_text(value)}: a number from {_range(bounds)} is needed')
+
+
+def _range(bounds: tuple[float, float]) -> str:
+  return f'{bounds[0]:,} to {bounds[1]:,}'
 
 
 def _text(value: Any) -> str:

@@ -18,24 +18,34 @@ class StudentConfig:
     'checkpoint of the encoders: a folder, gs://, a hub id, minilm, random-tiny; bilstm:CHECKPOINT is '
     'a bidirectional LSTM on its vocabulary and word embeddings',
   )
-  encoder_layers: int = flags.option(4, "K: the encoders are the checkpoint's first K layers")
-  left_encoder_layers: int = flags.option(
-    0, "K of a pair's left text, 0: --encoder_layers; two depths are two encoders, none shared"
+  encoder_layers: int = flags.option(
+    4, "K: the encoders are the checkpoint's first K layers", bounds=(1, 256)
   )
-  right_encoder_layers: int = flags.option(0, "K of a pair's right text, likewise")
+  left_encoder_layers: int = flags.option(
+    0,
+    "K of a pair's left text, 0: --encoder_layers; two depths are two encoders, none shared",
+    bounds=(0, 256),
+  )
+  right_encoder_layers: int = flags.option(0, "K of a pair's right text, likewise", bounds=(0, 256))
   shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
   freeze_right: str = flags.option(
     '',
     'finished run of dipair.run whose right encoder is kept as it is, so that vectors of its right '
     'texts stay valid; projections and head start from its own',
   )
-  max_lengths: tuple[int, ...] = flags.option((32, 128), 'most tokens of each text')
-  output_tokens: tuple[int, ...] = flags.option((4, 8), 'N,M: output tokens kept of each text')
+  max_lengths: tuple[int, ...] = flags.option(
+    (32, 128), 'most tokens of each text', bounds=(1, 8192)
+  )
+  output_tokens: tuple[int, ...] = flags.option(
+    (4, 8), 'N,M: output tokens kept of each text', bounds=(1, 8192)
+  )
   token_selection: str = flags.option('first', 'output tokens that are kept', ('first', 'last'))
-  projection_dim: int = flags.option(256, 'D: width of the kept tokens; 0: as the encoder')
+  projection_dim: int = flags.option(
+    256, 'D: width of the kept tokens; 0: as the encoder', bounds=(0, 16_384)
+  )
   head: str = flags.option('transformer', 'head that scores the kept tokens', tuple(HEADS))
   heads: HeadsConfig = flags.group(HeadsConfig)
-  dropout: float = flags.option(0.1, "dropout of the student's encoders and head")
+  dropout: float = flags.option(0.1, "dropout of the student's encoders and head", bounds=(0, 0.99))
 
   def __post_init__(self):
     if len(self.max_lengths) != len(self.output_tokens):
@@ -44,14 +54,9 @@ class StudentConfig:
         'one number a text column each'
       )
     for length, tokens in zip(self.max_lengths, self.output_tokens, strict=True):
-      if not 1 <= tokens <= length:
-        raise InputError(f'--output_tokens: {tokens} kept of {length} tokens; 1 to the length')
-    if self.encoder_layers < 1 or self.projection_dim < 0:
-      raise InputError('--encoder_layers is 1 or more, --projection_dim 0 or more')
-    depths = (self.left_encoder_layers, self.right_encoder_layers)
-    if min(depths) < 0:
-      raise InputError('--left_encoder_layers and --right_encoder_layers are 0 or more')
-    if any(depths) and len(self.output_tokens) != 2:
+      if tokens > length:
+        raise InputError(f'--output_tokens: {tokens} kept of {length} tokens')
+    if (self.left_encoder_layers or self.right_encoder_layers) and len(self.output_tokens) != 2:
       raise InputError(
         '--left_encoder_layers and --right_encoder_layers are of pairs; '
         f'--output_tokens names {len(self.output_tokens)} texts'
@@ -61,8 +66,6 @@ class StudentConfig:
         f'--freeze_right is of pairs; --output_tokens names {len(self.output_tokens)} texts'
       )
     check_slots(self.head, len(self.output_tokens))
-    if not 0 <= self.dropout < 1:
-      raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
 
   @property
   def depths(self) -> tuple[int, ...]:
@@ -102,5 +105,7 @@ class TrainConfig:
     patience=3,
   )
   stage1_cache_gb: float = flags.option(
-    8.0, "most disk for stage 1's cached encoder outputs; beyond, texts are encoded batch by batch"
+    8.0,
+    "most disk for stage 1's cached encoder outputs; beyond, texts are encoded batch by batch",
+    bounds=(0, 10**6),
   )

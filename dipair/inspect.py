@@ -23,13 +23,13 @@ class InspectConfig:
 
   run_dir: str = flags.option('', 'a finished run of dipair.run; nothing in it is changed')
   output: str = flags.option('inspect.html', 'the page; its numbers go beside it, as .json')
-  texts: int = flags.option(4000, 'tuples of the test set looked at; all, if it has fewer')
+  texts: int = flags.option(
+    4000, 'tuples of the test set looked at; all, if it has fewer', bounds=(1, 10**9)
+  )
 
   def __post_init__(self):
     if not self.output.endswith('.html'):
       raise InputError(f'--output={self.output}: a name that ends in .html')
-    if self.texts < 1:
-      raise InputError(f'--texts={self.texts}: 1 or more')
 
 
 def main(config: InspectConfig) -> None:

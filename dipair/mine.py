@@ -24,7 +24,7 @@ class MineConfig:
   """The task to mine, and the folder for it."""
 
   output: str = flags.option('', 'folder of the task; the same command goes on with it')
-  seed: int = flags.option(7, 'seed of the negatives drawn')
+  seed: int = flags.option(7, 'seed of the negatives drawn', bounds=(0, 2**31 - 1))
   mining: MiningConfig = flags.group(MiningConfig)
 
 

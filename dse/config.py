@@ -18,10 +18,14 @@ class StudentConfig:
     'checkpoint of the encoder: a folder, gs://, a hub id, minilm, random-tiny; bilstm:CHECKPOINT is '
     'a bidirectional LSTM on its vocabulary and word embeddings',
   )
-  encoder_layers: int = flags.option(0, "the checkpoint's first layers; 0: all")
+  encoder_layers: int = flags.option(0, "the checkpoint's first layers; 0: all", bounds=(0, 256))
   shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')
-  max_lengths: tuple[int, ...] = flags.option((128, 128), 'most tokens of each text')
-  pooled_layers: int = flags.option(4, 'last layers whose pooled tokens make a sentence')
+  max_lengths: tuple[int, ...] = flags.option(
+    (128, 128), 'most tokens of each text', bounds=(2, 8192)
+  )
+  pooled_layers: int = flags.option(
+    4, 'last layers whose pooled tokens make a sentence', bounds=(1, 256)
+  )
   pooling: str = flags.option(
     'mean', "pooling of the tokens of a layer; cls: [CLS]'s is taken", ('mean', 'max', 'cls')
   )
@@ -32,23 +36,17 @@ class StudentConfig:
     "from two vectors to logits: dse (f of Eq. 3); SBERT's concat (W [u, v, |u - v|]) and cosine",
     tuple(SIMILARITIES),
   )
-  similarity_dim: int = flags.option(512, "rows of W in DSE's f")
-  dropout: float = flags.option(0.1, "dropout of the student's encoder")
+  similarity_dim: int = flags.option(512, "rows of W in DSE's f", bounds=(1, 16_384))
+  dropout: float = flags.option(0.1, "dropout of the student's encoder", bounds=(0, 0.99))
 
   def __post_init__(self):
-    if len(self.max_lengths) != 2 or min(self.max_lengths) < 2:
-      raise InputError(f'--max_lengths={self.max_lengths}: two numbers from 2 up are needed')
-    if self.pooled_layers < 1 or self.similarity_dim < 1 or self.encoder_layers < 0:
-      raise InputError(
-        '--pooled_layers and --similarity_dim are 1 or more, --encoder_layers 0 or more'
-      )
+    if len(self.max_lengths) != 2:
+      raise InputError(f'--max_lengths={self.max_lengths}: two numbers are needed')
     if 0 < self.encoder_layers < self.pooled_layers:
       raise InputError(
         f'--pooled_layers={self.pooled_layers}: the last layers of '
         f'--encoder_layers={self.encoder_layers}, so as many at the most'
       )
-    if not 0 <= self.dropout < 1:
-      raise InputError(f'--dropout={self.dropout}: from 0 to below 1')
 
 
 VARIANTS = ('distilled', 'labels', 'teacher', 'frozen')
@@ -68,7 +66,9 @@ class TrainConfig:
   )
   from_teacher: bool = flags.option(False, "start the encoder from the teacher's weights")
   cache_gb: float = flags.option(
-    8.0, "most disk for a frozen encoder's cached vectors; beyond, texts are encoded batch by batch"
+    8.0,
+    "most disk for a frozen encoder's cached vectors; beyond, texts are encoded batch by batch",
+    bounds=(0, 10**6),
   )
   phase: PhaseConfig = flags.group(
     PhaseConfig, heading='training', batch_size=32, steps=2000, warmup_steps=200
@@ -84,7 +84,7 @@ class TrainConfig:
   )
 
   def __post_init__(self):
-    if not self.variants or set(self.variants) - set(VARIANTS):
+    if set(self.variants) - set(VARIANTS):
       raise InputError(f'--variants={",".join(self.variants)}: some of {", ".join(VARIANTS)}')
     if len(set(self.variants)) < len(self.variants):
       raise InputError(f'--variants={",".join(self.variants)}: each once')

@@ -7,7 +7,7 @@ import numpy as np
 from tqdm import tqdm
 
 from common import files
-from common.errors import InputError
+from common.errors import InputError, check_whole
 from common.scoring.scorer import PairScorer, Texts
 
 _SCORES_HELD = 16_000_000  # by a block of rows of `score_all_pairs`
@@ -52,6 +52,7 @@ class Embedder(PairScorer):
       [n, m] float32 probabilities, [n, m, C] for C classes; with `top_k`, best first, right
       numbers [n, k] and their scores [n, k].
     """
+    check_whole('top_k', top_k, 0)
     if top_k and (out or self.outputs != 1):
       raise InputError('top_k takes a model of one output, and no out')
     u = self._vectors(left, 'left')

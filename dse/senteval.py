@@ -57,12 +57,10 @@ class SentEvalConfig:
   cache_dir: str = flags.option(
     '', "folder of the texts' vectors; empty: senteval beside export_dir"
   )
-  folds: int = flags.option(10, 'folds of cross-validation, the outer and the inner ones')
+  folds: int = flags.option(
+    10, 'folds of cross-validation, the outer and the inner ones', bounds=(2, 1000)
+  )
   output: str = flags.option('', 'JSON file of the table')
-
-  def __post_init__(self):
-    if self.folds < 2:
-      raise InputError(f'--folds={self.folds}: 2 or more')
 
 
 def main(config: SentEvalConfig) -> None:

@@ -1,6 +1,7 @@
 """Every command of the project: `--help`, and an extra that is not installed."""
 
 import ast
+import dataclasses
 import importlib
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import knocks
 from common import console, extras, flags
 from common.errors import InputError
 from tests import limits
@@ -105,6 +107,32 @@ def test_help_names_each_flag_of_every_command(module):
   assert imported.__doc__ and text.startswith(imported.__doc__.strip())
   shown = text.replace('--[no]', '--')
   assert [name for name in flags.flat(cls()) if f'\n  --{name}:' not in shown] == []
+
+
+@pytest.mark.parametrize('module', COMMANDS)
+def test_flags_are_refused_by_name_or_take_what_they_declare(module):
+  found = list(knocks.knocks(getattr(importlib.import_module(module), COMMANDS[module])))
+  assert [knock for knock in found if knock.outcome not in knocks.OUTCOMES] == []
+
+
+def test_a_number_without_bounds_is_found():
+  @dataclasses.dataclass(frozen=True)
+  class Config:
+    size: int = flags.option(1, 'size')
+    kept: bool = flags.option(True, 'kept')
+
+    def __post_init__(self):
+      if self.size < 0:
+        raise InputError('size')
+
+  assert {(name, value): outcome for name, value, outcome in knocks.knocks(Config)} == {
+    **{('size', value): 'refused' for value in ('', 'word', 'nan', 'inf', '-inf')},
+    ('size', '0'): '0 is not within None',
+    ('size', '-1'): 'refused without the flag in one line: size',
+    ('size', '1000000000000000000'): '1000000000000000000 is not within None',
+    **{('kept', value): 'refused' for value in knocks.VALUES},
+    ('kept', '0'): 'taken',
+  }
 
 
 @pytest.mark.parametrize(

@@ -49,16 +49,20 @@ class PeersConfig:
 
   run_dir: str = flags.option('', 'a finished run of dipair.run, of --task=regression')
   python: str = flags.option('', "the python of the peers' environment")
-  texts: int = flags.option(1024, 'distinct right texts of its test set to encode')
-  pairs: int = flags.option(512, 'test pairs for cross-encoders')
-  queries: int = flags.option(8, 'left texts, for which all candidates are scored')
-  candidates: int = flags.option(2048, 'right texts, whose vectors are stored')
-  threads: int = flags.option(2, 'cores and threads of everybody')
-  rounds: int = flags.option(5, 'rounds, of which the median is taken')
-  seconds: float = flags.option(1.0, 'least time of a contender in a round')
+  texts: int = flags.option(
+    1024, 'distinct right texts of its test set to encode', bounds=(1, 10**9)
+  )
+  pairs: int = flags.option(512, 'test pairs for cross-encoders', bounds=(1, 10**9))
+  queries: int = flags.option(
+    8, 'left texts, for which all candidates are scored', bounds=(1, 10**9)
+  )
+  candidates: int = flags.option(2048, 'right texts, whose vectors are stored', bounds=(1, 10**9))
+  threads: int = flags.option(2, 'cores and threads of everybody', bounds=(1, 1024))
+  rounds: int = flags.option(5, 'rounds, of which the median is taken', bounds=(1, 1000))
+  seconds: float = flags.option(1.0, 'least time of a contender in a round', bounds=(0, 3600))
   trained: str = flags.option('', 'folder of a fine-tuned bi-encoder of theirs, compared too')
   train: bool = flags.option(False, 'first fine-tune it on the train table, one epoch')
-  train_steps: int = flags.option(0, 'steps of 32 pairs, in place of the epoch')
+  train_steps: int = flags.option(0, 'steps of 32 pairs, in place of the epoch', bounds=(0, 10**9))
   output: str = flags.option('', 'JSON file of the figures')
 
   def __post_init__(self):

@@ -43,7 +43,9 @@ class TableConfig:
   )
   label_column: str = flags.option('label', 'column of the label in labelled files')
   label_range: tuple[float, ...] = flags.option(
-    (0.0, 1.0), 'lowest and highest label of a regression, mapped to 0 and 1'
+    (0.0, 1.0),
+    'lowest and highest label of a regression, mapped to 0 and 1',
+    bounds=(-(10**12), 10**12),
   )
   task: str = flags.option(
     'regression', 'what a label is; or the GLUE task in --data_dir', (*TASKS, *glue.NAMES)

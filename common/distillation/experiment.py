@@ -41,7 +41,9 @@ class ExperimentConfig:
   run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
   title: str = flags.option('', "title of the report; empty: the run folder's name")
   redo: bool = flags.option(False, 'replace stages that were made with other flags')
-  seed: int = flags.option(7, 'seed of data, initial weights, dropout and shuffling')
+  seed: int = flags.option(
+    7, 'seed of data, initial weights, dropout and shuffling', bounds=(0, 2**31 - 1)
+  )
   data: DataConfig = flags.group(DataConfig)
   teachers: tuple[str, ...] = flags.option(
     (),
@@ -53,7 +55,7 @@ class ExperimentConfig:
   teacher_phase: PhaseConfig = flags.group(
     PhaseConfig, 'teacher_', 'teacher', steps=1500, warmup_steps=150
   )
-  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)')
+  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
   annotation_runtime: str = flags.option(
     'tensorflow',
     "what scores the distillation set; litert-int8 is a few times as fast on CPUs, and the teacher's "
@@ -79,8 +81,6 @@ class ExperimentConfig:
   def __post_init__(self):
     judged_set.primary(self.data.table.base_task, self.primary_metric)
     calibration.check(self.calibration, self.data.table.base_task)
-    if not self.temperature > 0:
-      raise InputError(f'--temperature={self.temperature}: must be above 0')
     table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
     if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
       raise InputError(

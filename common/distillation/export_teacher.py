@@ -23,9 +23,9 @@ class ExportConfig:
 
   teacher: str = flags.option('', "the teacher's folder")
   output: str = flags.option('', 'folder that gets the version folder 1/')
-  texts: int = flags.option(2, 'texts of a tuple')
+  texts: int = flags.option(2, 'texts of a tuple', bounds=(2, 64))
   teacher_max_length: int = flags.option(
-    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier'
+    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
   )
 
 

@@ -50,32 +50,36 @@ class MiningConfig:
     "what says how near texts are: a run's export, a SavedModel or its hub URL, a checkpoint",
   )
   index: str = flags.option('faiss', 'library that finds the nearest', neighbors.LIBRARIES)
-  negatives_from: int = flags.option(30, "nearest passages that a query's negatives are drawn from")
+  negatives_from: int = flags.option(
+    30, "nearest passages that a query's negatives are drawn from", bounds=(1, 10**6)
+  )
   negative_threshold: float = flags.option(
-    0.53, "inner product that negatives are below (the paper's, of universal-sentence-encoder-qa)"
+    0.53,
+    "inner product that negatives are below (the paper's, of universal-sentence-encoder-qa)",
+    bounds=(-(10**6), 10**6),
   )
   negative_quantile: float = flags.option(
-    0.0, "if above 0: the threshold is this quantile of the training queries' nearest passages"
+    0.0,
+    "if above 0: the threshold is this quantile of the training queries' nearest passages",
+    bounds=(0, 0.9999),
   )
-  transfer_per_query: int = flags.option(50, "a query's nearest passages in the transfer set")
+  transfer_per_query: int = flags.option(
+    50, "a query's nearest passages in the transfer set", bounds=(1, 10**6)
+  )
   transfer_pairs: int = flags.option(
-    0, 'pairs of the transfer set, about: in blocks that share texts, with matches; 0: all nearest'
+    0,
+    'pairs of the transfer set, about: in blocks that share texts, with matches; 0: all nearest',
+    bounds=(0, 10**12),
   )
   split_shares: tuple[float, ...] = flags.option(
     (0.8, 0.1, 0.1),
     'shares of train, valid, test, where the data bring no training split of their own',
+    bounds=(1e-6, 1),
   )
 
   def __post_init__(self):
-    if len(self.split_shares) != 3 or min(self.split_shares) <= 0 or sum(self.split_shares) > 1.001:
+    if len(self.split_shares) != 3 or sum(self.split_shares) > 1.001:
       raise InputError(f'--split_shares={self.split_shares}: three shares that add up to 1')
-    if not 0 <= self.negative_quantile < 1:
-      raise InputError(f'--negative_quantile={self.negative_quantile}: from 0 to below 1')
-    for name in ('negatives_from', 'transfer_per_query'):
-      if getattr(self, name) < 1:
-        raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
-    if self.transfer_pairs < 0:
-      raise InputError(f'--transfer_pairs={self.transfer_pairs}: 0 or more')
 
   def labelled_flags(self) -> dict[str, Any]:
     """Flags that the labelled sets depend on."""

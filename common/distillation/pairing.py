@@ -33,30 +33,26 @@ class PairingConfig:
   distillation_pairs: int = flags.option(
     300_000,
     'pairs made from the training texts where no --distillation_file is given; 0: train itself',
+    bounds=(0, 10**12),
   )
-  block_texts: tuple[int, ...] = flags.option((64, 64), 'left and right texts of a block')
-  block_pairs: int = flags.option(512, 'pairs of a block')
+  block_texts: tuple[int, ...] = flags.option(
+    (64, 64), 'left and right texts of a block', bounds=(1, 10**6)
+  )
+  block_pairs: int = flags.option(512, 'pairs of a block', bounds=(1, 10**9))
   block_near: float = flags.option(
-    0.75, "share of a block's pairs that is near; the rest is random"
+    0.75, "share of a block's pairs that is near; the rest is random", bounds=(0, 1)
   )
   pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors say what is near')
   augmentations: int = flags.option(
     0,
     'in place of pairs, with --distillation_pairs=0: so many tuples made of each training tuple, at the '
     'most, by masking words and sampling n-grams (Tang et al., 2019), beside it',
+    bounds=(0, 10**6),
   )
 
   def __post_init__(self):
-    if len(self.block_texts) != 2 or min(self.block_texts) < 1:
+    if len(self.block_texts) != 2:
       raise InputError(f'--block_texts={self.block_texts}: two numbers, lefts,rights, are needed')
-    if self.block_pairs < 1:
-      raise InputError(f'--block_pairs={self.block_pairs}: must be above 0')
-    if not 0 <= self.block_near <= 1:
-      raise InputError(f'--block_near={self.block_near}: a share from 0 to 1')
-    if self.distillation_pairs < 0:
-      raise InputError(f'--distillation_pairs={self.distillation_pairs}: must be 0 or more')
-    if self.augmentations < 0:
-      raise InputError(f'--augmentations={self.augmentations}: must be 0 or more')
     if self.augmentations and self.distillation_pairs:
       raise InputError(
         f'--augmentations={self.augmentations} stands in place of '

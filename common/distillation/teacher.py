@@ -44,7 +44,7 @@ class TeacherConfig:
   pretrained: str = flags.option(
     'minilm', 'checkpoint the teacher starts from: a folder, gs://, a hub id, minilm, random-tiny'
   )
-  max_length: int = flags.option(MAX_LENGTH, 'most tokens of a packed tuple')
+  max_length: int = flags.option(MAX_LENGTH, 'most tokens of a packed tuple', bounds=(4, 8192))
 
 
 class Teacher:

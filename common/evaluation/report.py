@@ -127,9 +127,9 @@ scorer = PairScorer.load("export")  # a path from this folder
 {% set columns = (r.flags or {}).get('text_columns', []) %}
 {% if columns | length > 2 %}
 {% for column in columns %}
-{{ column }} = scorer.encode(["a text"], side="{{ column }}")  # once per text
+{{ column | line }} = scorer.encode(["a text"], side="{{ column | line }}")  # once per text
 {% endfor %}
-scorer.score({{ columns | join(', ') }})  # once per tuple
+scorer.score({{ columns | map('line') | join(', ') }})  # once per tuple
 {% else %}
 left = scorer.encode(["black"], side="left")  # once per text
 right = scorer.encode(["running shoe, black"], side="right")

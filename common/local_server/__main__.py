@@ -42,23 +42,22 @@ class ServerConfig:
     'tensorflow', 'runtime of the encoders', tuple(runtimes.ENCODERS)
   )
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
-  port: int = flags.option(8500, 'port of gRPC; 0: any that is free')
-  rest_api_port: int = flags.option(8501, 'port of REST; 0: any that is free')
+  port: int = flags.option(8500, 'port of gRPC; 0: any that is free', bounds=(0, 65_535))
+  rest_api_port: int = flags.option(8501, 'port of REST; 0: any that is free', bounds=(0, 65_535))
   file_system_poll_wait_seconds: float = flags.option(
-    1.0, 'seconds between two looks for new versions'
+    1.0, 'seconds between two looks for new versions', bounds=(0.001, 10**6)
   )
-  max_batch_size: int = flags.option(1024, 'most rows that are run together')
+  max_batch_size: int = flags.option(1024, 'most rows that are run together', bounds=(1, 10**6))
   batch_timeout_micros: int = flags.option(
-    0, 'microseconds that the first request of a batch waits for others'
+    0, 'microseconds that the first request of a batch waits for others', bounds=(0, 10**9)
   )
-  max_enqueued: int = flags.option(1000, 'most requests that wait; more are refused')
-  max_request_mb: int = flags.option(64, 'most megabytes of a request')
-  grace_seconds: float = flags.option(30.0, 'most time for what was accepted before a stop')
-
-  def __post_init__(self):
-    for name in ('max_batch_size', 'max_enqueued', 'max_request_mb'):
-      if getattr(self, name) <= 0:
-        raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
+  max_enqueued: int = flags.option(
+    1000, 'most requests that wait; more are refused', bounds=(1, 10**6)
+  )
+  max_request_mb: int = flags.option(64, 'most megabytes of a request', bounds=(1, 2047))
+  grace_seconds: float = flags.option(
+    30.0, 'most time for what was accepted before a stop', bounds=(0, 10**6)
+  )
 
   def folders(self) -> dict[str, str]:
     """Folders of the models, by name."""

@@ -164,19 +164,18 @@ class LossConfig:
     tuple(LOSSES),
   )
   alpha: float = flags.option(
-    1.0, "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone"
+    1.0,
+    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone",
+    bounds=(0, 1),
   )
-  loss_temperature: float = flags.option(1.0, 'T of kd and listwise_kl, by which both sides divide')
-  loss_margin: float = flags.option(1.0, 'margin of triplet, in logits')
+  loss_temperature: float = flags.option(
+    1.0, 'T of kd and listwise_kl, by which both sides divide', bounds=(0.001, 1000)
+  )
+  loss_margin: float = flags.option(1.0, 'margin of triplet, in logits', bounds=(1e-6, 10**6))
 
   def __post_init__(self):
     if self.loss not in LOSSES:
       raise InputError(f'--loss={self.loss}: one of {", ".join(LOSSES)}')
-    if not 0 <= self.alpha <= 1:
-      raise InputError(f'--alpha={self.alpha}: from 0 to 1')
-    for flag in ('loss_temperature', 'loss_margin'):
-      if not getattr(self, flag) > 0:
-        raise InputError(f'--{flag}={getattr(self, flag)}: must be above 0')
 
   def check(self, task: str, outputs: int) -> None:
     """Refuses a loss over lists for classes, whose logits have no one order."""

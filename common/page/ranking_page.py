@@ -45,7 +45,7 @@ class PageConfig:
     'litert-int8', 'runtime of the encoders', tuple(runtimes.ENCODERS)
   )
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
-  port: int = flags.option(8501, 'port of the page; 0: any that is free')
+  port: int = flags.option(8501, 'port of the page; 0: any that is free', bounds=(0, 65_535))
 
   def __post_init__(self):
     if len(self.export_dir) > 2 or len(self.store) != len(self.export_dir):

@@ -45,16 +45,14 @@ class AnnotateConfig:
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   text_columns: tuple[str, ...] = flags.option(('left', 'right'), 'columns of the texts')
   id_column: str = flags.option('', 'column of a unique id; empty: rows are named by their place')
-  temperature: float = flags.option(1.0, 'T of the soft labels sigmoid(z / T)')
-  teacher_max_length: int = flags.option(
-    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier'
+  temperature: float = flags.option(
+    1.0, 'T of the soft labels sigmoid(z / T)', bounds=(0.001, 1000)
   )
-  threads: int = flags.option(0, 'threads of a worker; 0: one a core')
+  teacher_max_length: int = flags.option(
+    MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
+  )
+  threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
   out: OutputConfig = flags.group(OutputConfig, heading='output')
-
-  def __post_init__(self):
-    if self.temperature <= 0:
-      raise InputError(f'--temperature={self.temperature}: must be above 0')
 
 
 @dataclasses.dataclass(frozen=True)

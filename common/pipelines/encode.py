@@ -44,7 +44,7 @@ class EncodeConfig:
   encoder_runtime: str = flags.option(
     'litert-int8', 'runtime of the encoder', tuple(runtimes.ENCODERS)
   )
-  threads: int = flags.option(0, 'threads of a worker; 0: one a core')
+  threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
 

@@ -48,12 +48,8 @@ class OutputConfig:
 
   output: str = flags.option('', 'folder of the output; the same command goes on with it')
   max_bad_rows: int = flags.option(
-    0, 'bad rows that are put aside, with the reason, before it fails'
+    0, 'bad rows that are put aside, with the reason, before it fails', bounds=(0, 10**12)
   )
-
-  def __post_init__(self):
-    if self.max_bad_rows < 0:
-      raise InputError(f'--max_bad_rows={self.max_bad_rows}: 0 or more')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,14 +60,14 @@ class FilesConfig:
     (),
     'files (patterns too): .tsv, .csv, .jsonl (.gz too), .parquet, .tfrecord; local, gs://, s3://',
   )
-  unit_bytes: int = flags.option(64 << 20, 'bytes of a TSV or JSONL file that become one shard')
+  unit_bytes: int = flags.option(
+    64 << 20, 'bytes of a TSV or JSONL file that become one shard', bounds=(1, 10**12)
+  )
 
   def units(self) -> list[Unit]:
     """The pieces of the files."""
     if not self.input:
       raise InputError('--input: the files to be read are needed')
-    if self.unit_bytes <= 0:
-      raise InputError(f'--unit_bytes={self.unit_bytes}: must be above 0')
     found = units.of_files(self.input, self.unit_bytes)
     if not found:
       raise InputError(f'--input={",".join(self.input)}: empty')

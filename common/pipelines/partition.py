@@ -35,12 +35,10 @@ class PartitionConfig:
   """The store to cut, and the number of its buckets."""
 
   store: str = flags.option('', 'folder of the vectors')
-  buckets: int = flags.option(16, 'buckets; a worker opens one of each side at a time')
+  buckets: int = flags.option(
+    16, 'buckets; a worker opens one of each side at a time', bounds=(1, _MOST)
+  )
   out: OutputConfig = flags.group(OutputConfig, heading='output')
-
-  def __post_init__(self):
-    if not 0 < self.buckets <= _MOST:
-      raise InputError(f'--buckets={self.buckets}: 1 to {_MOST}')
 
 
 @dataclasses.dataclass(frozen=True)

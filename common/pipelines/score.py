@@ -43,7 +43,7 @@ class ScoreConfig:
 
   export_dir: str = flags.option('', "a run's export")
   runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
-  threads: int = flags.option(0, 'threads of a worker; 0: one a core')
+  threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
   shape: str = flags.option('pairs', 'pairs, candidates of each left text, or all with all', SHAPES)
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   left_store: str = flags.option('', 'folder of the left vectors; no stores: columns hold texts')
@@ -60,13 +60,16 @@ class ScoreConfig:
   stores: tuple[str, ...] = flags.option(
     (), "folder of each slot's vectors, in place of --left_store and --right_store"
   )
-  top_k: int = flags.option(10, 'best candidates kept of each left text')
-  unit_rows: int = flags.option(1024, 'left texts of --shape=all that become one shard')
+  top_k: int = flags.option(10, 'best candidates kept of each left text', bounds=(1, 10**6))
+  unit_rows: int = flags.option(
+    1024, 'left texts of --shape=all that become one shard', bounds=(1, 10**9)
+  )
   output_format: str = flags.option('parquet', 'format of the scores', outputs.FORMATS)
   join_salts: int = flags.option(
     4,
     'with a partitioned store: shards over which the pairs of two buckets are spread; the more, '
     'the fewer pairs in each, and the oftener a bucket is opened',
+    bounds=(1, 4096),
   )
   encoder_runtime: str = flags.option(
     'litert-int8', 'runtime of the encoders, for texts', tuple(runtimes.ENCODERS)
@@ -82,9 +85,6 @@ class ScoreConfig:
       raise InputError(f'--shape={self.shape} takes --left_store and --right_store')
     if self.shape == 'all' and self.files.input:
       raise InputError('--shape=all takes the stores alone, no --input')
-    for name in ('top_k', 'unit_rows', 'join_salts'):
-      if getattr(self, name) <= 0:
-        raise InputError(f'--{name}={getattr(self, name)}: must be above 0')
 
   @property
   def folders(self) -> tuple[str, ...]:

@@ -19,11 +19,13 @@ _LEAST_LENGTH = 8  # tokens of a sequence
 class ShapeConfig:
   """Shape of an encoder that starts from random weights."""
 
-  encoder_layers: int = flags.option(4, 'transformer layers')
-  hidden_size: int = flags.option(256, 'width of the layers')
-  attention_heads: int = flags.option(4, 'attention heads a layer')
-  inner_dim: int = flags.option(0, "width inside a layer's feed-forward part; 0: four times")
-  dropout: float = flags.option(0.1, 'rate of hidden and attention dropout')
+  encoder_layers: int = flags.option(4, 'transformer layers', bounds=(1, 256))
+  hidden_size: int = flags.option(256, 'width of the layers', bounds=(1, 16_384))
+  attention_heads: int = flags.option(4, 'attention heads a layer', bounds=(1, 1024))
+  inner_dim: int = flags.option(
+    0, "width inside a layer's feed-forward part; 0: four times", bounds=(0, 65_536)
+  )
+  dropout: float = flags.option(0.1, 'rate of hidden and attention dropout', bounds=(0, 0.99))
 
   def __post_init__(self):
     self.encoder(1, 1)  # refuses what is out of range
@@ -48,11 +50,15 @@ class PretrainConfig:
   run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
   title: str = flags.option('', "title of the report; empty: the run folder's name")
   redo: bool = flags.option(False, 'replace stages that were made with other flags')
-  seed: int = flags.option(7, 'seed of initial weights, dropout, shuffling and masks')
+  seed: int = flags.option(
+    7, 'seed of initial weights, dropout, shuffling and masks', bounds=(0, 2**31 - 1)
+  )
   pretrained: str = flags.option(
     '', 'checkpoint to go on from, with its vocabulary and shape; empty: random weights'
   )
-  max_length: int = flags.option(128, 'most tokens of a sequence; of random weights, the positions')
+  max_length: int = flags.option(
+    128, 'most tokens of a sequence; of random weights, the positions', bounds=(_LEAST_LENGTH, 8192)
+  )
   next_sentence: bool = flags.option(
     False, 'pairs of segments, and whether the second follows (BERT), in place of full sentences'
   )
@@ -73,8 +79,6 @@ class PretrainConfig:
   devices: DeviceConfig = flags.group(DeviceConfig)
 
   def __post_init__(self):
-    if self.max_length < _LEAST_LENGTH:
-      raise InputError(f'--max_length={self.max_length}: {_LEAST_LENGTH} or more tokens are needed')
     several = self.corpus.text_columns or self.corpus.documents == 'blocks'
     if self.next_sentence and not (several and self.corpus.input_files):
       raise InputError(

@@ -45,13 +45,13 @@ class CorpusConfig:
     (), 'columns of tables: each cell is a document, its lines are the passages'
   )
   encoding: str = flags.option('utf-8', 'character encoding of the files')
-  held_out: int = flags.option(500, 'documents that judge the model and are not trained on')
+  held_out: int = flags.option(
+    500, 'documents that judge the model and are not trained on', bounds=(1, 10**9)
+  )
   catalogue: CatalogueConfig = flags.group(CatalogueConfig)
 
   def __post_init__(self):
     tables.check_encoding(self.encoding)
-    if self.held_out < 1:
-      raise InputError(f'--held_out={self.held_out}: must be above 0')
     if self.text_columns and not self.input_files:
       raise InputError('--text_columns names columns of tables: name them by --input_files')
 

@@ -24,17 +24,15 @@ _MASKED, _REPLACED = 0.8, 0.9  # where an action's draw ends
 class MaskingConfig:
   """What is predicted."""
 
-  mask_rate: float = flags.option(0.15, 'share of the tokens that are predicted')
+  mask_rate: float = flags.option(
+    0.15, 'share of the tokens that are predicted', bounds=(0.001, 0.999)
+  )
   whole_words: bool = flags.option(True, 'mask the pieces of a word together')
   static_masks: int = flags.option(
-    0, 'masks of a sequence, made once (BERT: 10); 0: another one at each visit (RoBERTa)'
+    0,
+    'masks of a sequence, made once (BERT: 10); 0: another one at each visit (RoBERTa)',
+    bounds=(0, 1000),
   )
-
-  def __post_init__(self):
-    if not 0 < self.mask_rate < 1:
-      raise InputError(f'--mask_rate={self.mask_rate}: a share between 0 and 1 is needed')
-    if self.static_masks < 0:
-      raise InputError(f'--static_masks={self.static_masks}: must be 0 or more')
 
 
 class Masked(NamedTuple):

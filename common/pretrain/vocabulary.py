@@ -24,7 +24,7 @@ _LEAST = 2  # occurrences of a piece
 class VocabularyConfig:
   """The vocabulary."""
 
-  vocab_size: int = flags.option(30_000, 'word pieces to learn at the most')
+  vocab_size: int = flags.option(30_000, 'word pieces to learn at the most', bounds=(1, 10**6))
   lower_case: bool = flags.option(True, 'learn lower-cased pieces, without accents')
   vocabulary: str = flags.option(
     '', "checkpoint whose vocabulary and casing are kept; empty: --pretrained's, else one is learnt"

@@ -33,15 +33,11 @@ class RerankConfig:
   store: str = flags.option('', 'vector store of the documents; without it they are encoded')
   id_column: str = flags.option('id', 'column of the ids')
   text_column: str = flags.option('text', 'column of the texts')
-  depth: int = flags.option(100, 'documents of a query that are ranked anew')
+  depth: int = flags.option(100, 'documents of a query that are ranked anew', bounds=(1, 10**6))
   runtime: str = flags.option('tensorflow', 'runtime of the head', tuple(runtimes.HEADS))
   encoder_runtime: str = flags.option(
     'tensorflow', 'runtime of the encoders', tuple(runtimes.ENCODERS)
   )
-
-  def __post_init__(self):
-    if self.depth < 1:
-      raise InputError(f'--depth={self.depth}: 1 or more documents')
 
 
 def main(config: RerankConfig) -> None:

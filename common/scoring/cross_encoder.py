@@ -93,7 +93,7 @@ class CrossEncoder:
       [{'corpus_id', 'score'}], with 'text' where asked for, best first; `corpus_id` counts from 0.
     """
     vectors = self._encode(documents, self.scorer.slots[-1], batch_size, show_progress_bar)
-    found = self.scorer.rank(query, vectors, len(documents) if top_k is None else top_k)
+    found = self.scorer.rank(query, vectors, max(1, len(documents)) if top_k is None else top_k)
     results: list[dict[str, Any]] = [{'corpus_id': row, 'score': score} for row, score in found]
     if return_documents:
       results = [{**result, 'text': documents[result['corpus_id']]} for result in results]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from common.errors import InputError
+from common.errors import InputError, check_whole
 from common.scoring import litert_encoder, litert_head
 from common.scoring.exported import Export
 from common.scoring.runtime import EncoderKind, EncoderRuntime, HeadKind, HeadRuntime
@@ -49,6 +49,7 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
   Raises:
     InputError: If there is none of that name, or the export has no file for it.
   """
+  check_whole('threads', threads, 0, 1024)
   kind: HeadKind = _known(HEADS, 'runtime', name)
   if threads and not kind.threaded:
     raise InputError(f'threads={threads}: runtime={name!r} has those of the process')
@@ -57,6 +58,7 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
 
 def load_encoder(export: Export, name: str, threads: int = 0) -> EncoderRuntime:
   """A runtime of an export's encoders; arguments as for `load_head`, `name` one of `ENCODERS`."""
+  check_whole('threads', threads, 0, 1024)
   kind: EncoderKind = _known(ENCODERS, 'encoder_runtime', name)
   return kind.load(export, threads if kind.threaded else 0)
 

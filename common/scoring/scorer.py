@@ -7,11 +7,11 @@ import numpy as np
 from tqdm import tqdm
 
 from common.data.texts import listed
-from common.errors import InputError
+from common.errors import InputError, check_whole
 from common.scoring import exported, hub, runtimes
 from common.scoring.best import top
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
-from common.vectors.store import Stored, VectorStore
+from common.vectors.store import Stored, VectorStore, finite, row_numbers
 
 Texts = Sequence[str] | np.ndarray
 _READ = 8192  # candidates read at a time, for all queries
@@ -94,6 +94,7 @@ class PairScorer:
     """
     if side not in self.slots:
       raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
+    check_whole('batch_size', batch_size, 1)
     texts = listed(texts, side)
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
@@ -193,6 +194,7 @@ class PairScorer:
       [(index, score)], best first; equal scores in the candidates' order; a list of such lists for
       several queries. `VectorStore.ids` has the ids of indices.
     """
+    check_whole('top_k', top_k, 1)
     stored = isinstance(candidates, VectorStore) and rows is None
     if first_stage not in ('', 'ann') or (first_stage and not stored):
       raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
@@ -205,8 +207,7 @@ class PairScorer:
       for vectors, near in zip(left, neighbors.nearest(right, left, shortlist), strict=True):
         found.append(self.rank(vectors, right, top_k, rows=np.sort(near[near >= 0])))
       return found if several else found[0]
-    if rows is not None:
-      rows = np.asarray(rows, np.int64)
+    rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
     best = self._best(left, right, top_k, parts, rows)
     ranked = [[(int(row), float(score)) for row, score in zip(*of, strict=True)] for of in best]
     return ranked if several else ranked[0]
@@ -294,4 +295,4 @@ class PairScorer:
     shape = self.vector_shapes[slot]
     if side.shape[1:] != shape:
       raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
-    return side.astype(np.float32, copy=False)
+    return finite(side, slot)

@@ -88,12 +88,8 @@ class ServingConfig:
   export_dir: str = flags.option('', 'the export of a run')
   name: str = flags.option('', "what the models' names start with; the run folder's where empty")
   max_batch_size: int = flags.option(
-    XLA_BLOCKS[-1], 'most rows of a batch, and of a request to encoder or head'
+    XLA_BLOCKS[-1], 'most rows of a batch, and of a request to encoder or head', bounds=(1, 10**6)
   )
-
-  def __post_init__(self):
-    if self.max_batch_size < 1:
-      raise InputError(f'--max_batch_size={self.max_batch_size}: 1 or more')
 
 
 def main(config: ServingConfig) -> None:

@@ -39,16 +39,16 @@ class LoadConfig:
     'serving_default', 'signature that an .npz is for; a .jsonl names its own'
   )
   payload: str = flags.option('', 'files of requests: .npz or .jsonl (patterns too)')
-  concurrency: int = flags.option(32, 'requests at a time')
-  requests: int = flags.option(1000, 'requests in all; 0: as many as --duration takes')
-  duration: float = flags.option(0.0, 'seconds; 0: as long as --requests takes')
-  deadline: float = flags.option(60.0, 'seconds of a request')
+  concurrency: int = flags.option(32, 'requests at a time', bounds=(1, 10_000))
+  requests: int = flags.option(
+    1000, 'requests in all; 0: as many as --duration takes', bounds=(0, 10**12)
+  )
+  duration: float = flags.option(0.0, 'seconds; 0: as long as --requests takes', bounds=(0, 10**6))
+  deadline: float = flags.option(60.0, 'seconds of a request', bounds=(0.001, 10**6))
   rows: str = flags.option('', 'input whose rows are counted as pairs; empty: the longest')
   output: str = flags.option('', 'JSON file of the figures')
 
   def __post_init__(self):
-    if self.concurrency <= 0:
-      raise InputError(f'--concurrency={self.concurrency}: must be above 0')
     if self.requests <= 0 and self.duration <= 0:
       raise InputError('--requests or --duration: one of them above 0')
 

@@ -2,12 +2,14 @@
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common.vectors.store import narrowed, pyarrow
+from common.errors import InputError
+from common.vectors.store import finite, narrowed, pyarrow
 from common.vectors.text_hashes import hashes
 
 if TYPE_CHECKING:
@@ -43,8 +45,13 @@ class ShardWriter:
     self._writer.close()
 
   def write(self, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray) -> None:
-    """Adds ids, and float32 vectors [n, *shape] of their texts."""
-    stored, scale = narrowed(vectors, self.description['dtype'])
+    """Adds ids, and float32 vectors [n, *shape] of their texts; refuses NaN and infinity."""
+    folder, shape = os.path.dirname(self.path), (len(ids), *self.description['shape'])
+    if vectors.shape != shape:
+      raise InputError(f'{folder}: vectors of shape {vectors.shape}; {shape} is needed')
+    stored, scale = narrowed(finite(vectors, folder), self.description['dtype'])
+    if stored.dtype == np.float16:
+      finite(stored, f'{folder}, in float16')
     columns = [pa.array(ids, pa.string()), pa.array(hashes(texts))]
     columns.append(_lists(stored.reshape([len(ids), -1])))
     if scale is not None:

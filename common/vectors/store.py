@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common import digests, files
+from common.data.texts import listed
 from common.errors import InputError, damaged
 
 if TYPE_CHECKING:
@@ -114,9 +115,7 @@ class VectorStore:
 
   def stored(self, rows: slice | Sequence[int] | np.ndarray) -> Stored:
     """Vectors of rows as they are stored; no copy of rows of one shard that follow one another."""
-    if isinstance(rows, slice):
-      rows = np.arange(*rows.indices(len(self)))
-    rows = np.asarray(rows, np.int64)
+    rows = row_numbers(rows, len(self), self.folder)
     stored = np.empty([len(rows), *self.shape], self.dtype)
     scales = np.empty([len(rows), *self.shape[:-1]], np.float32) if self.dtype == 'int8' else None
     numbers = np.searchsorted(self._ends, rows, side='right')
@@ -136,6 +135,7 @@ class VectorStore:
 
   def ids(self, rows: Sequence[int] | np.ndarray) -> list[str]:
     """Ids of rows."""
+    rows = row_numbers(rows, len(self), self.folder)
     numbers = np.searchsorted(self._ends, rows, side='right')
     starts = self._ends - [len(ids) for ids in self._ids]
     return [self._ids[n][int(r - starts[n])].as_py() for n, r in zip(numbers, rows, strict=True)]
@@ -145,7 +145,7 @@ class VectorStore:
     if not self._row_of:
       every = (value for ids in self._ids for value in ids.to_pylist())
       self._row_of = {value: row for row, value in enumerate(every)}
-    return np.array([self._row_of.get(value, -1) for value in ids], np.int64)
+    return np.array([self._row_of.get(value, -1) for value in listed(ids, 'ids')], np.int64)
 
   def rows(self, ids: Sequence[str]) -> np.ndarray:
     """Rows of ids.
@@ -180,6 +180,30 @@ class VectorStore:
       verify_shard(self.folder, shard)
 
 
+def row_numbers(rows: Any, count: int, where: str) -> np.ndarray:
+  """Numbers of rows [n] int64, of a slice too; refuses one that is below 0 or past the last."""
+  if isinstance(rows, slice):
+    return np.arange(*rows.indices(count))
+  numbers = np.asarray(rows)
+  if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in 'iu'):
+    raise InputError(f'{where}: rows are a list of whole numbers, not of {numbers.dtype}')
+  if (outside := (numbers < 0) | (numbers >= count)).any():
+    raise InputError(f'{where}: no row {numbers[outside][0]}; rows are 0 to {count - 1}')
+  return numbers.astype(np.int64, copy=False)
+
+
+def finite(vectors: np.ndarray, where: str) -> np.ndarray:
+  """Vectors [n, ...] in float32; refuses those that hold NaN or infinity, by the first row."""
+  if vectors.dtype.kind not in 'fiu':
+    raise InputError(f'{where}: vectors of {vectors.dtype}; numbers are needed')
+  with np.errstate(over='ignore', invalid='ignore'):
+    vectors = vectors.astype(np.float32, copy=False)
+    suspect = not np.isfinite(vectors.sum())  # one sum, without memory of its own
+  if suspect and (wrong := ~np.isfinite(vectors.reshape([len(vectors), -1])).all(-1)).any():
+    raise InputError(f'{where}: NaN or infinity among the vectors of row {int(wrong.argmax())}')
+  return vectors
+
+
 def description(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
   """The manifest's description of a store's vectors: shape and dtype, encoder, side."""
   if dtype not in DTYPES:
@@ -191,7 +215,8 @@ def description(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -
 def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
   """Float32 vectors [n, ..., D] as they are stored, and for int8 the scale [n, ...] of each."""
   if dtype != 'int8':
-    return vectors.astype(dtype, copy=False), None
+    with np.errstate(over='ignore'):  # infinity, which is refused where it is written
+      return vectors.astype(dtype, copy=False), None
   scale = (np.abs(vectors).max(-1) / 127).astype(np.float32)
   return np.rint(vectors / np.where(scale == 0, 1, scale)[..., None]).astype(np.int8), scale
 
@@ -297,4 +322,8 @@ def read_manifest(folder: str) -> dict[str, Any]:
     manifest = files.read_json(path, REMEDY)
   except OSError as error:
     raise InputError(f'{folder}: no whole vector store there ({MANIFEST} is missing)') from error
-  return check_manifest(manifest, path, 'shards')
+  check_manifest(manifest, path, 'shards')
+  for name in (shard['name'] for shard in manifest['shards']):
+    if name != os.path.basename(name):  # it is opened, and removed once another takes its place
+      raise InputError(f'{path}: damaged: {name!r} is no file of this folder; {REMEDY}')
+  return manifest

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from common import files
 from common.data.texts import shown
-from common.errors import InputError, damaged
+from common.errors import InputError, check_whole, damaged
 from common.vectors import changes
 from common.vectors.shard_writer import ShardWriter, metadata
 from common.vectors.store import (
@@ -101,6 +101,7 @@ class VectorWriter:
       InputError: If a row holds no text, or an id another text than the store, or two in this call; or
         if another process changes the store.
     """
+    check_whole('shard_size', shard_size, 1)
     with files.alone(self.folder, 'folder'):
       self._read()
       changes.clear(self.folder, self.before)

@@ -24,7 +24,7 @@ from common.modeling.head import Head
 class FeedForwardConfig:
   """Widths of its hidden layers."""
 
-  dims: tuple[int, ...] = flags.option((128, 128), "FFNN head's layer widths")
+  dims: tuple[int, ...] = flags.option((128, 128), "FFNN head's layer widths", bounds=(1, 65_536))
 
 
 class FeedForwardHead(Head):

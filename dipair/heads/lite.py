@@ -20,7 +20,6 @@ import tensorflow as tf
 import tf_keras
 
 from common import flags
-from common.errors import InputError
 from common.modeling.head import Head
 from common.modeling.similarity_head import unit
 
@@ -29,11 +28,7 @@ from common.modeling.similarity_head import unit
 class LiteConfig:
   """Width of its networks."""
 
-  widening: int = flags.option(12, "LITE head's hidden units, to a kept token")
-
-  def __post_init__(self):
-    if self.widening < 1:
-      raise InputError(f'--lite_widening={self.widening}: 1 or more')
+  widening: int = flags.option(12, "LITE head's hidden units, to a kept token", bounds=(1, 1024))
 
 
 class LiteHead(Head):

@@ -22,7 +22,6 @@ import tensorflow as tf
 import tf_keras
 
 from common import flags
-from common.errors import InputError
 from common.modeling.similarity_head import SimilarityHead
 from dipair.encoder import present
 
@@ -33,11 +32,9 @@ _MASKED = -1e9  # added to the attention logits of padded positions
 class PolyEncoderConfig:
   """Number of codes."""
 
-  codes: int = flags.option(8, "Poly-encoder head's codes, vectors that stand for a left text")
-
-  def __post_init__(self):
-    if self.codes < 1:
-      raise InputError(f'--poly_codes={self.codes}: 1 or more')
+  codes: int = flags.option(
+    8, "Poly-encoder head's codes, vectors that stand for a left text", bounds=(1, 1024)
+  )
 
 
 class PolyEncoderHead(SimilarityHead):

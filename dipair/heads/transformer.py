@@ -12,7 +12,6 @@ import tf_keras
 from official.nlp.modeling import layers
 
 from common import flags
-from common.errors import InputError
 from common.modeling.head import Head
 from dipair.encoder import present
 from dipair.heads.transformer_restructured import RestructuredTransformer
@@ -24,16 +23,12 @@ ACTIVATIONS = {'gelu': lambda x: tf.nn.gelu(x, approximate=True), 'relu': tf.nn.
 class TransformerConfig:
   """Its depth and widths."""
 
-  layers: int = flags.option(2, "transformer head's layers")
-  attention_heads: int = flags.option(1, "transformer head's attention heads")
-  inner_dim: int = flags.option(1024, "transformer head's feed-forward width")
+  layers: int = flags.option(2, "transformer head's layers", bounds=(1, 64))
+  attention_heads: int = flags.option(1, "transformer head's attention heads", bounds=(1, 1024))
+  inner_dim: int = flags.option(1024, "transformer head's feed-forward width", bounds=(1, 65_536))
   activation: str = flags.option(
     'gelu', "transformer head's, of its feed-forward; relu is faster in int8", tuple(ACTIVATIONS)
   )
-
-  def __post_init__(self):
-    if self.layers < 1:
-      raise InputError(f'--head_layers={self.layers}: 1 or more')
 
 
 class TransformerHead(Head):

@@ -19,10 +19,12 @@ class StudyConfig:
   tables: tuple[str, ...] = flags.option((), f'tables to make, of {", ".join(rows.TABLES)}')
   figures: tuple[str, ...] = flags.option((), f'figures to make, of {", ".join(rows.FIGURES)}')
   seeds: tuple[int, ...] = flags.option(
-    (), "seeds of each student, whose mean and spread are shown; empty: the run's"
+    (),
+    "seeds of each student, whose mean and spread are shown; empty: the run's",
+    bounds=(0, 2**31 - 1),
   )
-  stage1_steps: int = flags.option(0, "steps of stage 1; 0: the run's")
-  stage2_steps: int = flags.option(0, "steps of stage 2; 0: the run's")
+  stage1_steps: int = flags.option(0, "steps of stage 1; 0: the run's", bounds=(0, 10**9))
+  stage2_steps: int = flags.option(0, "steps of stage 2; 0: the run's", bounds=(0, 10**9))
   stage2: bool = flags.option(True, 'both stages, or the first alone')
   precision: str = flags.option(
     AS_RUN,
@@ -30,26 +32,23 @@ class StudyConfig:
     (AS_RUN, 'float32', 'mixed_bfloat16', 'auto'),
   )
   cross: CrossConfig = flags.group(CrossConfig, heading='cross-attention students')
-  rounds: int = flags.option(5, 'rounds of the speeds, of which the median is taken')
+  rounds: int = flags.option(
+    5, 'rounds of the speeds, of which the median is taken', bounds=(1, 1000)
+  )
   sweep: int = flags.option(
-    0, 'learning rates and batch sizes by so many trials of Optuna, in place of tables and figures'
+    0,
+    'learning rates and batch sizes by so many trials of Optuna, in place of tables and figures',
+    bounds=(0, 10**6),
   )
   output: str = flags.option('', 'JSON file of all figures; empty: study/study.json of the run')
 
   def __post_init__(self):
     rows.asked(self.tables, self.figures)
-    for name in ('stage1_steps', 'stage2_steps'):
-      if getattr(self, name) < 0:
-        raise InputError(f"--{name}={getattr(self, name)}: 1 or more, or 0 for the run's")
     if not self.stage2 and (self.stage2_steps or '3a' in self.figures):
       given = '--stage2_steps' if self.stage2_steps else '--figures=3a'
       raise InputError(f'--nostage2 trains in stage 1 alone, and {given} is of both')
     if len(set(self.seeds)) < len(self.seeds):
       raise InputError(f'--seeds={",".join(map(str, self.seeds))}: each once')
-    if self.sweep < 0:
-      raise InputError(f'--sweep={self.sweep}: trials, 1 or more')
-    if self.rounds < 1:
-      raise InputError(f'--rounds={self.rounds}: 1 or more')
 
   @property
   def steps(self) -> dict[str, Any]:

@@ -39,7 +39,9 @@ class CrossConfig:
     '',
     "checkpoint of BERT-Tiny, a folder or hub id; empty: its shape, random weights, the run's words",
   )
-  tiny_learning_rate: float = flags.option(5e-4, "peak learning rate of BERT-Tiny's shape")
+  tiny_learning_rate: float = flags.option(
+    5e-4, "peak learning rate of BERT-Tiny's shape", bounds=(1e-12, 10)
+  )
   phase: PhaseConfig = flags.group(
     PhaseConfig,
     'cross_',
@@ -53,8 +55,6 @@ class CrossConfig:
   )
 
   def __post_init__(self):
-    if not self.tiny_learning_rate > 0:
-      raise InputError(f'--tiny_learning_rate={self.tiny_learning_rate}: must be above 0')
     if not self.phase.steps:
       raise InputError('--cross_steps=0: 1 or more')
 

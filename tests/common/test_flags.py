@@ -24,7 +24,7 @@ ROOT = str(Path(common.__file__).parents[1])
 @dataclasses.dataclass(frozen=True)
 class Phase:
   steps: int = flags.option(10, 'steps')
-  rate: float = flags.option(0.1, 'learning rate')
+  rate: float = flags.option(0.1, 'learning rate', bounds=(0, 10**6))
 
   def __post_init__(self):
     if self.steps < 1:
@@ -43,7 +43,7 @@ class Config:
   mode: str = flags.option('fast', 'mode', ('fast', 'slow'))
   keep: bool = flags.option(True, 'keep')
   sizes: tuple[int, ...] = flags.option((1, 2), 'sizes')
-  span: tuple[float, ...] = flags.option((0.0, 1.0), 'span')
+  span: tuple[float, ...] = flags.option((0.0, 1.0), 'span', bounds=(-2, 2))
   words: tuple[str, ...] = flags.option((), 'words', alias='word')
   phases: Phases = flags.group(Phases, 'train_')
   alone: Phase = flags.group(Phase)
@@ -189,6 +189,17 @@ def test_changed_names_what_differs_and_parses():
     (['--sizes=1,x'], "--sizes=1,x: invalid literal for int() with base 10: 'x'"),
     (['--span=0,one'], "--span=0,one: could not convert string to float: 'one'"),
     (['--steps=0'], '--steps=0: must be above 0'),
+    (
+      ['--train_second_rate=nan'],
+      '--train_second_rate=nan: a number from 0 to 1,000,000 is needed',
+    ),
+    (['--rate=1e7'], '--rate=10000000.0: a number from 0 to 1,000,000 is needed'),
+    (['--span=0,-inf'], '--span=0.0,-inf: a number from -2 to 2 is needed'),
+    (['--sizes='], '--sizes: empty; one or more are needed'),
+    (
+      ['--words=a,https://me:secret@host/x'],
+      '--words: leave the password out of the URL: flags are',
+    ),
     (['steps=3'], "'steps=3' is not a flag; flags look like --name=value (see --help)"),
     (['--title=stop'], 'from the main function'),
   ],
@@ -217,7 +228,7 @@ flags:
   --sizes: sizes
     (default: '1,2')
     (a comma separated list)
-  --span: span
+  --span: span (-2 to 2)
     (default: '0.0,1.0')
     (a comma separated list)
   --title: title
@@ -230,7 +241,7 @@ flags:
     (a comma separated list)
 
 first:
-  --train_first_rate: learning rate
+  --train_first_rate: learning rate (0 to 1,000,000)
     (default: '0.1')
     (a number)
   --train_first_steps: steps

@@ -32,6 +32,9 @@ BELOW = {  # what each room stands on
   'common.pretrain': ('data', 'modeling', 'training', 'evaluation', 'distillation'),
 }
 
+CALLS = ('eval', 'exec', 'compile', '__import__', 'os.system', 'os.popen')
+KEYWORDS = ('allow_pickle', 'shell')
+
 
 def sources(*folders: str) -> dict[str, ast.AST]:
   """{path below the root: syntax tree} of the Python files in folders below the root."""
@@ -151,6 +154,41 @@ def test_no_bare_except():
     if isinstance(node, ast.ExceptHandler) and node.type is None
   ]
   assert bare == []
+
+
+def code_of_data(tree: ast.AST, path: str) -> list[str]:
+  """What would run data as code, or hand it to a shell."""
+  found = wrong_imports(tree, path, ('pickle', 'dill', 'joblib', 'shelve', 'marshal'))
+  calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+  for call in calls:
+    named = [dotted(call.func)] * (dotted(call.func) in CALLS)
+    named += [key.arg for key in call.keywords if key.arg in KEYWORDS and not is_false(key.value)]
+    found += [f'{path}:{call.lineno}: {name}' for name in named]
+  return found
+
+
+def is_false(node: ast.expr) -> bool:
+  return isinstance(node, ast.Constant) and node.value is False
+
+
+@pytest.mark.parametrize(
+  ('code', 'found'),
+  [
+    ('from pickle import loads', ['a.py:1: pickle.loads']),
+    ('np.load(path, allow_pickle=True)', ['a.py:1: allow_pickle']),
+    ('run(command, shell=shell)', ['a.py:1: shell']),
+    ('\nexec(text)', ['a.py:2: exec']),
+    ('import os\nos.system(text)', ['a.py:2: os.system']),
+    ('np.load(path, allow_pickle=False)\nre.compile(text)\nmodel.eval()', []),
+  ],
+)
+def test_the_walk_sees_code_of_data(code, found):
+  assert code_of_data(ast.parse(code), 'a.py') == found
+
+
+def test_data_is_never_run():
+  trees = sources(*PACKAGES, 'benchmarks', 'examples')
+  assert [use for path, tree in trees.items() for use in code_of_data(tree, path)] == []
 
 
 @pytest.mark.parametrize('student', ['dipair', 'dse'])

@@ -198,7 +198,7 @@ def test_a_head_of_pairs_refuses_three_texts(name):
 
 @pytest.mark.parametrize('flag', ['lite_widening', 'poly_codes'])
 def test_a_width_of_nothing_is_refused(flag):
-  with pytest.raises(InputError, match=f'--{flag}=0: 1 or more'):
+  with pytest.raises(InputError, match=f'--{flag}=0: a number from 1 to'):
     flags.build(HeadsConfig, {flag: 0})
 
 

@@ -124,14 +124,14 @@ def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one
 ):
   scorer = TupleScorer(*tiny(**changes), tf.distribute.get_strategy())
   record_writer.write_sets(str(tmp_path), {'': record_writer.of_examples(EXAMPLES)}, 2)
-  chosen, names = np.array([1, 0, 2, 3]), ('term', 'product')
+  chosen, names = np.array([1, 0, 2, 3]), ('<script>term', 'product')
   found = inspection.inspect(scorer, RecordSet(str(tmp_path)), chosen, 'regression', names)
   assert (found['tuples'], found['texts'][0]['distinct']) == (4, 3)
   path = tmp_path / 'page.html'
   inspection_page.write({'title': 'toy', 'command': 'inspect', **found}, str(path))
   page = path.read_text(encoding='utf-8')
   assert 'a &lt;b&gt;wide&lt;/b&gt; &amp; red shoe' in page
-  assert '<b>wide' not in page
+  assert '<b>wide' not in page and '<script' not in page
   assert ('Head attention' in page) == ('head' in found) == ('head' not in changes)
   assert page.count('<img src="data:image/svg+xml') == 7  # three a text, and the norms
   assert 'http' not in page.replace('http://www.w3.org', '')

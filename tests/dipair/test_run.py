@@ -130,7 +130,7 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(
 REFUSED = (
   (['--teacher_stps=5'], "Unknown command line flag 'teacher_stps'"),
   (['--task=ranking'], '--task=ranking: value should be one of <'),
-  (['--teacher_batch_size=0'], 'batch_size=0: must be above 0'),
+  (['--teacher_batch_size=0'], '--teacher_batch_size=0: a number from 1 to 1,000,000 is'),
   (['--output_tokens=4'], '--output_tokens=(4,): one number a text column each'),
   (['--output_tokens=4,x'], '--output_tokens=4,x: invalid literal for int()'),
   (['--teacher_pretrained=/nowhere'], '/nowhere: no such folder'),

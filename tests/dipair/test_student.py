@@ -74,7 +74,6 @@ def test_a_student_saved_by_earlier_versions_loads(tiny, tmp_path):
     ({'left_encoder_layers': 3}, '--left_encoder_layers=3: random-tiny has 2'),
     ({'right_encoder_layers': 4}, '--right_encoder_layers=4: random-tiny has 2'),
     ({'encoder_layers': 5, 'left_encoder_layers': 1}, '--encoder_layers=5: random-tiny has 2'),
-    ({'left_encoder_layers': -1}, '--left_encoder_layers and --right_encoder_layers are 0 or more'),
     (
       {'left_encoder_layers': 1, 'max_lengths': (8, 8, 8), 'output_tokens': (2, 2, 2)},
       '--left_encoder_layers and .* are of pairs; --output_tokens names 3 texts',

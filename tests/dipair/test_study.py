@@ -52,7 +52,6 @@ def test_cost_by_hand():
       {'stage2': False, 'figures': ('3a',)},
       '--nostage2 trains in stage 1 alone, and --figures=3a is of both',
     ),
-    ({'stage1_steps': -1}, "--stage1_steps=-1: 1 or more, or 0 for the run's"),
   ],
 )
 def test_flags_are_refused_when_read(flags, error):

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from common.distillation.teacher import Teacher
 from common.errors import InputError
-from common.modeling.losses import LossConfig
 from dipair.student import DiPair
 from dse.config import StudentConfig, TrainConfig
 from dse.student import DSE
@@ -89,7 +88,6 @@ def test_by_text_equals_by_pair(tiny, shared_encoder):
   [
     (lambda tiny: tiny(pooled_layers=9), '--pooled_layers=9: random-tiny has'),
     (lambda tiny: StudentConfig(max_lengths=(8,)), '--max_lengths=.* two numbers'),
-    (lambda tiny: LossConfig(alpha=1.5), '--alpha=1.5: from 0 to 1'),
     (lambda tiny: TrainConfig(variants=('best',)), '--variants=best: some of distilled, labels'),
     (lambda tiny: TrainConfig(variants=('labels', 'labels')), '--variants=.*: each once'),
   ],

@@ -19,12 +19,14 @@ class CatalogueConfig:
   """Sizes of the catalogue's sets."""
 
   catalog_sizes: tuple[int, ...] = flags.option(
-    (8000, 1000, 2000, 40_000), "the synthetic catalogue's train, valid, test, unlabelled pairs"
+    (8000, 1000, 2000, 40_000),
+    "the synthetic catalogue's train, valid, test, unlabelled pairs",
+    bounds=(1, 10**9),
   )
 
   def __post_init__(self):
-    if len(self.catalog_sizes) != 4 or min(self.catalog_sizes) < 1:
-      raise InputError(f'--catalog_sizes={self.catalog_sizes}: four numbers above 0 are needed')
+    if len(self.catalog_sizes) != 4:
+      raise InputError(f'--catalog_sizes={self.catalog_sizes}: four numbers are needed')
 
 
 @dataclasses.dataclass(frozen=True)

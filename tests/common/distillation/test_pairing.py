@@ -220,16 +220,6 @@ def test_block_shape(block_texts, shape):
   assert pairing.block_shape(3, 3, config) == shape
 
 
-@pytest.mark.parametrize(
-  ('fields', 'message'),
-  [
-    ({'block_texts': (4,)}, r'--block_texts=\(4,\): two numbers, lefts,rights, are needed'),
-    ({'block_texts': (0, 4)}, r'--block_texts=\(0, 4\): two numbers'),
-    ({'block_pairs': 0}, '--block_pairs=0: must be above 0'),
-    ({'block_near': 1.5}, '--block_near=1.5: a share from 0 to 1'),
-    ({'distillation_pairs': -1}, '--distillation_pairs=-1: must be 0 or more'),
-  ],
-)
-def test_config_is_refused_when_made(fields, message):
-  with pytest.raises(InputError, match=message):
-    PairingConfig(**fields)
+def test_config_is_refused_when_made():
+  with pytest.raises(InputError, match=r'--block_texts=\(4,\): two numbers, lefts,rights, are'):
+    PairingConfig(block_texts=(4,))

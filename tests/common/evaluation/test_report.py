@@ -158,10 +158,12 @@ def test_text_is_escaped(results, scores, tmp_path):
   results['title'] = '<script>alert(1)</script>'
   results['flags']['query'] = '"><img src=x onerror=alert(1)>'
   results['models'][1]['name'] = results['training'][2]['name'] = '<b onclick="x">'
+  results['models'][1]['test']['<script>metric'] = 0.5
+  results['data'] = {'<script>column': 8000}
   page = _report(results, scores, tmp_path)
   assert not page.all('script') and {'onclick': 'x'} not in page.all('b')
   assert all(image['src'].startswith('data:') for image in page.all('img'))
-  assert '<script>alert(1)</script>' in page.text
+  assert '<script>alert(1)</script>' in page.text and '<script>metric' in page.text
 
 
 def test_the_card_escapes_too(results, tmp_path):

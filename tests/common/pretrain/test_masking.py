@@ -90,8 +90,6 @@ def test_shares_of_a_large_sample_are_berts(whole_words):
     np.testing.assert_array_equal(chosen[:, 1:][same_word], chosen[:, :-1][same_word])
 
 
-def test_a_vocabulary_without_a_mask_and_shares_out_of_range_are_refused():
+def test_a_vocabulary_without_a_mask_is_refused():
   with pytest.raises(InputError, match=r'a vocabulary of 4 pieces lacks \[MASK\]'):
     Masking(MaskingConfig(), WORDS[:4])
-  with pytest.raises(InputError, match='--mask_rate=1.5: a share between 0 and 1'):
-    MaskingConfig(mask_rate=1.5)

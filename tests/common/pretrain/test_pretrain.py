@@ -189,7 +189,7 @@ REFUSED = (
   (['--run_dir='], '--run_dir is needed'),
   (['--input_files=/nowhere.txt'], '/nowhere.txt: no such file'),
   (['--text_columns=title'], '--text_columns names columns of tables: name them by --input_files'),
-  (['--max_length=4'], '--max_length=4: 8 or more tokens are needed'),
+  (['--max_length=4'], '--max_length=4: a number from 8 to 8,192 is needed'),
   (['--hidden_size=30', '--attention_heads=4'], 'hidden_size=30: not a multiple of 4 heads'),
   (['--pretrained=/nowhere'], '/nowhere: no such folder'),
   (['--pretrained=random-tiny', '--max_length=256'], 'random-tiny has 128 positions'),
@@ -199,7 +199,7 @@ REFUSED = (
   (['--held_out=1000'], '--held_out=1000: the texts are'),
   (['--vocab_size=20'], '--vocab_size=20: special tokens and the characters of the texts are'),
   (['--next_sentence'], '--next_sentence needs documents of several passages: --input_files'),
-  (['--static_masks=-1'], '--static_masks=-1: must be 0 or more'),
+  (['--static_masks=-1'], '--static_masks=-1: a number from 0 to 1,000 is needed'),
   (['--encoding=utf-16'], '--encoding=utf-16: bytes must extend ASCII'),
 )
 

@@ -202,3 +202,32 @@ print(json.dumps([ranked, embedder.score_all_pairs(['red', 'x']).tolist()]))
   np.testing.assert_allclose([s for _, s in ranked], [expected[i] for i, _ in ranked], atol=0.03)
   pairs = [['red', 'red', 'x', 'x'], ['red', 'x'] * 2]
   np.testing.assert_allclose(np.ravel(scores), embedder.score(*pairs), atol=0.03)
+
+
+def test_arguments_out_of_range_are_refused_by_name(exported, load, tmp_path):
+  scorer, folder = load(exported[0]), exported[0]
+  left, right = scorer.encode(LEFT, 'left'), scorer.encode(RIGHT, 'right')
+  wrong = right.copy()
+  wrong[2, ..., 0] = np.nan
+  for call, message in (
+    (lambda: PairScorer.load(folder, 'litert', threads=-1), 'threads=-1: a whole number from 0'),
+    (lambda: PairScorer.load(folder, 'litert', threads=10**18), 'threads=10{18}: .* to 1,024 is'),
+    (lambda: PairScorer.load(folder, 'litert', threads=1.5), 'threads=1.5: a whole number'),
+    (lambda: scorer.encode(LEFT, 'left', batch_size=0), 'batch_size=0: a whole number from 1'),
+    (lambda: scorer.encode(LEFT, 'left', batch_size=True), 'batch_size=True: a whole number'),
+    (
+      lambda: scorer.encode_to(f'{tmp_path}/x', [], 'left', shard_size=-1),
+      'shard_size=-1: a whole number',
+    ),
+    (lambda: scorer.rank('red', right, top_k=0), 'top_k=0: a whole number from 1'),
+    (lambda: scorer.rank('red', right, top_k=math.nan), 'top_k=nan: a whole number from 1'),
+    (lambda: scorer.rank('red', right, rows=[0, 4]), 'candidates: no row 4; rows are 0 to 3'),
+    (lambda: scorer.rank('red', right, rows=[-1]), 'candidates: no row -1'),
+    (lambda: scorer.rank('red', wrong), 'right: NaN or infinity among the vectors of row 2'),
+    (lambda: scorer.score(left, wrong), 'right: NaN or infinity among the vectors of row 2'),
+    (lambda: scorer.score(left * np.inf, right), 'left: NaN or infinity among the vectors'),
+    (lambda: scorer.parts(left.astype(complex), 'left'), 'left: vectors of complex.*numbers are'),
+    (lambda: scorer.score(left[..., :1], right), 'left: vectors of shape .*this model has'),
+  ):
+    with pytest.raises(InputError, match=message):
+      call()

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from common import files
 from common.errors import InputError
 from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
@@ -132,3 +133,61 @@ def test_texts_alike_are_encoded_once_and_never_again(tmp_path):
   assert store.ids(range(5)) == ['a', 'b', 'c', 'd', 'e']
   assert store.vectors(slice(None))[:, 0].tolist() == [2, 1, 2, 3, 1]
   assert encoded == ['x', 'xx', 'x', 'xxx']
+
+
+@pytest.mark.parametrize(
+  ('call', 'message'),
+  [
+    (lambda store: store.vectors([0, -1]), 'no row -1; rows are 0 to 7'),
+    (lambda store: store.vectors([8]), 'no row 8; rows are 0 to 7'),
+    (lambda store: store.ids([10**18]), 'no row 1000000000000000000; rows'),
+    (lambda store: store.stored([10**30]), 'rows are a list of whole numbers, not of object'),
+    (lambda store: store.stored([True] * 8), 'rows are a list of whole numbers, not of bool'),
+    (
+      lambda store: store.vectors([float('nan')]),
+      'rows are a list of whole numbers, not of float64',
+    ),
+    (lambda store: store.ids(3), 'rows are a list of whole numbers'),
+    (lambda store: store.rows(['é0', 'nobody']), "no vectors of id 'nobody'"),
+    (lambda store: store.find('é0'), 'ids texts: a list of texts is needed, not one text'),
+    (lambda store: store.find([['é0']]), 'ids texts, row 0: a value of type list is not a text'),
+  ],
+)
+def test_rows_and_ids_that_are_none_are_refused(tmp_path, call, message):
+  store, _ = write(tmp_path)
+  with pytest.raises(InputError, match=message):
+    call(store)
+
+
+def test_a_shard_outside_of_the_folder_is_refused(tmp_path):
+  write(tmp_path / 'store')
+  path = tmp_path / 'store' / 'manifest.json'
+  manifest = json.loads(path.read_text())
+  manifest['shards'][0]['name'] = '../thesis.txt'  # would be removed once its rows are replaced
+  files.write_json(str(path), {k: v for k, v in manifest.items() if k != 'seal'}, sealed=True)
+  with pytest.raises(InputError, match="damaged: '../thesis.txt' is no file of this folder"):
+    VectorStore(str(tmp_path / 'store'))
+
+
+def changed(place, value):
+  values = vectors(3)
+  values[place] = value
+  return values
+
+
+@pytest.mark.parametrize(
+  ('values', 'dtype', 'message'),
+  [
+    (changed((1, 0, 2), np.nan), 'float32', 'NaN or infinity among the vectors of row 1'),
+    (changed((2, 1, 0), -np.inf), 'int8', 'NaN or infinity among the vectors of row 2'),
+    (changed((0, 0, 0), 1e6), 'float16', 'in float16: NaN or infinity among the vectors of row 0'),
+    (vectors(3).astype(np.float64) * 1e39, 'float32', 'NaN or infinity among the vectors of row 0'),
+    (vectors(3).astype(str), 'float32', 'numbers are needed'),
+    (vectors(2), 'float32', r'vectors of shape \(2, 2, 3\); \(3, 2, 3\) is needed'),
+  ],
+)
+def test_vectors_that_are_none_are_not_written(tmp_path, values, dtype, message):
+  writer = VectorWriter(str(tmp_path), SHAPE, dtype, 'f', 'right')
+  with pytest.raises(InputError, match=message):
+    writer.write(0, ['a', 'b', 'c'], ['a', 'b', 'c'], values)
+  assert not (tmp_path / 'vectors-00000.arrow').exists()
