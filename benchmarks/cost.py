@@ -20,7 +20,7 @@ from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.tables import Table, digits
 from common.files import read_json, write_json
-from common.vectors.store import DTYPES
+from common.vectors.values import DTYPES
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')
 _EFFICIENCY, _WRITTEN = 0.85, 20.0  # where the job was not measured

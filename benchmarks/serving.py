@@ -37,7 +37,7 @@ from common.scoring.exported import ONE_TO_MANY_INT8
 from common.serving import load_test
 from common.serving.client import UNLIMITED, Grpc, ServingError
 from common.serving.load_test import LoadConfig
-from common.vectors.store import narrowed
+from common.vectors.values import narrowed
 from dipair.scorer import Scorer
 
 _RUNTIME = 'litert-int8'

@@ -18,7 +18,7 @@ from common.evaluation import benchmark
 from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
-from common.vectors.store import DTYPES, narrowed, widened
+from common.vectors.values import DTYPES, narrowed, widened
 
 _TEXTS = 512  # of the test set's last slot, whose encoding is timed
 _TUPLES = 512  # of the test set, which the teacher's speed is of

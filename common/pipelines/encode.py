@@ -25,7 +25,7 @@ from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
-from common.vectors import store
+from common.vectors import store, values
 from common.vectors.shard_writer import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
@@ -40,7 +40,7 @@ class EncodeConfig:
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   id_column: str = flags.option('id', 'column of the unique id')
   text_column: str = flags.option('text', 'column of the text')
-  dtype: str = flags.option('int8', 'dtype of the stored vectors', store.DTYPES)
+  dtype: str = flags.option('int8', 'dtype of the stored vectors', values.DTYPES)
   encoder_runtime: str = flags.option(
     'litert-int8', 'runtime of the encoder', tuple(runtimes.ENCODERS)
   )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from common.scoring.exported import Export
-from common.vectors.store import Stored
+from common.vectors.values import Stored
 
 if TYPE_CHECKING:
   import tensorflow as tf

@@ -11,7 +11,8 @@ from common.errors import InputError, check_whole
 from common.scoring import exported, hub, runtimes
 from common.scoring.best import top
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
-from common.vectors.store import Stored, VectorStore, finite, row_numbers
+from common.vectors.store import VectorStore, row_numbers
+from common.vectors.values import Stored, finite
 
 Texts = Sequence[str] | np.ndarray
 _READ = 8192  # candidates read at a time, for all queries

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common.errors import InputError
-from common.vectors.store import finite, narrowed, pyarrow
+from common.vectors.store import pyarrow
 from common.vectors.text_hashes import hashes
+from common.vectors.values import finite, narrowed
 
 if TYPE_CHECKING:
   import pyarrow as pa

@@ -16,7 +16,6 @@ Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import os
@@ -28,34 +27,15 @@ import numpy as np
 from common import digests, files
 from common.data.texts import listed
 from common.errors import InputError, damaged
+from common.vectors.values import DTYPES, Stored
 
 if TYPE_CHECKING:
   import pyarrow as pa
 
-DTYPES = ('float32', 'float16', 'int8')
 MANIFEST = 'manifest.json'
 _FIELDS = {'version', 'shape', 'dtype', 'fingerprint', 'side'}
 REMEDY = 'write the store anew'
 _VERSION = 2  # 1: without `text_hash`
-
-
-@dataclasses.dataclass(frozen=True)
-class Stored:
-  """Rows of a store as they lie in it; a slice of them is widened to float32.
-
-  Attributes:
-    values: [n, *shape] of the store's dtype.
-    scale: [n, *shape without the last] float32, where they are int8.
-  """
-
-  values: np.ndarray
-  scale: np.ndarray | None
-
-  def __len__(self) -> int:
-    return len(self.values)
-
-  def __getitem__(self, rows: slice) -> np.ndarray:
-    return widened(self.values[rows], None if self.scale is None else self.scale[rows])
 
 
 class VectorStore:
@@ -192,41 +172,12 @@ def row_numbers(rows: Any, count: int, where: str) -> np.ndarray:
   return numbers.astype(np.int64, copy=False)
 
 
-def finite(vectors: np.ndarray, where: str) -> np.ndarray:
-  """Vectors [n, ...] in float32; refuses those that hold NaN or infinity, by the first row."""
-  if vectors.dtype.kind not in 'fiu':
-    raise InputError(f'{where}: vectors of {vectors.dtype}; numbers are needed')
-  with np.errstate(over='ignore', invalid='ignore'):
-    vectors = vectors.astype(np.float32, copy=False)
-    suspect = not np.isfinite(vectors.sum())  # one sum, without memory of its own
-  if suspect and (wrong := ~np.isfinite(vectors.reshape([len(vectors), -1])).all(-1)).any():
-    raise InputError(f'{where}: NaN or infinity among the vectors of row {int(wrong.argmax())}')
-  return vectors
-
-
 def description(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -> dict[str, Any]:
   """The manifest's description of a store's vectors: shape and dtype, encoder, side."""
   if dtype not in DTYPES:
     raise InputError(f'dtype={dtype!r}: one of {", ".join(DTYPES)}')
   encoder = {'fingerprint': fingerprint, 'side': side}
   return {'version': _VERSION, 'shape': list(shape), 'dtype': dtype, **encoder}
-
-
-def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
-  """Float32 vectors [n, ..., D] as they are stored, and for int8 the scale [n, ...] of each."""
-  if dtype != 'int8':
-    with np.errstate(over='ignore'):  # infinity, which is refused where it is written
-      return vectors.astype(dtype, copy=False), None
-  scale = (np.abs(vectors).max(-1) / 127).astype(np.float32)
-  return np.rint(vectors / np.where(scale == 0, 1, scale)[..., None]).astype(np.int8), scale
-
-
-def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
-  """Vectors from `narrowed`, in float32 again."""
-  wide = stored.astype(np.float32, copy=False)
-  if scale is not None:
-    wide *= scale[..., None]
-  return wide
 
 
 def check_manifest(manifest: Any, path: str, *others: str) -> dict[str, Any]:

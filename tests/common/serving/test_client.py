@@ -9,7 +9,7 @@ from common.local_server.__main__ import ServerConfig, serving
 from common.local_server.models import Version
 from common.serving import client as clients
 from common.serving.client import Client, ServingError
-from common.vectors import store
+from common.vectors import values
 from tests import limits
 
 # The first and the fourth tie.
@@ -98,12 +98,12 @@ def test_a_ranking_is_the_servers(target, folders, load, name):
 def test_vectors_as_an_int8_store_holds_them(target, folders, load, name):
   client, scorer = Client(target, name, deadline=limits.ANSWER), load(folders[name])
   query, vectors = scorer.encode(['nike shoes'], 'left'), scorer.encode(PRODUCTS, 'right')
-  values, scale = store.narrowed(vectors, 'int8')
+  narrow, scale = values.narrowed(vectors, 'int8')
   left = {'left_part': scorer.parts(query, 'left')}
   if name == 'stsb':  # DSE's head takes both
     left['left'] = query
-  stored = {**left, 'right': values, 'right_scale': scale}
-  wide = {**left, 'right': store.widened(values, scale)}
+  stored = {**left, 'right': narrow, 'right_scale': scale}
+  wide = {**left, 'right': values.widened(narrow, scale)}
   expected = client.call('head', 'one_to_many', wide)['score']
   found = client.call('head', 'one_to_many_int8', stored)['score']
   np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -45,7 +45,7 @@ def names(folder):
   return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize('dtype', store.DTYPES)
+@pytest.mark.parametrize('dtype', values.DTYPES)
 def test_deleted_ids_are_gone_and_their_shards_as_they_were(tmp_path, dtype):
   before = fill(tmp_path, dtype=dtype)
   first = (tmp_path / 'vectors-00000.arrow').read_bytes()
@@ -75,7 +75,7 @@ def test_a_deleted_id_comes_again_with_any_text_and_a_changed_one_moves(tmp_path
   assert contents(fill(tmp_path, [('a', 'x')])) == [('a', 1)]
 
 
-@pytest.mark.parametrize('dtype', store.DTYPES)
+@pytest.mark.parametrize('dtype', values.DTYPES)
 def test_compaction_leaves_out_deleted_rows_and_joins_small_shards(tmp_path, dtype):
   fill(tmp_path, dtype=dtype).delete(['b', 'c'])
   found = changes.compact(str(tmp_path), shard_size=2)  # [a] [d] are one, [e] is as it was
