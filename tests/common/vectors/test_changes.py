@@ -10,7 +10,7 @@ import pytest
 
 from common import files, verify
 from common.errors import InputError
-from common.vectors import changes, neighbors, store
+from common.vectors import changes, neighbors, store, values
 from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 
