@@ -59,10 +59,13 @@ def fork(program: str, arguments: Sequence[str], folder: str, at: int = 0, numbe
     os.dup2(said, 1)
     os.dup2(said, 2)
     forks.shorten_benchmark()
+    if '\n' in program:
+      with open(f'{folder}.py', 'w', encoding='utf-8') as file:
+        file.write(program)
     _watch(os.path.realpath(folder), at, number)
     sys.argv = [program, *arguments]
     if '\n' in program:
-      exec(program, {'__name__': '__main__'})
+      runpy.run_path(f'{folder}.py', run_name='__main__')
     else:
       sys.modules.pop(program, None)
       runpy.run_module(program, run_name='__main__', alter_sys=True)

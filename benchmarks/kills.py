@@ -92,14 +92,14 @@ class KillsConfig:
   """Commands to kill, and how often."""
 
   subjects: tuple[str, ...] = flags.option(tuple(SUBJECTS), 'commands to kill')
-  kills: int = flags.option(10, 'kills of each, spread over its steps; 0: one before every step')
+  kills: int = flags.option(
+    10, 'kills of each, spread over its steps; 0: one before every step', bounds=(0, 10**6)
+  )
   output: str = flags.option('', 'JSON file of the figures')
 
   def __post_init__(self):
     if unknown := set(self.subjects) - SUBJECTS.keys():
       raise InputError(f'--subjects={",".join(sorted(unknown))}: of {", ".join(SUBJECTS)}')
-    if self.kills < 0:
-      raise InputError(f'--kills={self.kills}: 0 or more')
 
 
 def main(config: KillsConfig) -> None:

@@ -51,17 +51,20 @@ def option(
   choices: tuple = (),
   alias: str = '',
   bounds: tuple[float, float] | None = None,
+  may_be_empty: bool = False,
 ) -> Any:
   """A config field that is a flag.
 
   Args:
-    default: Its default; a list that has one is refused where it is given empty.
+    default: Its default.
     text: Its help.
     choices: What it takes, where that is not any text.
     alias: A second name.
     bounds: The least and the most that a number may be, each number of a list; both are allowed.
+    may_be_empty: Whether a list that has a default may be given empty.
   """
   metadata = {'help': text, 'choices': choices, 'alias': alias, 'bounds': bounds}
+  metadata['may_be_empty'] = may_be_empty
   return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -277,7 +280,7 @@ def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
 def _check(name: str, value: Any, field: dataclasses.Field) -> None:
   """Refuses a number out of the option's bounds, as NaN is, and an empty list in place of some."""
   bounds, several = field.metadata['bounds'], isinstance(value, tuple)
-  if several and field.default and not value:
+  if several and field.default and not value and not field.metadata['may_be_empty']:
     raise InputError(f'--{name}: empty; one or more are needed')
   for text in value if several else (value,):
     if isinstance(text, str) and _PASSWORD.search(text):

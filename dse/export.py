@@ -41,7 +41,7 @@ class ExportConfig:
     '', "folder of sentence-transformers' layout, hf://org/name, or minilm"
   )
   output: str = flags.option('', 'folder that the export becomes')
-  max_length: int = flags.option(0, "most tokens of a text; 0: the folder's own")
+  max_length: int = flags.option(0, "most tokens of a text; 0: the folder's own", bounds=(0, 8192))
 
 
 def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig:

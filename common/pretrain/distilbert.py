@@ -30,18 +30,24 @@ class DistilConfig:
   distil_from: str = flags.option(
     '', 'checkpoint with its masked-token head that teaches a model of every other of its layers'
   )
-  distil_temperature: float = flags.option(2.0, 'T, by which the logits of both are divided')
-  distil_weight: float = flags.option(5.0, "weight of the teacher's predictions (a)")
-  mlm_weight: float = flags.option(2.0, 'weight of the masked tokens themselves (b)')
-  cosine_weight: float = flags.option(1.0, "weight of the last layers' cosines (c)")
+  distil_temperature: float = flags.option(
+    2.0, 'T, by which the logits of both are divided', bounds=(1e-6, 1e6)
+  )
+  distil_weight: float = flags.option(
+    5.0, "weight of the teacher's predictions (a)", bounds=(0, 1e6)
+  )
+  mlm_weight: float = flags.option(
+    2.0, 'weight of the masked tokens themselves (b)', bounds=(0, 1e6)
+  )
+  cosine_weight: float = flags.option(
+    1.0, "weight of the last layers' cosines (c)", bounds=(0, 1e6)
+  )
 
   def __post_init__(self):
-    if not self.distil_temperature > 0:
-      raise InputError(f'--distil_temperature={self.distil_temperature}: must be above 0')
     weights = (self.distil_weight, self.mlm_weight, self.cosine_weight)
-    if min(weights) < 0 or not any(weights):
+    if not any(weights):
       raise InputError(
-        f'--distil_weight, --mlm_weight, --cosine_weight={weights}: 0 or more, one of them above 0'
+        f'--distil_weight, --mlm_weight, --cosine_weight={weights}: one of them above 0'
       )
 
 

@@ -211,7 +211,8 @@ class Rest:
         raise ServingError('too late', grpc.StatusCode.DEADLINE_EXCEEDED) from error
       raise ServingError(str(error), grpc.StatusCode.UNAVAILABLE) from error
     named = outputs if isinstance(outputs, dict) else {_ONLY.get(model.split('_')[-1], ''): outputs}
-    return {name: np.array(value) for name, value in named.items()}
+    arrays = {name: np.array(value) for name, value in named.items()}
+    return {n: a.astype(np.float32) if a.dtype.kind == 'f' else a for n, a in arrays.items()}
 
 
 _UNKNOWN = grpc.StatusCode.UNKNOWN

@@ -24,7 +24,9 @@ from common.modeling.head import Head
 class FeedForwardConfig:
   """Widths of its hidden layers."""
 
-  dims: tuple[int, ...] = flags.option((128, 128), "FFNN head's layer widths", bounds=(1, 65_536))
+  dims: tuple[int, ...] = flags.option(
+    (128, 128), "FFNN head's layer widths", bounds=(1, 65_536), may_be_empty=True
+  )
 
 
 class FeedForwardHead(Head):

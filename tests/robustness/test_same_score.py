@@ -1,6 +1,7 @@
 """A pair has one score: whatever its batch, padding, order or process, and whoever computes it."""
 
 import glob
+import os
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,9 +13,13 @@ from common.data.examples import Example
 from common.data.tokens import TokenizedTuples
 from common.distillation import measure
 from common.distillation.inference import TupleScorer
+from common.local_server.__main__ import ServerConfig, serving
 from common.pipelines import encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
+from common.scoring import exported as exports
 from common.scoring import runtimes
+from common.serving.client import Client
+from tests import limits
 
 LEFTS = ['red', 'wide footwear for the whole family', '½ ™ ß', 'nike shoes', 'x']
 RIGHTS = ['black nike shoes for boys', 'red throw', 'word ' * 60, 'a', 'wide red boots', 'x y']
@@ -71,6 +76,19 @@ def test_padding(exported, exact):
 @pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
 def test_exact_runtimes(exported, load, exact, runtime, encoder_runtime):
   check(load(exported.folder, runtime, encoder_runtime=encoder_runtime).score(LEFT, RIGHT), exact)
+
+
+def test_servers(exported, exact):
+  models = [f'toy_{part}={exported.folder}/{part}' for part in ('encoder', 'head', 'online')]
+  online = exports.load(os.path.join(exported.folder, 'online')).signatures['serving_default']
+  with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, rest):
+    for target in (f'localhost:{grpc.port}', f'http://localhost:{rest.port}'):
+      client = Client(target, 'toy', deadline=limits.ANSWER)
+      vectors = client.encode(RIGHTS, 'right')
+      check(client.score(client.encode(LEFT, 'left'), client.encode(RIGHT, 'right')), exact)
+      check(np.concatenate([client.rank(left, vectors)[0] for left in LEFTS]), exact)
+  signed = [online(text=tf.constant([left]), candidates=tf.constant(vectors)) for left in LEFTS]
+  check(np.concatenate([of['scores'].numpy() for of in signed]), exact)
 
 
 def written(folder):

@@ -103,8 +103,6 @@ def test_what_does_not_go_with_them_is_refused():
     InputError, match='^--augmentations=2 stands in place of --distillation_pairs=3'
   ):
     PairingConfig(augmentations=2)
-  with pytest.raises(InputError, match='^--augmentations=-1: must be 0 or more'):
-    PairingConfig(0, augmentations=-1)
   with pytest.raises(InputError, match='^--augmentations=2 is of the training set, which'):
     DataConfig(
       files=TablesConfig('', 'v.tsv', 't.tsv', 'd.tsv'), pairing=PairingConfig(0, augmentations=2)

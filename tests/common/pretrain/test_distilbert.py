@@ -84,7 +84,5 @@ def test_what_cannot_teach_is_refused(pretrained):
   distilbert.check(pretrained)
   with pytest.raises(InputError, match='^--distil_from: .*minilm.* has no head for masked tokens'):
     distilbert.check(checkpoints.read('minilm'))
-  with pytest.raises(InputError, match=r'cosine_weight=\(0, 0, 0\): 0 or more, one of them above'):
+  with pytest.raises(InputError, match=r'cosine_weight=\(0, 0, 0\): one of them above'):
     DistilConfig('x', 2.0, 0, 0, 0)
-  with pytest.raises(InputError, match='^--distil_temperature=0: must be above 0'):
-    DistilConfig('x', 0)
