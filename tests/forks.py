@@ -27,10 +27,11 @@ def main() -> None:
         kind, program, *arguments = job.pop('start')
         if kind == '-m':
           importlib.import_module(program)  # flags are defined by the command alone
-        answer: int | None = os.fork()
-        if not answer:
+        process = os.fork()
+        if not process:
           _child(kind, program, arguments, **job)
-        children.add(answer)
+        children.add(process)
+        answer: int | None = process
       else:
         number, status = os.waitpid(job['wait'], 0 if job['block'] else os.WNOHANG)
         answer = os.waitstatus_to_exitcode(status) if number else None
