@@ -59,13 +59,17 @@ def quickest(rows: list[Any], made: dict[str, Any]) -> list[Any]:
 
 def serving(made: dict[str, Any], fuzz: dict[str, Any] | None) -> Table:
   """What `benchmarks.serving` sent to the local server, and `benchmarks.malformed`, if it was run."""
-  load, swaps, query = made['load'], made['swaps'], made['query']
+  swaps, query = made['swaps'], made['query']
   rows = [
-    [
-      f'{load["requests"]:,} requests, {load["concurrency"]} at a time',
-      f'{digits(load["rows_per_second"])} pairs/s, {load["ratio"]:.0%} of the head alone; '
-      f'p50 {load["p50"]:.2f} s, p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost',
-    ],
+    *(
+      [
+        f'{load["requests"]:,} requests of {kind} vectors, {load["concurrency"]} at a time',
+        f'{digits(load["rows_per_second"])} pairs/s, {load["ratio"]:.0%} of the head alone (of the '
+        f"server's processor time {load['head_share']:.0%} is the head's); p50 {load['p50']:.2f} s, "
+        f'p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost',
+      ]
+      for kind, load in (('float32', made['load']), ('int8', made['load_int8']))
+    ),
     [
       f'{swaps["swaps"]} versions swapped under load',
       f'{swaps["requests"]:,} requests, {swaps["lost"]} lost; p99 {swaps["p99"]:.2f} s',
@@ -80,7 +84,7 @@ def serving(made: dict[str, Any], fuzz: dict[str, Any] | None) -> Table:
       '; '.join(f'{name} ({count})' for name, count in made['malformed'].items()),
     ],
   ]
-  note = ''
+  note = 'The load is sent from the same two cores.'
   if fuzz:
     rows.append(
       [
@@ -89,7 +93,7 @@ def serving(made: dict[str, Any], fuzz: dict[str, Any] | None) -> Table:
         f'{sum(fuzz["lost"].values())} lost; memory {fuzz["memory_ratio"]:.2f} times its start',
       ]
     )
-    note = f'The last row: `{fuzz["command"]}`, commit {fuzz["commit"]}.'
+    note += f' The last row: `{fuzz["command"]}`, commit {fuzz["commit"]}.'
   return Table(note, ['', 'local server, head in LiteRT int8'], rows)
 
 

@@ -8,6 +8,21 @@ from common.modeling.losses import LossConfig
 from common.training.optimization import PhaseConfig
 from dipair.heads import HEADS, HeadsConfig, check_slots
 
+# Flags that once were not, with what they then stood at: runs from before stay as they are.
+NEWER = {
+  'freeze_right': '',
+  'left_encoder_layers': 0,
+  'right_encoder_layers': 0,
+  'head_activation': 'gelu',
+  'cosine_pooling': 'first',
+  'max_sim_reduction': 'mean',
+  'lite_widening': 12,
+  'poly_codes': 8,
+  'alpha': 1.0,
+  'loss_temperature': 1.0,
+  'loss_margin': 1.0,
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class StudentConfig:

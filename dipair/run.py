@@ -15,7 +15,7 @@ from common.errors import InputError
 from common.scoring import exported
 from common.training.loop import Callback
 from dipair import frozen_right, stages
-from dipair.config import StudentConfig, TrainConfig
+from dipair.config import NEWER, StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 
@@ -38,22 +38,6 @@ class RunConfig:
     self.train.objective.check(table.task, table.outputs)
 
 
-# Flags that once were not, with what they then stood at: runs from before stay as they are.
-_NEWER = {
-  'freeze_right': '',
-  'left_encoder_layers': 0,
-  'right_encoder_layers': 0,
-  'head_activation': 'gelu',
-  'cosine_pooling': 'first',
-  'max_sim_reduction': 'mean',
-  'lite_widening': 12,
-  'poly_codes': 8,
-  'alpha': 1.0,
-  'loss_temperature': 1.0,
-  'loss_margin': 1.0,
-}
-
-
 class DiPairStudent:
   """DiPair, as an experiment wants it."""
 
@@ -63,7 +47,7 @@ class DiPairStudent:
     self.config = config
     self.takes_labels = 'label' in config.train.objective.build().needs
     self.depends_on = flags.without(
-      {**flags.flat(config.student), **flags.flat(config.train)}, _NEWER
+      {**flags.flat(config.student), **flags.flat(config.train)}, NEWER
     )
     if frozen := config.student.freeze_right:
       there = exported.describe(os.path.join(frozen, 'export'))

@@ -24,7 +24,7 @@ from common.files import put, read_json, sync, whole, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 from dipair import stages
-from dipair.config import StudentConfig, TrainConfig
+from dipair.config import NEWER, StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
 
@@ -88,7 +88,9 @@ class Kept(abc.ABC):
     """Whether there is nothing left to train; what was made with other flags is refused."""
     path = os.path.join(self.folder, _MADE)
     made = flags_of(self.made_of)
-    if os.path.exists(path) and (found := read_json(path)) != made:
+    found = read_json(path) if os.path.exists(path) else made
+    found, made = (flags.without(of, NEWER) for of in (found, made))
+    if found != made:
       names = [name for name in {**found, **made} if found.get(name) != made.get(name)]
       raise InputError(
         f'{self.folder}: made with other {", ".join(names[:4])}; remove the folder, or study '

@@ -22,7 +22,7 @@ from dipair.study import figures, rows, tables
 from dipair.study.config import StudyConfig
 from dipair.study.plan import cost
 from dipair.study.rows import Base
-from dipair.study.students import folder_name
+from dipair.study.students import Kept, folder_name
 
 
 def test_cost_by_hand():
@@ -77,6 +77,22 @@ def test_rows_fit_the_run_and_name_each_student_once():
 def test_a_folder_is_named_as_the_frontiers_are():
   own = {'output_tokens': (4, 12), 'projection_dim': 64, 'head_activation': 'gelu'}
   assert folder_name(own) == 'output_tokens=(4,12)-projection_dim=64-head_activation=gelu'
+
+
+def test_students_of_before_a_flag_came_are_kept(tmp_path):
+  class Toy(Kept):
+    made_of = {'freeze_right': '', 'projection_dim': 8}
+    tuples = fit = scorer = None
+
+  toy = Toy(None, str(tmp_path), {'projection_dim': 8}, None, 1)
+  folder = tmp_path / 'projection_dim=8'
+  folder.mkdir()
+  (folder / 'done').touch()
+  (folder / 'flags.json').write_text('{"projection_dim": 8}')
+  assert toy.trained
+  (folder / 'flags.json').write_text('{"projection_dim": 4}')
+  with pytest.raises(InputError, match='made with other projection_dim; remove the folder'):
+    assert toy.trained
 
 
 def test_a_cross_attention_student_learns_soft_labels_by_its_first_layer(distill, tmp_path):
