@@ -31,6 +31,7 @@ def _tradeoff(study: dict[str, Any], comparison: dict[str, Any], axes: Axes) -> 
   """Hollow: exact in LiteRT; filled: int8. A cross-attention student has one point."""
   _teacher_lines(study, axes, (1.0, 0.97))
   axes.set_xscale('log')
+  axes.margins(y=0.12)
   axes.set_xlabel(
     '× BERT-base at 128 tokens; hollow: exact, filled: int8, of the head on stored vectors'
   )
@@ -107,7 +108,8 @@ def _teacher_lines(study: dict[str, Any], axes: Axes, shares: tuple[float, ...])
     text = 'teacher' if share == 1 else f'{share - 1:.0%}'
     style = '-' if share == 1 else '--'
     axes.axhline(share * teacher, color=_TEACHER, linestyle=style, linewidth=1)
+    above = share == 1
     axes.annotate(
-      text, (1, share * teacher), (-2, 3), xycoords=('axes fraction', 'data'),
-      textcoords='offset points', color=_TEACHER, ha='right',
+      text, (1, share * teacher), (-2, 3 if above else -3), xycoords=('axes fraction', 'data'),
+      textcoords='offset points', color=_TEACHER, ha='right', va='bottom' if above else 'top',
     )  # fmt: skip
