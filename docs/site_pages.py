@@ -40,6 +40,7 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
       path not in pages and not path.startswith('docs/')
     ):
       return text
-    return f'{mark}[{text}]({uri}{anchor or ""})'
+    own = posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or '.')
+    return f'{mark}[{text}]({own}{anchor or ""})'
 
   return _LINK.sub(rewritten, markdown)
