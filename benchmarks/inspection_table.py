@@ -11,10 +11,14 @@ _KINDS = ('without', 'only')
 
 def tokens(made: dict[str, Any]) -> Table:
   """A row for each text's [CLS], and one for its positions after it."""
-  metric, rows, first = made['metric'], [], 0
+  metric, rows, near, first = made['metric'], [], [], 0
   attention = np.array(made['head']['mean']).mean(1)  # [layers, from, to]
+  cosines = np.array(made['similarity'])
   for slot, text in enumerate(made['texts']):
     own = slice(first, first + text['positions'])
+    between = cosines[own, own][1:, 1:]
+    cosine = between[~np.eye(len(between), dtype=bool)].mean()
+    near.append(f'{cosine:.2f} ({text["name"]})')
     first = own.stop
     elsewhere = 1 - attention[:, own, own].sum(-1)  # [layers, positions]
     for name, at in (('[CLS]', slice(0, 1)), (f'2 to {text["positions"]}', slice(1, None))):
@@ -24,29 +28,13 @@ def tokens(made: dict[str, Any]) -> Table:
         + (shares if at.start else ['', ''])
         + [_range(layer[at], '.0%') for layer in elsewhere]
       )
-  cosines = np.array(made['similarity'])
-  note = (
-    f'On {made["tuples"]:,} test pairs, {label(metric["name"])} {metric["all"]:.3f} with all. Mean '
-  )
-  note += 'cosine between two positions of a text after the first: '
-  note += ', '.join(
-    f'{cosine:.2f} ({text["name"]})'
-    for cosine, text in zip(_cosines(cosines, made['texts']), made['texts'], strict=True)
-  )
+  note = f'On {made["tuples"]:,} test pairs, {label(metric["name"])} {metric["all"]:.3f} with all. '
+  note += f'Mean cosine between two positions of a text after the first: {", ".join(near)}.'
   headers = ['position', 'without it', 'with it alone', 'rollout ends at [CLS]', 'at its own word']
   layers = [f"layer {n}'s attention on the other text" for n in range(1, len(attention) + 1)]
-  return Table(note + '.', [*headers, *layers], rows)
+  return Table(note, [*headers, *layers], rows)
 
 
 def _range(values: Any, form: str) -> str:
   least, most = format(min(values), form), format(max(values), form)
   return least if least == most else f'{least} to {most}'
-
-
-def _cosines(cosines: np.ndarray, texts: list[dict[str, Any]]) -> list[float]:
-  found, first = [], 0
-  for text in texts:
-    after = cosines[first + 1 : first + text['positions'], first + 1 : first + text['positions']]
-    found.append((after.sum() - len(after)) / (len(after) * (len(after) - 1)))
-    first += text['positions']
-  return found

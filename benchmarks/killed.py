@@ -12,7 +12,6 @@ import pathlib
 import re
 import runpy
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,33 +50,27 @@ def fork(program: str, arguments: Sequence[str], folder: str, at: int = 0, numbe
   """
   if process := os.fork():
     return process
-  status = 1
-  try:
-    os.setpgrp()
-    said = os.open(f'{folder}.said', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
-    forks.shorten_benchmark()
-    if '\n' in program:
-      with open(f'{folder}.py', 'w', encoding='utf-8') as file:
-        file.write(program)
-    _watch(os.path.realpath(folder), at, number)
-    sys.argv = [program, *arguments]
-    if '\n' in program:
-      runpy.run_path(f'{folder}.py', run_name='__main__')
-    else:
-      sys.modules.pop(program, None)
-      runpy.run_module(program, run_name='__main__', alter_sys=True)
-    status = 0
-  except SystemExit as left:
-    status = left.code if isinstance(left.code, int) else int(bool(left.code))
-  except BaseException:
-    traceback.print_exc()
-  finally:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+  forks.end(lambda: _run(program, arguments, folder, at, number))
+
+
+def _run(program: str, arguments: Sequence[str], folder: str, at: int, number: int) -> None:
+  os.setpgrp()
+  said = os.open(f'{folder}.said', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+  os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+  os.dup2(said, 1)
+  os.dup2(said, 2)
+  forks.shorten_benchmark()
+  lines = f'{folder}.py' if '\n' in program else ''
+  if lines:
+    with open(lines, 'w', encoding='utf-8') as file:
+      file.write(program)
+  _watch(os.path.realpath(folder), at, number)
+  sys.argv = [program, *arguments]
+  if lines:
+    runpy.run_path(lines, run_name='__main__')
+  else:
+    sys.modules.pop(program, None)
+    runpy.run_module(program, run_name='__main__', alter_sys=True)
 
 
 def steps(folder: str) -> list[str]:

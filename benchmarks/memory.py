@@ -3,7 +3,8 @@
   python -m benchmarks.memory --output=benchmarks/results/memory.json
 
 Each step runs in a process of its own, on texts that are generated; mining on a tenth of them. What
-counts against a machine's memory is what is the process's own; pages of memory-mapped files are given back when others need them.
+counts against a machine's memory is what is the process's own; pages of memory-mapped files are
+given back when others need them.
 """
 
 import dataclasses

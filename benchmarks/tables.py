@@ -16,7 +16,7 @@ from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
 from common.evaluation import speeds
 from common.evaluation.speeds import AGAINST
-from common.evaluation.tables import digits, times
+from common.evaluation.tables import Table, digits, times
 from dipair.study import page
 from dipair.study import tables as study_tables
 from dse import suite
@@ -75,6 +75,11 @@ def _section(title: str, made: dict[str, Any], table: str, note: str = '') -> st
   return '\n\n'.join(filter(None, [f'## {title}', table, note, by]))
 
 
+def _shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> str:
+  """A section of a table, with its own note where there is no other."""
+  return _section(title, made, markdown(table.headers, table.rows), note or table.note)
+
+
 def _speeds() -> str:
   """Teachers and heads of all runs."""
   runs = {title: results for name, title in RUNS.items() if (results := read(name))}
@@ -96,7 +101,7 @@ def _serving() -> str:
     return ''
   table = speed_tables.serving(made, read('malformed'))
   title = 'Serving, 1,000 candidates a request'
-  return _section(title, made, markdown(table.headers, table.rows), table.note)
+  return _shown(title, made, table)
 
 
 def _study() -> str:
@@ -114,7 +119,7 @@ def _study() -> str:
     'which favours MaxSim.'
   )
   title = f'The students of the DiPair paper, on {made["title"].removeprefix("DiPair on ")}'
-  return _section(title, made, markdown(table.headers, table.rows), note)
+  return _shown(title, made, table, note)
 
 
 def _tokens() -> str:
@@ -123,7 +128,7 @@ def _tokens() -> str:
     return ''
   table = inspection_table.tokens(made)
   title = 'What the output tokens carry, on Home Depot'
-  return _section(title, made, markdown(table.headers, table.rows), table.note)
+  return _shown(title, made, table)
 
 
 def _mined() -> str:
@@ -159,7 +164,7 @@ def _glue() -> str:
 The students start from all-MiniLM-L6-v2, a sentence encoder trained on a billion pairs, duplicate questions
 and NLI among them: the table cannot tell what of a score is that start's and what the teacher's. From it, on
 sets of this size, labels alone (alpha = 0) are a match for the teacher's logits."""
-  return _section('DSE on GLUE (Table 1)', made, markdown(table.headers, table.rows), note)
+  return _shown('DSE on GLUE (Table 1)', made, table, note)
 
 
 def _senteval() -> str:
@@ -182,7 +187,7 @@ def _dse_speed() -> str:
     return ''
   table = speed_tables.dse(made)
   title = 'DSE in BERT-Large shapes (Tables 3 and 4)'
-  return _section(title, made, markdown(table.headers, table.rows), table.note)
+  return _shown(title, made, table)
 
 
 def _scoring() -> str:
@@ -213,7 +218,7 @@ one layer alone, or an FFNN, costs a small part of it. Its feed-forward is the c
 narrower. What a text stores, tokens × width, is what a store of millions of them weighs. Start from the
 smallest that loses what you can bear on your own valid set."""
   note = f'{picture}\n\n{table.note}\n\n{choose}'
-  return _section('Heads by size', made, markdown(table.headers, table.rows), note)
+  return _shown('Heads by size', made, table, note)
 
 
 def _memory() -> str:
@@ -227,9 +232,7 @@ def _shortlist() -> str:
   if not made:
     return ''
   table = speed_tables.shortlist(made)
-  return _section(
-    'The first stage: Home Depot', made, markdown(table.headers, table.rows), table.note
-  )
+  return _shown('The first stage: Home Depot', made, table)
 
 
 def _encoding(name: str, title: str) -> str:
@@ -311,7 +314,7 @@ def _score_job() -> str:
   same = 'the same' if killed['same_rows_and_scores'] else 'not the same'
   note += f'{same} as without. Of {bad["rows"]:,} rows with {sum(bad["made"].values()):,} bad ones '
   note += f'{bad["refused"]:,} were put aside and {bad["scored"]:,} scored.'
-  return _section('The scoring job on Beam', made, markdown(table.headers, table.rows), note)
+  return _shown('The scoring job on Beam', made, table, note)
 
 
 def _cost() -> str:

@@ -63,8 +63,7 @@ def option(
     bounds: The least and the most that a number may be, each number of a list; both are allowed.
     may_be_empty: Whether a list that has a default may be given empty.
   """
-  metadata: dict[str, Any] = {'help': text, 'choices': choices, 'alias': alias, 'bounds': bounds}
-  metadata['may_be_empty'] = may_be_empty
+  metadata = dict(help=text, choices=choices, alias=alias, bounds=bounds, may_be_empty=may_be_empty)
   return dataclasses.field(default=default, metadata=metadata)
 
 

@@ -6,6 +6,7 @@ It reads a JSON value a line and answers with one: {'start': [...], 'environment
 """
 
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -13,7 +14,8 @@ import runpy
 import signal
 import sys
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 
 def main() -> None:
@@ -29,7 +31,7 @@ def main() -> None:
           importlib.import_module(program)  # flags are defined by the command alone
         process = os.fork()
         if not process:
-          _child(kind, program, arguments, **job)
+          end(functools.partial(_child, kind, program, arguments, **job))
         children.add(process)
         answer: int | None = process
       else:
@@ -44,18 +46,23 @@ def main() -> None:
 
 
 def _child(kind: str, program: str, arguments: list[str], out: str, err: str, environment: Any):
+  for to, name in enumerate((os.devnull, out, err)):
+    os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), to)
+  os.environ.clear()
+  os.environ.update(environment)
+  sys.argv = [kind, *arguments]
+  if kind == '-m':
+    del sys.modules[program]
+    runpy.run_module(program, run_name='__main__', alter_sys=True)
+  else:
+    exec(program, {'__name__': '__main__'})
+
+
+def end(work: Callable[[], None]) -> NoReturn:
+  """Ends this process, a fork, as Python ends one that did the work: all printed, its status."""
   status = 1
   try:
-    for to, name in enumerate((os.devnull, out, err)):
-      os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), to)
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.argv = [kind, *arguments]
-    if kind == '-m':
-      del sys.modules[program]
-      runpy.run_module(program, run_name='__main__', alter_sys=True)
-    else:
-      exec(program, {'__name__': '__main__'})
+    work()
     status = 0
   except SystemExit as left:
     status = left.code if isinstance(left.code, int) else int(bool(left.code))

@@ -37,9 +37,10 @@ def load(handle: str) -> Embedder:
   """Loads an embedder.
 
   Args:
-    handle: A run's `export` folder, or `hf://org/name` of one (the mean of a text's tokens); a SavedModel's folder or hub URL
-      that takes texts, such as universal-sentence-encoder-qa (`question_encoder` for queries,
-      `response_encoder` for passages); or a checkpoint, whose last layer's tokens are averaged.
+    handle: A run's `export` folder, or `hf://org/name` of one (the mean of a text's tokens); a
+      SavedModel's folder or hub URL that takes texts, such as universal-sentence-encoder-qa
+      (`question_encoder` for queries, `response_encoder` for passages); or a checkpoint, whose last
+      layer's tokens are averaged.
 
   Raises:
     InputError: If it is none of them.

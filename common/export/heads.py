@@ -72,17 +72,17 @@ def samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> saved_mode
   for name in vectors:
     part = heads[f'{name}_part'](**{name: tf.constant(vectors[name])})
     values[f'{name}_part'] = part['part'].numpy()
-  samples = {
+  found = {
     signature: {key: values[key] for key in head.structured_input_signature[1]}
     for signature, head in heads.items()
     if signature != ONE_TO_MANY_INT8
   }
-  one = samples['one_to_many']
+  one = found['one_to_many']
   one |= {key: value[:1] for key, value in one.items() if key in (left, f'{left}_part')}
   stored = {name: np.rint(9 * one[name]).astype(np.int8) for name in one if name in others}
   scales = {f'{name}_scale': np.full(v.shape[:-1], 1 / 9, np.float32) for name, v in stored.items()}
-  samples[ONE_TO_MANY_INT8] = {**one, **stored, **scales}
-  return samples
+  found[ONE_TO_MANY_INT8] = {**one, **stored, **scales}
+  return found
 
 
 def _concrete(function: Callable[..., Any], shapes: dict[str, Sequence[int]]) -> Any:

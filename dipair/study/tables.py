@@ -27,21 +27,9 @@ def table(study: dict[str, Any], key: str) -> Table:
   primary, second = study['metrics']
   rows, timed = study['comparisons'][key]['rows'], study['comparisons'][key]['timed']
   headers = ['Student', f'{label(primary)} (valid)', 'Delta (valid)', f'{label(primary)} (test)']
-  headers += [
-    'Delta (test)',
-    'p',
-    'p (closest)',
-    f'{label(second)} (test)',
-    f'{label(RANKING)} (test)',
-  ]
-  headers += [
-    'Head parameters',
-    'Bytes a text',
-    'Pairs/s',
-    *reversed(speeds.AGAINST),
-    '× in int8',
-    'Test in int8',
-  ]
+  headers += ['Delta (test)', 'p', 'p (closest)', f'{label(second)} (test)']
+  headers += [f'{label(RANKING)} (test)', 'Head parameters', 'Bytes a text', 'Pairs/s']
+  headers += [*reversed(speeds.AGAINST), '× in int8', 'Test in int8']
   cells = [[*_quality(study, row), *_speeds(study, row, timed)] for row in rows]
   if study['teacher']:
     cells.insert(0, _teacher(study, timed))
@@ -107,12 +95,8 @@ def _teacher(study: dict[str, Any], timed: bool) -> list[str]:
   primary, second = study['metrics']
   valid, test = study['teacher']['valid'], study['teacher']['test']
   cells = ['teacher', metric(valid[primary]), '', metric(test[primary]), '', '', '']
-  cells += [
-    metric(test[second]),
-    metric(test[RANKING]) if _ranks(study, study['teacher']) else '',
-    '',
-    '',
-  ]
+  ranking = metric(test[RANKING]) if _ranks(study, study['teacher']) else ''
+  cells += [metric(test[second]), ranking, '', '']
   if timed and (rate := study['speed'].get('teacher')):
     ratio = rate['pairs_per_second'] / study['speed']['base']['pairs_per_second']
     return [*cells, digits(rate['pairs_per_second']), times(ratio), '1×', '', '']

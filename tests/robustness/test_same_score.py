@@ -38,7 +38,7 @@ def scores_of(logits):
   return 1 / (1 + np.exp(-logits.astype(np.float64)))
 
 
-def check(found, exact):
+def assert_same(found, exact):
   """Equal logits, of scores."""
   found = np.asarray(found, np.float64)
   np.testing.assert_allclose(np.log(found / (1 - found)), np.log(exact / (1 - exact)), atol=1e-5)
@@ -52,12 +52,12 @@ def test_batches_and_order(exported, load, exact):
       scorer.encode(texts, side, batch_size=batch_size)
       for texts, side in zip((LEFT, RIGHT), scorer.slots, strict=True)
     ]
-    check(scorer.score(*sides), exact)
-  check([scorer.score([left], [right])[0] for left, right in PAIRS], exact)
+    assert_same(scorer.score(*sides), exact)
+  assert_same([scorer.score([left], [right])[0] for left, right in PAIRS], exact)
   order = np.random.default_rng(0).permutation(len(PAIRS))
-  check(scorer.score(*([texts[i] for i in order] for texts in (LEFT, RIGHT))), exact[order])
+  assert_same(scorer.score(*([texts[i] for i in order] for texts in (LEFT, RIGHT))), exact[order])
   ranked = [dict(scorer.rank(left, RIGHTS)) for left in LEFTS]
-  check([of[row] for of in ranked for row in range(len(RIGHTS))], exact)
+  assert_same([of[row] for of in ranked for row in range(len(RIGHTS))], exact)
 
 
 def test_padding(exported, exact):
@@ -69,13 +69,15 @@ def test_padding(exported, exact):
         zip(tuples.tables, model.max_lengths, lengths, strict=True)
       )
     ]
-    check(scores_of(model(features, training=False)[:, 0].numpy()), exact)
+    assert_same(scores_of(model(features, training=False)[:, 0].numpy()), exact)
 
 
 @pytest.mark.parametrize('runtime', ['tensorflow', 'xla', 'litert'])
 @pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
 def test_exact_runtimes(exported, load, exact, runtime, encoder_runtime):
-  check(load(exported.folder, runtime, encoder_runtime=encoder_runtime).score(LEFT, RIGHT), exact)
+  assert_same(
+    load(exported.folder, runtime, encoder_runtime=encoder_runtime).score(LEFT, RIGHT), exact
+  )
 
 
 def test_servers(exported, exact):
@@ -85,10 +87,10 @@ def test_servers(exported, exact):
     for target in (f'localhost:{grpc.port}', f'http://localhost:{rest.port}'):
       client = Client(target, 'toy', deadline=limits.ANSWER)
       vectors = client.encode(RIGHTS, 'right')
-      check(client.score(client.encode(LEFT, 'left'), client.encode(RIGHT, 'right')), exact)
-      check(np.concatenate([client.rank(left, vectors)[0] for left in LEFTS]), exact)
+      assert_same(client.score(client.encode(LEFT, 'left'), client.encode(RIGHT, 'right')), exact)
+      assert_same(np.concatenate([client.rank(left, vectors)[0] for left in LEFTS]), exact)
   signed = [online(text=tf.constant([left]), candidates=tf.constant(vectors)) for left in LEFTS]
-  check(np.concatenate([of['scores'].numpy() for of in signed]), exact)
+  assert_same(np.concatenate([of['scores'].numpy() for of in signed]), exact)
 
 
 def written(folder):
@@ -122,14 +124,14 @@ def test_jobs_of_stores_and_of_another_process(exported, exact, table, tmp_path,
   score.main(
     score.ScoreConfig(exported.folder, 'tensorflow', 0, 'pairs', files, *stores, out=out), []
   )
-  check(written(out.output), exact)
+  assert_same(written(out.output), exact)
   there = f'{tmp_path}/there'
   done = python(
     *('-m', 'common.pipelines.score', f'--export_dir={exported.folder}', f'--input={pairs}'),
     *('--runtime=litert', '--encoder_runtime=tensorflow', f'--output={there}'),
   )
   assert done.returncode == 0, done.stderr
-  check(written(there), exact)
+  assert_same(written(there), exact)
 
 
 def test_int8_is_as_near_as_the_report_states(exported, load, exact, table, tmp_path):
