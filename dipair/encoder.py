@@ -88,6 +88,27 @@ class Projection(tf_keras.layers.Layer):
     return tf.cast(self.dense(tokens), tf.float32) * present(tokens)[..., None]
 
 
+class VectorTokens(tf_keras.layers.Layer):
+  """Makes tokens of a vector that stands in a text's place (§5): a dense layer instead of an encoder.
+
+  Args:
+    width: w, the vector's.
+    tokens: k.
+    dim: D.
+  """
+
+  def __init__(self, width: int, tokens: int, dim: int, name: str):
+    super().__init__(name=name)
+    self.tokens = tokens
+    self.dense = tf_keras.layers.Dense(tokens * dim, name='tokens')
+    self.dense.build([None, width])
+
+  def call(self, vectors: tf.Tensor) -> tf.Tensor:
+    """Maps [b, w] to [b, k, D]."""
+    tokens = tf.cast(self.dense(vectors), tf.float32)
+    return tf.reshape(tokens, [-1, self.tokens, self.dense.units // self.tokens])
+
+
 def present(tokens: tf.Tensor) -> tf.Tensor:
   """1.0 where a token is, 0.0 at all-zero rows: [b, k, dim] to [b, k]."""
   return tf.cast(tf.reduce_max(tf.abs(tokens), axis=-1) != 0, tf.float32)

@@ -5,6 +5,7 @@ same word in two texts is a match; here it starts from there (`docs/architecture
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
   one on average: similar tokens stay similar, and the slots can be compared;
+* tokens made of a vector in a text's place have zero mean and unit variance too, by a random kernel;
 * position embeddings take away what all tokens at a position have in common, so similar are those
   that say the same, not those that stand at the same place;
 * segment embeddings are as large as tokens, so what a token attends to says which text it met;
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from dipair.encoder import VectorTokens
 from dipair.student import DiPair
 
 
@@ -25,18 +27,27 @@ def start(student: DiPair, features: Sequence[np.ndarray], seed: int) -> None:
 
   Args:
     student: Changed in place. A head says itself how it starts (`Head.start`).
-    features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding.
+    features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding. Or [U_i, w], vectors.
     seed: Seed of the head's random numbers.
   """
-  kernel, bias = _principal_components(features, student.dim)
-  for projection in student.projections:
-    if projection.dense is not None:
-      projection.dense.kernel.assign(kernel)
-      projection.dense.bias.assign(bias)
+  texts = [x for x, width in zip(features, student.widths, strict=True) if not width]
+  kernel, bias = _principal_components(texts, student.dim)
+  for projection, given in zip(student.projections, features, strict=True):
+    if isinstance(projection, VectorTokens):
+      projection.dense.set_weights(_standardized(given, projection.dense.units, seed))
+    elif projection.dense is not None:
+      projection.dense.set_weights([kernel, bias])
   vectors = [
     student.vectors(tf.constant(x, tf.float32), slot).numpy() for slot, x in enumerate(features)
   ]
   student.head.start(vectors, seed)
+
+
+def _standardized(vectors: np.ndarray, units: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+  """Random kernel [w, units] and bias [units] that map vectors to zero mean, on average unit variance."""
+  random = np.random.default_rng(seed).normal(size=(vectors.shape[1], units))
+  kernel = random / max(np.sqrt(vectors.var(0).sum()), 1e-6)
+  return kernel, -vectors.mean(0) @ kernel
 
 
 def _principal_components(tokens: Sequence[np.ndarray], dim: int) -> tuple[np.ndarray, np.ndarray]:

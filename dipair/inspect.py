@@ -42,6 +42,8 @@ def main(config: InspectConfig) -> None:
   strategy = strategies.create(strategies.DeviceConfig())
   scorer = TupleScorer(*DiPair.load(os.path.join(config.run_dir, 'student')), strategy)
   records = RecordSet(os.path.join(config.run_dir, 'data', 'test'))
+  if any(records.widths):
+    raise InputError(f'--run_dir={config.run_dir}: holds vectors in place of texts, and no tokens')
   rng = np.random.default_rng(run['flags']['seed'])  # in random order, as the first ones are shown
   chosen = rng.choice(len(records), min(config.texts, len(records)), replace=False)
   found = {

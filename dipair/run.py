@@ -35,6 +35,8 @@ class RunConfig:
         f'--text_columns names {len(columns)} texts, --output_tokens and --max_lengths {texts}'
       )
     table = self.experiment.data.table
+    if table.vector_columns and self.student.freeze_right:
+      raise InputError('--freeze_right is of texts; --vector_columns names vectors')
     self.train.objective.check(table.task, table.outputs)
 
 

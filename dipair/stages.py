@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
 from common.training import checkpoints, strategies
 from dipair import frozen_right, initialization
@@ -36,7 +37,8 @@ def train(
     The stages' histories, as of `loop.fit`.
   """
   with training.strategy.scope():
-    model, tokenizer = DiPair.from_pretrained(config, training.outputs)
+    widths = RecordSet(training.distill).widths
+    model, tokenizer = DiPair.from_pretrained(config, training.outputs, widths)
   trainer = Trainer(model, tokenizer, training, phases.objective.build())
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):

@@ -6,6 +6,7 @@ width, B tuples, O outputs.
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -14,24 +15,35 @@ from common.modeling.student import Student
 from common.scoring import exported
 from dipair import heads
 from dipair.config import StudentConfig
-from dipair.encoder import Projection, TokenEncoder
+from dipair.encoder import Projection, TokenEncoder, VectorTokens
 
 
 class DiPair(Student):
   """The student: features are kept tokens [k, H], vectors projected ones [k, D].
+
+  Of a slot of vectors, features are these [w], and a dense layer makes the tokens [k, D] (§5).
 
   Args:
     config: Architecture.
     encoder: The encoders' own config but for their depths, which `config` has.
     outputs: O.
     pad_id: Word id of padding.
+    widths: w a slot, 0 where it holds texts; empty: all do.
   """
 
   kind, config_class = 'dipair', StudentConfig
 
-  def __init__(self, config: StudentConfig, encoder: Any, outputs: int, pad_id: int):
-    super().__init__(config, encoder, outputs, pad_id)
+  def __init__(
+    self,
+    config: StudentConfig,
+    encoder: Any,
+    outputs: int,
+    pad_id: int,
+    widths: Sequence[int] = (),
+  ):
+    super().__init__(config, encoder, outputs, pad_id, widths)
     self.dim = config.projection_dim or encoder.hidden_size
+    depths = [layers for slot, layers in enumerate(config.depths) if not self.widths[slot]]
     self.encoders = [
       TokenEncoder(
         dataclasses.replace(encoder, num_layers=layers),
@@ -39,11 +51,13 @@ class DiPair(Student):
         config.token_selection,
         pad_id,
       )
-      for layers in (config.depths[:1] if config.one_encoder else config.depths)
+      for layers in (depths[:1] if config.one_encoder else depths)
     ]
     self.projections = [
-      Projection(encoder.hidden_size, config.projection_dim, f'projection_{slot}')
-      for slot in range(self.slots)
+      VectorTokens(width, config.output_tokens[slot], self.dim, f'projection_{slot}')
+      if width
+      else Projection(encoder.hidden_size, config.projection_dim, f'projection_{slot}')
+      for slot, width in enumerate(self.widths)
     ]
     self.make_head(
       heads.build(
@@ -54,11 +68,15 @@ class DiPair(Student):
       self.encoders[1].trainable = self.projections[1].trainable = False
 
   def feature_shape(self, slot: int) -> tuple[int, ...]:
-    """k, H."""
+    """k, H; or w."""
+    if self.widths[slot]:
+      return (self.widths[slot],)
     return self.config.output_tokens[slot], self.encoder_config.hidden_size
 
   def features(self, ids: tf.Tensor, slot: int, training: bool | None = None) -> tf.Tensor:
-    """Kept output tokens of the slot's encoder: [U, L] to [U, k, H]."""
+    """Kept output tokens of the slot's encoder, [U, L] to [U, k, H]; vectors as they are."""
+    if self.widths[slot]:
+      return ids
     training = training and self.encoder(slot).trainable
     return self.encoder(slot)(ids, self.config.output_tokens[slot], training=training)
 
@@ -67,7 +85,7 @@ class DiPair(Student):
     return self.config.output_tokens[slot], self.dim
 
   def vectors(self, features: tf.Tensor, slot: int) -> tf.Tensor:
-    """Projected tokens: [U, k, H] to [U, k, D]."""
+    """Projected tokens, [U, k, H] to [U, k, D]; or those made of a vector, [U, w] to [U, k, D]."""
     return self.projections[slot](features)
 
   def kept_ids(self, ids: tf.Tensor, slot: int) -> tf.Tensor:

@@ -45,6 +45,11 @@ class RunConfig:
     self.train.objective.check(data.table.task, data.table.outputs)
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
+    if data.table.vector_columns:
+      raise InputError(
+        f'--vector_columns={",".join(data.table.vector_columns)}: DSE takes texts; dipair.run '
+        'takes vectors too'
+      )
     made = data.pairing.makes and not data.files.distillation_file
     if self.train.least_alpha < 1 and (made or data.mining.mine_from):
       raise InputError(

@@ -177,7 +177,7 @@ class TupleBatches:
   def by_item(
     self,
     start: int,
-    tables: Sequence[TokenTable],
+    tables: Sequence[Any],
     max_lengths: Sequence[int],
     rows_of: Sequence[int] | None = None,
   ) -> tf.data.Dataset:
@@ -185,16 +185,17 @@ class TupleBatches:
 
     Args:
       start: The first step.
-      tables: The items' word pieces, a slot each.
+      tables: The items, a slot each, as of `TokenizedTuples`.
       max_lengths: Most tokens, a slot.
       rows_of: Distinct items that a slot's batch is filled up to, for static shapes: one bucket, of
         the slot's most tokens. Otherwise few length buckets.
 
     Returns:
-      {'ids': n of tuples of [U_b, L_b] int32, a bucket each; 'index': n of [B] int32, into the
+      {'ids': n of tuples of [U_b, L_b] int32, a bucket each (of vectors [U, w] float32); 'index': n of [B] int32, into the
       buckets' rows laid end to end}.
     """
     lengths = [(most,) if rows_of else few_bucket_lengths(most) for most in max_lengths]
+    pad_id = next((t.tokenizer.pad_id for t in tables if isinstance(t, TokenTable)), 0)
 
     def take(rows: np.ndarray) -> list[np.ndarray]:
       arrays = []
@@ -208,7 +209,7 @@ class TupleBatches:
           ids = table.padded(distinct[buckets == bucket], max_lengths[slot], length)
           if rows_of:
             missing = [(0, rows_of[slot] - len(ids)), (0, 0)]
-            ids = np.pad(ids, missing, constant_values=table.tokenizer.pad_id)
+            ids = np.pad(ids, missing, constant_values=pad_id)
           arrays.append(ids)
       return arrays
 
@@ -216,7 +217,7 @@ class TupleBatches:
     for slot, of_slot in enumerate(lengths):
       specs.append(tf.TensorSpec([self.size], tf.int32))
       count = rows_of[slot] if rows_of else None
-      specs += [tf.TensorSpec([count, length], tf.int32) for length in of_slot]
+      specs += [tables[slot].spec(count, length) for length in of_slot]
 
     def batch(arrays: Sequence[tf.Tensor]) -> Batch:
       stream = iter(arrays)

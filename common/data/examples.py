@@ -1,4 +1,4 @@
-"""Text tuples from TSV, CSV, JSONL and Parquet files, by column names, checked row by row.
+"""Tuples of texts from TSV, CSV, JSONL and Parquet files, by column names, checked row by row.
 
 Rows are streamed, never held.
 """
@@ -12,7 +12,9 @@ import numpy as np
 
 from common import flags
 from common.data import glue, tables
+from common.data.items import Item
 from common.data.texts import hash64
+from common.data.vector_cells import VectorColumn, parse
 from common.errors import InputError
 
 TASKS = ('regression', 'binary', 'multiclass')
@@ -22,13 +24,13 @@ _LEAST = 1e-6  # a probability's distance from 0 and 1, so that its logit is fin
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-  """A tuple of n texts, with its label and its teacher's logits where they are known.
+  """A tuple of n texts (or vectors), with its label and its teacher's logits where they are known.
 
   `label` is in [0, 1] for regression and binary tasks, a class index for multiclass tasks.
   """
 
   id: str
-  texts: tuple[str, ...]
+  texts: tuple[Item, ...]
   label: float | None = None
   teacher_logits: tuple[float, ...] | None = None
   soft_labels: tuple[float, ...] | None = None
@@ -40,6 +42,11 @@ class TableConfig:
 
   text_columns: tuple[str, ...] = flags.option(
     ('left', 'right'), 'columns of the texts, in the order of the encoders (two or more)'
+  )
+  vector_columns: tuple[str, ...] = flags.option(
+    (),
+    'those of --text_columns that hold vectors in place of texts, all of one width: COLUMN, whose '
+    'cells are lists of numbers, or COLUMN:FILE.npy, whose cells are ids, the lines of FILE.txt',
   )
   label_column: str = flags.option('label', 'column of the label in labelled files')
   label_range: tuple[float, ...] = flags.option(
@@ -69,6 +76,11 @@ class TableConfig:
       raise InputError(
         f'--text_columns={",".join(self.text_columns)}: two or more names are needed'
       )
+    for flag in self.vector_columns:
+      if parse(flag)[0] not in self.text_columns:
+        raise InputError(
+          f'--vector_columns={flag}: not one of --text_columns={",".join(self.text_columns)}'
+        )
     if len(self.label_range) != 2 or not self.label_range[0] < self.label_range[1]:
       raise InputError(f'--label_range={self.label_range}: two numbers, low,high, are needed')
     if (self.task == 'multiclass') != bool(self.classes) or len(self.classes) == 1:
@@ -112,6 +124,7 @@ def read(
       file: logits that are all from 0 to 1, and duplicate ids, in 8 bytes of memory a row.
   """
   hashes = array('Q')
+  vectors = {column.name: column for column in map(VectorColumn, config.vector_columns)}
   row_id, lowest, highest = '', math.inf, -math.inf
   for number, row in tables.rows(path, config.encoding):
     where = f'{path}:{number}'
@@ -126,7 +139,10 @@ def read(
     for column in config.text_columns:
       if not row[column].strip():
         raise InputError(f'{where}: the text in column {column!r} is empty')
-    texts = tuple(row[column] for column in config.text_columns)
+    texts = tuple(
+      vectors[column].read(row[column], where) if column in vectors else row[column]
+      for column in config.text_columns
+    )
     label = _label(row[config.label_column], config, where) if labelled else _known(row, config)
     z, column = None, config.teacher_logits_column
     if column and (column in row or scored):

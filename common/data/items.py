@@ -9,16 +9,21 @@ have one number.
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.errors import InputError, damaged
 
 Item = str | np.ndarray  # a text, or a vector of floats
 _READ = 4096  # items read at a time
+_BESIDE = 'tokens'  # folder of what is made of the items
 
 
 def content_hash(item: Item) -> bytes:
@@ -33,12 +38,19 @@ class ItemWriter:
   Args:
     path: The file; the caller puts it in its place when whole (`common.files.whole`).
 
+  Attributes:
+    width: Width of its vectors; 0: of texts, or nothing yet.
+
+  Raises:
+    InputError: If vectors of two widths are written.
+
   Example:
     with ItemWriter('items-0.tfrecord') as items:
       items.number('nike shoes')  # 0
   """
 
   def __init__(self, path: str):
+    self.path, self.width = path, 0
     self._writer = tf.io.TFRecordWriter(path)
     self._numbers: dict[bytes, int] = {}
 
@@ -64,6 +76,12 @@ class ItemWriter:
     if isinstance(item, str):
       feature['text'] = _bytes(item.encode())
     else:
+      if len(item) != (self.width or len(item)):
+        raise InputError(
+          f'{key or f"item {len(self) - 1}"}: a vector of {len(item)} numbers; others of its column '
+          f'have {self.width}'
+        )
+      self.width = len(item)
       feature['floats'] = tf.train.Feature(float_list=tf.train.FloatList(value=item))
     if key:
       feature['id'] = _bytes(key.encode())
@@ -79,6 +97,7 @@ class Items:
     paths: The tables' files.
     counts: Rows of each.
     digest: Digest of the tables' contents.
+    width: Width of the vectors; 0: they are texts.
     numbers: [rows of all tables] int32, the item's number of each row; None: rows are numbers.
     firsts: [items] int64, the first row of each item; None likewise.
   """
@@ -86,14 +105,17 @@ class Items:
   paths: tuple[str, ...]
   counts: tuple[int, ...]
   digest: str
+  width: int = 0
   numbers: np.ndarray | None = None
   firsts: np.ndarray | None = None
 
   @classmethod
-  def open(cls, paths: Sequence[str], counts: Sequence[int], sha256: Sequence[str]) -> 'Items':
+  def open(
+    cls, paths: Sequence[str], counts: Sequence[int], sha256: Sequence[str], width: int = 0
+  ) -> 'Items':
     """Opens tables; where there are several, reads their hashes, once, to find items alike."""
     digest = hashlib.sha256(''.join(sha256).encode()).hexdigest()[:16]
-    one = cls(tuple(paths), tuple(counts), digest)
+    one = cls(tuple(paths), tuple(counts), digest, width)
     if len(paths) == 1:
       return one
     hashes = np.frombuffer(b''.join(one._column('hash')), 'V16')
@@ -114,18 +136,19 @@ class Items:
 
   def texts(self, numbers: np.ndarray | None = None) -> Iterator[str]:
     """Streams the items' texts: all in order, or those of `numbers` in their order."""
+    return map(bytes.decode, self._of(numbers, self._distinct('text')))
+
+  def contents(self, numbers: np.ndarray | None = None) -> Iterator[Any]:
+    """Streams the items, likewise: texts, or vectors [width] float32."""
+    return self._of(numbers, self._distinct('floats')) if self.width else self.texts(numbers)
+
+  def _of(self, numbers: np.ndarray | None, items: Iterator[Any]) -> Iterator[Any]:
     if numbers is None:
-      return (text.decode() for text in self._distinct('text'))
+      return items
     wanted = np.zeros(len(self), bool)
     wanted[numbers] = True
-    found = {
-      number: text.decode() for number, text in enumerate(self._distinct('text')) if wanted[number]
-    }
+    found = {number: item for number, item in enumerate(items) if wanted[number]}
     return (found[number] for number in np.asarray(numbers).tolist())
-
-  def floats(self) -> Iterator[np.ndarray]:
-    """Streams the items' vectors, [width] float32 each, in order."""
-    return self._distinct('floats')
 
   def ids(self) -> Iterator[str]:
     """Streams the items' ids in order; '' where the source gave none."""
@@ -140,6 +163,20 @@ class Items:
     if all(key.split() == [key] for key in ids) and len(set(ids)) == len(ids):
       return ids
     return [digest.hex()[:16] for digest in self._distinct('hash')]
+
+  def beside(self, name: str, write: Callable[[str], None]) -> str:
+    """A folder beside the tables for what is made of their items; `write` fills it where it is missing."""
+    root = os.path.join(os.path.dirname(self.paths[0]), _BESIDE)
+    folder = os.path.join(root, f'{self.digest}-{name}')
+    if not os.path.exists(folder):
+      os.makedirs(root, exist_ok=True)
+      with files.turn(root) as turn:  # several processes may want it at the same time
+        if not os.path.exists(folder):
+          part = f'{folder}.part' if turn else tempfile.mkdtemp(dir=root)
+          os.makedirs(part, exist_ok=True)
+          write(part)
+          _put(part, folder)
+    return folder
 
   def _distinct(self, name: str) -> Iterator[Any]:
     rows = self._column(name)
@@ -164,6 +201,15 @@ class Items:
 
 
 _REMEDY = 'delete its folder and run again'
+
+
+def _put(part: str, folder: str) -> None:
+  try:
+    files.put(part, folder)
+  except OSError:
+    if not os.path.exists(folder):
+      raise
+    shutil.rmtree(part)  # another process was faster
 
 
 def _parsed(path: str, spec: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:

@@ -68,11 +68,11 @@ def write_sets(
       name: write_shards(os.path.join(folder, name), groups(writers), slots)
       for name, groups in sets.items()
     }
-  counts = [len(writer) for writer in writers]
+  sizes = [(len(writer), writer.width) for writer in writers]
   manifests = {}
   for name, of_set in shards.items():
     own = os.path.join(folder, name)
-    tables = [[table(own, path, n)] for path, n in zip(paths, counts, strict=True)]
+    tables = [[table(own, path, *size)] for path, size in zip(paths, sizes, strict=True)]
     manifests[name] = finish(own, of_set, tables, info or {})
   return manifests
 
@@ -125,9 +125,9 @@ def shard_entry(folder: str, number: int, count: int, tables: Sequence[int]) -> 
   return Shard(name, count, **of_file, tables=tuple(tables))
 
 
-def table(folder: str, path: str, count: int) -> Table:
+def table(folder: str, path: str, count: int, width: int = 0) -> Table:
   """The entry, in the manifest of the set in `folder`, of an item table of `count` items."""
-  return Table(_relative(path, folder), count, **digests.of(path))
+  return Table(_relative(path, folder), count, **digests.of(path), width=width)
 
 
 def finish(

@@ -26,12 +26,13 @@ _REMEDY = 'delete its folder and run again'
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """An item table: its path, relative to the set's folder, and what the file must be."""
+  """An item table: its path, relative to the set's folder, what the file must be, its vectors' width."""
 
   path: str
   count: int
   bytes: int
   sha256: str
+  width: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,14 +92,22 @@ class RecordSet:
       for path, table in zip(paths, tables, strict=True):
         digests.check_file(path, bytes=table.bytes, sha256=table.sha256, remedy=_REMEDY)
       self._items[slot] = Items.open(
-        paths, [table.count for table in tables], [table.sha256 for table in tables]
+        paths,
+        [table.count for table in tables],
+        [table.sha256 for table in tables],
+        self.widths[slot],
       )
     return self._items[slot]
 
-  def texts(self, rows: Any = slice(None)) -> list[tuple[str, ...]]:
-    """The texts of tuples: all, or some rows; for small sets."""
+  @property
+  def widths(self) -> tuple[int, ...]:
+    """Width of each slot's vectors; 0: it holds texts."""
+    return tuple(max((table.width for table in slot), default=0) for slot in self.manifest.tables)
+
+  def texts(self, rows: Any = slice(None)) -> list[tuple[Any, ...]]:
+    """The texts (or vectors) of tuples: all, or some rows; for small sets."""
     items = self.tuples().items[rows]
-    columns = [self.items(slot).texts(items[:, slot]) for slot in range(self.slots)]
+    columns = [self.items(slot).contents(items[:, slot]) for slot in range(self.slots)]
     return list(zip(*columns, strict=True))
 
   def shard(self, shard: Shard) -> Iterator[Tuples]:

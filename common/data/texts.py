@@ -1,8 +1,10 @@
-"""Texts as callers give them: a list of texts, and nothing that only looks like one; their hashes."""
+"""Texts, or vectors in their place, as callers give them; and nothing that only looks like them; their hashes."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from common.errors import InputError
 
@@ -29,12 +31,51 @@ def listed(texts: Any, name: str = '') -> list[str]:
   return rows
 
 
+def stacked(vectors: Any, width: int, name: str) -> np.ndarray:
+  """Vectors in texts' place as one array [n, width] float32.
+
+  Args:
+    vectors: An array [n, width], or any iterable of [width].
+    width: Theirs.
+    name: Name of their side, for the message.
+
+  Raises:
+    InputError: If they are none, or not of the width, or not finite; names the row, from 0.
+  """
+  what = f'{name} vectors'
+  if isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable):
+    raise InputError(f'{what}: an array [n, {width}] is needed, not {shown(vectors)}')
+  rows = vectors if isinstance(vectors, np.ndarray) else list(vectors)
+  for number, row in enumerate(rows):
+    if np.shape(row) != (width,) or isinstance(row, (str, bytes)):
+      raise InputError(f'{what}, row {number}: {width} numbers are needed, not {shown(row)}')
+  found = np.zeros([len(rows), width], np.float32)
+  for number, row in enumerate(rows):
+    try:
+      found[number] = row
+    except (TypeError, ValueError) as error:
+      raise InputError(f'{what}, row {number}: {error}') from error
+  finite = np.isfinite(found).all(1)
+  if not finite.all():
+    raise InputError(f'{what}, row {int(np.argmin(finite))}: not all of its numbers are finite')
+  return found
+
+
+def distinct(items: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+  """The items, texts or vectors, each once; and for each of those given, which one it is."""
+  vectors = len(items) > 0 and isinstance(items[0], np.ndarray)
+  rows = np.stack(items) if vectors else np.array(items, object)
+  found, numbers = np.unique(rows, axis=0 if vectors else None, return_inverse=True)
+  return list(found), numbers.reshape(-1)
+
+
 def shown(value: Any) -> str:
   """A value in an error's one line: a number or None as it is, of anything else the type."""
   plain = value is None or isinstance(value, (int, float))
   return str(value) if plain else f'a value of type {type(value).__name__}'
 
 
-def hash64(text: str) -> int:
-  """A number of 64 bits for a text, the same in every process."""
-  return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), 'little')
+def hash64(item: str | np.ndarray) -> int:
+  """A number of 64 bits for a text, or a vector of float32, the same in every process."""
+  content = item.encode() if isinstance(item, str) else np.asarray(item, np.float32).tobytes()
+  return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), 'little')

@@ -1,4 +1,6 @@
-"""Items as word pieces, computed once a run: memory-mapped, and padded or packed batch by batch.
+"""Items as an encoder takes them, computed once a run: memory-mapped, and taken batch by batch.
+
+Texts become word pieces, padded or packed; vectors stay as they are.
 
 Dimensions: b tuples or items, L tokens of a padded row.
 """
@@ -6,9 +8,8 @@ Dimensions: b tuples or items, L tokens of a padded row.
 import dataclasses
 import itertools
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,11 +19,11 @@ from common import digests, files
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.data.vector_table import VectorTable
 from common.errors import InputError, damaged
 
 MOST_PIECES = 2048  # of an item that are kept: more than any encoder has positions
 _READ = 8192  # texts tokenized at a time
-_FOLDER = 'tokens'  # beside the item tables
 _REMEDY = 'delete it and run again'
 
 
@@ -52,16 +53,9 @@ class TokenTable:
   @classmethod
   def of_items(cls, items: Items, tokenizer: Tokenizer) -> 'TokenTable':
     """The table beside the item tables, which is made where it is missing."""
-    beside = os.path.join(os.path.dirname(items.paths[0]), _FOLDER)
-    folder = os.path.join(beside, f'{items.digest}-{tokenizer.digest}')
-    if not os.path.exists(folder):
-      os.makedirs(beside, exist_ok=True)
-      with files.turn(beside) as turn:  # several processes may want it at the same time
-        if not os.path.exists(folder):
-          part = f'{folder}.part' if turn else tempfile.mkdtemp(dir=beside)
-          os.makedirs(part, exist_ok=True)
-          write(part, items.texts(), tokenizer, len(items))
-          _put(part, folder)
+    folder = items.beside(
+      tokenizer.digest, lambda part: write(part, items.texts(), tokenizer, len(items))
+    )
     table = cls.open(folder, tokenizer)
     if len(table) != len(items):
       raise InputError(f'{folder}: damaged: not the pieces of its items; {_REMEDY}')
@@ -97,26 +91,21 @@ class TokenTable:
     ids, _ = pack([self], numbers[:, None], sizes[:, None], length or 2 + int(sizes.max(initial=0)))
     return ids
 
-
-def _put(part: str, folder: str) -> None:
-  try:
-    files.put(part, folder)
-  except OSError:
-    if not os.path.exists(folder):
-      raise
-    shutil.rmtree(part)  # another process was faster
+  def spec(self, rows: int | None, length: int) -> tf.TensorSpec:
+    """What `padded` gives of so many items, at one length."""
+    return tf.TensorSpec([rows, length], tf.int32)
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedTuples:
-  """Tuples of tokenized items.
+  """Tuples of items as an encoder takes them.
 
   Attributes:
-    tables: The pieces of each slot's items.
+    tables: Each slot's items: a `TokenTable` of texts, a `VectorTable` of vectors.
     items: [tuples, slots] numbers into them.
   """
 
-  tables: Sequence[TokenTable]
+  tables: Sequence[Any]
   items: np.ndarray
 
   @classmethod
@@ -138,9 +127,13 @@ class TokenizedTuples:
     return len(self.items)
 
 
-def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[TokenTable]:
-  """The pieces of the items of each of a set's slots."""
-  return [TokenTable.of_items(records.items(slot), tokenizer) for slot in range(records.slots)]
+def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[Any]:
+  """The items of each of a set's slots: word pieces of texts, and vectors."""
+  slots = map(records.items, range(records.slots))
+  return [
+    VectorTable.of_items(items) if items.width else TokenTable.of_items(items, tokenizer)
+    for items in slots
+  ]
 
 
 def packed_sizes(tables: Sequence[TokenTable], items: np.ndarray, max_length: int) -> np.ndarray:

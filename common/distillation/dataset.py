@@ -41,6 +41,16 @@ class DataConfig:
       raise InputError(
         '--teacher_logits_column is a column of --distillation_file, which is missing'
       )
+    if self.table.vector_columns and not isinstance(self.source, Tables):
+      raise InputError(
+        f'--vector_columns={",".join(self.table.vector_columns)}: of files of your own '
+        '(--train_file and the like) alone'
+      )
+    if self.table.vector_columns and not self.files.distillation_file:
+      raise InputError(
+        f'--vector_columns={",".join(self.table.vector_columns)}: pairs are made of texts alone; a '
+        '--distillation_file is needed'
+      )
     if self.pairing.augmentations and (self.files.distillation_file or self.mining.mine_from):
       raise InputError(
         f'--augmentations={self.pairing.augmentations} is of the training set, which '
@@ -59,7 +69,8 @@ class DataConfig:
   def labelled_inputs(self) -> dict[str, Any]:
     """Inputs of the labelled sets: flags, and each file's sha256."""
     schema = {'schema of record sets': SCHEMA_VERSION}
-    return {**schema, **flags.flat(self.table), **self.source.labelled_inputs()}
+    table = flags.without(flags.flat(self.table), _NEWER)
+    return {**schema, **table, **self.source.labelled_inputs()}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     """Inputs of the unlabelled set, beside the labelled ones."""
@@ -68,7 +79,7 @@ class DataConfig:
 
 
 # Flags that once were not, with what they then stood at: sets from before stay as they are.
-_NEWER = {'augmentations': 0}
+_NEWER = {'augmentations': 0, 'vector_columns': ()}
 
 # Each makes a source of the run's flags; the last one is taken where no other is asked for.
 SOURCES: list[Callable[[DataConfig], Source]] = [

@@ -90,6 +90,11 @@ class ExperimentConfig:
       raise InputError(
         f'--teacher={functions[0]}: the distillation file brings its scores already; one of the two'
       )
+    if table.vector_columns and not (self.brings_logits or functions):
+      raise InputError(
+        f'--vector_columns={",".join(table.vector_columns)}: a cross-attention teacher reads texts '
+        'alone; bring its scores (--teacher_logits_column), or a Python function as --teacher'
+      )
     if functions and self.annotation_runtime != distill.RUNTIMES[0]:
       raise InputError(
         f'--annotation_runtime={self.annotation_runtime} runs a teacher of a folder, not a Python '

@@ -36,7 +36,7 @@ def labeller(function: Function, table: TableConfig, records: RecordSet) -> Labe
 
   def label(items: np.ndarray, advance: Advance) -> np.ndarray:
     found = np.zeros([len(items), table.outputs], np.float32)
-    columns = [list(records.items(slot).texts(items[:, slot])) for slot in range(records.slots)]
+    columns = [list(records.items(slot).contents(items[:, slot])) for slot in range(records.slots)]
     texts = list(zip(*columns, strict=True))
     for start in range(0, len(items), _BLOCK):
       block = texts[start : start + _BLOCK]

@@ -4,6 +4,7 @@ Each distinct item is encoded once; what is made of several runs per tuple.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,7 @@ from tqdm import tqdm
 from common.data import batching
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
-from common.data.tokens import TokenizedTuples, TokenTable
+from common.data.tokens import TokenizedTuples
 from common.modeling.student import Student
 from common.training import strategies
 
@@ -28,16 +29,19 @@ class TupleScorer:
 
   def __init__(self, model: Student, tokenizer: Tokenizer, strategy: tf.distribute.Strategy):
     self.model, self.tokenizer, self.strategy = model, tokenizer, strategy
-    slots, ids = range(model.slots), tf.TensorSpec([None, None], tf.int32)
+    slots = range(model.slots)
     self._encoders = [
-      tf.function(lambda ids, i=i: model.features(ids, i), [ids], autograph=False) for i in slots
+      tf.function(
+        lambda ids, i=i: model.features(ids, i), [model.encoder_input(i)], autograph=False
+      )
+      for i in slots
     ]
     features = [tf.TensorSpec(self.shape(None, i), tf.float32) for i in slots]
     self._head = tf.function(lambda *args: model(args, training=False), features, autograph=False)
 
   def features(
     self,
-    table: TokenTable,
+    table: Any,
     items: np.ndarray,
     slot: int,
     *,
@@ -45,7 +49,7 @@ class TupleScorer:
     batch_size: int = 128,
     progress: str = '',
   ) -> np.ndarray:
-    """Features of items of one slot: [len(items), *feature_shape] float32, into `out`."""
+    """Features of items of one slot, of a `TokenizedTuples.tables`: [len(items), *feature_shape] float32, into `out`."""
     most = self.model.max_lengths[slot]
     lengths = batching.bucket_lengths(most)
     sizes = np.minimum(table.sizes(items) + 2, most)

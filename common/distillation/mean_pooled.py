@@ -37,7 +37,7 @@ class MeanPooledEncoder:
       return tf.math.l2_normalize(total, axis=-1)  # [batch, hidden]
 
     longest = min(max_length, pretrained.config.max_positions)
-    functions: dict[str, EncoderFunction] = {ANY_SLOT: (pooled, longest)}
+    functions = {ANY_SLOT: EncoderFunction(pooled, longest)}
     with tempfile.TemporaryDirectory() as folder:
       precisions, one_size = (_PRECISION,), (litert.BATCHES[-1],)
       litert_encoder.write(

@@ -64,7 +64,7 @@ def of_export(
     others.append(benchmark.Contender('teacher', lambda: function(texts), len(texts)))
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
   items = test.items(len(scorers['tensorflow'].slots) - 1)
-  encoded = list(itertools.islice(items.texts(), _TEXTS))
+  encoded = list(itertools.islice(items.contents(), _TEXTS))
   contenders = [_encoder(name, loaded, encoded) for name, loaded in encoders.items()]
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
   exact = encoding[0]['pairs_per_second']
@@ -146,8 +146,8 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
 def _vectors(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> np.ndarray:
   """Vectors of the tuples' items of a slot, each distinct item encoded once."""
   items, rows = np.unique(records.tuples().items[:, slot], return_inverse=True)
-  texts = list(records.items(slot).texts(items))
-  return scorer.encode(texts, name, progress=True)[rows.reshape(-1)]
+  found = list(records.items(slot).contents(items))
+  return scorer.encode(found, name, progress=True)[rows.reshape(-1)]
 
 
 def _primary(judged: JudgedSet, scores: np.ndarray) -> float:
@@ -181,6 +181,6 @@ def head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contende
   return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
 
 
-def _encoder(name: str, scorer: PairScorer, texts: list[str]) -> benchmark.Contender:
+def _encoder(name: str, scorer: PairScorer, texts: list[Any]) -> benchmark.Contender:
   """An export's encoder on real texts, of the last slot."""
   return benchmark.Contender(name, lambda: scorer.encode(texts, scorer.slots[-1]), len(texts))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.data import trec
+from common.data.items import Item
 from common.data.records import RecordSet
 from common.distillation.judged_set import JudgedSet
 from common.evaluation import ranking, significance
@@ -84,7 +85,7 @@ def worst(
     texts = records.texts(rows[own[:_TEXTS]])
     shown = [
       {
-        'text': text[1],
+        'text': _shown(text[1]),
         'label': float(candidates.grades[i]),
         **{name: int(of[i]) for name, of in ranks.items()},
       }
@@ -92,9 +93,18 @@ def worst(
     ]
     values_here = {name: float(of[query]) for name, of in values.items()}
     found.append(
-      {'text': texts[0][0], **values_here, 'candidates': shown, 'more': len(own) - len(shown)}
+      {
+        'text': _shown(texts[0][0]),
+        **values_here,
+        'candidates': shown,
+        'more': len(own) - len(shown),
+      }
     )
   return {'metric': metric, 'queries': found}
+
+
+def _shown(item: Item) -> str:
+  return item if isinstance(item, str) else f'a vector of {len(item)} numbers'
 
 
 def write_trec(

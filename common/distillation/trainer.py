@@ -78,11 +78,10 @@ class Trainer:
     self.strategy, self.seed = training.strategy, training.seed
     self.scorer = TupleScorer(model, tokenizer, training.strategy)
     self.distill = RecordSet(training.distill)
-    ids = [tf.TensorSpec([None, None], tf.int32)]
     self._encode = {  # functions of their own, so that a step of many buckets is built quickly
       (slot, on): tf.function(
         lambda ids, slot=slot, on=on: model.encode(ids, slot, training=on),
-        input_signature=ids,
+        input_signature=[model.encoder_input(slot)],
         autograph=False,
         experimental_attributes={'_noinline': True},
       )
@@ -90,6 +89,11 @@ class Trainer:
       for on in (False, True)
     }
     valid = RecordSet(training.valid)
+    if {self.distill.widths, valid.widths} != {model.widths}:
+      raise InputError(
+        f'{training.valid}: vectors of widths {valid.widths}; {training.distill} has '
+        f'{self.distill.widths}'
+      )
     self.valid = TokenizedTuples.of_set(valid, tokenizer)
     self.judged = JudgedSet(valid, training.task, training.metric)
 

@@ -1,6 +1,6 @@
-"""The online form: the text of a query and its candidates' vectors in, scores and order out.
+"""The online form: a query's text (or vector) and its candidates' vectors in, scores and order out.
 
-`online/1` has one signature, `serving_default`: `text` [1] and `candidates` [n, *vector_shape], n of
+`online/1` has one signature, `serving_default`: `text` [1] (`vector` [1, w] of a left slot of vectors) and `candidates` [n, *vector_shape], n of
 1 or more, to `scores` [n] and `order` [n], or to `scores` [n, C] alone for C classes, which have no
 order of their own. It holds the left text's encoder and the head; the query is encoded, and its
 part of the head computed, once a call. A small left encoder (`--left_encoder_layers`) makes it fast.
@@ -28,25 +28,26 @@ def write(
 
   Args:
     folder: The export.
-    encode: Concrete function of the left `text` that gives its 'vectors'.
+    encode: Concrete function of the left `text`, or `vector`, that gives its 'vectors'.
     score: Function of both slots' vectors, by name, that gives 'score'; one left row goes with all right ones.
     variables: Variables that both functions read.
-    samples: {slot: values}: texts of the left, vectors of the right.
+    samples: {slot: values}: what `encode` takes of the left, vectors of the right.
   """
-  (left, texts), (right, vectors) = samples.items()
+  (left, queries), (right, vectors) = samples.items()
+  ((name, spec),) = encode.structured_input_signature[1].items()
 
   @tf.function(autograph=False)
-  def rank(text: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
-    scores = score(**{left: encode(text=text)['vectors'], right: candidates})['score']
+  def rank(candidates: tf.Tensor, **query: tf.Tensor) -> dict[str, tf.Tensor]:
+    scores = score(**{left: encode(**query)['vectors'], right: candidates})['score']
     if scores.shape.rank > 1:
       return {'scores': scores}
     return {'scores': scores, 'order': tf.argsort(scores, direction='DESCENDING', stable=True)}
 
   concrete = rank.get_concrete_function(
-    tf.TensorSpec([1], tf.string, name='text'),
-    tf.TensorSpec([None, *vectors.shape[1:]], tf.float32, name='candidates'),
+    candidates=tf.TensorSpec([None, *vectors.shape[1:]], tf.float32, name='candidates'),
+    **{name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name=name)},
   )
-  inputs = {'text': list(texts[:1]), 'candidates': vectors}
+  inputs = {name: queries[:1], 'candidates': vectors}
   return saved_models.save(
     os.path.join(folder, NAME),
     {'serving_default': concrete},

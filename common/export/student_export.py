@@ -1,7 +1,7 @@
 """A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
 
-`encoder/1` has two signatures a text slot: `left`(text) and `left_ids`(ids), each giving `vectors`
-[batch, *vector_shape]. `head/1` takes the slots' vectors and gives `logits` and `score`, the latter
+`encoder/1` has two signatures a slot of texts: `left`(text) and `left_ids`(ids), each giving `vectors`
+[batch, *vector_shape]; a slot of vectors has one, `left`(vector). `head/1` takes the slots' vectors and gives `logits` and `score`, the latter
 calibrated where the run asks for it; it holds no tokenizer and no embedding table. Its other signatures score what was computed once per text:
 
 * `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
@@ -78,7 +78,7 @@ def write(
     tokenizer: The student's.
     slots: Name of each slot.
     task: What a score means.
-    samples: A few texts a slot, for the comparison.
+    samples: A few texts (or vectors) a slot, for the comparison.
     encoder: The same student in another precision, whose encoder is exported; the student's own
       where absent.
     calibration: From logits to scores, in every signature and runtime.
@@ -89,24 +89,30 @@ def write(
   """
   digests.remove(folder)  # of what a killed call left
   encoder = encoder or model
-  encoders, inputs = {}, {}
-  for slot, (name, texts) in enumerate(zip(slots, samples, strict=True)):
-    by_text, by_ids = _encoder_functions(encoder, tokenizer, slot)
-    encoders |= {name: by_text, f'{name}_ids': by_ids}
-    ids = tokenizer.encode(tf.constant(texts), model.max_lengths[slot])
+  encoders: dict[str, Any] = {}
+  inputs: dict[str, dict[str, Any]] = {}
+  for slot, (name, items) in enumerate(zip(slots, samples, strict=True)):
+    if model.widths[slot]:
+      encoders[name], inputs[name] = _encoder(encoder, slot), {'vector': np.stack(items)}
+      continue
+    encoders[name] = _encoder(encoder, slot, tokenizer)
+    encoders[f'{name}_ids'] = _encoder(encoder, slot)
+    ids = tokenizer.encode(tf.constant(items), model.max_lengths[slot])
     inputs |= {
-      name: {'text': texts},
+      name: {'text': items},
       f'{name}_ids': {'ids': ids.to_tensor(tokenizer.pad_id).numpy()},
     }
   vectors = {
-    name: encoders[name](text=tf.constant(texts))['vectors'].numpy()
-    for name, texts in zip(slots, samples, strict=True)
+    name: encoders[name](**{key: tf.constant(given) for key, given in inputs[name].items()})[
+      'vectors'
+    ].numpy()
+    for name in slots
   }
   head = model.exported_head()
   if head.attends:
-    for slot, (name, texts) in enumerate(zip(slots, samples, strict=True)):
+    for slot, name in ((i, name) for i, name in enumerate(slots) if not model.widths[i]):
       encoders[f'{name}_tokens'] = _tokens_function(model, tokenizer, slot)
-      inputs[f'{name}_tokens'] = {'text': texts}
+      inputs[f'{name}_tokens'] = inputs[name]
   _check(head, model, list(vectors.values()))
   functions = heads.functions(head, model, slots, calibration)
   signatures = heads.signatures(functions, slots)
@@ -124,18 +130,20 @@ def write(
     left, right = slots
     score, _ = functions['serving_default']
     variables = [*_variables(encoder.encoder_layers(0)), *head.variables]
-    both = {left: samples[0], right: vectors[right]}
+    (query,) = inputs[left].values()
+    both = {left: query, right: vectors[right]}
     saved.append(online.write(folder, encoders[left], score, variables, both))
     sizes['online_bytes'] = saved_models.size(os.path.join(folder, online.NAME))
   _write_runtimes(folder, model, tokenizer, slots, head, functions)
   if encoder is model:
-    _check_encoder(folder, slots, samples, vectors)
+    _check_encoder(folder, {name: next(iter(inputs[name].values())) for name in slots}, vectors)
   shapes = [model.vector_shape(slot) for slot in range(model.slots)]
   description = {
     'kind': model.name,
     'slots': list(slots),
     'vector_shapes': shapes,
     'outputs': model.outputs,
+    'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
     'attends': head.attends,
     'task': task,
     'calibration': dataclasses.asdict(calibration),
@@ -152,22 +160,18 @@ def write(
   }
 
 
-def _encoder_functions(model: Student, tokenizer: Tokenizer, slot: int) -> tuple[Any, Any]:
-  max_length = model.max_lengths[slot]
+def _encoder(model: Student, slot: int, tokenizer: Tokenizer | None = None) -> Any:
+  """A slot's encoder, of what the model itself takes; with a tokenizer, of texts."""
+  spec = tf.TensorSpec([None], tf.string, name='text') if tokenizer else model.encoder_input(slot)
 
   @tf.function(autograph=False)
-  def by_text(text: tf.Tensor) -> dict[str, tf.Tensor]:
-    ids = tokenizer.encode(text, max_length).to_tensor(tokenizer.pad_id)
+  def encode(**given: tf.Tensor) -> dict[str, tf.Tensor]:
+    ids = given[spec.name]
+    if tokenizer:
+      ids = tokenizer.encode(ids, model.max_lengths[slot]).to_tensor(tokenizer.pad_id)
     return {'vectors': tf.cast(model.encode(ids, slot, training=False), tf.float32)}
 
-  @tf.function(autograph=False)
-  def by_ids(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {'vectors': tf.cast(model.encode(ids, slot, training=False), tf.float32)}
-
-  return (
-    by_text.get_concrete_function(tf.TensorSpec([None], tf.string, name='text')),
-    by_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name='ids')),
-  )
+  return encode.get_concrete_function(**{spec.name: spec})
 
 
 def _write_runtimes(
@@ -188,7 +192,7 @@ def _write_runtimes(
     def function(ids: tf.Tensor) -> tf.Tensor:
       return model.encode(ids, slot, training=False)
 
-    return function, model.max_lengths[slot]
+    return EncoderFunction(function, model.max_lengths[slot], model.widths[slot])
 
   layers = [model.encoder_layers(slot) for slot in range(model.slots)]
   same = [[*map(id, of_slot)] for of_slot in layers], model.max_lengths
@@ -201,15 +205,10 @@ def _write_runtimes(
       kind.write(folder, of_slots, _variables(sum(layers, [])), tokenizer)
 
 
-def _check_encoder(
-  folder: str,
-  slots: Sequence[str],
-  samples: Sequence[Sequence[str]],
-  vectors: dict[str, np.ndarray],
-) -> None:
+def _check_encoder(folder: str, given: dict[str, Any], vectors: dict[str, np.ndarray]) -> None:
   """The encoders in LiteRT's float32 must be the exported ones."""
   encoder = runtimes.load_encoder(exported.Export(folder), 'litert')
-  for slot, texts in zip(slots, samples, strict=True):
+  for slot, texts in given.items():
     found = np.zeros_like(vectors[slot])
     encoder.encode(texts, slot, found, len(texts), lambda count: None)
     difference = np.abs(found - vectors[slot]).max()

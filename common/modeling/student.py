@@ -5,9 +5,10 @@ features → vectors(features, slot)           what is stored of a text
 vectors  → part(vectors, slot)               per-text computation, which the head combines per tuple
 parts    → logits(parts, vectors, training)  logits of tuples
 
-Training, export and scoring follow from these four.
+Training, export and scoring follow from these four. A slot of vectors in place of texts (an image's
+embedding, a user's) has no encoder: its features are those vectors.
 
-Dimensions: U distinct texts, L tokens, B tuples, O outputs.
+Dimensions: U distinct texts, L tokens, w a given vector's width, B tuples, O outputs.
 """
 
 import dataclasses
@@ -30,8 +31,8 @@ from common.modeling.head import ExportedHead, Head
 class Student(tf_keras.layers.Layer):
   """A layer made of its config, its encoder's config, its outputs and the word id of padding.
 
-  A subclass has a `kind` and a `config_class`, makes `encoders` (one for all slots, or one a slot;
-  each a layer with an `encoder`), maybe `projections` (one a slot), and `head`, in this order, which
+  A subclass has a `kind` and a `config_class`, makes `encoders` (one for all slots of texts, or one a
+  slot of texts; each a layer with an `encoder`), maybe `projections` (one a slot), and `head`, in this order, which
   is that of its saved weights; then it calls `make_head`. It defines the features' and vectors'
   shapes, `features` and, where there are projections, `vectors`.
 
@@ -41,6 +42,7 @@ class Student(tf_keras.layers.Layer):
     encoder: Config of the pretrained encoder.
     outputs: O.
     pad_id: Word id of padding.
+    widths: w a slot, 0 where it holds texts; empty: all do.
 
   Attributes:
     name: Its kind.
@@ -59,11 +61,14 @@ class Student(tf_keras.layers.Layer):
   encoders: list[Any]
   head: Head
 
-  def __init__(self, config: Any, encoder: Any, outputs: int, pad_id: int):
+  def __init__(
+    self, config: Any, encoder: Any, outputs: int, pad_id: int, widths: Sequence[int] = ()
+  ):
     super().__init__(name=self.kind, dtype=tf.float32)
     self.config, self.encoder_config = config, encoder
     self.outputs, self.pad_id = outputs, pad_id
     self.max_lengths, self.slots = tuple(config.max_lengths), len(config.max_lengths)
+    self.widths = tuple(widths) or (0,) * self.slots
     self.projections: list[Any] = []
 
   def feature_shape(self, slot: int) -> tuple[int, ...]:
@@ -122,13 +127,20 @@ class Student(tf_keras.layers.Layer):
     """The head as it is exported."""
     return self.head.exported()
 
+  def encoder_input(self, slot: int) -> tf.TensorSpec:
+    """What `encode` takes: [U, L] word ids, or [U, w] vectors."""
+    if width := self.widths[slot]:
+      return tf.TensorSpec([None, width], tf.float32, name='vector')
+    return tf.TensorSpec([None, None], tf.int32, name='ids')
+
   def encoder(self, slot: int) -> Any:
     """The one of `encoders` that a slot's texts go through."""
-    return self.encoders[slot if len(self.encoders) > 1 else 0]
+    return self.encoders[self.widths[:slot].count(0) if len(self.encoders) > 1 else 0]
 
   def encoder_layers(self, slot: int) -> list[tf.Module]:
     """Variables that `encode` computes with."""
-    return [self.encoder(slot), *self.projections[slot : slot + 1]]
+    own = [] if self.widths[slot] else [self.encoder(slot)]
+    return [*own, *self.projections[slot : slot + 1]]
 
   def stored_under(self, slot: int) -> str:
     """Fingerprint of the export whose vectors a slot's are; empty: of none but its own."""
@@ -171,13 +183,15 @@ class Student(tf_keras.layers.Layer):
     return pretrained
 
   @classmethod
-  def from_pretrained(cls, config: Any, outputs: int) -> tuple[Self, Tokenizer]:
+  def from_pretrained(
+    cls, config: Any, outputs: int, widths: Sequence[int] = ()
+  ) -> tuple[Self, Tokenizer]:
     """A new student, of the checkpoint's first layers and what is random, and its tokenizer."""
     pretrained = cls.read_pretrained(config)
     layers = config.encoder_layers or pretrained.config.num_layers
     encoder = dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
     tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-    student = cls(config, encoder, outputs, tokenizer.pad_id)
+    student = cls(config, encoder, outputs, tokenizer.pad_id, *_given(widths))
     for one in student.encoders:
       one.encoder.restore(pretrained)
     return student, tokenizer
@@ -209,6 +223,7 @@ class Student(tf_keras.layers.Layer):
       'encoder_kind': encoders.kind_of(self.encoder_config),
       'encoder': dataclasses.asdict(self.encoder_config),
       'outputs': self.outputs,
+      'widths': self.widths,
     }
     saving.save(folder, self, tokenizer, fields)
 
@@ -224,9 +239,15 @@ class Student(tf_keras.layers.Layer):
       raise InputError(f'{folder}: holds a {fields["kind"]}, not a {cls.kind} student')
     config = flags.build(cls.config_class, fields['config'])
     encoder = encoders.config_of(fields.get('encoder_kind', encoders.BERT), fields['encoder'])
-    student = cls(config, encoder, fields['outputs'], tokenizer.pad_id)
+    widths = _given(fields.get('widths', ()))
+    student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)
     return student, tokenizer
+
+
+def _given(widths: Sequence[int]) -> list[Sequence[int]]:
+  """The last argument of a student that takes vectors; of texts alone there is none."""
+  return [widths] if any(widths) else []
 
 
 def _without(variables: Sequence[tf.Variable], groups: Any) -> list[tf.Variable]:

@@ -39,7 +39,7 @@ class Ranker:
   ):
     self.name = os.path.basename(os.path.dirname(os.path.abspath(folder)))
     self._scorer = PairScorer.load(folder, runtime, encoder_runtime=encoder_runtime)
-    if len(self._scorer.slots) != 2 or self._scorer.outputs != 1:
+    if len(self._scorer.slots) != 2 or self._scorer.outputs != 1 or self._scorer.widths:
       raise InputError(f'{folder}: the page takes models of two texts and one score')
     side = self._scorer.slots[1]
     if not os.path.exists(os.path.join(store, MANIFEST)):

@@ -1,4 +1,4 @@
-"""Texts of any number into a vector store, on Apache Beam.
+"""Texts, or vectors in their place, of any number into a vector store, on Apache Beam.
 
   python -m common.pipelines.encode --export_dir=runs/p2t/export --side=right \\
     --input=products.jsonl --id_column=id --text_column=title --output=products \\
@@ -11,11 +11,12 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from common import flags
+from common.data import vector_cells
+from common.data.texts import distinct
 from common.errors import InputError, damaged
 from common.pipelines import jobs, shards, units
 from common.pipelines.files import open_file
@@ -39,7 +40,9 @@ class EncodeConfig:
   side: str = flags.option('right', 'side of the texts, which has its encoder')
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   id_column: str = flags.option('id', 'column of the unique id')
-  text_column: str = flags.option('text', 'column of the text')
+  text_column: str = flags.option(
+    'text', 'column of the text; of a side of vectors, of lists of numbers'
+  )
   dtype: str = flags.option('int8', 'dtype of the stored vectors', values.DTYPES)
   encoder_runtime: str = flags.option(
     'litert-int8', 'runtime of the encoder', tuple(runtimes.ENCODERS)
@@ -66,8 +69,13 @@ class EncodeJob:
     name = f'vectors-{unit.number:05d}.arrow'
     with shard.file(name) as path, ShardWriter(path, self.description) as writer:
       for ids, texts in units.cells(unit, columns, _CHUNK, shard.refuse):
-        distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
-        writer.write(ids, texts, model.encode(list(distinct), self.config.side)[numbers])
+        if width := model.widths.get(self.config.side):
+          where = [f'{unit.path} (id {key})' for key in ids]
+          vectors = vector_cells.of_cells(texts, width, where, shard.refuse)
+          ids, texts = [ids[row] for row in vectors], list(vectors.values())
+        if ids:
+          once, of_row = distinct(texts)
+          writer.write(ids, texts, model.encode(once, self.config.side)[of_row])
         count += len(ids)
     return count
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 
+from common.data import vector_cells
 from common.pipelines import shards
 from common.pipelines.units import Refuse
 from common.scoring import runtimes
@@ -51,7 +52,7 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
   def run_inference(
     self, batch: Sequence[tuple[Any, ...]], model: PairScorer, inference_args: Any = None
   ) -> Iterable[Any]:
-    """Scores of pairs: in each slot a text, or its vectors."""
+    """Scores of pairs: in each slot what `PairScorer.score` takes of a row."""
     del inference_args
     sides = [
       list(side) if isinstance(side[0], str) else np.stack(side)
@@ -84,8 +85,9 @@ class TupleModel(NamedTuple):
       refuse: Takes the tuples of an unknown id.
     """
     if not self.stores:
-      scores = self.scorer.score(*sides)  # [tuples], or [tuples, C]
-      return *sides, *scores.reshape([len(sides[0]), -1]).T
+      given, kept = self._given(sides, where, refuse)
+      scores = self.scorer.score(*given)  # [tuples], or [tuples, C]
+      return *kept, *scores.reshape([len(kept[0]), self.scorer.outputs]).T
     rows = np.stack([s.find(ids) for s, ids in zip(self.stores, sides, strict=True)])  # [slots, n]
     known = (rows >= 0).all(axis=0)
     for i in np.flatnonzero(~known).tolist():
@@ -102,6 +104,21 @@ class TupleModel(NamedTuple):
       vectors = [store.stored(own) for store, own in zip(self.stores, block, strict=True)]
       blocks.append(self.scorer.score(*vectors).reshape([block.shape[1], -1]))
     return *sides, *np.concatenate(blocks).T
+
+  def _given(
+    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+  ) -> tuple[list[Any], list[list[str]]]:
+    """Cells as the scorer takes them, and these cells, but for tuples of a vector that is none."""
+    widths, vectors = [self.scorer.widths.get(slot, 0) for slot in self.scorer.slots], {}
+    for slot, (cells, width) in enumerate(zip(sides, widths, strict=True)):
+      if width:
+        vectors[slot] = vector_cells.of_cells(cells, width, where, refuse)
+    keep = [row for row in range(len(where)) if all(row in of for of in vectors.values())]
+    kept: list[list[str]] = [[cells[row] for row in keep] for cells in sides]
+    given: list[Any] = list(kept)
+    for slot, found in vectors.items():
+      given[slot] = np.array([found[row] for row in keep], np.float32).reshape([-1, widths[slot]])
+    return given, kept
 
 
 class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):

@@ -151,8 +151,7 @@ class ScoreJob:
           missing = query if one < 0 else ids[int(np.argmin(found))]
           shard.refuse(unit.path, f'no vectors of id {missing!r}', row)
           continue
-        vectors = left.vectors([one])[0]
-        ranked = model.scorer.rank(vectors, right, self.config.top_k, rows=found)
+        (ranked,) = model.scorer.rank(left.vectors([one]), right, self.config.top_k, rows=found)
         yield _ranked(query, ranked, right)
 
   def all(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Item = TypeVar('Item')
 Result = TypeVar('Result')
 BATCHES = (1, 8)  # rows of a call of a function of word ids
+_DENSE = 'vector'  # the input of a function of vectors
 Runners = Mapping[str, Callable[..., dict[str, np.ndarray]]]  # an interpreter's signatures
 
 
@@ -64,6 +66,7 @@ def write_by_length(
   functions: dict[str, tuple[Callable[..., Any], int]],
   inputs: Sequence[str],
   variables: Sequence[tf.Variable],
+  dense: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType({}),
   *,
   precisions: Iterable[str],
   batches: Sequence[int] = BATCHES,
@@ -74,7 +77,8 @@ def write_by_length(
     folder: As for `write`.
     functions: By name: a function of int32 [rows, length] inputs, and their greatest length.
     inputs: Their names.
-    variables: All that they read.
+    variables: All that all functions read.
+    dense: By name: a function of a float32 [rows, width] input, and its width.
     precisions: As for `write`.
     batches: Rows of a call, those that there are to be signatures for.
   """
@@ -89,6 +93,13 @@ def write_by_length(
         )
         specs = {key: tf.TensorSpec([batch, length], tf.int32, name=key) for key in inputs}
         signatures[_signature(name, length, batch)] = one.get_concrete_function(**specs)
+  for name, (function, width) in dense.items():
+    for batch in batches:
+      one = tf.function(
+        lambda function=function, **given: {'output': function(given[_DENSE])}, autograph=False
+      )
+      spec = {_DENSE: tf.TensorSpec([batch, width], tf.float32, name=_DENSE)}
+      signatures[_signature(name, width, batch)] = one.get_concrete_function(**spec)
   write(folder, signatures, variables, precisions)
 
 
@@ -155,7 +166,8 @@ class ByLength:
     threads: Interpreters; 0: one a core.
 
   Attributes:
-    lengths: Lengths of each function's signatures.
+    lengths: Lengths of each function's signatures; the width of one of vectors.
+    dense: Those of vectors.
   """
 
   def __init__(self, path: str, threads: int = 0):
@@ -164,6 +176,11 @@ class ByLength:
     for signature in self._interpreters.inputs:
       name, length, batch = signature.rsplit('_', 2)
       shapes.setdefault(name, []).append((int(length), int(batch)))
+    self.dense = {
+      signature.rsplit('_', 2)[0]
+      for signature, names in self._interpreters.inputs.items()
+      if _DENSE in names
+    }
     self.lengths, self._batches = (
       {name: sorted({shape[axis] for shape in of}) for name, of in shapes.items()}
       for axis in (0, 1)
@@ -195,6 +212,18 @@ class ByLength:
       done(len(rows))
 
     self._interpreters.map(call, list(longest_first(sizes, batches[-1])))
+
+  def run_dense(
+    self, name: str, rows: np.ndarray, outputs: np.ndarray, done: Callable[[int], Any]
+  ) -> None:
+    """Runs a function of vectors on rows [n, width]; the rest as for `run`."""
+
+    def fill(numbers: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
+      batch = np.zeros([count, length], np.float32)
+      batch[: len(numbers)] = rows[numbers]
+      return {_DENSE: batch}
+
+    self.run(name, np.full(len(rows), self.lengths[name][0]), fill, outputs, done)
 
 
 def _signature(name: str, length: int, batch: int) -> str:

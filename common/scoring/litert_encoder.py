@@ -52,9 +52,10 @@ def write(
   batches: Sequence[int] = litert.BATCHES,
 ) -> None:
   """Writes encoders, a file a precision, and their word pieces; the rest as for `EncoderKind.write`."""
-  inputs = ('ids',)
+  of_ids = {n: (of.call, of.length) for n, of in functions.items() if not of.width}
+  dense = {name: (of.call, of.width) for name, of in functions.items() if of.width}
   litert.write_by_length(
-    folder, functions, inputs, variables, precisions=precisions, batches=batches
+    folder, of_ids, ('ids',), variables, dense, precisions=precisions, batches=batches
   )
   tokenizer.word_pieces().save(os.path.join(folder, _WORD_PIECES))
 
@@ -77,7 +78,7 @@ class LiteRTEncoder:
 
   def encode(
     self,
-    texts: Sequence[str],
+    texts: Any,
     slot: str,
     vectors: np.ndarray,
     batch_size: int,
@@ -85,7 +86,10 @@ class LiteRTEncoder:
   ) -> None:
     """As of `EncoderRuntime`."""
     del batch_size
-    slot = ANY_SLOT if ANY_SLOT in self._model.lengths else slot
+    slot = slot if slot in self._model.lengths else ANY_SLOT
+    if slot in self._model.dense:
+      self._model.run_dense(slot, texts, vectors, done)
+      return
     ids = self._word_pieces.encode(texts, self._model.lengths[slot][-1])
 
     def fill(rows: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:

@@ -24,9 +24,20 @@ Vectors = np.ndarray | Stored  # of a store as they lie in it: a slice of them i
 Inputs = Mapping[str, Vectors]
 Shapes = dict[str, Sequence[int]]  # of named inputs, without the batch
 HeadFunction = tuple['Callable[..., dict[str, tf.Tensor]]', Shapes]
-EncoderFunction = tuple[
-  'Callable[[tf.Tensor], tf.Tensor]', int
-]  # of ids, and their greatest length
+
+
+class EncoderFunction(NamedTuple):
+  """A slot's encoder, of its one argument.
+
+  Attributes:
+    call: Of word ids [B, L], or of vectors [B, w].
+    length: The greatest L.
+    width: w; 0: it takes word ids.
+  """
+
+  call: Callable[[tf.Tensor], tf.Tensor]
+  length: int
+  width: int = 0
 
 
 class HeadRuntime(Protocol):
@@ -44,7 +55,7 @@ class EncoderRuntime(Protocol):
 
   def encode(
     self,
-    texts: Sequence[str],
+    texts: Any,
     slot: str,
     vectors: np.ndarray,
     batch_size: int,
@@ -53,7 +64,7 @@ class EncoderRuntime(Protocol):
     """Encodes texts.
 
     Args:
-      texts: n texts.
+      texts: n texts; vectors [n, w] of a slot of vectors.
       slot: Name of their slot.
       vectors: [n, *vector shape], to be filled.
       batch_size: Texts at a time, where the runtime is free in it.

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from tqdm import tqdm
 
-from common.data.texts import listed
+from common.data.texts import listed, stacked
 from common.errors import InputError, check_whole
 from common.scoring import exported, hub, runtimes
 from common.scoring.best import top
@@ -14,16 +14,19 @@ from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.vectors.store import VectorStore, row_numbers
 from common.vectors.values import Stored, finite
 
-Texts = Sequence[str] | np.ndarray
+Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
 _READ = 8192  # candidates read at a time, for all queries
 
 
 class PairScorer:
   """An exported student of any kind; each has a class of its own with its `kind`.
 
+  A slot of `widths` takes vectors [n, width] wherever another takes texts.
+
   Attributes:
     slots: Names of the slots: ('left', 'right') for pairs.
     vector_shapes: Shape of a text's vectors, by slot.
+    widths: Of slots that take vectors (an image's, a user's) in place of texts, the vectors' width.
     outputs: Logits a pair.
     attends: Whether `attention` can be asked for: of a transformer head.
     fingerprint: Fingerprint of the encoders.
@@ -40,6 +43,7 @@ class PairScorer:
       slot: tuple(shape)
       for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
     }
+    self.widths: dict[str, int] = description.get('widths', {})
     self.outputs, self.attends = description['outputs'], description['attends']
     self.fingerprint = description['fingerprint']
     self.fingerprints = exported.fingerprints(description)
@@ -96,7 +100,8 @@ class PairScorer:
     if side not in self.slots:
       raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
     check_whole('batch_size', batch_size, 1)
-    texts = listed(texts, side)
+    width = self.widths.get(side)
+    texts = stacked(texts, width, side) if width else listed(texts, side)
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
       self._encoder.encode(texts, side, vectors, batch_size, bar.update)
@@ -105,7 +110,7 @@ class PairScorer:
   def encode_to(
     self,
     folder: str,
-    rows: Iterable[tuple[str, str]],
+    rows: Iterable[tuple[str, Any]],
     side: str,
     *,
     dtype: str = 'float32',
@@ -206,7 +211,7 @@ class PairScorer:
 
       found = []
       for vectors, near in zip(left, neighbors.nearest(right, left, shortlist), strict=True):
-        found.append(self.rank(vectors, right, top_k, rows=np.sort(near[near >= 0])))
+        found += self.rank(vectors[None], right, top_k, rows=np.sort(near[near >= 0]))
       return found if several else found[0]
     rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
     best = self._best(left, right, top_k, parts, rows)
@@ -247,6 +252,8 @@ class PairScorer:
     import tensorflow as tf
 
     tokens, vectors = [], {}
+    if self.widths:
+      raise InputError(f'attention is of word pieces; {", ".join(self.widths)} takes vectors')
     for slot, text in zip(self.slots, texts, strict=True):
       kept = self._export.encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens']
       tokens.append([piece.decode() for piece in kept[0].numpy()])
@@ -282,7 +289,8 @@ class PairScorer:
     slot = self.slots[0]
     if isinstance(query, str):
       return self._vectors([query], slot), False
-    if isinstance(query, np.ndarray) and query.shape == self.vector_shapes[slot]:
+    one = (self.widths[slot],) if slot in self.widths else self.vector_shapes[slot]
+    if isinstance(query, np.ndarray) and query.shape == one:
       return self._vectors(query[None], slot), False
     return self._vectors(query, slot), True
 
@@ -290,8 +298,9 @@ class PairScorer:
     """Scores of no pairs."""
     return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
 
-  def _vectors(self, side: Texts, slot: str) -> np.ndarray:
-    if not isinstance(side, np.ndarray) or side.dtype.kind in 'OUS':
+  def _vectors(self, side: Any, slot: str) -> np.ndarray:
+    given = isinstance(side, np.ndarray) and side.dtype.kind not in 'OUS'
+    if not given or (slot in self.widths and side.ndim == 2):
       return self.encode(side, slot)
     shape = self.vector_shapes[slot]
     if side.shape[1:] != shape:

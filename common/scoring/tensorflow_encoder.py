@@ -1,6 +1,6 @@
 """Encoders as a SavedModel, with their tokenizers in the graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ class TensorFlowEncoder:
 
   def encode(
     self,
-    texts: Sequence[str],
+    texts: Any,
     slot: str,
     vectors: np.ndarray,
     batch_size: int,
@@ -25,6 +25,12 @@ class TensorFlowEncoder:
   ) -> None:
     """As of `EncoderRuntime`."""
     encode = self._signatures[slot]
+    if 'vector' in encode.structured_input_signature[1]:
+      for start in range(0, len(texts), batch_size):
+        batch = texts[start : start + batch_size]
+        vectors[start : start + batch_size] = encode(vector=tf.constant(batch))['vectors'].numpy()
+        done(len(batch))
+      return
     for rows, (column,) in length_sorted([np.array(texts, object)], batch_size):
       vectors[rows] = encode(text=tf.constant(column))['vectors'].numpy()
       done(len(rows))

@@ -79,15 +79,14 @@ class Client:
     self._transport: Transport = Rest(target) if rest else Grpc(target)
     self.name, self.deadline, self.retries, self.max_batch = name, deadline, retries, max_batch
 
-  def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
-    """Vectors [n, *vector shape] of texts of a side, 'left' or 'right'.
+  def encode(self, texts: Sequence[str] | np.ndarray, side: str) -> np.ndarray:
+    """Vectors [n, *vector shape] of a side, 'left' or 'right': of texts, or of vectors [n, w] in their place.
 
     Raises:
       InputError: If it is one text, or a row holds none.
       ServingError: As `call`.
     """
-    column = np.array([tf.compat.as_bytes(text) for text in listed(texts, side)], object)
-    return self._batched('encoder', side, {'text': column})['vectors']
+    return self._batched('encoder', side, _given(texts, side))['vectors']
 
   def encode_ids(self, ids: np.ndarray, side: str) -> np.ndarray:
     """Vectors of word ids [n, L], as the export's tokenizer gives them, padded with its own id."""
@@ -98,17 +97,19 @@ class Client:
     sides = {'left': np.asarray(left, np.float32), 'right': np.asarray(right, np.float32)}
     return self._batched('head', 'serving_default', sides)['score']
 
-  def rank(self, text: str, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Scores candidates' vectors [n, *vector shape] for a text.
+  def rank(
+    self, text: str | np.ndarray, candidates: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray | None]:
+    """Scores candidates' vectors [n, *vector shape] for a text, or a vector [w] in its place.
 
     Returns:
       (scores [n], order [n]: rows of candidates, best first, ties as they came). A model of C
       classes gives (scores [n, C], None): classes have no order of their own.
     """
-    text_input = np.array([tf.compat.as_bytes(text) for text in listed([text], 'query')], object)
+    query = _given(text[None] if isinstance(text, np.ndarray) else [text], 'query')
     many = np.asarray(candidates, np.float32)
     answers = [
-      self.call('online', 'serving_default', {'text': text_input, 'candidates': block})
+      self.call('online', 'serving_default', {**query, 'candidates': block})
       for block in np.split(many, range(_CANDIDATES, len(many), _CANDIDATES))
     ]
     scores = np.concatenate([answer['scores'] for answer in answers])
@@ -157,6 +158,13 @@ class Client:
       for i in starts
     ]
     return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+
+
+def _given(texts: Sequence[str] | np.ndarray, side: str) -> Arrays:
+  """The input of an encoder."""
+  if isinstance(texts, np.ndarray) and texts.dtype.kind == 'f':
+    return {'vector': texts.astype(np.float32)}
+  return {'text': np.array([tf.compat.as_bytes(text) for text in listed(texts, side)], object)}
 
 
 def request_of(model: str, signature: str, inputs: Arrays) -> predict_pb2.PredictRequest:

@@ -45,7 +45,7 @@ class ShardWriter:
   def __exit__(self, *exception: object) -> None:
     self._writer.close()
 
-  def write(self, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray) -> None:
+  def write(self, ids: Sequence[str], texts: Sequence[Any], vectors: np.ndarray) -> None:
     """Adds ids, and float32 vectors [n, *shape] of their texts; refuses NaN and infinity."""
     folder, shape = os.path.dirname(self.path), (len(ids), *self.description['shape'])
     if vectors.shape != shape:

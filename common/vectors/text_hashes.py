@@ -5,6 +5,7 @@ would count as one id.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from common.data.texts import hash64
 from common.errors import InputError
 
 
-def hashes(texts: Sequence[str]) -> np.ndarray:
-  """`hash64` of texts, [n] uint64."""
+def hashes(texts: Sequence[Any]) -> np.ndarray:
+  """`hash64` of texts (or vectors), [n] uint64."""
   return np.fromiter(map(hash64, texts), np.uint64, len(texts))
 
 
@@ -48,7 +49,7 @@ class TextHashes:
     """Hashes of the stored ids that were given another text."""
     return np.concatenate(self._replaced)
 
-  def add(self, ids: Sequence[str], texts: Sequence[str]) -> np.ndarray:
+  def add(self, ids: Sequence[str], texts: Sequence[Any]) -> np.ndarray:
     """Takes rows in; returns the numbers of those whose vectors are needed, in order.
 
     Raises:

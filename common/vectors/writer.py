@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from common import files
-from common.data.texts import shown
+from common.data.texts import distinct, shown
 from common.errors import InputError, check_whole, damaged
 from common.vectors import changes
 from common.vectors.shard_writer import ShardWriter, metadata
@@ -60,7 +60,7 @@ class VectorWriter:
           raise InputError(f'{self.folder}: a store of {name} {there[name]}, not {value}{hint}')
     self._first = changes.free_number(self.before)
 
-  def has(self, number: int, ids: Sequence[str], texts: Sequence[str]) -> bool:
+  def has(self, number: int, ids: Sequence[str], texts: Sequence[Any]) -> bool:
     """Whether shard `number` of this writer's is there, of the same description and rows."""
     path = self._path(number)
     if not os.path.exists(path):
@@ -75,15 +75,15 @@ class VectorWriter:
 
   def fill(
     self,
-    rows: Iterable[tuple[str, str]],
-    encode: Callable[[list[str]], np.ndarray],
+    rows: Iterable[tuple[str, Any]],
+    encode: Callable[[list[Any]], np.ndarray],
     *,
     replace: bool = False,
     shard_size: int = 16_384,
     total: int | None = None,
     progress: str = '',
   ) -> VectorStore:
-    """Writes (id, text) rows as shards, but what is there, and finishes.
+    """Writes (id, text) or (id, vector) rows as shards, but what is there, and finishes.
 
     A row whose id is there with the same text changes nothing. With `replace`, one with another text
     moves: its new vectors stand among the added rows, at the end, and its old row is deleted. The
@@ -109,8 +109,8 @@ class VectorWriter:
 
   def _fill(
     self,
-    rows: Iterable[tuple[str, str]],
-    encode: Callable[[list[str]], np.ndarray],
+    rows: Iterable[tuple[str, Any]],
+    encode: Callable[[list[Any]], np.ndarray],
     replace: bool,
     shard_size: int,
     total: int | None,
@@ -123,13 +123,13 @@ class VectorWriter:
       while chunk := list(itertools.islice(stream, shard_size)):
         ids, texts = map(list, zip(*chunk, strict=True))
         if not self.has(number, ids, texts):
-          distinct, numbers = np.unique(np.array(texts, object), return_inverse=True)
-          self.write(number, ids, texts, encode(list(distinct))[numbers])
+          once, numbers = distinct(texts)
+          self.write(number, ids, texts, encode(once)[numbers])
         number += 1
     return self.finish(number, there.replaced)
 
   def write(
-    self, number: int, ids: Sequence[str], texts: Sequence[str], vectors: np.ndarray
+    self, number: int, ids: Sequence[str], texts: Sequence[Any], vectors: np.ndarray
   ) -> None:
     """Writes shard `number`: ids that are in no other, their texts' vectors [n, *shape] float32."""
     with files.whole(self._path(number)) as path, ShardWriter(path, self.description) as shard:
@@ -173,8 +173,9 @@ def _needed(
     for row in chunk:
       if isinstance(row, str) or len(row) != 2:
         raise InputError(f'row {number}: an id and a text are needed')
-      for value, what in zip(row, ('an id', 'a text'), strict=True):
-        if not isinstance(value, str):
+      (key, item), kinds = row, (str, np.ndarray)
+      for value, what, known in ((key, 'an id', str), (item, 'a text', kinds)):
+        if not isinstance(value, known):
           raise InputError(f'row {number}: {shown(value)} is not {what}')
       number += 1
     ids, texts = zip(*chunk, strict=True)

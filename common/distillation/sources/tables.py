@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from common import flags
-from common.data import examples, record_writer
+from common.data import examples, record_writer, vector_cells
 from common.data.examples import Example, TableConfig
 from common.data.items import ItemWriter
 from common.data.matching import SPLITS
@@ -64,7 +64,10 @@ class Tables(Source):
 
   def labelled_inputs(self) -> dict[str, Any]:
     paths = self._labelled_files()
-    return {**{f'{name}_file': path for name, path in paths.items()}, **digests(paths.values())}
+    arrays = [path for _, path in map(vector_cells.parse, self.table.vector_columns) if path]
+    also = [*arrays, *map(vector_cells.ids_path, arrays)]
+    files = [*paths.values(), *also]
+    return {**{f'{name}_file': path for name, path in paths.items()}, **digests(files)}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     path = self.config.distillation_file
@@ -117,8 +120,8 @@ class Tables(Source):
       )
     for slot, writer in enumerate(writers):
       items = records.items(slot)
-      for text, key in zip(items.texts(), items.ids(), strict=True):
-        writer.number(text, key)  # as the set numbers it: both in order, each once
+      for item, key in zip(items.contents(), items.ids(), strict=True):
+        writer.number(item, key)  # as the set numbers it: both in order, each once
     for group in records.groups():
       if labelled and not group.labelled.all():
         key = next(iter(group.ids), 'the first of a group')

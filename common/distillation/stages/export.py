@@ -118,5 +118,5 @@ class Export(Stage[Exported]):
 
 def _texts(records: RecordSet) -> Iterator[str]:
   """Each slot's first texts."""
-  for slot in range(records.slots):
+  for slot in (slot for slot, width in enumerate(records.widths) if not width):
     yield from itertools.islice(records.items(slot).texts(), _TEXTS)

@@ -121,7 +121,7 @@ def test_items_may_be_vectors(tmp_path):
   entry = record_writer.table(str(tmp_path), path, 2)
   record_writer.finish(str(tmp_path), [], [[entry]], {})
   found = RecordSet(str(tmp_path)).items(0)
-  np.testing.assert_array_equal(list(found.floats()), rows)
+  np.testing.assert_array_equal(list(found.contents()), rows)
   assert list(found.ids()) == ['a', 'b']
 
 

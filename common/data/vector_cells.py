@@ -1,0 +1,119 @@
+"""Cells that hold vectors of floats in place of texts: an image's embedding, a user's.
+
+Dimensions: n vectors, w their width.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from common.errors import InputError
+
+_KIND = '.npy'
+
+
+def parse(flag: str) -> tuple[str, str]:
+  """(column, file) of one of `--vector_columns`; the file is empty where cells hold the numbers."""
+  column, _, path = flag.partition(':')
+  if not column or (path and not path.endswith(_KIND)):
+    raise InputError(f'--vector_columns={flag}: COLUMN, or COLUMN:FILE{_KIND}, is needed')
+  return column, path
+
+
+def ids_path(path: str) -> str:
+  """The text file beside a `.npy` file that names its rows, a line each."""
+  return path.removesuffix(_KIND) + '.txt'
+
+
+def of_cell(cell: str, where: str) -> np.ndarray:
+  """The vector [w] float32 that a cell holds: numbers with spaces or commas between, in [ ] or not.
+
+  Raises:
+    InputError: If there are none, or one is not finite; begins with `where`.
+  """
+  try:
+    vector = np.array(cell.strip().strip('[]').replace(',', ' ').split(), np.float32)
+  except ValueError as error:
+    raise InputError(f'{where}: no vector of numbers: {error}') from error
+  return checked(vector, where)
+
+
+def checked(vector: np.ndarray, where: str) -> np.ndarray:
+  """A vector [w] of finite floats; raises InputError, which begins with `where`, if it is none."""
+  if vector.ndim != 1 or not len(vector):
+    raise InputError(f'{where}: a vector of numbers is needed, and this holds none')
+  if not np.isfinite(vector).all():
+    raise InputError(f'{where}: a vector of numbers that are not all finite')
+  return vector
+
+
+def of_cells(
+  cells: Sequence[str], width: int, where: Sequence[str], refuse: Callable[[str, str, str], None]
+) -> dict[int, np.ndarray]:
+  """{row: vector} of the cells that hold one of a width; the others go to `refuse`.
+
+  Args:
+    cells: As for `of_cell`.
+    width: w.
+    where: Place of each.
+    refuse: Takes the place, the reason and the cell.
+  """
+  found = {}
+  for row, (cell, place) in enumerate(zip(cells, where, strict=True)):
+    try:
+      vector = of_cell(cell, 'not taken')
+      if len(vector) != width:
+        raise InputError(f'a vector of {len(vector)} numbers; this model takes {width}')
+    except InputError as error:
+      refuse(place, str(error).removeprefix('not taken: '), cell)
+    else:
+      found[row] = vector
+  return found
+
+
+class VectorColumn:
+  """Reads the cells of a column of `--vector_columns`.
+
+  Args:
+    flag: `COLUMN`, whose cells are vectors, or `COLUMN:FILE.npy`, whose cells are ids: the lines of
+      `FILE.txt` name the rows of the array [n, w].
+
+  Raises:
+    InputError: If the files are not there, or do not go together.
+
+  Attributes:
+    name: The column.
+  """
+
+  def __init__(self, flag: str):
+    self.name, self._path = parse(flag)
+    if not self._path:
+      return
+    try:
+      self._vectors = np.load(self._path, mmap_mode='r')
+      with open(ids_path(self._path), encoding='utf-8') as file:
+        ids = [line.rstrip('\r\n') for line in file]
+    except (OSError, ValueError) as error:
+      raise InputError(
+        f'--vector_columns={flag}: {error}; an array [rows, width] is needed, and beside it '
+        f'{os.path.basename(ids_path(self._path))} with an id a line'
+      ) from error
+    self._rows = {key: row for row, key in enumerate(ids)}
+    shape = self._vectors.shape
+    if len(shape) != 2 or len(ids) != shape[0] or self._vectors.dtype.kind != 'f':
+      raise InputError(
+        f'{self._path}: {self._vectors.dtype} of shape {shape}, and {len(ids)} ids in '
+        f'{ids_path(self._path)}: floats [rows, width] and as many ids are needed'
+      )
+    if len(self._rows) != len(ids):
+      raise InputError(f'{ids_path(self._path)}: an id stands twice')
+
+  def read(self, cell: str, where: str) -> np.ndarray:
+    """The vector [w] float32 of a cell; raises InputError, which begins with `where`, if there is none."""
+    where = f'{where}, column {self.name!r}'
+    if not self._path:
+      return of_cell(cell, where)
+    if cell not in self._rows:
+      raise InputError(f'{where}: id {cell!r} is not in {ids_path(self._path)}')
+    return checked(np.array(self._vectors[self._rows[cell]], np.float32), where)

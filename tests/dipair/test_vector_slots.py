@@ -1,0 +1,139 @@
+"""A side of vectors in place of texts, from the command to the store, servers and jobs (§5).
+
+A product's vector is the one-hot of its colour; a term matches the products of the colour it names.
+"""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from common.data.examples import TableConfig
+from common.data.vector_cells import VectorColumn
+from common.errors import InputError
+from common.pipelines import encode, score
+from common.pipelines.jobs import FilesConfig, OutputConfig
+from common.scoring import exported
+from common.vectors.store import VectorStore
+from dipair.run import RunConfig
+from dipair.scorer import Scorer
+
+COLOURS = ('red', 'blue', 'green')
+VECTORS = np.eye(3, dtype=np.float32) + np.float32(0.25)
+PAIRS = [(term, row) for term in COLOURS for row in range(3)]
+
+
+@pytest.fixture(name='run', scope='module')
+def _run(python, tmp_path_factory):
+  """Folder of a finished run, whose tables name a row of an array, or hold its numbers."""
+  folder = tmp_path_factory.mktemp('vectors')
+  np.save(folder / 'images.npy', VECTORS)
+  (folder / 'images.txt').write_text('p0\np1\np2\n')
+  rows = [(term, f'p{row}', float(term == COLOURS[row])) for term, row in PAIRS]
+  for name in ('valid', 'test'):
+    lines = ['term\timage\tlabel', *('\t'.join(map(str, row)) for row in rows)]
+    (folder / f'{name}.tsv').write_text('\n'.join(lines) + '\n')
+  scored = ['term\timage\tz', *(f'{t}\t{p}\t{8 * label - 4}' for t, p, label in rows * 8)]
+  (folder / 'distil.tsv').write_text('\n'.join(scored) + '\n')
+  done = python(
+    *('-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run'),
+    *(f'--{name}_file={folder}/{name}.tsv' for name in ('valid', 'test')),
+    *(f'--distillation_file={folder}/distil.tsv', '--teacher_logits_column=z'),
+    *('--text_columns=term,image', f'--vector_columns=image:{folder}/images.npy'),
+    *('--max_lengths=8,2', '--output_tokens=2,2', '--projection_dim=16', '--head=ffnn'),
+    *('--stage1_batch_size=72', '--stage1_steps=100', '--stage1_learning_rate=1e-2'),
+    *('--stage1_warmup_steps=1', '--stage1_eval_every=100'),
+    *('--stage2_batch_size=72', '--stage2_steps=2', '--stage2_eval_every=2'),
+  )
+  assert done.returncode == 0, done.stderr[-3000:]
+  return folder / 'run'
+
+
+def test_the_right_answer_is_learnt(run):
+  results = json.loads((run / 'results.json').read_text())
+  assert results['models'][0]['test']['pearson'] > 0.9
+  assert exported.describe(str(run / 'export'))['widths'] == {'right': 3}
+
+
+@pytest.mark.parametrize('runtime', ['tensorflow', 'xla', 'litert'])
+@pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
+def test_scorer_and_store(run, tmp_path, runtime, encoder_runtime):
+  scorer = Scorer.load(str(run / 'export'), runtime, encoder_runtime=encoder_runtime)
+  terms, rows = zip(*PAIRS, strict=True)
+  exact = Scorer.load(str(run / 'export')).score(terms, VECTORS[list(rows)])
+  np.testing.assert_allclose(scorer.score(terms, VECTORS[list(rows)]), exact, atol=1e-5)
+  assert (exact > 0.5).tolist() == [term == COLOURS[row] for term, row in PAIRS]
+  store = scorer.encode_to(
+    str(tmp_path), zip(('p0', 'p1', 'p2'), VECTORS, strict=True), 'right', shard_size=2
+  )
+  for term in COLOURS:
+    ((best, _),) = scorer.rank(term, store, top_k=1)
+    assert COLOURS[best] == term
+    assert [best] == [row for row, _ in scorer.rank(term, VECTORS, top_k=1)]
+  again = scorer.encode_to(str(tmp_path), [('p1', VECTORS[1]), ('p3', VECTORS[1])], 'right')
+  assert (len(again), again.ids([3])) == (4, ['p3'])
+
+
+def test_what_is_no_vector_is_refused(run, tmp_path):
+  scorer = Scorer.load(str(run / 'export'))
+  with pytest.raises(InputError, match='right vectors, row 1: 3 numbers are needed, not 7'):
+    scorer.encode([VECTORS[0], 7], 'right')
+  with pytest.raises(InputError, match='row 0: not all of its numbers are finite'):
+    scorer.encode([[np.nan, 0, 0]], 'right')
+  with pytest.raises(InputError, match='array .n, 3. is needed, not a value of type str'):
+    scorer.encode('red', 'right')
+  with pytest.raises(InputError, match='attention is of word pieces; right takes vectors'):
+    scorer.attention('red', 'blue')
+  table = {'text_columns': ('a', 'b')}
+  with pytest.raises(InputError, match='vector_columns=c: not one of --text_columns=a,b'):
+    TableConfig(**table, vector_columns=('c',))
+  with pytest.raises(InputError, match=r'=b:x.csv: COLUMN, or COLUMN:FILE.npy, is needed'):
+    TableConfig(**table, vector_columns=('b:x.csv',))
+  np.save(tmp_path / 'x.npy', VECTORS)
+  (tmp_path / 'x.txt').write_text('p0\np1\n')
+  with pytest.raises(InputError, match='and 2 ids in .*: floats .rows, width. and as many ids'):
+    VectorColumn(f'b:{tmp_path}/x.npy')
+  for cell, why in (('[]', 'holds none'), ('1 x', 'no vector of numbers'), ('1,inf', 'not all')):
+    with pytest.raises(InputError, match=f"^row 1, column 'b': .*{why}"):
+      VectorColumn('b').read(cell, 'row 1')
+
+
+def test_flags_that_need_texts_are_refused(python, run):
+  (flags,) = [run / 'flags.txt']
+  given = [line for line in flags.read_text().splitlines() if line.startswith('--')]
+  for change, why in (
+    ('--teacher_logits_column=', 'a cross-attention teacher reads texts alone; bring its scores'),
+    ('--freeze_right=runs/other', '--freeze_right is of texts'),
+  ):
+    done = python('-m', 'dipair.run', *given, change, f'--run_dir={run}/other')
+    assert done.returncode == 2 and why in done.stderr
+  assert RunConfig().experiment.data.table.vector_columns == ()
+
+
+def test_jobs(run, tmp_path, python):
+  products = pa.table({'id': ['p0', 'p1', 'bad', 'p2'], 'image': [*VECTORS[:2], [1.0], VECTORS[2]]})
+  pq.write_table(products, tmp_path / 'products.parquet')
+  files = FilesConfig(input=(f'{tmp_path}/products.parquet',))
+  out = OutputConfig(output=f'{tmp_path}/store', max_bad_rows=1)
+  export = str(run / 'export')
+  encode.main(encode.EncodeConfig(export, 'right', files, 'id', 'image', 'float32', out=out), [])
+  store = VectorStore(f'{tmp_path}/store')
+  exact = Scorer.load(export).encode(VECTORS, 'right')
+  assert store.ids(range(3)) == ['p0', 'p1', 'p2']
+  np.testing.assert_allclose(store.vectors(range(3)), exact, atol=0.05)  # int8 weights
+  terms, rows = zip(*PAIRS, strict=True)
+  lines = [json.dumps({'left': t, 'right': VECTORS[r].tolist()}) for t, r in PAIRS]
+  (tmp_path / 'pairs.jsonl').write_text('\n'.join([*lines, '{"left": "red", "right": "x"}']) + '\n')
+  files = FilesConfig(input=(f'{tmp_path}/pairs.jsonl',))
+  out = OutputConfig(output=f'{tmp_path}/scores', max_bad_rows=1)
+  score.main(
+    score.ScoreConfig(export, 'tensorflow', files=files, out=out, encoder_runtime='tensorflow'),
+    [],
+  )
+  (path,) = (tmp_path / 'scores').glob('scores-*.parquet')
+  found = pq.read_table(path)['score'].to_numpy()
+  np.testing.assert_allclose(
+    found, Scorer.load(export).score(terms, VECTORS[list(rows)]), atol=1e-5
+  )
