@@ -48,6 +48,11 @@ def test_products_are_ranked_for_each_query_and_the_nearest_first(example):
   assert float(least) <= float(more) <= float(whole) == 1
 
 
+def test_products_may_be_vectors(example):
+  lines = example('product_vectors', 'search').splitlines()[-3:]
+  assert [line.split(':')[0] for line in lines] == ['texts', 'vectors', 'nike shoes']
+
+
 def test_no_question_is_its_own_duplicate(example):
   lines = example('duplicate_questions', 'questions').splitlines()[-20:]
   _, texts, others = zip(*(line.split('  ') for line in lines), strict=True)

@@ -13,12 +13,15 @@ import pytest
 from common.data.examples import TableConfig
 from common.data.vector_cells import VectorColumn
 from common.errors import InputError
+from common.local_server.__main__ import ServerConfig, serving
 from common.pipelines import encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.scoring import exported
+from common.serving.client import Client
 from common.vectors.store import VectorStore
 from dipair.run import RunConfig
 from dipair.scorer import Scorer
+from tests import limits
 
 COLOURS = ('red', 'blue', 'green')
 VECTORS = np.eye(3, dtype=np.float32) + np.float32(0.25)
@@ -110,6 +113,17 @@ def test_flags_that_need_texts_are_refused(python, run):
     done = python('-m', 'dipair.run', *given, change, f'--run_dir={run}/other')
     assert done.returncode == 2 and why in done.stderr
   assert RunConfig().experiment.data.table.vector_columns == ()
+
+
+def test_server(run):
+  export = run / 'export'
+  models = tuple(f'toy_{part}={export}/{part}' for part in ('encoder', 'head', 'online'))
+  vectors = Scorer.load(str(export)).encode(VECTORS, 'right')
+  with serving(ServerConfig(models=models, port=0, rest_api_port=0)) as (grpc, rest):
+    for target in (f'localhost:{grpc.port}', f'http://localhost:{rest.port}'):
+      client = Client(target, 'toy', deadline=limits.ANSWER)
+      np.testing.assert_allclose(client.encode(VECTORS, 'right'), vectors, atol=1e-5)
+      assert [client.rank(term, vectors)[1][0] for term in COLOURS] == [0, 1, 2]
 
 
 def test_jobs(run, tmp_path, python):
