@@ -77,7 +77,7 @@ class Version:
     head = encoder = scorer = None
     if runtime != 'tensorflow' and 'of_parts' in signatures:
       head = runtimes.load_head(export, runtime)
-    of_texts = {name for name, of in self.definitions.items() if _encodes_texts(of)}
+    of_texts = {name for name, of in self.definitions.items() if _encodes_items(of)}
     if encoder_runtime != 'tensorflow' and of_texts:
       encoder = runtimes.load_encoder(export, encoder_runtime)
     if 'tensorflow' not in (runtime, encoder_runtime) and _is_online(self.definitions):
@@ -268,16 +268,22 @@ def _by_encoder(
   encoder: EncoderRuntime, slot: str, shape: Sequence[int]
 ) -> Callable[[Arrays], Arrays]:
   def call(inputs: Arrays) -> Arrays:
-    texts = inputs['text'].tolist()
-    vectors = np.zeros([len(texts), *shape], np.float32)
-    encoder.encode(texts, slot, vectors, len(texts), lambda count: None)
+    items = _items(inputs)
+    vectors = np.zeros([len(items), *shape], np.float32)
+    encoder.encode(items, slot, vectors, len(items), lambda count: None)
     return {'vectors': vectors}
 
   return call
 
 
-def _encodes_texts(definition: Any) -> bool:
-  return 'text' in definition.inputs and set(definition.outputs) == {'vectors'}
+def _items(inputs: Arrays) -> Any:
+  """What an encoder takes: texts, or vectors in their place."""
+  return inputs['text'].tolist() if 'text' in inputs else inputs['vector']
+
+
+def _encodes_items(definition: Any) -> bool:
+  of_items = {'text', 'vector'} & set(definition.inputs)
+  return bool(of_items) and set(definition.outputs) == {'vectors'}
 
 
 def _is_online(definitions: Mapping[str, Any]) -> bool:
@@ -290,7 +296,7 @@ def _by_scorer(scorer: PairScorer) -> Callable[[Arrays], Arrays]:
   left = scorer.slots[0]
 
   def call(inputs: Arrays) -> Arrays:
-    vectors = scorer.encode(inputs['text'].tolist(), left)
+    vectors = scorer.encode(_items(inputs), left)
     scores = scorer.one_to_many(vectors, scorer.parts(vectors, left), inputs['candidates'], None)
     if scores.ndim > 1:
       return {'scores': scores}

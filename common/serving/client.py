@@ -92,10 +92,16 @@ class Client:
     """Vectors of word ids [n, L], as the export's tokenizer gives them, padded with its own id."""
     return self._batched('encoder', f'{side}_ids', {'ids': np.asarray(ids, np.int32)})['vectors']
 
-  def score(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Scores [n] (or [n, C]) of pairs of vectors, row by row."""
-    sides = {'left': np.asarray(left, np.float32), 'right': np.asarray(right, np.float32)}
-    return self._batched('head', 'serving_default', sides)['score']
+  def score(self, *sides: np.ndarray, **named: np.ndarray) -> np.ndarray:
+    """Scores [n] (or [n, C]) of pairs of vectors, row by row.
+
+    Args:
+      *sides: Left and right.
+      **named: Or, of tuples of other than two, each slot's vectors by its name.
+    """
+    named = named or dict(zip(('left', 'right'), sides, strict=True))
+    vectors = {name: np.asarray(side, np.float32) for name, side in named.items()}
+    return self._batched('head', 'serving_default', vectors)['score']
 
   def rank(
     self, text: str | np.ndarray, candidates: np.ndarray

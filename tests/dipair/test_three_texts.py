@@ -13,11 +13,14 @@ from common.distillation.inference import TupleScorer
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.export import student_export
+from common.local_server.__main__ import ServerConfig, serving
 from common.pipelines import annotate, encode, partition, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.scoring import exported
+from common.serving.client import Client
 from dipair.scorer import Scorer
 from dipair.student import DiPair
+from tests import limits
 
 SLOTS = ('a', 'b', 'c')
 TEXTS = (
@@ -115,6 +118,16 @@ def scores(run, output, files, **changes):
   score.main(config, [])
   tables = [pq.read_table(path) for path in sorted(output.glob('scores-*'))]
   return [row for table in tables for row in table.to_pylist()]
+
+
+def test_triples_are_served(run):
+  models = tuple(f'toy_{part}={run}/export/{part}' for part in ('encoder', 'head'))
+  texts = dict(zip(SLOTS, zip(*TRIPLES, strict=True), strict=True))
+  with serving(ServerConfig(models=models, port=0)) as (grpc, _):
+    client = Client(f'localhost:{grpc.port}', 'toy', deadline=limits.ANSWER)
+    found = client.score(**{slot: client.encode(of, slot) for slot, of in texts.items()})
+  expected = Scorer.load(str(run / 'export')).score(*map(list, texts.values()))
+  np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_triples_are_scored_on_beam(run, stores, tmp_path):
