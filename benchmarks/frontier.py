@@ -8,6 +8,8 @@ stored vectors; BERT-base has random weights and 128 tokens.
 """
 
 import dataclasses
+import os
+import shutil
 from typing import Any, NamedTuple
 
 from benchmarks import committed
@@ -15,6 +17,8 @@ from benchmarks.speed_tables import frontier
 from common import flags
 from common.distillation import measure
 from common.evaluation import benchmark, report
+from common.files import put
+from common.training import strategies
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.study.students import Student
@@ -118,7 +122,16 @@ def _export(run: FinishedRun, size: Size) -> str:
   """The export of a student of that size, trained first where there is none."""
   student = Student(run, run.path('frontier'), size.flags)
   student.train()
-  return student.export()
+  if not student.own:
+    return run.path('export')
+  export = os.path.join(student.folder, 'export')
+  if not os.path.exists(export):
+    part = os.path.join(student.folder, 'export.part')
+    shutil.rmtree(part, ignore_errors=True)
+    with strategies.precision():
+      put(run.export(part, student=student.weights), export)
+    shutil.rmtree(part)
+  return export
 
 
 if __name__ == '__main__':

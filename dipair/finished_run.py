@@ -43,6 +43,11 @@ class FinishedRun:
     self.table = self.config(TableConfig)
     self.metric = self.flags.get('primary_metric', '')
 
+  @property
+  def slots(self) -> tuple[str, ...]:
+    """Names of the exports' slots."""
+    return student_export.slot_names(self.table.text_columns)
+
   def path(self, name: str) -> str:
     """A file or folder of the run."""
     return os.path.join(self.folder, name)
@@ -108,7 +113,7 @@ class FinishedRun:
       export,
       model,
       tokenizer,
-      slots=student_export.slot_names(self.table.text_columns),
+      slots=self.slots,
       task=self.results['task'],
       samples=list(zip(*RecordSet(self.path('data/test')).texts(slice(_SAMPLES)), strict=True)),
     )

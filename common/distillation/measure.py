@@ -128,11 +128,11 @@ def compare(
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
       found.append(first.score(*(widened(*of_slot) for of_slot in narrow)))
     for row, own in zip(encoding, by_encoder, strict=True):
-      row['int8'][set_name] = _primary(judged, int8.score(*own))
+      row['int8'][set_name] = primary(judged, int8.score(*own))
       row['cosine'] = float(np.mean([_cosine(*pair) for pair in zip(own, vectors, strict=True)]))
       found.append(first.score(*own))
     for row, scores in zip([*running, *stored, *encoding], found, strict=True):
-      row[set_name] = _primary(judged, scores)
+      row[set_name] = primary(judged, scores)
       row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
   return running, stored, encoding
 
@@ -150,7 +150,7 @@ def _vectors(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> np
   return scorer.encode(found, name, progress=True)[rows.reshape(-1)]
 
 
-def _primary(judged: JudgedSet, scores: np.ndarray) -> float:
+def primary(judged: JudgedSet, scores: np.ndarray) -> float:
   """The primary metric of probabilities [n], or [n, C]."""
   within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
   logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)

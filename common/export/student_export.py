@@ -137,14 +137,8 @@ def write(
   _write_runtimes(folder, model, tokenizer, slots, head, functions)
   if encoder is model:
     _check_encoder(folder, {name: next(iter(inputs[name].values())) for name in slots}, vectors)
-  shapes = [model.vector_shape(slot) for slot in range(model.slots)]
   description = {
-    'kind': model.name,
-    'slots': list(slots),
-    'vector_shapes': shapes,
-    'outputs': model.outputs,
-    'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
-    'attends': head.attends,
+    **_of_head(model, slots, head),
     'task': task,
     'calibration': dataclasses.asdict(calibration),
     'fingerprint': saved_models.fingerprint(encoder_path),
@@ -153,10 +147,44 @@ def write(
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
   difference = saved_models.verify(*saved)
   digests.write(folder)
+  shapes = zip(slots, description['vector_shapes'], strict=True)
   return {
     'max_difference': difference,
     **sizes,
-    'vector_bytes': {n: 4 * math.prod(shape) for n, shape in zip(slots, shapes, strict=True)},
+    'vector_bytes': {name: 4 * math.prod(shape) for name, shape in shapes},
+  }
+
+
+def write_head(folder: str, model: Student, slots: Sequence[str]) -> None:
+  """Writes a student's head alone, in all its forms, for `PairScorer`s that have no encoder.
+
+  Args:
+    folder: As for `write`, likewise the next two.
+    model: The student.
+    slots: Name of each slot.
+  """
+  head = model.exported_head()
+  _check(
+    head, model, [np.zeros([2, *model.vector_shape(i)], np.float32) for i in range(len(slots))]
+  )
+  functions = heads.functions(head, model, slots, Calibration())
+  signatures = heads.signatures(functions, slots)
+  saved_models.save(os.path.join(folder, 'head'), signatures, head.variables, {})
+  _write_head_runtimes(folder, head, functions)
+  description = {**_of_head(model, slots, head), 'fingerprint': ''}
+  files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
+  digests.write(folder)
+
+
+def _of_head(model: Student, slots: Sequence[str], head: ExportedHead) -> dict[str, Any]:
+  """What the description says of slots and head."""
+  return {
+    'kind': model.name,
+    'slots': list(slots),
+    'vector_shapes': [model.vector_shape(slot) for slot in range(model.slots)],
+    'outputs': model.outputs,
+    'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
+    'attends': head.attends,
   }
 
 
@@ -183,10 +211,7 @@ def _write_runtimes(
   functions: dict[str, HeadFunction],
 ) -> None:
   """The files of runtimes that have some."""
-  of_head = {name: function for name, function in functions.items() if name != 'attention'}
-  for kind in runtimes.HEADS.values():
-    if kind.write:
-      kind.write(folder, of_head, head.variables)
+  _write_head_runtimes(folder, head, functions)
 
   def encode(slot: int) -> EncoderFunction:
     def function(ids: tf.Tensor) -> tf.Tensor:
@@ -203,6 +228,15 @@ def _write_runtimes(
   for kind in runtimes.ENCODERS.values():
     if kind.write:
       kind.write(folder, of_slots, _variables(sum(layers, [])), tokenizer)
+
+
+def _write_head_runtimes(
+  folder: str, head: ExportedHead, functions: dict[str, HeadFunction]
+) -> None:
+  of_head = {name: function for name, function in functions.items() if name != 'attention'}
+  for kind in runtimes.HEADS.values():
+    if kind.write:
+      kind.write(folder, of_head, head.variables)
 
 
 def _check_encoder(folder: str, given: dict[str, Any], vectors: dict[str, np.ndarray]) -> None:

@@ -3,16 +3,21 @@
 import os
 from typing import Any
 
+import tensorflow as tf
+
 from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples
 from common.distillation import measure
+from common.distillation.inference import TupleScorer
 from common.evaluation import benchmark
 from common.files import read_json, write_json
+from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.training import strategies
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.study.cross_students import CrossStudent
-from dipair.study.students import Kept, Student
+from dipair.study.students import SETS, Kept, Student
 
 RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 INT8 = RUNTIMES[2]
@@ -25,7 +30,7 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
 
   Args:
     run: The run that they are of.
-    students: Those to measure; what is not exported yet is.
+    students: Those to measure; a head that is not exported yet is.
     rounds: Rounds, of which the median is taken.
 
   Returns:
@@ -35,8 +40,8 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
     runtimes are '128 tokens', where BERT-base is measured, and 'real lengths', where the teacher is.
   """
   heads = [student for student in students if isinstance(student, Student)]
-  exports = {student.name: Export(student.export()) for student in heads}  # each read once
-  worth = {student.name: _worth(run, student, exports[student.name]) for student in heads}
+  scorers = {student.name: _scorers(student) for student in heads}
+  worth = {student.name: _worth(run, student, scorers[student.name]) for student in heads}
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   test = RecordSet(run.path('data/test'))
   contenders = {('', 'base'): base}
@@ -48,8 +53,7 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
       contenders[student.name, BASELINE] = benchmark.cross_encoder(student.name, config)
       contenders[student.name, REAL] = measure.cross_attention([student.model()], test)
     elif isinstance(student, Student):
-      for runtime in RUNTIMES:
-        scorer = Scorer.load(exports[student.name], runtime)
+      for runtime, scorer in scorers[student.name].items():
         contenders[student.name, runtime] = measure.head(student.name, scorer)
   rates = benchmark.rates(list(contenders.values()), rounds=rounds)
   found: dict[str, Any] = {'students': {}}
@@ -63,13 +67,29 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
   return found
 
 
-def _worth(run: FinishedRun, student: Student, export: Export) -> dict[str, Any]:
-  """The primary metric of an export by runtime, measured once."""
+def _scorers(student: Student) -> dict[str, Scorer]:
+  """A student's exported head by runtime; its texts are encoded by the live model."""
+  export = Export(student.head())
+  none: Any = None  # of the encoders, which are never asked
+  return {name: Scorer(export, none, runtimes.load_head(export, name)) for name in RUNTIMES}
+
+
+def _worth(run: FinishedRun, student: Student, scorers: dict[str, Scorer]) -> dict[str, Any]:
+  """The primary metric of a head in LiteRT, by runtime, measured once."""
   path = os.path.join(student.folder, 'runtimes.json')
   if not os.path.exists(path):
-    scorers = {runtime: Scorer.load(export, runtime) for runtime in RUNTIMES[1:]}
-    plain = {'tensorflow': Scorer.load(export)}
-    task, data = run.table.base_task, run.path('data')
-    rows, _, _ = measure.compare(scorers, plain, task, data, run.metric)
-    write_json(path, dict(zip(scorers, rows, strict=True)), sealed=True)
+    found: dict[str, Any] = {runtime: {} for runtime in RUNTIMES[1:]}
+    model, tokenizer = student.model()
+    live = TupleScorer(model, tokenizer, tf.distribute.get_strategy())
+    for name in SETS:
+      records, judged = RecordSet(run.path(f'data/{name}')), run.judged(name)
+      features, index = live.gather(TokenizedTuples.of_set(records, tokenizer))
+      vectors = [
+        model.vectors(tf.constant(of), slot).numpy()[index[:, slot]]
+        for slot, of in enumerate(features)
+      ]
+      for runtime, row in found.items():
+        row[name] = measure.primary(judged, scorers[runtime].score(*vectors))
+    os.makedirs(student.folder, exist_ok=True)
+    write_json(path, found, sealed=True)
   return read_json(path)

@@ -20,6 +20,7 @@ from common.data.records import RecordSet
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer, finite
 from common.errors import InputError
+from common.export import student_export
 from common.files import put, read_json, sync, whole, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
@@ -225,19 +226,18 @@ class Student(Kept):
     }
     return TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set, about
 
-  def export(self) -> str:
-    """Folder of its export, made where there is none."""
+  def head(self) -> str:
+    """Folder of its exported head, made where there is none; the run's own is in its export."""
     if not self.own:
       return self.run.path('export')
-    export = os.path.join(self.folder, 'export')
-    if not os.path.exists(export):
-      part = os.path.join(self.folder, 'export.part')
+    folder = os.path.join(self.folder, 'head')
+    if not os.path.exists(folder):
+      part = f'{folder}.part'
       shutil.rmtree(part, ignore_errors=True)
       with strategies.precision():
-        made = self.run.export(part, student=self.weights)
-      put(made, export)
-      shutil.rmtree(part)
-    return export
+        student_export.write_head(part, self.model()[0], self.run.slots)
+      put(part, folder)
+    return folder
 
   @property
   def _between(self) -> 'Student | None':

@@ -9,7 +9,8 @@ from scipy.special import expit, logit
 
 from common.export import student_export
 from common.modeling.calibration import Calibration
-from common.scoring import exported
+from common.scoring import exported as exports
+from common.scoring import runtimes
 from common.scoring.scorer import PairScorer
 from common.training import strategies
 
@@ -41,6 +42,16 @@ def test_signatures_and_their_names(exported):
   words = model.encoders[0].encoder.network.get_embedding_table().shape[0]
   stored = tf.train.list_variables(f'{folder}/head/1/variables/variables')
   assert all(words not in shape for _, shape in stored)  # no embedding table
+
+
+def test_a_head_alone_scores_as_in_the_export(exported, load, tmp_path):
+  student_export.write_head(str(tmp_path), exported.model, SIDES)
+  vectors = [load(exported.folder).encode(*of) for of in zip((LEFT, RIGHT), SIDES, strict=True)]
+  for name in ('tensorflow', 'litert', 'litert-int8'):
+    head = runtimes.load_head(exports.Export(str(tmp_path)), name)
+    alone = PairScorer(exports.Export(str(tmp_path)), None, head)
+    expected = load(exported.folder, name).score(*vectors)
+    np.testing.assert_allclose(alone.score(*vectors), expected, atol=1e-6)
 
 
 def test_an_encoder_may_be_exported_in_bfloat16(export, tmp_path):
@@ -112,9 +123,9 @@ def test_a_calibrated_score_is_the_same_in_every_runtime(kind, calibration, expo
     np.testing.assert_allclose(_scores(folder, runtime), expected, atol=0.05)
   encoder = PairScorer.load(folder)
   left, right = (tf.constant(encoder.encode(t, s)) for t, s in ((LEFT, 'left'), (RIGHT, 'right')))
-  online = exported.load(os.path.join(folder, 'online')).signatures['serving_default']
+  online = exports.load(os.path.join(folder, 'online')).signatures['serving_default']
   of_first = online(text=tf.constant(LEFT[:1]), candidates=right)
   np.testing.assert_allclose(of_first['scores'], expected[1], atol=1e-5)
-  head = exported.load(os.path.join(folder, 'head')).signatures['serving_default']
+  head = exports.load(os.path.join(folder, 'head')).signatures['serving_default']
   logits = head(left=left, right=right)['logits'].numpy()[:, 0]
   np.testing.assert_allclose(expit(logits), raw[0], atol=1e-5)
