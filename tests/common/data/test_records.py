@@ -14,6 +14,7 @@ from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import RecordSet, Shard, Table
 from common.data.tuples import Tuples, parse, serialize
+from common.data.vector_table import VectorTable
 from common.errors import InputError
 
 ROWS = [
@@ -118,10 +119,14 @@ def test_items_may_be_vectors(tmp_path):
       1,
       0,
     ]
-  entry = record_writer.table(str(tmp_path), path, 2)
+    with pytest.raises(InputError, match='c: a vector of 3 numbers; others of its column have 2'):
+      items.number(np.ones(3, np.float32), 'c')
+  entry = record_writer.table(str(tmp_path), path, 2, items.width)
   record_writer.finish(str(tmp_path), [], [[entry]], {})
   found = RecordSet(str(tmp_path)).items(0)
   np.testing.assert_array_equal(list(found.contents()), rows)
+  np.testing.assert_array_equal(list(found.contents(np.array([1]))), rows[1:])
+  np.testing.assert_array_equal(VectorTable.of_items(found).padded(np.array([1, 0]), 8), rows[::-1])
   assert list(found.ids()) == ['a', 'b']
 
 
