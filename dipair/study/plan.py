@@ -84,6 +84,10 @@ class Plan:
     slots = len(run.table.text_columns)
     if slots != 2:
       raise InputError(f'--run_dir={run.folder}: tuples of {slots} texts; a study is of pairs')
+    if run.table.vector_columns:
+      raise InputError(
+        f'--run_dir={run.folder}: holds vectors in place of texts; a study is of texts'
+      )
     self.config, self.run, self.root = config, run, run.path('study')
     precision = run.flags['precision'] if config.precision == AS_RUN else config.precision
     self.devices = DeviceConfig(precision=precision)
