@@ -3,7 +3,7 @@
 from typing import Any
 
 from common.evaluation import speeds
-from common.evaluation.tables import Table, against, digits, percent, times
+from common.evaluation.tables import Table, against, chance, digits, label, metric, percent, times
 
 # Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
 _TEACHERS = {'DiPair': 'MiniLM-L6', 'DSE': 'BERT-large'}
@@ -195,6 +195,26 @@ def shortlist(made: dict[str, Any]) -> Table:
     [row['name'], f'{row["recall"]:.1%}', f'{1e3 * row["seconds"]:,.1f}'] for row in made['rows']
   ]
   return Table(note, ['ranked by the head', 'recall', 'p50, ms a query'], rows)
+
+
+def retrieval(made: dict[str, Any]) -> Table:
+  """Ranking of the first stage, and of those that rank its nearest anew."""
+  note = (
+    f'{made["queries"]:,} queries of the test split, {made["passages"]:,} passages; the nearest '
+    f'{made["depth"]:,} hold {made["found"]:.1%} of what is relevant. In brackets: 95% intervals, by '
+    'bootstrap over queries; p: against the first stage. Time: of a query, from its text (the nearest: '
+    'from its vector).'
+  )
+  headers, rows = ['ranked by'], []
+  for name in made['rows'][0]['metrics']:
+    headers += [label(name), 'p']
+  for row in made['rows']:
+    cells = [row['name']]
+    for of in row['metrics'].values():
+      cells.append(f'{metric(of["value"])} [{metric(of["low"])}, {metric(of["high"])}]')
+      cells.append(chance(of['p_value']) if 'p_value' in of else '')
+    rows.append([*cells, digits(row['milliseconds'])])
+  return Table(note, [*headers, 'p50, ms a query'], rows)
 
 
 def memory(made: dict[str, Any]) -> Table:

@@ -48,7 +48,8 @@ def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_speeds(), _study(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring()]
-  sections += [_runtimes(), _frontier(), _shortlist(), *encoding, _training(), _peers(), _light()]
+  sections += [_retrieval(), _runtimes(), _frontier(), _shortlist(), *encoding, _training()]
+  sections += [_peers(), _light()]
   sections += [_score_job(), _serving(), _tokens()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
@@ -233,6 +234,11 @@ def _shortlist() -> str:
     return ''
   table = speed_tables.shortlist(made)
   return _shown('The first stage: Home Depot', made, table)
+
+
+def _retrieval() -> str:
+  made = read('retrieval')
+  return _shown('MedQuAD as retrieval', made, speed_tables.retrieval(made)) if made else ''
 
 
 def _encoding(name: str, title: str) -> str:
