@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+ANSWERS = pathlib.Path(__file__).parent.parent / 'examples' / 'answers.tsv'
 TUTORIAL = pathlib.Path(__file__).parent.parent / 'docs' / 'tutorial.ipynb'
 SCRIPT = """
 import runpy, sys
@@ -46,6 +47,14 @@ def test_products_are_ranked_for_each_query_and_the_nearest_first(example):
   (few, count, least), (_, _, more), (every, _, whole) = lines
   assert int(few) == int(count) // 20 and every == count
   assert float(least) <= float(more) <= float(whole) == 1
+
+
+def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
+  done = python('-c', SCRIPT, 'first_ranking', 'red', f'--export_dir={export("dipair").folder}')
+  assert done.returncode == 0, done.stderr[-3000:]
+  scores, texts = zip(*(line.split('  ') for line in done.stdout.splitlines()), strict=True)
+  assert [*scores] == sorted(scores)[::-1] and len({*texts}) == 3
+  assert all(f'\t{text}\n' in ANSWERS.read_text('utf-8') for text in texts)
 
 
 def test_no_question_is_its_own_duplicate(example):
