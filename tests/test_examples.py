@@ -64,6 +64,12 @@ def test_no_question_is_its_own_duplicate(example):
   assert all(text != other for text, other in zip(texts, others, strict=True))
 
 
+def test_graded_lists_are_learnt_from_and_judged_by_ndcg(example):
+  found = re.findall(r'^(\w+): NDCG@10 (0\.\d+)$', example('graded_lists', 'lists'), re.M)
+  assert [name for name, _ in found] == ['teacher', 'student']
+  assert all(0.3 < float(ndcg) < 1 for _, ndcg in found)
+
+
 def test_the_tutorial_runs_from_top_to_bottom_as_it_was_when_its_outputs_were_kept(
   python, tmp_path
 ):
