@@ -21,7 +21,7 @@ _SHARED = {
 }
 COMMANDS = {  # by program and name, the module
   'dipair': {
-    **{name: f'dipair.{name}' for name in ('run', 'study', 'inspect', 'mine')},
+    **{name: f'dipair.{name}' for name in ('run', 'study', 'inspect', 'mine', 'release')},
     **_SHARED,
   },
   'dse': {**{name: f'dse.{name}' for name in ('run', 'export', 'senteval')}, **_SHARED},

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+ANSWERS = pathlib.Path(__file__).parent.parent / 'examples' / 'answers.tsv'
 TUTORIAL = pathlib.Path(__file__).parent.parent / 'docs' / 'tutorial.ipynb'
 SCRIPT = """
 import runpy, sys
@@ -53,11 +54,25 @@ def test_products_may_be_vectors(example):
   assert [line.split(':')[0] for line in lines] == ['texts', 'vectors', 'nike shoes']
 
 
+def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
+  done = python('-c', SCRIPT, 'first_ranking', 'red', f'--export_dir={export("dipair").folder}')
+  assert done.returncode == 0, done.stderr[-3000:]
+  scores, texts = zip(*(line.split('  ') for line in done.stdout.splitlines()), strict=True)
+  assert [*scores] == sorted(scores)[::-1] and len({*texts}) == 3
+  assert all(f'\t{text}\n' in ANSWERS.read_text('utf-8') for text in texts)
+
+
 def test_no_question_is_its_own_duplicate(example):
   lines = example('duplicate_questions', 'questions').splitlines()[-20:]
   _, texts, others = zip(*(line.split('  ') for line in lines), strict=True)
   assert len({*texts}) == 20 and {*others} <= {*texts}
   assert all(text != other for text, other in zip(texts, others, strict=True))
+
+
+def test_graded_lists_are_learnt_from_and_judged_by_ndcg(example):
+  found = re.findall(r'^(\w+): NDCG@10 (0\.\d+)$', example('graded_lists', 'lists'), re.M)
+  assert [name for name, _ in found] == ['teacher', 'student']
+  assert all(0.3 < float(ndcg) < 1 for _, ndcg in found)
 
 
 def test_the_tutorial_runs_from_top_to_bottom_as_it_was_when_its_outputs_were_kept(

@@ -64,6 +64,27 @@ class ShuffledGroups:
     return rows[start : start + self.batch_size]
 
 
+class ShuffledLists:
+  """Epochs of lists, likewise: all tuples of a left item, wherever in the set they are, are a group.
+
+  Of a list that a batch's end cuts, the rest begins the next batch.
+
+  Args:
+    left: [tuples] number of each one's left item.
+    batch_size: B.
+    seed: Seed of the shuffling.
+  """
+
+  def __init__(self, left: np.ndarray, batch_size: int, seed: int):
+    self.batch_size = batch_size
+    self._by_left = np.argsort(left, kind='stable')
+    starts = np.flatnonzero(np.diff(left[self._by_left], prepend=-1))
+    self._lists = ShuffledGroups(np.append(starts, len(left)), batch_size, seed)
+
+  def rows(self, step: int) -> np.ndarray:
+    return self._by_left[self._lists.rows(step)]
+
+
 class ShuffledTuples:
   """Epochs of single tuples in random order, likewise.
 

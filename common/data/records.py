@@ -21,6 +21,7 @@ from common.errors import InputError, damaged
 
 SCHEMA_VERSION = 2
 MANIFEST = 'manifest.json'
+BLOCKS = 'blocks'  # in a manifest's `info`, true: a group is many pairs of few items
 _REMEDY = 'delete its folder and run again'
 
 

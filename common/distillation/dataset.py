@@ -8,7 +8,7 @@ from typing import Any
 from common import flags
 from common.data import record_writer
 from common.data.examples import TableConfig
-from common.data.records import SCHEMA_VERSION, RecordSet
+from common.data.records import BLOCKS, SCHEMA_VERSION, RecordSet
 from common.distillation import augmentation, pairing
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
@@ -129,12 +129,11 @@ def write_unlabelled(
     if config.pairing.augmentations:
       rows = augmentation.from_training(train, config.pairing.augmentations, seed)
       return UnlabelledSet(write_examples(folder, {'': rows}, train.slots)[''].count)
-    if config.pairing.distillation_pairs:
-      groups = pairing.from_training(train, config.pairing, seed)
-    else:
-      groups = train.groups()
+    blocks = config.pairing.distillation_pairs > 0
+    groups = pairing.from_training(train, config.pairing, seed) if blocks else train.groups()
     tables = record_writer.tables_from(train, folder)
-    made = UnlabelledSet(record_writer.write(folder, groups, tables).count)
+    written = record_writer.write(folder, groups, tables, info={BLOCKS: blocks})
+    made = UnlabelledSet(written.count)
   _refuse_empty('unlabelled', made.count)
   return made
 

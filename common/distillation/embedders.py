@@ -12,7 +12,7 @@ from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
 from common.export import saved_models
 from common.modeling import checkpoints
-from common.scoring import exported, hub
+from common.scoring import exported
 from common.scoring.scorer import PairScorer
 from common.vectors import neighbors
 
@@ -37,7 +37,7 @@ def load(handle: str) -> Embedder:
   """Loads an embedder.
 
   Args:
-    handle: A run's `export` folder, or `hf://org/name` of one (the mean of a text's tokens); a
+    handle: A run's `export` folder, its archive, or `hf://org/name` of one (the mean of a text's tokens); a
       SavedModel's folder or hub URL that takes texts, such as universal-sentence-encoder-qa
       (`question_encoder` for queries, `response_encoder` for passages); or a checkpoint, whose last
       layer's tokens are averaged.
@@ -45,7 +45,7 @@ def load(handle: str) -> Embedder:
   Raises:
     InputError: If it is none of them.
   """
-  handle = hub.local(handle)
+  handle = exported.local(handle)
   if os.path.exists(os.path.join(handle, exported.DESCRIPTION)):
     return _Export(handle)
   if handle.startswith(('http://', 'https://')) or tf.saved_model.contains_saved_model(handle):

@@ -16,8 +16,14 @@ import numpy as np
 import tensorflow as tf
 
 from common import files
-from common.data.batches import Order, ShuffledGroups, ShuffledTuples, TupleBatches
-from common.data.records import RecordSet
+from common.data.batches import (
+  Order,
+  ShuffledGroups,
+  ShuffledLists,
+  ShuffledTuples,
+  TupleBatches,
+)
+from common.data.records import BLOCKS, RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
 from common.data.tuples import Tuples
@@ -178,10 +184,12 @@ class Trainer:
 
   def batches_by_item(self, phase: PhaseConfig, tuples: Tuples, start: int = 0) -> tf.data.Dataset:
     """Endless batches of each slot's distinct items and the tuples' indices into them."""
-    rows_of = None
+    rows_of, order = None, self._groups(tuples, phase.batch_size)
     if self.training.devices.static_shapes:
-      rows_of = most_items(tuples, phase.batch_size // self.strategy.num_replicas_in_sync)
-    batches = self._batches(tuples, ShuffledGroups(tuples.groups, phase.batch_size, self.seed))
+      share = phase.batch_size // self.strategy.num_replicas_in_sync
+      lists = isinstance(order, ShuffledLists)
+      rows_of = [share] * self.model.slots if lists else most_items(tuples, share)
+    batches = self._batches(tuples, order)
     tables = tables_of(self.distill, self.tokenizer)
     return batches.by_item(start, tables, self.model.max_lengths, rows_of)
 
@@ -217,8 +225,14 @@ class Trainer:
       places.append(place)
     order: Order = ShuffledTuples(len(tuples), phase.batch_size, self.seed)
     if 'items' in self.loss.needs:  # tuples of an item come together
-      order = ShuffledGroups(tuples.groups, phase.batch_size, self.seed)
+      order = self._groups(tuples, phase.batch_size)
     return self._batches(tuples, order).gathered(start, features, places)
+
+  def _groups(self, tuples: Tuples, batch_size: int) -> Order:
+    """Groups as the set has them; for a loss over lists, a list is a group, but in blocks."""
+    if 'items' in self.loss.needs and not self.distill.manifest.info.get(BLOCKS):
+      return ShuffledLists(np.asarray(tuples.items[:, 0]), batch_size, self.seed)
+    return ShuffledGroups(tuples.groups, batch_size, self.seed)
 
   def used_items(self, tuples: Tuples) -> list[np.ndarray]:
     """The items of each slot that occur in the distillation set, in rising order."""

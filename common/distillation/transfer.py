@@ -11,7 +11,7 @@ from tqdm import tqdm
 from common import files, flags
 from common.data import record_writer
 from common.data.matching import SPLITS
-from common.data.records import RecordSet
+from common.data.records import BLOCKS, RecordSet
 from common.data.tuples import Tuples
 from common.distillation import datasheet, mining, pairing
 from common.distillation.mined_task import MinedTask
@@ -68,7 +68,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
 
   sets = {split: RecordSet(os.path.join(data, split)) for split in SPLITS}
   tables = record_writer.tables_from(sets['train'], folder)
-  count = record_writer.write(folder, groups(), tables).count
+  count = record_writer.write(folder, groups(), tables, info={BLOCKS: True}).count
   sets[TRANSFER] = RecordSet(folder)
   labelled = files.read_json(os.path.join(data, mining.LABELLED))
   histograms = {**labelled.pop('histograms'), TRANSFER: histogram.tolist()}

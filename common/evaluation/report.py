@@ -27,9 +27,17 @@ def write_report(results: dict[str, Any], scores: dict[str, np.ndarray], path: s
   _write(path, _HTML, results, pictures=pictures, tiles=tables.tiles(results))
 
 
-def write_model_card(results: dict[str, Any], path: str) -> None:
-  """Writes README.md, a model card in the Hugging Face manner: whole, or not at all."""
-  _write(path, _CARD, results)
+def write_model_card(
+  results: dict[str, Any], path: str, release: dict[str, str] | None = None
+) -> None:
+  """Writes README.md, a model card in the Hugging Face manner: whole, or not at all.
+
+  Args:
+    results: as for `write_report`.
+    path: the file to write.
+    release: of `dipair.release`: 'archive', its name, 'runtime', 'license', 'data', 'data_license'.
+  """
+  _write(path, _CARD, {**results, 'release': release or {}})
 
 
 def summary_table(results: dict[str, Any]) -> str:
@@ -90,7 +98,7 @@ _HTML = (
 )
 
 _CARD = """---
-license: apache-2.0
+license: {{ r.release.license if r.release else 'apache-2.0' }}
 library_name: {{ r.student }}
 tags:
 - text-pairs
@@ -118,7 +126,7 @@ embedder.score(vectors[:1], vectors[1:])  # once per pair
 {% if r.student == 'dipair' %}
 import dipair
 
-scorer = dipair.Scorer.load("export")  # a path from this folder
+scorer = dipair.Scorer.load("{{ r.release.archive if r.release else 'export' }}")  # a path from this folder
 {% else %}
 from common.scoring.scorer import PairScorer
 
@@ -138,7 +146,16 @@ scorer.score(left, right)  # once per pair
 {% endif %}
 ```
 
-{% for title in ('Results', 'Ranking', 'Calibration', 'Thresholds', 'All metrics', 'Speed', 'Stored vectors', 'Training', 'Data', 'Export', 'Environment') %}
+{% if r.release %}
+## Licence
+
+The model: {{ r.release.license | cell }}. The data that it learnt from: {{ r.release.data | cell }}; {{ r.release.data_license | cell }}.
+
+This archive has encoder and head in {{ r.release.runtime }}, whose metric on test, both together, is the last of 'Encoders'; the
+other figures are of the student before that.
+
+{% endif %}
+{% for title in ('Results', 'Ranking', 'Calibration', 'Thresholds', 'All metrics', 'Speed', 'Stored vectors', 'Encoders', 'Training', 'Data', 'Export', 'Environment') %}
 {% if title in tables %}
 {% set table = tables[title] %}
 ## {{ 'Training data' if title == 'Data' else title }}

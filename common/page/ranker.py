@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import InputError
+from common.scoring import archive
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer
 from common.vectors.store import MANIFEST, VectorStore
@@ -30,14 +31,16 @@ class Ranker:
     InputError: If the model does not give pairs one score, or the store is another encoder's.
 
   Attributes:
-    name: The run's name.
+    name: The run's name, or the archive's.
     attends: Whether its head has attention to show.
   """
 
   def __init__(
     self, folder: str, store: str, runtime: str, encoder_runtime: str, texts: Mapping[str, str]
   ):
-    self.name = os.path.basename(os.path.dirname(os.path.abspath(folder)))
+    path = os.path.abspath(folder)
+    path = path.removesuffix(archive.SUFFIX) if archive.is_one(path) else os.path.dirname(path)
+    self.name = os.path.basename(path)
     self._scorer = PairScorer.load(folder, runtime, encoder_runtime=encoder_runtime)
     if len(self._scorer.slots) != 2 or self._scorer.outputs != 1 or self._scorer.widths:
       raise InputError(f'{folder}: the page takes models of two texts and one score')

@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from common import digests, files
 from common.errors import InputError, damaged
 from common.pipelines.files import open_file
-from common.scoring import hub
+from common.scoring import exported, hub
 
 _MARKS = 'done'
 _BAD = 'bad'
@@ -153,9 +153,9 @@ def copy_in(local: str, path: str) -> None:
 @functools.cache
 def local(folder: str) -> str:
   """A folder as one that this process can memory-map: itself, or a copy of a remote one."""
-  if folder.startswith(hub.PREFIX):
-    return hub.local(folder)
-  return copied(folder) if '://' in folder else folder
+  if '://' in folder and not folder.startswith(hub.PREFIX):
+    return copied(folder)
+  return exported.local(folder)
 
 
 def copied(folder: str) -> str:

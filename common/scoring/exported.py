@@ -6,7 +6,7 @@ from typing import Any
 
 from common import digests, files
 from common.errors import InputError, damaged
-from common.scoring import hub
+from common.scoring import archive, hub
 
 REMEDY = 'export the run anew: delete its folder and run again'
 VERSION = '1'
@@ -20,11 +20,11 @@ class Export:
   """An export's folder, whose SavedModels are loaded when they are first asked for.
 
   Args:
-    folder: The export; `hf://org/name`: one on the hub.
+    folder: The export, or its name as `local` takes it.
   """
 
   def __init__(self, folder: str):
-    self.folder = hub.local(folder)
+    self.folder = local(folder)
 
   @functools.cached_property
   def description(self) -> dict[str, Any]:
@@ -40,6 +40,22 @@ class Export:
   def head(self) -> Any:
     """The head's SavedModel."""
     return load(os.path.join(self.folder, 'head'))
+
+  def runtime(self, name: str, flag: str = 'runtime') -> str:
+    """The runtime of a name; of an empty one TensorFlow, or a release's only one.
+
+    Raises:
+      InputError: If a release has another one.
+    """
+    only = self.description.get('runtime')
+    if only and name not in ('', only):
+      raise InputError(f'{flag}={name!r}: this export is a release, which has {only!r} alone')
+    return name or only or 'tensorflow'
+
+
+def local(folder: str) -> str:
+  """A folder as it is; of an archive (`.tar.gz`) or `hf://org/name` the local folder of its files."""
+  return archive.unpacked(folder) if archive.is_one(folder) else hub.local(folder)
 
 
 def load(folder: str) -> Any:

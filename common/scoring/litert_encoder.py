@@ -42,6 +42,12 @@ def _write(
   write(os.path.join(folder, _FOLDER), functions, variables, tokenizer)
 
 
+def files_of(folder: str, precision: str) -> tuple[str, str]:
+  """Files of an export's encoders: the model and its word pieces."""
+  own = os.path.join(folder, _FOLDER)
+  return os.path.join(own, f'{precision}.tflite'), os.path.join(own, _WORD_PIECES)
+
+
 def write(
   folder: str,
   functions: dict[str, EncoderFunction],

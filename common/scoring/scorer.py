@@ -52,20 +52,22 @@ class PairScorer:
   def load(
     cls,
     folder: str | exported.Export,
-    runtime: str = 'tensorflow',
+    runtime: str = '',
     threads: int = 0,
     *,
-    encoder_runtime: str = 'tensorflow',
+    encoder_runtime: str = '',
   ) -> Self:
     """Loads the `export` folder of a run.
 
     Args:
-      folder: The export, or `hf://org/name`; an `exported.Export`, given to several calls, is read once.
+      folder: The export, an archive of `dipair.release`, or `hf://org/name`; an `exported.Export`, given to
+        several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
-        'litert-int8'.
+        'litert-int8'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
       threads: Threads of LiteRT; 0: one a core.
       encoder_runtime: Runtime of the encoders: 'tensorflow', 'litert' (float32) or 'litert-int8',
-        whose vectors may be kept beside the others', with what the run's report says it costs.
+        whose vectors may be kept beside the others', with what the run's report says it costs;
+        empty: as for `runtime`.
 
     Raises:
       InputError: If it holds no export of this kind, or nothing for the runtimes.
@@ -73,8 +75,9 @@ class PairScorer:
     export = folder if isinstance(folder, exported.Export) else exported.Export(folder)
     if cls.kind not in ('', kind := export.description['kind']):
       raise InputError(f'{export.folder}: an export of {kind}, not of {cls.kind}')
-    encoder = runtimes.load_encoder(export, encoder_runtime, threads)
-    return cls(export, encoder, runtimes.load_head(export, runtime, threads))
+    of_encoder = export.runtime(encoder_runtime, 'encoder_runtime')
+    encoder = runtimes.load_encoder(export, of_encoder, threads)
+    return cls(export, encoder, runtimes.load_head(export, export.runtime(runtime), threads))
 
   def push(self, name: str) -> str:
     """Uploads the export as `org/name` of the hub, with its run's model card; `load` takes the result."""

@@ -7,7 +7,7 @@ from typing import Any
 from common import flags
 from common.data import catalog
 from common.data.examples import Example
-from common.data.records import Manifest
+from common.data.records import BLOCKS, Manifest
 from common.distillation.sources.source import Source, UnlabelledSet, write_examples
 from common.errors import InputError
 
@@ -64,8 +64,9 @@ class Catalogue(Source):
     if not self.blocks:
       return None
     pairs = catalog.splits(seed, *self.config.catalog_sizes)['distillation']
-    sets = write_examples(folder, {'': _examples(pairs)}, 2, group=_BLOCK_PAIRS)
-    return UnlabelledSet(sets[''].count)
+    sets = {'': _examples(pairs)}
+    written = write_examples(folder, sets, 2, group=_BLOCK_PAIRS, info={BLOCKS: True})
+    return UnlabelledSet(written[''].count)
 
 
 def _examples(pairs: Iterable[catalog.Pair]) -> Iterator[Example]:

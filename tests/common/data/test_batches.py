@@ -9,6 +9,7 @@ from common.data import batching
 from common.data.batches import (
   ShuffledByLength,
   ShuffledGroups,
+  ShuffledLists,
   ShuffledTuples,
   TupleBatches,
   by_length,
@@ -29,6 +30,7 @@ def buckets(monkeypatch):
 
 ORDERS = {
   'groups': lambda seed: ShuffledGroups(np.array([0, 3, 4, 9, 14]), 4, seed),
+  'lists': lambda seed: ShuffledLists(np.array([5, 2, 9, 2, 5, 2, 0] * 2), 4, seed),
   'tuples': lambda seed: ShuffledTuples(14, 4, seed),
   'length': lambda seed: ShuffledByLength(np.array([0, 1] * 7), 4, seed),
 }
@@ -65,6 +67,18 @@ def test_groups_stay_together():
     groups = [g for g, _ in itertools.groupby(np.searchsorted(starts, rows, side='right'))]
     assert sorted(groups) == [1, 2, 3, 4]
     assert rows == [row for g in groups for row in range(starts[g - 1], starts[g])]
+
+
+def test_a_list_is_in_one_batch_wherever_its_tuples_are_in_the_set():
+  left = np.array([5, 2, 5, 9, 2, 5, 9, 2, 5, 2, 9, 9])  # three lists of four, in no order
+  order = ShuffledLists(left, 4, 1)
+  for epoch in range(3):
+    lists = [order.rows(3 * epoch + step).tolist() for step in range(3)]
+    assert sorted(lists) == [[0, 2, 5, 8], [1, 4, 7, 9], [3, 6, 10, 11]]
+  cut = ShuffledLists(left, 6, 1)  # the second list is half in each batch
+  assert [len({*left[cut.rows(step)]}) for step in range(2)] == [2, 2]
+  rows = [*cut.rows(0), *cut.rows(1)]
+  assert len([*itertools.groupby(left[rows])]) == 3
 
 
 def test_tuples_that_fill_no_batch_wait_for_the_next_epoch():

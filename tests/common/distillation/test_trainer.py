@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from common.data import record_writer
-from common.data.records import RecordSet
+from common.data.records import BLOCKS, RecordSet
 from common.data.tuples import Tuples
 from common.distillation.trainer import Trainer, Training, most_items
 from common.errors import InputError
@@ -92,30 +92,48 @@ def test_both_students_learn_by_every_loss(build, distill, tmp_path, kind, loss)
   assert len(losses) == 3 and losses[-1] < losses[0]
 
 
-@pytest.fixture(name='by_term')
-def _by_term(distill, tmp_path):
-  """The same tuples in a group a term."""
-  whole, folder = RecordSet(distill), str(tmp_path / 'by_term')
+@pytest.fixture(name='by_product')
+def _by_product(distill, tmp_path):
+  """A function of a manifest's info to a folder of the same tuples in a group a product."""
+  whole = RecordSet(distill)
   tuples = whole.tuples()
-  groups = [
-    Tuples(*(x[i : i + 4] for x in (tuples.items, tuples.label, tuples.teacher_logits)))
-    for i in range(0, 20, 4)
-  ]
-  record_writer.write(folder, groups, record_writer.tables_from(whole, folder))
-  return folder
+
+  def write(**info):
+    folder = str(tmp_path / f'by_product_{len(info)}')
+    groups = [
+      Tuples(*(x[i::4] for x in (tuples.items, tuples.label, tuples.teacher_logits)))
+      for i in range(4)
+    ]
+    record_writer.write(folder, groups, record_writer.tables_from(whole, folder), info=info)
+    return folder
+
+  return write
 
 
-def test_what_a_loss_over_lists_compares_comes_together(build, by_term, tmp_path):
-  phase, lefts = dataclasses.replace(PHASE, batch_size=4), {}
-  for name in ('margin_mse', 'squared_error'):
-    one = trainer(*build('dse'), by_term, LossConfig(name).build())
+@pytest.mark.parametrize('kind', ['dipair', 'dse'])
+def test_a_terms_candidates_share_a_batch_whatever_the_order_of_the_file(
+  build, by_product, tmp_path, kind
+):
+  phase, student = dataclasses.replace(PHASE, batch_size=4), build(kind)
+  plain, blocks = by_product(), by_product(**{BLOCKS: True})
+
+  def terms(distill, loss, **devices):
+    """Distinct terms of each batch, of cached features and by item: as stages 1 and 2 have them."""
+    one = trainer(*student, distill, LossConfig(loss, alpha=0.5).build(), **devices)
     tuples = one.distill.tuples()
-    folder = str(tmp_path / name)
-    cached = one.cached_batches(phase, tuples, one.used_items(tuples), folder)
-    lefts[name] = [len(set(batch['items'][:, 0].numpy())) for batch in cached.take(5)]
-  assert lefts['margin_mse'] == [1] * 5
-  assert sum(lefts['squared_error']) > 10
-  one.loss = LossConfig('triplet').build()
+    cached = one.cached_batches(phase, tuples, one.used_items(tuples), str(tmp_path / loss))
+    batches = [*cached.take(5), *one.batches_by_item(phase, tuples).take(5)]
+    assert {y for b in batches[5:] for y in b['label'].numpy()[:, 0]} == {*tuples.labels}
+    return [len(set(batch['items'][:, 0].numpy())) for batch in batches]
+
+  assert terms(plain, 'listwise_kl') == terms(plain, 'margin_mse', jit_compile=True) == [1] * 10
+  assert min(terms(plain, 'squared_error')[5:]) > 1  # groups as in the file
+  assert min(terms(blocks, 'listwise_kl')[5:]) > 1  # few texts a batch go before whole lists
+
+
+def test_a_loss_over_lists_of_one_tuple_is_refused(build, distill):
+  one = trainer(*build('dse'), distill, LossConfig('triplet').build())
+  tuples = one.distill.tuples()
   alone = dataclasses.replace(tuples, items=tuples.items[::4])
-  with pytest.raises(InputError, match='by_term: each left text stands in one tuple alone'):
-    one.batches_by_item(phase, alone)
+  with pytest.raises(InputError, match='distill: each left text stands in one tuple alone'):
+    one.batches_by_item(PHASE, alone)

@@ -114,6 +114,23 @@ def test_kd_is_softened_on_both_sides_beside_the_hard_labels(outputs):
 
 
 @pytest.mark.parametrize(
+  ('name', 'of_teacher'),
+  [
+    ('listwise_kl', 4 / 7 * np.log(8 / 7) + 3 / 7 * np.log(6 / 7)),  # softmax: 4, 2, 1; 3, 2, 1
+    ('margin_mse', 2 / 3 * np.log(3 / 4) ** 2),  # margins: ln 2, ln 4, ln 2; ln 1.5, ln 3, ln 2
+  ],
+)
+def test_a_list_of_graded_labels_by_hand(name, of_teacher):
+  grades = np.array([3, 2, 0]) / 3  # --label_range=0,3
+  teacher, student = np.log([4, 2, 1]), np.log([3, 2, 1])  # the student's scores: 3/4, 2/3, 1/2
+  of_labels = np.log(4 / 3) + (np.log(3) - 2 / 3 * np.log(2)) + np.log(2)
+  loss = LossConfig(name, alpha=0.75).build()
+  assert loss.needs == ('teacher_logits', 'items', 'label')
+  value, _ = mean(loss, batch([1, 1, 1], teacher, label=grades[:, None]), student)
+  assert value == pytest.approx(0.75 * of_teacher + 0.25 * of_labels / 3, rel=1e-5)
+
+
+@pytest.mark.parametrize(
   ('alpha', 'tuples', 'logits', 'expected'),
   [
     (1.0, {'teacher_logits': [[2.0]]}, [[-1.0]], 9.0),
