@@ -7,6 +7,7 @@ It reads a JSON value a line and answers with one: {'start': [...], 'environment
 
 import contextlib
 import functools
+import gc
 import importlib
 import io
 import json
@@ -26,6 +27,7 @@ from typing import Any, NoReturn
 def main() -> None:
   importlib.import_module('common.distillation.experiment')  # TensorFlow's seconds, once for all
   shorten_benchmark()
+  gc.freeze()  # a collection in a fork would walk, and so copy, all that TensorFlow defines
   children: set[int] = set()
   try:
     for line in sys.stdin:
