@@ -229,6 +229,7 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
     '--label_column=y',
     '--teacher_logits_column=z',
     '--task=binary',
+    '--max_lengths=16,16',
     '--stage1_steps=0',
     '--stage2_batch_size=32',
     '--calibration=isotonic',
