@@ -31,7 +31,7 @@ TEST = [
   'check-jsonschema>=0.34',  # the schema of compose files
   'ir_measures>=0.3.7',  # trec_eval, the judge of ranking metrics
   'kubernetes-validate>=1.31',  # the schemas of manifests
-  *('mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.6', 'pyyaml>=6'),
+  *('mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.8', 'pyyaml>=6'),
   'ruff>=0.15',
 ]
 

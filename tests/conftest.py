@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import functools
+import gc
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -45,6 +47,17 @@ TINY = {  # flags of each student's tiny config
 }
 
 
+def pytest_collection_modifyitems(items):
+  """Files that run commands come first: they take longest, and both processes then end together."""
+  running = {item.path for item in items if 'start' in item.fixturenames}
+  items.sort(key=lambda item: item.path not in running)
+
+
+def pytest_collection_finish():
+  """Collections of garbage leave out what imports made, most of all objects: an export asks for five."""
+  gc.freeze()
+
+
 class Exported(NamedTuple):
   """An export's folder, its live model and tokenizer, and what exporting reported."""
 
@@ -74,32 +87,47 @@ def _build():
   return build
 
 
-@pytest.fixture(name='export', scope='session')
-def _export(build, tmp_path_factory, request):
-  """A function (kind, outputs, **changes) to `Exported`; the same student is exported once.
+@pytest.fixture(name='once', scope='session')
+def _once(tmp_path_factory, request):
+  """A function (name, make) to a folder, which `make(folder)` fills once for all test processes.
 
-  Also where several processes test: the first to need an export makes it, the others wait.
+  The first to need it makes it, the others wait.
   """
-  from common.export import student_export
-
   base = tmp_path_factory.getbasetemp()
-  exports = (base.parent if hasattr(request.config, 'workerinput') else base) / 'exports'
+  shared = (base.parent if hasattr(request.config, 'workerinput') else base) / 'once'
+
+  def once(name, make):
+    folder = shared / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / 'lock', 'w') as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      if not (folder / 'made').exists():
+        make(folder)
+        (folder / 'made').touch()
+    return folder
+
+  return once
+
+
+@pytest.fixture(name='export', scope='session')
+def _export(build, once):
+  """A function (kind, outputs, **changes) to `Exported`; the same student is exported once."""
+  from common.export import student_export
 
   @functools.cache
   def export(kind, outputs=1, **changes):
     model, tokenizer = build(kind, outputs, **changes)
     names = [f'{flag}={value}' for flag, value in changes.items()]
-    folder = exports / '-'.join([kind, str(outputs), *names])
-    folder.mkdir(parents=True, exist_ok=True)
-    result = folder / 'result.json'
     task = 'regression' if outputs == 1 else 'multiclass'
     what = {'slots': ('left', 'right'), 'task': task, 'samples': (TERMS[:4], PRODUCTS)}
-    with open(folder / 'lock', 'w') as lock:
-      fcntl.flock(lock, fcntl.LOCK_EX)
-      if not result.exists():
-        made = student_export.write(str(folder / 'export'), model, tokenizer, **what)
-        result.write_text(json.dumps(made))
-    return Exported(str(folder / 'export'), model, tokenizer, json.loads(result.read_text()))
+
+    def make(folder):
+      made = student_export.write(str(folder / 'export'), model, tokenizer, **what)
+      (folder / 'result.json').write_text(json.dumps(made))
+
+    folder = once('-'.join([kind, str(outputs), *names]), make)
+    result = json.loads((folder / 'result.json').read_text())
+    return Exported(str(folder / 'export'), model, tokenizer, result)
 
   return export
 
@@ -217,6 +245,20 @@ def _start(tmp_path_factory):
 def _python(start):
   """A function as `start` that waits for the end: a `subprocess.CompletedProcess`."""
   return lambda *command, **environment: start(*command, **environment).wait()
+
+
+@pytest.fixture(scope='session', autouse=True)
+def _reloaded_in_a_fork(request):
+  """What tests export is reloaded by a fork too, in half the time of a Python of its own."""
+
+  def run(command, **_):
+    return request.getfixturevalue('python')(*command[1:])
+
+  saved_models = sys.modules.get('common.export.saved_models')  # else none exports
+  with pytest.MonkeyPatch.context() as patch:
+    if saved_models:
+      patch.setattr(saved_models, 'subprocess', types.SimpleNamespace(run=run))
+    yield
 
 
 @pytest.fixture(name='kill_at', scope='session')

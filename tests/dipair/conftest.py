@@ -1,8 +1,13 @@
-"""The tiny student that DiPair's own tests take."""
+"""The tiny student that DiPair's own tests take, and a finished smoke run."""
 
 import functools
+import shutil
+import subprocess
+import sys
 
 import pytest
+
+from tests.conftest import ROOT
 
 
 @pytest.fixture(name='tiny', scope='session')
@@ -15,3 +20,22 @@ def _tiny(build):
 def _exported(export):
   """DiPair's tiny export alone."""
   return export('dipair')
+
+
+@pytest.fixture(name='smoke_run', scope='session')
+def _smoke_run(once):
+  """Folder of `run`, a finished smoke run by a process of its own; its `output`; and a `copy` of the run.
+
+  The copy is left as it is, to be copied.
+  """
+
+  def make(folder):
+    command = ['-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run']
+    done = subprocess.run(
+      [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (folder / 'output').write_text(done.stdout, 'utf-8')
+    shutil.copytree(folder / 'run', folder / 'copy')
+
+  return once('smoke', make)

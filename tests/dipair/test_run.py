@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from common.scoring import exported
 from dipair import Scorer
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STAGES = (
   *('data', 'unlabelled', 'teacher', 'distill'),
   *('student', 'export', 'evaluation', 'benchmark'),
@@ -28,13 +25,9 @@ def _run(python):
 
 
 @pytest.fixture(name='smoke', scope='module')
-def _smoke(tmp_path_factory):
+def _smoke(smoke_run):
   """A finished smoke run, by a process of its own: (folder, output)."""
-  folder = tmp_path_factory.mktemp('smoke') / 'run'
-  line = [sys.executable, *command(f'--run_dir={folder}')]
-  done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
-  assert done.returncode == 0, done.stderr[-3000:]
-  return folder, done.stdout
+  return smoke_run / 'run', (smoke_run / 'output').read_text('utf-8')
 
 
 def metrics(folder):
@@ -236,6 +229,7 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
     '--label_column=y',
     '--teacher_logits_column=z',
     '--task=binary',
+    '--max_lengths=16,16',
     '--stage1_steps=0',
     '--stage2_batch_size=32',
     '--calibration=isotonic',

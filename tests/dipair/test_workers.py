@@ -33,6 +33,7 @@ def test_two_workers_train_one_student(tmp_path, start):
     '--flagfile=configs/smoke.flags',
     f'--run_dir={tmp_path / "run"}',
     '--distribution_strategy=multi_worker_mirrored',
+    '--max_lengths=16,16',
   ]
   command = ['-m', 'dipair.run', *arguments]
   finish([start(*command, TF_CONFIG=config) for config in cluster_of_two()])
