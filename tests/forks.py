@@ -107,7 +107,7 @@ def reload_in_a_fork() -> None:
     here.send(command)
     return here.recv()
 
-  saved_models.subprocess = types.SimpleNamespace(run=run)
+  saved_models.subprocess = types.SimpleNamespace(run=run)  # type: ignore[assignment]
 
 
 def _reload(asked: Connection) -> None:
