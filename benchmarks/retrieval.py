@@ -112,11 +112,8 @@ def _candidates(task: MinedTask, chosen: np.ndarray, near: list[np.ndarray]) -> 
 
 
 def _by_student(scorer: Scorer, store: Any, text: str, rows: np.ndarray) -> np.ndarray:
-  found = np.zeros(len(rows))
-  places = {int(row): place for place, row in enumerate(rows)}
-  for row, score in scorer.rank(text, store, len(rows), rows=rows):
-    found[places[row]] = score
-  return found
+  found = dict(scorer.rank(text, store, len(rows), rows=rows))
+  return np.array([found[row] for row in rows.tolist()])
 
 
 def _timed(

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from common import files
+from common.data.texts import blake2b
 from common.errors import InputError, damaged
 
 Item = str | np.ndarray  # a text, or a vector of floats
@@ -28,8 +29,7 @@ _BESIDE = 'tokens'  # folder of what is made of the items
 
 def content_hash(item: Item) -> bytes:
   """16 bytes that tell an item from all others."""
-  content = item.encode() if isinstance(item, str) else np.asarray(item, np.float32).tobytes()
-  return hashlib.blake2b(content, digest_size=16).digest()
+  return blake2b(item, 16)
 
 
 class ItemWriter:

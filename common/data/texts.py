@@ -45,12 +45,19 @@ def stacked(vectors: Any, width: int, name: str) -> np.ndarray:
   what = f'{name} vectors'
   if isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable):
     raise InputError(f'{what}: an array [n, {width}] is needed, not {shown(vectors)}')
-  rows = vectors if isinstance(vectors, np.ndarray) else list(vectors)
+  rows: list[Any] = []
+  if (
+    isinstance(vectors, np.ndarray)
+    and vectors.shape[1:] == (width,)
+    and vectors.dtype.kind in 'fiu'
+  ):
+    found = np.asarray(vectors, np.float32)
+  else:
+    rows = list(vectors)
+    found = np.zeros([len(rows), width], np.float32)
   for number, row in enumerate(rows):
     if np.shape(row) != (width,) or isinstance(row, (str, bytes)):
       raise InputError(f'{what}, row {number}: {width} numbers are needed, not {shown(row)}')
-  found = np.zeros([len(rows), width], np.float32)
-  for number, row in enumerate(rows):
     try:
       found[number] = row
     except (TypeError, ValueError) as error:
@@ -75,7 +82,12 @@ def shown(value: Any) -> str:
   return str(value) if plain else f'a value of type {type(value).__name__}'
 
 
-def hash64(item: str | np.ndarray) -> int:
-  """A number of 64 bits for a text, or a vector of float32, the same in every process."""
+def blake2b(item: str | np.ndarray, size: int) -> bytes:
+  """So many bytes that tell an item, a text or a vector of float32, from others, in every process."""
   content = item.encode() if isinstance(item, str) else np.asarray(item, np.float32).tobytes()
-  return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), 'little')
+  return hashlib.blake2b(content, digest_size=size).digest()
+
+
+def hash64(item: str | np.ndarray) -> int:
+  """A number of 64 bits for a text or a vector, likewise."""
+  return int.from_bytes(blake2b(item, 8), 'little')

@@ -49,7 +49,7 @@ class TupleScorer:
     batch_size: int = 128,
     progress: str = '',
   ) -> np.ndarray:
-    """Features of items of one slot, of a `TokenizedTuples.tables`: [len(items), *feature_shape] float32, into `out`."""
+    """Features of items of one slot: [len(items), *feature_shape] float32, into `out`."""
     most = self.model.max_lengths[slot]
     lengths = batching.bucket_lengths(most)
     sizes = np.minimum(table.sizes(items) + 2, most)

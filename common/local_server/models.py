@@ -77,8 +77,8 @@ class Version:
     head = encoder = scorer = None
     if runtime != 'tensorflow' and 'of_parts' in signatures:
       head = runtimes.load_head(export, runtime)
-    of_texts = {name for name, of in self.definitions.items() if _encodes_items(of)}
-    if encoder_runtime != 'tensorflow' and of_texts:
+    of_items = {name for name, of in self.definitions.items() if _encodes_items(of)}
+    if encoder_runtime != 'tensorflow' and of_items:
       encoder = runtimes.load_encoder(export, encoder_runtime)
     if 'tensorflow' not in (runtime, encoder_runtime) and _is_online(self.definitions):
       scorer = PairScorer.load(export.folder, runtime, encoder_runtime=encoder_runtime)
@@ -89,7 +89,7 @@ class Version:
         for output in set(definition.outputs) - {'score'}:
           del definition.outputs[output]
         call = _by_head(head, name)
-      elif encoder and name in of_texts:
+      elif encoder and name in of_items:
         call = _by_encoder(encoder, name, _specs(definition.outputs)['vectors'].shape[1:])
       elif scorer:
         call = _by_scorer(scorer)

@@ -85,9 +85,11 @@ class TupleModel(NamedTuple):
       refuse: Takes the tuples of an unknown id.
     """
     if not self.stores:
-      given, kept = self._given(sides, where, refuse)
+      given: Sequence[Any] = sides
+      if self.scorer.widths:
+        given, sides = self._given(sides, where, refuse)
       scores = self.scorer.score(*given)  # [tuples], or [tuples, C]
-      return *kept, *scores.reshape([len(kept[0]), self.scorer.outputs]).T
+      return *sides, *scores.reshape([len(sides[0]), self.scorer.outputs]).T
     rows = np.stack([s.find(ids) for s, ids in zip(self.stores, sides, strict=True)])  # [slots, n]
     known = (rows >= 0).all(axis=0)
     for i in np.flatnonzero(~known).tolist():
