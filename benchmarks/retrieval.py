@@ -1,6 +1,7 @@
 """A mined task as retrieval: the nearest passages of a query, reranked by the student and by its teacher.
 
-  python -m benchmarks.retrieval --run_dir=runs/q2p --output=benchmarks/results/retrieval.json
+  python -m benchmarks.retrieval --run_dir=runs/q2p --student=pretrained/medquad.tar.gz \
+    --output=benchmarks/results/retrieval.json
 
 The first stage is what the task was mined with: inner products of the embedder's vectors, of all passages.
 The student has these stored in int8 and encodes the query; the teacher reads each pair. Relevant is what is
@@ -38,6 +39,7 @@ class RetrievalConfig:
   """The run, and how much is ranked."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run --mine_from')
+  student: str = flags.option('', "an export or archive of the same task; empty: the run's own")
   queries: int = flags.option(200, 'queries, drawn from the test split', bounds=(1, 10**9))
   depth: int = flags.option(100, 'nearest passages that are ranked anew', bounds=(1, 10**6))
   runtime: str = flags.option('litert-int8', "runtime of the student's head", tuple(runtimes.HEADS))
@@ -66,7 +68,9 @@ def main(config: RetrievalConfig) -> None:
   seconds['nearest'] = timed
   candidates = _candidates(task, chosen, near)
   with tempfile.TemporaryDirectory() as folder:
-    scorer = Scorer.load(run.path('export'), config.runtime, encoder_runtime='litert-int8')
+    scorer = Scorer.load(
+      config.student or run.path('export'), config.runtime, encoder_runtime='litert-int8'
+    )
     rows = ((str(number), passage) for number, passage in enumerate(passages))
     store = scorer.encode_to(folder, rows, 'right', dtype='int8', total=len(passages))
     scores['student'], seconds['student'] = _timed(
