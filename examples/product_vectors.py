@@ -50,30 +50,34 @@ def tables(run: FinishedRun, folder: str, width: int) -> dict[str, str]:
 
 
 def main(run_dir: str, toy: bool, width: int) -> None:
-  """Prints how well the run's student and one of vectors agree with the ratings."""
+  """Prints the test metric of the run's student and of one of vectors, and a term's best product."""
   if not os.path.exists(f'{run_dir}/results.json'):
     product_search.distil(run_dir, toy)
   run, folder = FinishedRun(run_dir), f'{run_dir}-vectors'
   of_terms, of_products = run.config(StudentConfig).output_tokens
   own = {**flags.flat(run.config(StudentConfig)), **flags.flat(run.config(TrainConfig))}
   own['max_lengths'] = run.flags['max_lengths'][0], of_products  # a vector becomes so many tokens
+  files = tables(run, f'{folder}/tables', width)
   result = dipair.distill(
-    **tables(run, f'{folder}/tables', width),
+    **files,
     run_dir=f'{folder}/run',
     title=f'{run.results["title"].removeprefix("DiPair on ")}, products as vectors',
+    task=run.flags['task'],
     text_columns=('term', 'product'),
     vector_columns=(f'product:{folder}/tables/products.npy',),
     teacher_logits_column='score',
     teacher_scores='probability',
     **own,
   )
-  scorer, vectors = result.scorer(), np.load(f'{folder}/tables/products.npy')
+  metric = result.results['primary_metric']
   for name, models in (('texts', run.results['models']), ('vectors', result.results['models'])):
-    print(
-      f'{name}: Pearson {next(m for m in models if m["name"] == "student")["test"]["pearson"]:.3f}'
-    )
-  best, score = scorer.rank('nike shoes', vectors, top_k=1)[0]
-  print(f'nike shoes: product {best}, {score:.3f}')
+    student = next(model for model in models if model['name'] == 'student')
+    print(f'{name}: {metric} {student["test"][metric]:.3f}')
+  with open(files['test'], encoding='utf-8') as file:
+    term = json.loads(next(file))['term']
+  vectors = np.load(f'{folder}/tables/products.npy')
+  ((best, score),) = result.scorer().rank(term, vectors, top_k=1)
+  print(f'{term}: product {best}, {score:.3f}')
 
 
 if __name__ == '__main__':
