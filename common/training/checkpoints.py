@@ -1,6 +1,7 @@
 """TensorFlow checkpoints of a phase's folder, of which damaged ones are refused by their names."""
 
 import os
+import time
 
 import tensorflow as tf
 import tf_keras
@@ -15,13 +16,16 @@ def manager(what: tf.train.Checkpoint, folder: str) -> tf.train.CheckpointManage
 
 
 def clear(manager: tf.train.CheckpointManager) -> None:
-  """Removes checkpoints that a killed process wrote and did not come to name, if those named are there."""
-  named = {os.path.basename(path) for path in manager.checkpoints}
-  if not named or not all(tf.io.gfile.exists(f'{path}.index') for path in manager.checkpoints):
+  """Leaves the last checkpoint alone, of what a process left that was killed while it wrote or removed some."""
+  last = manager.latest_checkpoint
+  if not last or not tf.io.gfile.exists(f'{last}.index'):
     return
   for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*.*'):
-    if os.path.basename(path).split('.')[0] not in named:
+    if os.path.basename(path).split('.')[0] != os.path.basename(last):
       tf.io.gfile.remove(path)
+  if manager.checkpoints != [last]:
+    times = {'all_model_checkpoint_timestamps': [time.time()], 'last_preserved_timestamp': 0}
+    tf.compat.v1.train.update_checkpoint_state(manager.directory, last, [last], **times)
 
 
 def restore_best(weights: tf.train.Checkpoint, folder: str) -> None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from common import termination
-from common.training import loop, strategies
+from common.training import checkpoints, loop, strategies
 from common.training.optimization import PhaseConfig
 
 PHASE = PhaseConfig(learning_rate=0.1, batch_size=4, steps=12, warmup_steps=2, eval_every=4)
@@ -140,6 +140,20 @@ def test_sigterm_saves_the_step_and_the_same_call_goes_on_from_it(
   assert all(np.array_equal(found[name], values) for name, values in expected.items())
   curves = [[(e['step'], e['loss'], e['valid']) for e in of['history']] for of in (whole, resumed)]
   assert curves[0] == curves[1]
+
+
+def test_of_checkpoints_that_a_killed_process_was_removing_the_last_is_left_alone(tmp_path):
+  what = tf.train.Checkpoint(weight=tf.Variable(1.0))
+  killed = tf.train.CheckpointManager(what, str(tmp_path), max_to_keep=2)
+  killed.save(2), killed.save(4)
+  (tmp_path / 'ckpt-2.index').unlink()
+  checkpoints.clear(checkpoints.manager(what, str(tmp_path)))
+  names = sorted(path.name for path in tmp_path.iterdir())
+  assert names == ['checkpoint', 'ckpt-4.data-00000-of-00001', 'ckpt-4.index']
+  again = checkpoints.manager(what, str(tmp_path))
+  assert [os.path.basename(path) for path in again.checkpoints] == ['ckpt-4']
+  again.save(6)
+  assert sorted(path.stem for path in tmp_path.glob('*.index')) == ['ckpt-6']
 
 
 def test_a_finished_phase_reads_no_data_and_gives_the_same_weights(tmp_path):
