@@ -81,6 +81,11 @@ def _shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> st
   return _section(title, made, markdown(table.headers, table.rows), note or table.note)
 
 
+def _folded(title: str, text: str) -> str:
+  """What is too long to be read on the way; the site reads it as Markdown where it says so."""
+  return f'<details markdown="1"><summary>{title}</summary>\n\n{text}\n\n</details>'
+
+
 def _speeds() -> str:
   """Teachers and heads of all runs."""
   runs = {title: results for name, title in RUNS.items() if (results := read(name))}
@@ -89,7 +94,8 @@ def _speeds() -> str:
   if not runs:
     return ''
   table = speed_tables.of_runs(runs)
-  text = f"## Speed of the runs' teachers and heads\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
+  every = _folded('Every run, teacher and head', markdown(table.headers, table.rows))
+  text = f"## Speed of the runs' teachers and heads\n\n{every}\n\n{table.note}"
   table = speed_tables.encoders(runs)
   if table.rows:
     text += f"\n\n## The runs' encoders\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
@@ -202,8 +208,8 @@ def _scoring() -> str:
   picture = '![Their pairs a second, on a logarithmic axis](scoring.png)'
   table = speed_tables.scoring(made)
   best = markdown(table.headers, speed_tables.quickest(table.rows, made))
-  every = f'<details><summary>Every form</summary>\n\n{markdown(table.headers, table.rows)}\n\n'
-  note = f'{table.note}\n\n{picture}\n\n{every}</details>\n\n{rank}'
+  every = _folded('Every form', markdown(table.headers, table.rows))
+  note = f'{table.note}\n\n{picture}\n\n{every}\n\n{rank}'
   return _section('Scoring', made, best, note)
 
 
