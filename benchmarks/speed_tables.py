@@ -143,6 +143,43 @@ def of_runs(runs: dict[str, dict[str, Any]]) -> Table:
   return Table(f'{note}it is `tensorflow`.', ['run', '', 'pairs/s', *speeds.AGAINST], rows)
 
 
+def encoding(made: dict[str, Any]) -> Table:
+  """A row a form of `benchmarks.encoding`."""
+  rows, note = [], ''
+  for row in made['rows']:
+    ratio = times(row['ratio']) if row['ratio'] else ''
+    rows.append([row['name'], digits(row['texts_per_second']), ratio])
+    if 'peak_memory' in row:
+      before, peak = (f'{row[key] / 1e9:.1f} GB' for key in ('memory_before', 'peak_memory'))
+      note = f'The store: {row["bytes_per_text"]:,.0f} bytes a text; memory {peak} at the most, '
+      note += f'{before} before it.'
+  return Table(note, ['', 'texts/s', f'× {made["rows"][0]["name"]}'], rows)
+
+
+def training(made: dict[str, Any]) -> Table:
+  """A row a pair of forms of `benchmarks.training`."""
+  rows = []
+  for row in made['rows']:
+    (what, forms), rates = row['name'].split(': '), row['pairs_per_second']
+    one, other = forms.split(' / ')
+    rows.append([what, f'{one} against {other}', *map(digits, rates), times(row['ratio'])])
+  note = 'Steps of both forms in turn, on a CPU with avx512_bf16 and no AMX. '
+  note += 'Plain: both texts of every pair, padded to the longest.'
+  return Table(note, ['', 'forms', 'pairs/s', 'against', '×'], rows)
+
+
+def light(made: dict[str, Any]) -> Table:
+  """Times and sizes of `benchmarks.light`."""
+  rows = [
+    ['import dipair', f'{made["import"]:.2f} s'],
+    ['load an export, head and encoder in LiteRT int8', f'{made["load"]:.2f} s'],
+    ['first score, of two texts', f'{made["score"]:.2f} s'],
+    ['peak memory', f'{made["peak_memory"] / 1e6:,.0f} MB'],
+    ['the environment on disk, pip with it', f'{made["installed"] / 1e6:,.0f} MB'],
+  ]
+  return Table('', ['', ''], rows)
+
+
 def frontier(made: dict[str, Any]) -> Table:
   """A row a size of `benchmarks.frontier`, the fastest last."""
   rows = []

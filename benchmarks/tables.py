@@ -49,8 +49,7 @@ def written() -> dict[str, str]:
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [_speeds(), _study(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring()]
   sections += [_retrieval(), _runtimes(), _frontier(), _shortlist(), *encoding, _training()]
-  sections += [_peers(), _light()]
-  sections += [_score_job(), _serving(), _tokens()]
+  sections += [_peers(), _light(), _score_job(), _serving(), _tokens()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
@@ -81,6 +80,11 @@ def _shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> st
   return _section(title, made, markdown(table.headers, table.rows), note or table.note)
 
 
+def _folded(title: str, text: str) -> str:
+  """What is too long to be read on the way; the site reads it as Markdown where it says so."""
+  return f'<details markdown="1"><summary>{title}</summary>\n\n{text}\n\n</details>'
+
+
 def _speeds() -> str:
   """Teachers and heads of all runs."""
   runs = {title: results for name, title in RUNS.items() if (results := read(name))}
@@ -89,7 +93,8 @@ def _speeds() -> str:
   if not runs:
     return ''
   table = speed_tables.of_runs(runs)
-  text = f"## Speed of the runs' teachers and heads\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
+  every = _folded('Every run, teacher and head', markdown(table.headers, table.rows))
+  text = f"## Speed of the runs' teachers and heads\n\n{every}\n\n{table.note}"
   table = speed_tables.encoders(runs)
   if table.rows:
     text += f"\n\n## The runs' encoders\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
@@ -98,11 +103,8 @@ def _speeds() -> str:
 
 def _serving() -> str:
   made = read('serving')
-  if not made:
-    return ''
-  table = speed_tables.serving(made, read('malformed'))
   title = 'Serving, 1,000 candidates a request'
-  return _shown(title, made, table)
+  return _shown(title, made, speed_tables.serving(made, read('malformed'))) if made else ''
 
 
 def _study() -> str:
@@ -125,11 +127,8 @@ def _study() -> str:
 
 def _tokens() -> str:
   made = read('homedepot_inspect')
-  if not made:
-    return ''
-  table = inspection_table.tokens(made)
   title = 'What the output tokens carry, on Home Depot'
-  return _shown(title, made, table)
+  return _shown(title, made, inspection_table.tokens(made)) if made else ''
 
 
 def _mined() -> str:
@@ -184,11 +183,8 @@ def _senteval() -> str:
 
 def _dse_speed() -> str:
   made = read('dse_speed')
-  if not made:
-    return ''
-  table = speed_tables.dse(made)
   title = 'DSE in BERT-Large shapes (Tables 3 and 4)'
-  return _shown(title, made, table)
+  return _shown(title, made, speed_tables.dse(made)) if made else ''
 
 
 def _scoring() -> str:
@@ -202,8 +198,8 @@ def _scoring() -> str:
   picture = '![Their pairs a second, on a logarithmic axis](scoring.png)'
   table = speed_tables.scoring(made)
   best = markdown(table.headers, speed_tables.quickest(table.rows, made))
-  every = f'<details><summary>Every form</summary>\n\n{markdown(table.headers, table.rows)}\n\n'
-  note = f'{table.note}\n\n{picture}\n\n{every}</details>\n\n{rank}'
+  every = _folded('Every form', markdown(table.headers, table.rows))
+  note = f'{table.note}\n\n{picture}\n\n{every}\n\n{rank}'
   return _section('Scoring', made, best, note)
 
 
@@ -230,10 +226,7 @@ def _memory() -> str:
 
 def _shortlist() -> str:
   made = read('shortlist')
-  if not made:
-    return ''
-  table = speed_tables.shortlist(made)
-  return _shown('The first stage: Home Depot', made, table)
+  return _shown('The first stage: Home Depot', made, speed_tables.shortlist(made)) if made else ''
 
 
 def _retrieval() -> str:
@@ -243,35 +236,12 @@ def _retrieval() -> str:
 
 def _encoding(name: str, title: str) -> str:
   made = read(f'{name}_encoding')
-  if not made:
-    return ''
-  rows, note = [], ''
-  for row in made['rows']:
-    ratio = times(row['ratio']) if row['ratio'] else ''
-    rows.append([row['name'], digits(row['texts_per_second']), ratio])
-    if 'peak_memory' in row:
-      before, peak = (f'{row[key] / 1e9:.1f} GB' for key in ('memory_before', 'peak_memory'))
-      note = f'The store: {row["bytes_per_text"]:,.0f} bytes a text; memory {peak} at the most, '
-      note += f'{before} before it.'
-  table = markdown(['', 'texts/s', f'× {made["rows"][0]["name"]}'], rows)
-  return _section(f'Encoding: {title}', made, table, note)
+  return _shown(f'Encoding: {title}', made, speed_tables.encoding(made)) if made else ''
 
 
 def _training() -> str:
   made = read('training')
-  if not made:
-    return ''
-  rows = []
-  for row in made['rows']:
-    (what, forms), rates = row['name'].split(': '), row['pairs_per_second']
-    one, other = forms.split(' / ')
-    rows.append([what, f'{one} against {other}', *map(digits, rates), times(row['ratio'])])
-  table = markdown(['', 'forms', 'pairs/s', 'against', '×'], rows)
-  note = (
-    'Steps of both forms in turn, on a CPU with avx512_bf16 and no AMX. Plain: both texts of every '
-  )
-  note += 'pair, padded to the longest.'
-  return _section('Training', made, table, note)
+  return _shown('Training', made, speed_tables.training(made)) if made else ''
 
 
 def _peers() -> str:
@@ -284,14 +254,8 @@ def _peers() -> str:
 
 def _light() -> str:
   made = read('light')
-  if not made:
-    return ''
-  rows = [['import dipair', f'{made["import"]:.2f} s']]
-  rows += [['load an export, head and encoder in LiteRT int8', f'{made["load"]:.2f} s']]
-  rows += [['first score, of two texts', f'{made["score"]:.2f} s']]
-  rows += [['peak memory', f'{made["peak_memory"] / 1e6:,.0f} MB']]
-  rows += [['the environment on disk, pip with it', f'{made["installed"] / 1e6:,.0f} MB']]
-  return _section('A process that scores without TensorFlow', made, markdown(['', ''], rows))
+  title = 'A process that scores without TensorFlow'
+  return _shown(title, made, speed_tables.light(made)) if made else ''
 
 
 def _runtimes() -> str:
