@@ -21,7 +21,13 @@ from dipair.study import page
 from dipair.study import tables as study_tables
 from dse import suite
 
-_STUDY = 'study'  # folder of docs
+_STUDIES = {  # by run: how to read what it found; a folder each in docs/study
+  'p2t': 'One seed, and short stages: 500 steps, then 20, which are all that "one stage" has; the '
+  "cross-attention students have 300 steps. The catalogue's labels follow words that two texts share, "
+  'which favours MaxSim.',
+  'q2p': 'One seed, and stage 1 alone, of 2,000 steps, for all heads; the cross-attention students have '
+  '400 steps of 32 pairs.',
+}
 
 
 def main() -> None:
@@ -30,13 +36,13 @@ def main() -> None:
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
   pictures.draw()
-  if study := read('study_p2t'):
-    _draw_study(study)
+  for run in _STUDIES:
+    if study := read(f'study_{run}'):
+      _draw_study(study, os.path.join(ROOT, 'docs', 'study', run))
 
 
-def _draw_study(study: dict[str, Any]) -> None:
+def _draw_study(study: dict[str, Any], there: str) -> None:
   """The study's page and its pictures, without the files of single tables."""
-  there = os.path.join(ROOT, 'docs', _STUDY)
   os.makedirs(there, exist_ok=True)
   with tempfile.TemporaryDirectory() as folder:
     path = page.write(study, folder)
@@ -47,7 +53,15 @@ def _draw_study(study: dict[str, Any]) -> None:
 def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
-  sections = [_speeds(), _study(), _mined(), _glue(), _senteval(), _dse_speed(), _scoring()]
+  sections = [
+    _speeds(),
+    *map(_study, _STUDIES),
+    _mined(),
+    _glue(),
+    _senteval(),
+    _dse_speed(),
+    _scoring(),
+  ]
   sections += [_retrieval(), _runtimes(), _frontier(), _shortlist(), *encoding, _training()]
   sections += [_peers(), _light(), _score_job(), _serving(), _tokens()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
@@ -107,20 +121,14 @@ def _serving() -> str:
   return _shown(title, made, speed_tables.serving(made, read('malformed'))) if made else ''
 
 
-def _study() -> str:
+def _study(run: str) -> str:
   """The first comparison, and where the others are."""
-  made = read('study_p2t')
+  made = read(f'study_{run}')
   if not made:
     return ''
-  key = next(iter(made['comparisons']))
-  table = study_tables.table(made, key)
-  note = f'{table.note}\n\n![Speed and quality]({_STUDY}/figure1.png)\n\n'
-  note += f'[All of its tables and figures]({_STUDY}/study.md).'
-  note += (
-    ' One seed, and short stages: 500 steps, then 20, which are all that "one stage" has; the '
-    "cross-attention students have 300 steps. The catalogue's labels follow words that two texts share, "
-    'which favours MaxSim.'
-  )
+  table = study_tables.table(made, next(iter(made['comparisons'])))
+  note = f'{table.note}\n\n![Speed and quality](study/{run}/figure1.png)\n\n'
+  note += f'[All of its tables and figures](study/{run}/study.md). {_STUDIES[run]}'
   title = f'The students of the DiPair paper, on {made["title"].removeprefix("DiPair on ")}'
   return _shown(title, made, table, note)
 

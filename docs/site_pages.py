@@ -1,7 +1,7 @@
 """Pages of the site that lie outside docs/, and links as the site has them (a hook of mkdocs).
 
 README, CONTRIBUTING and CHANGELOG are read where they are. Links in all pages are those that GitHub shows; one
-to a file that is no page becomes its text. Folded tables are tables here as there.
+to a file that is no page becomes its text.
 """
 
 import posixpath
@@ -18,11 +18,6 @@ PAGES = {
   'changelog.md': 'CHANGELOG.md',
 }
 _LINK = re.compile(r'(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s:]+?)(#[^()\s]*)?\)')
-
-
-def on_config(config: Any) -> None:
-  """Has what is folded (`<details markdown="1">`) read as Markdown."""
-  config.markdown_extensions.append('md_in_html')
 
 
 def on_files(files: Files, config: Any) -> Files:

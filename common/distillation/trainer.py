@@ -121,8 +121,8 @@ class Trainer:
       folder: The phase's folder.
       frozen: Whether the pretrained encoders stay as they are, without dropout.
       cache_gb: Most disk for frozen encoders' features; beyond, items are encoded batch by batch.
-      features: A file a slot for these features, which stay for other students of the same encoders;
-        none: they are removed at the end.
+      features: A file a slot for these features, or for those of further tokens, which stay for other
+        students of the same encoders; none: they are removed at the end.
 
     Returns:
       The history, as of `loop.fit`.
@@ -216,7 +216,7 @@ class Trainer:
           self.scorer.features(table, items, slot, out=out, progress=f'encode texts {slot}')
           out.flush()
       with damaged(path, 'delete it and run again'):
-        found = np.load(path, mmap_mode='r')
+        found = np.load(path, mmap_mode='r')[:, : shape[1]]  # of more tokens, the first
         if found.shape != shape:
           raise ValueError(f'of shape {found.shape}, not {shape}')
       features.append(found)

@@ -14,7 +14,7 @@ from dipair.finished_run import FinishedRun
 from dipair.study.config import AS_RUN, StudyConfig
 from dipair.study.cross_students import CrossStudent, work
 from dipair.study.rows import CROSS, Base, Comparison, Row
-from dipair.study.students import Kept, Student
+from dipair.study.students import Kept, Student, holding
 
 _STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
 
@@ -110,8 +110,12 @@ class Plan:
 
   @property
   def new(self) -> list[Kept]:
-    """Those to train; what another one will be between its stages comes along with it."""
-    return [s for s in self.students if not (s.trained or _comes_along(s))]
+    """Those to train; what another one will be between its stages comes along with it.
+
+    Those of the most tokens come first, so that others find theirs among these.
+    """
+    new = [s for s in self.students if not (s.trained or _comes_along(s))]
+    return sorted(new, key=_tokens, reverse=True)
 
   def cost(self) -> Cost:
     """What is still to be trained, at the run's own rates."""
@@ -136,11 +140,10 @@ class Plan:
     new = self.new
     for number, student in enumerate(new):
       print(f'{number + 1} of {len(new)}: {student.name}')
-      student.train(student.features)
-      needed = {path for later in new[number + 1 :] for path in later.features}
-      for path in set(student.features) - needed:
-        if os.path.exists(path):
-          os.remove(path)
+      student.train([holding(path) for path in student.features])
+      needed = {os.path.dirname(path) for later in new[number + 1 :] for path in later.features}
+      for folder in {os.path.dirname(path) for path in student.features} - needed:
+        shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(os.path.join(self.root, 'features'), ignore_errors=True)  # a killed study's too
 
   def _students(self, row: Row) -> list[Kept]:
@@ -168,6 +171,11 @@ class Plan:
 
 def _comes_along(student: Kept) -> bool:
   return isinstance(student, Student) and student.longer is not None and not student.longer.trained
+
+
+def _tokens(student: Kept) -> tuple[int, ...]:
+  """Tokens kept of each text, the last one's first, which is mostly the longest."""
+  return student.config.output_tokens[::-1] if isinstance(student, Student) else ()
 
 
 def differing(run: FinishedRun, asked: dict[str, Any]) -> dict[str, Any]:

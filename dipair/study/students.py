@@ -7,6 +7,7 @@ paired tests, the logits of valid and test.
 
 import abc
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from typing import Any
@@ -188,12 +189,16 @@ class Student(Kept):
 
   @property
   def features(self) -> list[str]:
-    """Named by all that the outputs depend on."""
+    """Named by all that the outputs depend on, last by their tokens: see `holding`."""
     config, paths = self.config, []
     for slot, layers in enumerate(config.depths):
-      of = (config.max_lengths[slot], config.token_selection, config.output_tokens[slot])
-      about = (slot, config.pretrained.replace('/', '_'), layers, *of, self.devices.precision)
-      paths.append(os.path.join(self.root, 'features', '-'.join(map(str, about)) + '.npy'))
+      tokens = config.output_tokens[slot]
+      of = (config.max_lengths[slot], self.devices.precision)
+      about = [slot, config.pretrained.replace('/', '_'), layers, *of, config.token_selection]
+      if config.token_selection != 'first':
+        about.append(tokens)
+      folder = '-'.join(map(str, about))
+      paths.append(os.path.join(self.root, 'features', folder, f'{tokens}.npy'))
     return paths if self.phases.stage1.steps else []
 
   @property
@@ -246,6 +251,15 @@ class Student(Kept):
       return None
     there = os.path.isdir(os.path.join(self.longer.weights, 'stage1', 'best'))
     return self.longer if there else None
+
+
+def holding(path: str) -> str:
+  """The file of features that has those of `path` and maybe further tokens; `path` where there is none."""
+  folder, name = os.path.split(path)
+  found = os.listdir(folder) if os.path.isdir(folder) else []
+  tokens = [int(n[:-4]) for n in found if re.fullmatch(r'\d+\.npy', n)]
+  enough = [n for n in tokens if n >= int(name[:-4])]
+  return os.path.join(folder, f'{min(enough)}.npy') if enough else path
 
 
 def flags_of(values: dict[str, Any]) -> dict[str, Any]:

@@ -131,6 +131,21 @@ def test_a_terms_candidates_share_a_batch_whatever_the_order_of_the_file(
   assert min(terms(blocks, 'listwise_kl')[5:]) > 1  # few texts a batch go before whole lists
 
 
+def test_features_may_be_those_of_further_tokens(build, distill, tmp_path):
+  paths = [str(tmp_path / f'{slot}.npy') for slot in range(2)]
+
+  def batch(*output_tokens):
+    one = trainer(*build('dipair', output_tokens=output_tokens), distill)
+    tuples = one.distill.tuples()
+    cached = one.cached_batches(PHASE, tuples, one.used_items(tuples), '', 0, paths)
+    return next(iter(cached))['features']
+
+  wide, narrow = batch(3, 4), batch(1, 2)  # the second one encodes nothing
+  assert [len(np.load(path).shape) for path in paths] == [3, 3]
+  for slot, tokens in enumerate((1, 2)):
+    np.testing.assert_array_equal(narrow[slot], wide[slot][:, :tokens])
+
+
 def test_a_loss_over_lists_of_one_tuple_is_refused(build, distill):
   one = trainer(*build('dse'), distill, LossConfig('triplet').build())
   tuples = one.distill.tuples()
