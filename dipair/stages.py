@@ -22,7 +22,7 @@ def train(
   phases: TrainConfig,
   folder: str,
   training: Training,
-  features: Sequence[str] = (),
+  shared: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
   """Distils a student into `folder`; resumes what it finds there.
 
@@ -31,7 +31,7 @@ def train(
     phases: The loss and the two stages.
     folder: The student's folder.
     training: Data, devices and seed.
-    features: Files of the frozen encoders' outputs, as for `Trainer.fit`.
+    shared: Folders of the frozen encoders' outputs, as for `Trainer.fit`.
 
   Returns:
     The stages' histories, as of `loop.fit`.
@@ -51,9 +51,7 @@ def train(
           start(model, trainer)
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')
       gb = phases.stage1_cache_gb
-      histories.append(
-        trainer.fit(name, phase, path, frozen=frozen, cache_gb=gb, features=features)
-      )
+      histories.append(trainer.fit(name, phase, path, frozen=frozen, cache_gb=gb, shared=shared))
   if strategies.is_chief(training.strategy):
     model.save(folder, tokenizer)
   return histories

@@ -3,6 +3,8 @@
 Each distinct item is encoded once; what is made of several runs per tuple.
 """
 
+import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +12,12 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from common import files
 from common.data import batching
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
+from common.errors import damaged
 from common.modeling.student import Student
 from common.training import strategies
 
@@ -95,11 +99,41 @@ class TupleScorer:
     """Logits of a record set's tuples, in order: [tuples, O]."""
     return self.logits(TokenizedTuples.of_set(records, self.tokenizer))
 
-  def gather(self, tuples: TokenizedTuples) -> tuple[list[np.ndarray], np.ndarray]:
-    """Features of each slot's items that occur, and [tuples, n] row numbers into them."""
+  def gather(
+    self, tuples: TokenizedTuples, folders: Sequence[str] = ()
+  ) -> tuple[list[np.ndarray], np.ndarray]:
+    """Features of each slot's items that occur, `kept` in folders if given, and [tuples, n] rows of them."""
     features, index = [], []
     for slot, table in enumerate(tuples.tables):
       items, rows = np.unique(tuples.items[:, slot], return_inverse=True)
-      features.append(self.features(table, items, slot))
+      found = self.kept(folders[slot], table, items, slot) if folders else None
+      features.append(self.features(table, items, slot) if found is None else found)
       index.append(rows.reshape(-1))
     return features, np.stack(index, 1)
+
+  def kept(self, folder: str, table: Any, items: np.ndarray, slot: int) -> np.ndarray:
+    """Features of items in a file, named by their tokens: memory-mapped, and made where it is not there.
+
+    A file of further tokens will do, of the same encoder and items: its first tokens are the same.
+    """
+    shape = tuple(self.shape(len(items), slot))
+    path = _holding(folder, shape[1])
+    if not os.path.exists(path):
+      os.makedirs(folder, exist_ok=True)
+      with files.whole(path) as temporary:
+        out = np.lib.format.open_memmap(temporary, mode='w+', dtype=np.float32, shape=shape)
+        files.reserve(temporary)
+        self.features(table, items, slot, out=out, progress=f'encode texts {slot}')
+        out.flush()
+    with damaged(path, 'delete it and run again'):
+      found = np.load(path, mmap_mode='r')[:, : shape[1]]
+      if found.shape != shape:
+        raise ValueError(f'of shape {found.shape}, not {shape}')
+    return found
+
+
+def _holding(folder: str, tokens: int) -> str:
+  """The file of the fewest tokens that are enough; that of just these where there is none."""
+  names = os.listdir(folder) if os.path.isdir(folder) else []
+  there = [int(name.removesuffix('.npy')) for name in names if re.fullmatch(r'\d+\.npy', name)]
+  return os.path.join(folder, f'{min([n for n in there if n >= tokens], default=tokens)}.npy')

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import files
 from common.data.batches import (
   Order,
   ShuffledGroups,
@@ -29,7 +28,7 @@ from common.data.tokens import TokenizedTuples, tables_of
 from common.data.tuples import Tuples
 from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
-from common.errors import InputError, damaged
+from common.errors import InputError
 from common.modeling.losses import Loss
 from common.modeling.student import Student
 from common.training import loop, strategies
@@ -111,7 +110,7 @@ class Trainer:
     *,
     frozen: bool,
     cache_gb: float = 0.0,
-    features: Sequence[str] = (),
+    shared: Sequence[str] = (),
   ) -> dict[str, Any]:
     """Trains a phase, or goes on with it.
 
@@ -121,7 +120,7 @@ class Trainer:
       folder: The phase's folder.
       frozen: Whether the pretrained encoders stay as they are, without dropout.
       cache_gb: Most disk for frozen encoders' features; beyond, items are encoded batch by batch.
-      features: A file a slot for these features, or for those of further tokens, which stay for other
+      shared: A folder a slot for these features, and for those of the validation set, which stay for other
         students of the same encoders; none: they are removed at the end.
 
     Returns:
@@ -144,14 +143,15 @@ class Trainer:
       tuples = self.distill.tuples(cache)
       used = self.used_items(tuples)
       if frozen and self._gigabytes(used) <= cache_gb:
-        return self.cached_batches(phase, tuples, used, cache, start, features)
+        return self.cached_batches(phase, tuples, used, cache, start, shared)
       return self.batches_by_item(phase, tuples, start)
 
     def valid_logits() -> np.ndarray:
       if not frozen:
         return self.scorer.logits(self.valid)
       if not valid:
-        valid.extend(self.scorer.gather(self.valid))
+        folders = [os.path.join(of_slot, 'valid') for of_slot in shared]
+        valid.extend(self.scorer.gather(self.valid, folders))
       return self.scorer.head_logits(*valid)
 
     trained = loop.Phase(
@@ -200,26 +200,14 @@ class Trainer:
     used: list[np.ndarray],
     folder: str,
     start: int = 0,
-    files_of: Sequence[str] = (),
+    shared: Sequence[str] = (),
   ) -> tf.data.Dataset:
-    """Endless batches of features that were computed once, on disk: in `files_of`, or in `folder`."""
+    """Endless batches of features that were computed once, on disk: in `shared`, or in `folder`."""
     tables = tables_of(self.distill, self.tokenizer)
     features, places = [], []
     for slot, (table, items) in enumerate(zip(tables, used, strict=True)):
-      path = files_of[slot] if files_of else os.path.join(folder, f'{slot}.npy')
-      shape = tuple(self.scorer.shape(len(items), slot))
-      if not os.path.exists(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with files.whole(path) as temporary:
-          out = np.lib.format.open_memmap(temporary, mode='w+', dtype=np.float32, shape=shape)
-          files.reserve(temporary)
-          self.scorer.features(table, items, slot, out=out, progress=f'encode texts {slot}')
-          out.flush()
-      with damaged(path, 'delete it and run again'):
-        found = np.load(path, mmap_mode='r')[:, : shape[1]]  # of more tokens, the first
-        if found.shape != shape:
-          raise ValueError(f'of shape {found.shape}, not {shape}')
-      features.append(found)
+      path = os.path.join(shared[slot], 'distill') if shared else os.path.join(folder, str(slot))
+      features.append(self.scorer.kept(path, table, items, slot))
       place = np.zeros(len(table), np.int32)
       place[items] = np.arange(len(items), dtype=np.int32)
       places.append(place)

@@ -1,7 +1,6 @@
 """Cross-attention students (§4.2), distilled on the same soft labels: BERT-Tiny's shape, first layers."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -114,9 +113,8 @@ class CrossStudent(Kept):
     """Multiplications a token, about."""
     return work(self.pretrained.config)
 
-  def fit(self, features: Sequence[str]) -> None:
+  def fit(self) -> None:
     """As a teacher is fine-tuned, on soft labels."""
-    del features
     training = self.run.training(
       self.run.table.outputs, strategies.create(self.devices), self.seed, self.devices
     )

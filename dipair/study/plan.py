@@ -11,10 +11,11 @@ from common.modeling import checkpoints, encoders
 from common.training.strategies import DeviceConfig
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
+from dipair.study import speeds
 from dipair.study.config import AS_RUN, StudyConfig
 from dipair.study.cross_students import CrossStudent, work
 from dipair.study.rows import CROSS, Base, Comparison, Row
-from dipair.study.students import Kept, Student, holding
+from dipair.study.students import Kept, Student
 
 _STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
 
@@ -136,13 +137,16 @@ class Plan:
     return cost(found, rates)
 
   def train(self) -> None:
-    """Trains what is missing; encoders' outputs go when no further student needs them."""
+    """Trains and evaluates what is missing; encoders' outputs go when no further student needs them."""
     new = self.new
     for number, student in enumerate(new):
       print(f'{number + 1} of {len(new)}: {student.name}')
-      student.train([holding(path) for path in student.features])
-      needed = {os.path.dirname(path) for later in new[number + 1 :] for path in later.features}
-      for folder in {os.path.dirname(path) for path in student.features} - needed:
+      student.train()
+      student.result()
+      if student in self.timed and isinstance(student, Student):
+        speeds.worth(self.run, student)
+      needed = {folder for later in new[number + 1 :] for folder in later.shared}
+      for folder in set(student.shared) - needed:
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(os.path.join(self.root, 'features'), ignore_errors=True)  # a killed study's too
 

@@ -6,7 +6,6 @@ from typing import Any
 import tensorflow as tf
 
 from common.data.records import RecordSet
-from common.data.tokens import TokenizedTuples
 from common.distillation import measure
 from common.distillation.inference import TupleScorer
 from common.evaluation import benchmark
@@ -41,7 +40,7 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
   """
   heads = [student for student in students if isinstance(student, Student)]
   scorers = {student.name: _scorers(student) for student in heads}
-  worth = {student.name: _worth(run, student, scorers[student.name]) for student in heads}
+  metrics = {student.name: worth(run, student) for student in heads}
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   test = RecordSet(run.path('data/test'))
   contenders = {('', 'base'): base}
@@ -62,7 +61,7 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
       found[runtime] = rate
       continue
     ratio = rate['pairs_per_second'] / found['base']['pairs_per_second']
-    row = {**rate, 'ratio': ratio, **worth.get(name, {}).get(runtime, {})}
+    row = {**rate, 'ratio': ratio, **metrics.get(name, {}).get(runtime, {})}
     found['students'].setdefault(name, {})[runtime] = row
   return found
 
@@ -74,16 +73,18 @@ def _scorers(student: Student) -> dict[str, Scorer]:
   return {name: Scorer(export, none, runtimes.load_head(export, name)) for name in RUNTIMES}
 
 
-def _worth(run: FinishedRun, student: Student, scorers: dict[str, Scorer]) -> dict[str, Any]:
-  """The primary metric of a head in LiteRT, by runtime, measured once."""
+@strategies.precision()
+def worth(run: FinishedRun, student: Student) -> dict[str, Any]:
+  """The primary metric of a head in LiteRT on valid and test, {runtime: {set: metric}}, measured once."""
   path = os.path.join(student.folder, 'runtimes.json')
   if not os.path.exists(path):
     found: dict[str, Any] = {runtime: {} for runtime in RUNTIMES[1:]}
+    scorers = _scorers(student)
     model, tokenizer = student.model()
     live = TupleScorer(model, tokenizer, tf.distribute.get_strategy())
     for name in SETS:
       records, judged = RecordSet(run.path(f'data/{name}')), run.judged(name)
-      features, index = live.gather(TokenizedTuples.of_set(records, tokenizer))
+      features, index = student.gather(live, records)
       vectors = [
         model.vectors(tf.constant(of), slot).numpy()[index[:, slot]]
         for slot, of in enumerate(features)

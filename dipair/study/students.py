@@ -7,7 +7,6 @@ paired tests, the logits of valid and test.
 
 import abc
 import os
-import re
 import shutil
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ import tf_keras
 
 from common import digests, flags
 from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer, finite
 from common.errors import InputError
@@ -73,7 +73,7 @@ class Kept(abc.ABC):
     """Tuples that its training takes, by phase."""
 
   @abc.abstractmethod
-  def fit(self, features: Sequence[str]) -> None:
+  def fit(self) -> None:
     """Trains into its folder."""
 
   @abc.abstractmethod
@@ -81,8 +81,8 @@ class Kept(abc.ABC):
     """A function of record sets to logits; and its parameters, and bytes that a text is stored in."""
 
   @property
-  def features(self) -> list[str]:
-    """Files of frozen encoders' outputs, which students of the same encoders share."""
+  def shared(self) -> list[str]:
+    """Folders of frozen encoders' outputs, which students of the same encoders share."""
     return []
 
   @property
@@ -100,15 +100,15 @@ class Kept(abc.ABC):
       )
     return os.path.exists(os.path.join(self.folder, _DONE))
 
-  def train(self, features: Sequence[str] = ()) -> None:
-    """Trains what is missing; of `features`, shared files of frozen encoders' outputs, see `features`."""
+  def train(self) -> None:
+    """Trains what is missing."""
     if self.trained:
       return
     os.makedirs(self.folder, exist_ok=True)
     write_json(os.path.join(self.folder, _MADE), flags_of(self.made_of))
     tf_keras.backend.clear_session()  # graphs of the students before
     tf_keras.utils.set_random_seed(self.seed)
-    self.fit(features)
+    self.fit()
     sync(self.folder)
     with whole(os.path.join(self.folder, _DONE)) as path, open(path, 'w', encoding='utf-8'):
       pass
@@ -188,30 +188,28 @@ class Student(Kept):
     return {name: phase.steps * phase.batch_size for name, phase in phases.items() if phase.steps}
 
   @property
-  def features(self) -> list[str]:
-    """Named by all that the outputs depend on, last by their tokens: see `holding`."""
-    config, paths = self.config, []
+  def shared(self) -> list[str]:
+    """Named by all that the outputs depend on, but for how many first tokens are kept."""
+    config, folders = self.config, []
     for slot, layers in enumerate(config.depths):
-      tokens = config.output_tokens[slot]
-      of = (config.max_lengths[slot], self.devices.precision)
-      about = [slot, config.pretrained.replace('/', '_'), layers, *of, config.token_selection]
+      about = [slot, config.pretrained.replace('/', '_'), layers, config.max_lengths[slot]]
+      about += [config.token_selection, self.devices.precision]
       if config.token_selection != 'first':
-        about.append(tokens)
-      folder = '-'.join(map(str, about))
-      paths.append(os.path.join(self.root, 'features', folder, f'{tokens}.npy'))
-    return paths if self.phases.stage1.steps else []
+        about.append(config.output_tokens[slot])
+      folders.append(os.path.join(self.root, 'features', '-'.join(map(str, about))))
+    return folders if self.phases.stage1.steps else []
 
   @property
   def trained(self) -> bool:
     """The run's own is, and one that another one was between its stages."""
     return not self.own or self._between is not None or super().trained
 
-  def fit(self, features: Sequence[str]) -> None:
+  def fit(self) -> None:
     """In two stages."""
     training = self.run.training(
       self.run.table.outputs, strategies.create(self.devices), self.seed, self.devices
     )
-    stages.train(self.config, self.phases, self.folder, training, features)
+    stages.train(self.config, self.phases, self.folder, training, self.shared)
 
   def model(self) -> tuple[Any, Any]:
     """The trained student and its tokenizer."""
@@ -224,12 +222,24 @@ class Student(Kept):
   def scorer(self) -> tuple[SetScorer, dict[str, Any]]:
     """By the live model."""
     model, tokenizer = self.model()
+    scorer = TupleScorer(model, tokenizer, tf.distribute.get_strategy())
+
+    def of_set(records: RecordSet) -> np.ndarray:
+      return scorer.head_logits(*self.gather(scorer, records))
+
     shapes = [model.vector_shape(slot) for slot in range(model.slots)]
     about = {
       'head_parameters': _count(model.head.trainable_variables),
       'bytes': [4 * int(np.prod(shape)) for shape in shapes],
     }
-    return TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set, about
+    return of_set, about
+
+  def gather(self, live: TupleScorer, records: RecordSet) -> tuple[list[np.ndarray], np.ndarray]:
+    """As of `TupleScorer`, a set's, from `shared` where these are there and its encoders as they were."""
+    frozen = not self.phases.stage2.steps and self.devices.precision == 'float32'  # as here
+    folders = self.shared if frozen and all(map(os.path.isdir, self.shared)) else []
+    of = [os.path.join(folder, os.path.basename(records.folder)) for folder in folders]
+    return live.gather(TokenizedTuples.of_set(records, live.tokenizer), of)
 
   def head(self) -> str:
     """Folder of its exported head, made where there is none; the run's own is in its export."""
@@ -251,15 +261,6 @@ class Student(Kept):
       return None
     there = os.path.isdir(os.path.join(self.longer.weights, 'stage1', 'best'))
     return self.longer if there else None
-
-
-def holding(path: str) -> str:
-  """The file of features that has those of `path` and maybe further tokens; `path` where there is none."""
-  folder, name = os.path.split(path)
-  found = os.listdir(folder) if os.path.isdir(folder) else []
-  tokens = [int(n[:-4]) for n in found if re.fullmatch(r'\d+\.npy', n)]
-  enough = [n for n in tokens if n >= int(name[:-4])]
-  return os.path.join(folder, f'{min(enough)}.npy') if enough else path
 
 
 def flags_of(values: dict[str, Any]) -> dict[str, Any]:

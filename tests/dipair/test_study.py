@@ -23,7 +23,7 @@ from dipair.study import figures, rows, tables
 from dipair.study.config import StudyConfig
 from dipair.study.plan import cost
 from dipair.study.rows import Base
-from dipair.study.students import Kept, folder_name, holding
+from dipair.study.students import Kept, folder_name
 
 
 def test_cost_by_hand():
@@ -38,15 +38,6 @@ def test_cost_by_hand():
     '4 students: 3 to train, 1 trained already or along; 14,410 tuples, about 1.5 hours, '
     'without 1 whose rate this run does not know'
   )
-
-
-def test_features_are_found_among_those_of_more_tokens(tmp_path):
-  asked = str(tmp_path / 'of' / '4.npy')
-  assert holding(asked) == asked
-  (tmp_path / 'of').mkdir()
-  for name in ('1.npy', '8.npy', '12.npy', '6.npy.part'):
-    (tmp_path / 'of' / name).touch()
-  assert holding(asked) == str(tmp_path / 'of' / '8.npy')
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Batches by item: each distinct text is encoded once, and the gradients are the plain form's."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -131,17 +132,17 @@ def test_a_terms_candidates_share_a_batch_whatever_the_order_of_the_file(
   assert min(terms(blocks, 'listwise_kl')[5:]) > 1  # few texts a batch go before whole lists
 
 
-def test_features_may_be_those_of_further_tokens(build, distill, tmp_path):
-  paths = [str(tmp_path / f'{slot}.npy') for slot in range(2)]
+def test_students_share_features_and_read_the_first_tokens_of_more(build, distill, tmp_path):
+  folders = [str(tmp_path / str(slot)) for slot in range(2)]
 
   def batch(*output_tokens):
     one = trainer(*build('dipair', output_tokens=output_tokens), distill)
     tuples = one.distill.tuples()
-    cached = one.cached_batches(PHASE, tuples, one.used_items(tuples), '', 0, paths)
+    cached = one.cached_batches(PHASE, tuples, one.used_items(tuples), '', shared=folders)
     return next(iter(cached))['features']
 
-  wide, narrow = batch(3, 4), batch(1, 2)  # the second one encodes nothing
-  assert [len(np.load(path).shape) for path in paths] == [3, 3]
+  wide, narrow = batch(3, 4), batch(1, 2)
+  assert [os.listdir(f'{folder}/distill') for folder in folders] == [['3.npy'], ['4.npy']]
   for slot, tokens in enumerate((1, 2)):
     np.testing.assert_array_equal(narrow[slot], wide[slot][:, :tokens])
 
