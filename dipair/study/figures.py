@@ -1,5 +1,6 @@
 """A study's figures as pictures: quality against speed, one stage and two, quality over a number."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from common.evaluation.tables import label, metric, times
 from dipair.study.speeds import BASELINE, INT8, RUNTIMES
 from dipair.study.tables import runs_of, values
 
+_FLOOR = (
+  0.85  # of the teacher's metric: below, a picture of the others would show none of them apart
+)
 _STUDENT, _CROSS, _TEACHER, _THIRD = '#1d4ed8', '#0f766e', '#c2570c', '#9aa4af'
 
 
@@ -28,26 +32,38 @@ def draw(study: dict[str, Any], key: str) -> Figure | None:
 
 
 def _tradeoff(study: dict[str, Any], comparison: dict[str, Any], axes: Axes) -> None:
-  """Hollow: exact in LiteRT; filled: int8. A cross-attention student has one point."""
+  """Hollow: exact in LiteRT; filled: int8. A cross-attention student has one point.
+
+  One far below the teacher stands at the bottom, its value in the legend.
+  """
   _teacher_lines(study, axes, (1.0, 0.97))
   axes.set_xscale('log')
   axes.margins(y=0.12)
+  primary = study['metrics'][0]
+  floor = _FLOOR * study['teacher']['test'][primary] if study['teacher'] else -math.inf
   axes.set_xlabel(
     '× BERT-base at 128 tokens; hollow: exact, filled: int8, of the head on stored vectors'
   )
   for number, row in enumerate(comparison['rows'], 1):
     runs = runs_of(study, row)
     color = _CROSS if row['cross'] else _STUDENT
-    y = float(np.mean(values(study, row, 'test', study['metrics'][0])))
+    y = float(np.mean(values(study, row, 'test', primary)))
+    below = f' ({metric(y)})' if y < floor else ''
+    y = max(y, floor)
     if row['cross']:
       x, marker, fill = runs[BASELINE]['ratio'], 's', color
     else:
       exact, int8 = runs[RUNTIMES[1]], runs[INT8]
-      axes.plot([exact['ratio'], int8['ratio']], [y, int8['test']], color=color, lw=0.8)
-      axes.plot(int8['ratio'], int8['test'], 'o', color=color, markersize=6)
+      in_int8 = max(int8['test'], floor)
+      axes.plot([exact['ratio'], int8['ratio']], [y, in_int8], color=color, lw=0.8)
+      axes.plot(int8['ratio'], in_int8, 'o', color=color, markersize=6)
       x, marker, fill = exact['ratio'], 'o', 'white'
-    axes.plot(x, y, marker, color=color, mfc=fill, markersize=6, label=f'{number}  {row["name"]}')
-    axes.annotate(str(number), (x, y), (-4, 6), textcoords='offset points', ha='right')
+    axes.plot(
+      x, y, marker, color=color, mfc=fill, markersize=6, label=f'{number}  {row["name"]}{below}'
+    )
+    axes.annotate(
+      f'{number}{"↓" * bool(below)}', (x, y), (-4, 6), textcoords='offset points', ha='right'
+    )
   axes.xaxis.set_major_formatter(lambda value, _: times(value))
   axes.figure.legend(
     loc='outside lower center', ncols=2, fontsize=8, frameon=False, handlelength=0.8
