@@ -3,11 +3,8 @@
 python -m benchmarks.tables
 """
 
-import glob
 import os
 import re
-import shutil
-import tempfile
 from typing import Any
 
 from benchmarks import inspection_table, pictures, speed_tables
@@ -17,31 +14,16 @@ from benchmarks.summary import RUNS, choice, summary
 from common.evaluation import speeds
 from common.evaluation.speeds import AGAINST
 from common.evaluation.tables import Table, digits, times
-from dipair.study import page
 from dipair.study import tables as study_tables
 from dse import suite
 
-_STUDY = 'study'  # folder of docs
-
 
 def main() -> None:
-  """Writes the files, and the picture."""
+  """Writes the files, and draws the pictures."""
   for path, text in written().items():
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
   pictures.draw()
-  if study := read('study_p2t'):
-    _draw_study(study)
-
-
-def _draw_study(study: dict[str, Any]) -> None:
-  """The study's page and its pictures, without the files of single tables."""
-  there = os.path.join(ROOT, 'docs', _STUDY)
-  os.makedirs(there, exist_ok=True)
-  with tempfile.TemporaryDirectory() as folder:
-    path = page.write(study, folder)
-    for name in [path, *glob.glob(os.path.join(folder, '*.png'))]:
-      shutil.copy(name, there)
 
 
 def written() -> dict[str, str]:
@@ -112,8 +94,8 @@ def _study() -> str:
     return ''
   key = next(iter(made['comparisons']))
   table = study_tables.table(made, key)
-  note = f'{table.note}\n\n![Speed and quality]({_STUDY}/figure1.png)\n\n'
-  note += f'[All of its tables and figures]({_STUDY}/study.md).'
+  note = f'{table.note}\n\n![Speed and quality]({pictures.STUDY}/figure1.png)\n\n'
+  note += f'[All of its tables and figures]({pictures.STUDY}/study.md).'
   note += (
     ' One seed, and short stages: 500 steps, then 20, which are all that "one stage" has; the '
     "cross-attention students have 300 steps. The catalogue's labels follow words that two texts share, "
