@@ -1,7 +1,11 @@
-"""The pictures of docs, from the files of results."""
+"""The pictures of docs, and the study's page with its own, from the files of results."""
 
+import glob
 import os
 import re
+import shutil
+import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -9,16 +13,20 @@ from matplotlib.figure import Figure
 from benchmarks import speed_tables
 from benchmarks.committed import ROOT, read
 from common.evaluation.tables import digits, label, times
+from dipair.study import page
 
 _COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
 _OTHER = '#c2570c'
 
 
-def draw() -> None:
+def draw(studies: Iterable[str]) -> None:
   """Draws what has been measured."""
   for name, function in {'scoring': scoring, 'frontier': frontier}.items():
     if made := read(name):
       function(made).savefig(os.path.join(ROOT, 'docs', f'{name}.png'), dpi=110)
+  for run in studies:
+    if made := read(f'study_{run}'):
+      _study(made, os.path.join(ROOT, 'docs', 'study', run))
 
 
 def scoring(made: dict[str, Any]) -> Figure:
@@ -63,3 +71,12 @@ def frontier(made: dict[str, Any]) -> Figure:
   axes.spines[['top', 'right']].set_visible(False)
   figure.legend(loc='outside lower center', ncols=2, fontsize=8, frameon=False, handlelength=0)
   return figure
+
+
+def _study(made: dict[str, Any], there: str) -> None:
+  """A study's page and its pictures, without the files of single tables."""
+  os.makedirs(there, exist_ok=True)
+  with tempfile.TemporaryDirectory() as folder:
+    path = page.write(made, folder)
+    for name in [path, *glob.glob(os.path.join(folder, '*.png'))]:
+      shutil.copy(name, there)
