@@ -5,7 +5,8 @@ same word in two texts is a match; here it starts from there (`docs/architecture
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
   one on average: similar tokens stay similar, and the slots can be compared;
-* tokens made of a vector in a text's place have zero mean and unit variance too, by a random kernel;
+* tokens made of a vector in a text's place have zero mean and unit variance too, by a random kernel that
+  gives each number of the vector the same weight;
 * position embeddings take away what all tokens at a position have in common, so similar are those
   that say the same, not those that stand at the same place;
 * segment embeddings are as large as tokens, so what a token attends to says which text it met;
@@ -13,6 +14,7 @@ same word in two texts is a match; here it starts from there (`docs/architecture
   tokens, those of the other text before those of its own, which would outshine them.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,9 +46,15 @@ def start(student: DiPair, features: Sequence[np.ndarray], seed: int) -> None:
 
 
 def _standardized(vectors: np.ndarray, units: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-  """Random kernel [w, units] and bias [units] that map vectors to zero mean, on average unit variance."""
+  """Random kernel [w, units] and bias [units] that map vectors to zero mean, on average unit variance.
+
+  Each of a vector's numbers has an equal share in that, whatever its unit; one that is constant has none.
+  """
   random = np.random.default_rng(seed).normal(size=(vectors.shape[1], units))
-  kernel = random / max(np.sqrt(vectors.var(0).sum()), 1e-6)
+  spread = vectors.std(0)
+  varies = spread > 1e-6 * spread.max(initial=1e-6)
+  shares = varies / np.where(varies, spread, 1.0) / math.sqrt(max(1, varies.sum()))
+  kernel = random * shares[:, None]
   return kernel, -vectors.mean(0) @ kernel
 
 

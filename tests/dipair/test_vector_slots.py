@@ -19,6 +19,7 @@ from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.scoring import exported
 from common.serving.client import Client
 from common.vectors.store import VectorStore
+from dipair import initialization
 from dipair.run import RunConfig
 from dipair.scorer import Scorer
 from tests import limits
@@ -151,3 +152,12 @@ def test_jobs(run, tmp_path, python):
   np.testing.assert_allclose(
     found, Scorer.load(export).score(terms, VECTORS[list(rows)]), atol=1e-5
   )
+
+
+def test_each_number_of_a_vector_has_an_equal_share_of_the_tokens_at_the_start():
+  given = np.random.default_rng(0).normal(size=[500, 3]) * (1, 1000, 0) + (0, 5, 7)
+  kernel, bias = initialization._standardized(given, 4000, seed=1)
+  tokens = given @ kernel + bias
+  assert np.abs(tokens.mean(0)).max() < 1e-6 and tokens.var(0).mean() == pytest.approx(1, rel=0.1)
+  shares = (kernel**2).mean(1) * given.var(0)
+  np.testing.assert_allclose(shares, [0.5, 0.5, 0], rtol=0.1)
