@@ -40,7 +40,7 @@ def whole(path: str) -> Iterator[str]:
 @contextlib.contextmanager
 def whole_folder(path: str) -> Iterator[str]:
   """A new folder's name to write it under, which becomes `path` when the block ends without an error."""
-  temporary = f'{path}.part'
+  temporary = f'{os.path.normpath(path)}.part'  # beside it, also of one that ends with a slash
   shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
   yield temporary
   put(temporary, path)

@@ -8,12 +8,11 @@ import os
 
 import tensorflow as tf
 
-from common import digests, flags
+from common import digests, files, flags
 from common.distillation.teacher import MAX_LENGTH, Teacher
 from common.errors import InputError
 from common.export import saved_models
 from common.modeling.losses import probabilities
-from common.scoring import exported
 from common.training import strategies
 
 
@@ -22,7 +21,7 @@ class ExportConfig:
   """The teacher to export, and the folder for it."""
 
   teacher: str = flags.option('', "the teacher's folder")
-  output: str = flags.option('', 'folder that gets the version folder 1/')
+  output: str = flags.option('', 'new folder, which gets the version folder 1/')
   texts: int = flags.option(2, 'texts of a tuple', bounds=(2, 64))
   teacher_max_length: int = flags.option(
     MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
@@ -72,11 +71,12 @@ def main(config: ExportConfig) -> None:
   """Exports, unless it is there."""
   if not config.teacher or not config.output:
     raise InputError("--teacher and --output: a teacher's folder, and a new one")
-  if os.path.exists(os.path.join(config.output, exported.VERSION)):
-    raise InputError(f'--output={config.output}: holds an export already; name another')
+  if os.path.exists(config.output):
+    raise InputError(f'--output={config.output}: there already; name another')
   with strategies.precision():
     teacher = Teacher.load(config.teacher, config.teacher_max_length)
-  difference = write(config.output, teacher, config.texts)
+  with files.whole_folder(config.output) as part:
+    difference = write(part, teacher, config.texts)
   print(f'{config.output}: the largest difference from the teacher is {difference:.1e}')
 
 

@@ -116,7 +116,7 @@ def test_a_teacher_as_a_saved_model_of_texts(tmp_path):
   outputs = served(left=tf.constant(left), right=tf.constant(right))
   np.testing.assert_allclose(outputs['logits'], logits, atol=1e-5)
   np.testing.assert_allclose(outputs['score'], 1 / (1 + np.exp(-logits[:, 0])), atol=1e-5)
-  with pytest.raises(InputError, match='holds an export already'):
+  with pytest.raises(InputError, match='there already; name another'):
     export_teacher.main(config)
 
 
