@@ -8,14 +8,12 @@ from tqdm import tqdm
 
 from common.data.texts import listed, stacked
 from common.errors import InputError, check_whole
-from common.scoring import exported, hub, runtimes
-from common.scoring.best import top
+from common.scoring import best, exported, hub, runtimes
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.vectors.store import VectorStore, row_numbers
 from common.vectors.values import Stored, finite
 
 Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
-_READ = 8192  # candidates read at a time, for all queries
 
 
 class PairScorer:
@@ -217,33 +215,14 @@ class PairScorer:
         found += self.rank(vectors[None], right, top_k, rows=np.sort(near[near >= 0]))
       return found if several else found[0]
     rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
-    best = self._best(left, right, top_k, parts, rows)
-    ranked = [[(int(row), float(score)) for row, score in zip(*of, strict=True)] for of in best]
-    return ranked if several else ranked[0]
-
-  def _best(
-    self,
-    left: np.ndarray,
-    right: np.ndarray | VectorStore,
-    top_k: int,
-    parts: np.ndarray | None,
-    rows: np.ndarray | None,
-  ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Each left row's best right rows, of all or of `rows`, and scores; all are read once."""
     left_parts = self.parts(left, self.slots[0])
-    best = [(np.zeros([0], np.int64), self._none())] * len(left)
-    for start in range(0, len(right if rows is None else rows), _READ):
-      picked: Any = slice(start, start + _READ)
-      picked = picked if rows is None else rows[picked]
-      block = right.stored(picked) if isinstance(right, VectorStore) else right[picked]
-      own = None if parts is None else parts[picked]
-      numbers = np.arange(start, start + len(block)) if rows is None else picked
-      for i, (kept, kept_scores) in enumerate(best):
-        scores = self.one_to_many(left[i : i + 1], left_parts[i : i + 1], block, own)
-        scores, both = np.append(kept_scores, scores), np.append(kept, numbers)
-        order = top(scores, top_k)
-        best[i] = both[order], scores[order]
-    return best
+
+    def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> np.ndarray:
+      one = slice(query, query + 1)
+      return self.one_to_many(left[one], left_parts[one], block, block_parts)
+
+    ranked = best.ranked(score, len(left), right, top_k, parts, rows)
+    return ranked if several else ranked[0]
 
   def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
     """Attention of the kept tokens of a pair (a tuple) of texts in the head, by TensorFlow.

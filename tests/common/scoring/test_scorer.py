@@ -97,7 +97,7 @@ def test_equal_scores_keep_the_candidates_order(exported, load):
 
 
 def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
-  monkeypatch.setattr('common.scoring.scorer._READ', 3)
+  monkeypatch.setattr('common.scoring.best._READ', 3)
   scorer = PairScorer.load(exported[0])
   rows = [(f'p{i}', RIGHT[i % 4]) for i in range(10)]
   store = scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
