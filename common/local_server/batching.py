@@ -10,7 +10,7 @@ from concurrent.futures import Future
 import numpy as np
 
 from common.local_server.errors import unavailable
-from common.local_server.models import Arrays
+from common.local_server.signatures import Arrays
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from common.local_server.errors import invalid
-from common.local_server.models import Arrays, Signature, Spec
+from common.local_server.signatures import Arrays, Signature, Spec
 
 _MOST = 1 << 22  # values of a body: lists and numbers as Python has them, of 30 to 100 bytes each
 

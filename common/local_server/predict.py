@@ -17,7 +17,8 @@ from common.local_server.batching import (
 )
 from common.local_server.errors import SHOWN, ServingError, invalid
 from common.local_server.metrics import Metrics
-from common.local_server.models import Arrays, ModelStore, Signature, Spec, Version
+from common.local_server.models import ModelStore, Version
+from common.local_server.signatures import Arrays, Signature, Spec
 
 _LONGEST = 3600.0  # seconds that a request without a deadline waits
 _IDS = 512  # word ids of a row: BERT's positions

@@ -13,8 +13,9 @@ from google.protobuf import json_format
 from common.local_server import grpc_api, json_tensors
 from common.local_server.errors import SHOWN, ServingError, invalid, not_allowed, not_found
 from common.local_server.http_front import Answer, json_answer
-from common.local_server.models import Arrays, Signature, Version
+from common.local_server.models import Version
 from common.local_server.predict import Predictor
+from common.local_server.signatures import Arrays, Signature
 
 _MODEL = re.compile(r'/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(/metadata|:\w+)?')
 
