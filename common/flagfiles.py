@@ -3,6 +3,8 @@
 import os
 from collections.abc import Sequence
 
+from absl import flags
+
 _SUFFIX = '.flags'
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # The folder of the project's own: in a wheel, in a checkout.
@@ -34,3 +36,17 @@ def found(arguments: Sequence[str]) -> list[str]:
       argument = path(argument)
     new.append(argument)
   return new
+
+
+def unreadable(
+  error: flags.CantOpenFlagFileError | UnicodeDecodeError, arguments: Sequence[str]
+) -> str:
+  """Why a flagfile among a command's arguments could not be read, in one line."""
+  if isinstance(error, UnicodeDecodeError):  # nothing but a flagfile is decoded
+    given = ' '.join(argument for argument in arguments if 'flagfile' in argument)
+    return f'{given}: byte 0x{error.object[error.start]:02x} is not {error.encoding}'
+  cause = error.__context__
+  assert isinstance(cause, OSError)
+  own = f"; the project's own, by name: {', '.join(names())}"
+  hint = own if isinstance(cause, FileNotFoundError) else ''
+  return f'--flagfile={cause.filename}: {cause.strerror}{hint}'

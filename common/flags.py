@@ -215,16 +215,8 @@ def _refusals(argv: Sequence[str]) -> Iterator[None]:
   """What absl says of arguments that it does not take, as an InputError."""
   try:
     yield
-  except flags.CantOpenFlagFileError as error:
-    cause = error.__context__
-    assert isinstance(cause, OSError)
-    own = f"; the project's own, by name: {', '.join(flagfiles.names())}"
-    hint = own if isinstance(cause, FileNotFoundError) else ''
-    raise InputError(f'--flagfile={cause.filename}: {cause.strerror}{hint}') from error
-  except UnicodeDecodeError as error:  # nothing but a flagfile is decoded
-    given = ' '.join(argument for argument in argv if 'flagfile' in argument)
-    byte = error.object[error.start]
-    raise InputError(f'{given}: byte 0x{byte:02x} is not {error.encoding}') from error
+  except (flags.CantOpenFlagFileError, UnicodeDecodeError) as error:
+    raise InputError(flagfiles.unreadable(error, argv)) from error
   except (flags.Error, ValueError) as error:
     raise InputError(str(error)) from error
 
