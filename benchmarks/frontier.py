@@ -9,7 +9,6 @@ stored vectors; BERT-base has random weights and 128 tokens.
 
 import dataclasses
 import os
-import shutil
 from typing import Any, NamedTuple
 
 from benchmarks import committed
@@ -17,7 +16,7 @@ from benchmarks.speed_tables import frontier
 from common import flags
 from common.distillation import measure
 from common.evaluation import benchmark, report
-from common.files import put
+from common.files import whole_folder
 from common.training import strategies
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
@@ -126,11 +125,8 @@ def _export(run: FinishedRun, size: Size) -> str:
     return run.path('export')
   export = os.path.join(student.folder, 'export')
   if not os.path.exists(export):
-    part = os.path.join(student.folder, 'export.part')
-    shutil.rmtree(part, ignore_errors=True)
-    with strategies.precision():
-      put(run.export(part, student=student.weights), export)
-    shutil.rmtree(part)
+    with whole_folder(export) as part, strategies.precision():
+      run.export(part, student=student.weights)
   return export
 
 

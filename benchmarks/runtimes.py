@@ -31,7 +31,7 @@ def main(config: RuntimesConfig) -> None:
   run = FinishedRun(config.run_dir)
   with tempfile.TemporaryDirectory() as folder:
     os.symlink(os.path.abspath(run.path('data')), os.path.join(folder, 'data'))
-    run.export(folder)
+    run.export(os.path.join(folder, 'export'))
     found = measure.of_export(Scorer, 'DiPair', folder, run.results['task'], run.teachers())
   base = found['rates'][0]['pairs_per_second']
   speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found['rates']]

@@ -50,7 +50,7 @@ def main(config: ShortlistConfig) -> None:
   titles, terms = (list(dict.fromkeys(texts)) for texts in (rights, lefts))
   drawn = np.random.default_rng(0).permutation(len(terms))[: config.queries]
   with tempfile.TemporaryDirectory() as folder:
-    scorer = Scorer.load(run.export(folder), config.runtime)
+    scorer = Scorer.load(run.export(f'{folder}/export'), config.runtime)
     rows = ((str(i), title) for i, title in enumerate(titles))
     store = scorer.encode_to(f'{folder}/titles', rows, 'right', total=len(titles))
     queries = scorer.encode([terms[i] for i in sorted(drawn)], 'left')

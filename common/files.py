@@ -37,6 +37,15 @@ def whole(path: str) -> Iterator[str]:
     put(temporary, path)
 
 
+@contextlib.contextmanager
+def whole_folder(path: str) -> Iterator[str]:
+  """A new folder's name to write it under, which becomes `path` when the block ends without an error."""
+  temporary = f'{path}.part'
+  shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
+  yield temporary
+  put(temporary, path)
+
+
 def put(source: str, target: str) -> None:
   """Gives a local file, or a folder, the name that declares it whole.
 

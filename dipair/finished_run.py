@@ -106,15 +106,14 @@ class FinishedRun:
     return [Teacher.load(path, length, task, classes) for path in paths]
 
   def export(self, folder: str, student: str = '') -> str:
-    """Exports the run's student, or a folder's, as this version does, into `folder`/export."""
+    """Exports the run's student, or a folder's, as this version does, into a folder, and returns it."""
     model, tokenizer = DiPair.load(student or self.path('student'))
-    export = os.path.join(folder, 'export')
     student_export.write(
-      export,
+      folder,
       model,
       tokenizer,
       slots=self.slots,
       task=self.results['task'],
       samples=list(zip(*RecordSet(self.path('data/test')).texts(slice(_SAMPLES)), strict=True)),
     )
-    return export
+    return folder

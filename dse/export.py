@@ -8,7 +8,6 @@ become a vector). Vectors are its own; a score is sigmoid(5 cos), which ranks as
 
 import dataclasses
 import os
-import shutil
 from typing import Any
 
 from common import files, flags
@@ -119,10 +118,8 @@ def main(config: ExportConfig) -> None:
     raise InputError("--pretrained and --output: a sentence encoder's folder, and a new one")
   if os.path.exists(config.output):
     raise InputError(f'--output={config.output}: there already; name another')
-  part = f'{config.output}.part'
-  shutil.rmtree(part, ignore_errors=True)  # of a call that was killed
-  written = write(part, config.pretrained, config.max_length)
-  files.put(part, config.output)
+  with files.whole_folder(config.output) as part:
+    written = write(part, config.pretrained, config.max_length)
   size, difference = written['encoder_bytes'] / 1e6, written['max_difference']
   print(f'{config.output}: an encoder of {size:.1f} MB, {difference:.1e} from the live model')
 

@@ -89,7 +89,7 @@ def main(config: PeersConfig) -> None:
     labels = RecordSet(run.path('data/test')).tuples().labels
     rows = [_row(described, labels) for described in peers.described]
     timed = [peers.contender(i) for i, row in enumerate(peers.described) if 'rows' in row]
-    for row, contender in _ours(run, run.export(folder), data):
+    for row, contender in _ours(run, run.export(f'{folder}/export'), data):
       rows.append(row)
       timed.append(contender)
     rates = benchmark.rates(timed, rounds=config.rounds, seconds=config.seconds)

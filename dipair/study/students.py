@@ -22,7 +22,7 @@ from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer, finite
 from common.errors import InputError
 from common.export import student_export
-from common.files import put, read_json, sync, whole, write_json
+from common.files import read_json, sync, whole, whole_folder, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 from dipair import stages
@@ -247,11 +247,8 @@ class Student(Kept):
       return self.run.path('export')
     folder = os.path.join(self.folder, 'head')
     if not os.path.exists(folder):
-      part = f'{folder}.part'
-      shutil.rmtree(part, ignore_errors=True)
-      with strategies.precision():
+      with whole_folder(folder) as part, strategies.precision():
         student_export.write_head(part, self.model()[0], self.run.slots)
-      put(part, folder)
     return folder
 
   @property

@@ -1,0 +1,18 @@
+"""Files and folders that are written whole or not at all."""
+
+import pytest
+
+from common import files
+
+
+def test_a_folder_gets_its_name_when_it_is_whole(tmp_path):
+  target, part = tmp_path / 'export', tmp_path / 'export.part'
+  with pytest.raises(ValueError, match='killed'), files.whole_folder(str(target)) as folder:
+    part.mkdir()
+    (part / 'half').write_text('one')
+    raise ValueError('killed')
+  assert folder == str(part) and not target.exists()
+  with files.whole_folder(str(target)):
+    part.mkdir()  # what was left is gone
+    (part / 'all').write_text('two')
+  assert [path.name for path in target.iterdir()] == ['all'] and not part.exists()
