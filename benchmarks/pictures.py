@@ -1,7 +1,10 @@
 """The pictures of docs, from the files of results."""
 
+import glob
 import os
 import re
+import shutil
+import tempfile
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -9,6 +12,7 @@ from matplotlib.figure import Figure
 from benchmarks import speed_tables
 from benchmarks.committed import ROOT, read
 from common.evaluation.tables import digits, label, times
+from dipair.study import page
 
 _COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
 _OTHER = '#c2570c'
@@ -19,6 +23,18 @@ def draw() -> None:
   for name, function in {'scoring': scoring, 'frontier': frontier}.items():
     if made := read(name):
       function(made).savefig(os.path.join(ROOT, 'docs', f'{name}.png'), dpi=110)
+
+
+def study(run: str) -> None:
+  """Writes the page and pictures of a run's study into docs, without the files of single tables."""
+  if not (made := read(f'study_{run}')):
+    return
+  there = os.path.join(ROOT, 'docs', 'study', run)
+  os.makedirs(there, exist_ok=True)
+  with tempfile.TemporaryDirectory() as folder:
+    path = page.write(made, folder)
+    for name in [path, *glob.glob(os.path.join(folder, '*.png'))]:
+      shutil.copy(name, there)
 
 
 def scoring(made: dict[str, Any]) -> Figure:

@@ -3,11 +3,8 @@
 python -m benchmarks.tables
 """
 
-import glob
 import os
 import re
-import shutil
-import tempfile
 from typing import Any
 
 from benchmarks import inspection_table, pictures, speed_tables
@@ -17,7 +14,6 @@ from benchmarks.summary import RUNS, choice, summary
 from common.evaluation import speeds
 from common.evaluation.speeds import AGAINST
 from common.evaluation.tables import Table, digits, times
-from dipair.study import page
 from dipair.study import tables as study_tables
 from dse import suite
 
@@ -31,23 +27,13 @@ _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
 
 
 def main() -> None:
-  """Writes the files, and the picture."""
+  """Writes the files, and draws the pictures."""
   for path, text in written().items():
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
   pictures.draw()
   for run in _STUDIES:
-    if study := read(f'study_{run}'):
-      _draw_study(study, os.path.join(ROOT, 'docs', 'study', run))
-
-
-def _draw_study(study: dict[str, Any], there: str) -> None:
-  """The study's page and its pictures, without the files of single tables."""
-  os.makedirs(there, exist_ok=True)
-  with tempfile.TemporaryDirectory() as folder:
-    path = page.write(study, folder)
-    for name in [path, *glob.glob(os.path.join(folder, '*.png'))]:
-      shutil.copy(name, there)
+    pictures.study(run)
 
 
 def written() -> dict[str, str]:
