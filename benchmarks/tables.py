@@ -11,9 +11,7 @@ from benchmarks import inspection_table, pictures, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
-from common.evaluation import speeds
-from common.evaluation.speeds import AGAINST
-from common.evaluation.tables import Table, digits, times
+from common.evaluation.tables import Table, digits
 from dipair.study import tables as study_tables
 from dse import suite
 
@@ -261,17 +259,8 @@ def _light() -> str:
 
 def _runtimes() -> str:
   made = read('homedepot')
-  if not made:
-    return ''
-  rows = []
-  for row in [*speeds.heads(made), *made['stored']]:
-    what = row.get('name') or f'vectors stored in {row["dtype"]}'
-    size = ' + '.join(f'{count:,}' for count in row.get('bytes', {}).values())
-    speed = times(row['ratio']) if 'ratio' in row else ''
-    rows.append([what, speed, f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}', size])
-  headers = ['', AGAINST[1], 'test metric', 'largest difference', 'bytes, left + right']
   title = "Home Depot: the head's runtimes, and its vectors as stored"
-  return _section(title, made, markdown(headers, rows))
+  return _shown(title, made, speed_tables.runtimes(made)) if made else ''
 
 
 def _score_job() -> str:
