@@ -5,7 +5,10 @@ import os
 import re
 import shutil
 import tempfile
+<<<<<<< HEAD
 from collections.abc import Iterable
+=======
+>>>>>>> rooms
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -27,6 +30,18 @@ def draw(studies: Iterable[str]) -> None:
   for run in studies:
     if made := read(f'study_{run}'):
       _study(made, os.path.join(ROOT, 'docs', 'study', run))
+
+
+def study(run: str) -> None:
+  """Writes the page and pictures of a run's study into docs, without the files of single tables."""
+  if not (made := read(f'study_{run}')):
+    return
+  there = os.path.join(ROOT, 'docs', 'study', run)
+  os.makedirs(there, exist_ok=True)
+  with tempfile.TemporaryDirectory() as folder:
+    path = page.write(made, folder)
+    for name in [path, *glob.glob(os.path.join(folder, '*.png'))]:
+      shutil.copy(name, there)
 
 
 def scoring(made: dict[str, Any]) -> Figure:

@@ -110,6 +110,18 @@ def encoders(runs: dict[str, dict[str, Any]]) -> Table:
   return Table(note, [*headers, 'test metric, head in int8'], rows)
 
 
+def runtimes(made: dict[str, Any]) -> Table:
+  """A row a runtime of a run's head, and one a dtype of its stored vectors."""
+  rows = []
+  for row in [*speeds.heads(made), *made['stored']]:
+    what = row.get('name') or f'vectors stored in {row["dtype"]}'
+    size = ' + '.join(f'{count:,}' for count in row.get('bytes', {}).values())
+    speed = times(row['ratio']) if 'ratio' in row else ''
+    rows.append([what, speed, f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}', size])
+  headers = ['', speeds.AGAINST[1], 'test metric', 'largest difference', 'bytes, left + right']
+  return Table('', headers, rows)
+
+
 def dse(made: dict[str, Any]) -> Table:
   """A row a table of the DSE paper, length and runtime, of `benchmarks.dse_speed`; the paper's last."""
   rows = [

@@ -11,9 +11,13 @@ from benchmarks import inspection_table, pictures, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
+<<<<<<< HEAD
 from common.evaluation import speeds
 from common.evaluation.speeds import AGAINST
 from common.evaluation.tables import Table, digits, times
+=======
+from common.evaluation.tables import Table, digits
+>>>>>>> rooms
 from dipair.study import tables as study_tables
 from dse import suite
 
@@ -34,7 +38,13 @@ def main() -> None:
   for path, text in written().items():
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
+<<<<<<< HEAD
   pictures.draw(_STUDIES)
+=======
+  pictures.draw()
+  for run in _STUDIES:
+    pictures.study(run)
+>>>>>>> rooms
 
 
 def written() -> dict[str, str]:
@@ -262,17 +272,8 @@ def _light() -> str:
 
 def _runtimes() -> str:
   made = read('homedepot')
-  if not made:
-    return ''
-  rows = []
-  for row in [*speeds.heads(made), *made['stored']]:
-    what = row.get('name') or f'vectors stored in {row["dtype"]}'
-    size = ' + '.join(f'{count:,}' for count in row.get('bytes', {}).values())
-    speed = times(row['ratio']) if 'ratio' in row else ''
-    rows.append([what, speed, f'{row["test"]:.4f}', f'{row["max_difference"]:.1e}', size])
-  headers = ['', AGAINST[1], 'test metric', 'largest difference', 'bytes, left + right']
   title = "Home Depot: the head's runtimes, and its vectors as stored"
-  return _section(title, made, markdown(headers, rows))
+  return _shown(title, made, speed_tables.runtimes(made)) if made else ''
 
 
 def _score_job() -> str:
