@@ -5,10 +5,6 @@ import os
 import re
 import shutil
 import tempfile
-<<<<<<< HEAD
-from collections.abc import Iterable
-=======
->>>>>>> rooms
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -22,14 +18,11 @@ _COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
 _OTHER = '#c2570c'
 
 
-def draw(studies: Iterable[str]) -> None:
+def draw() -> None:
   """Draws what has been measured."""
   for name, function in {'scoring': scoring, 'frontier': frontier}.items():
     if made := read(name):
       function(made).savefig(os.path.join(ROOT, 'docs', f'{name}.png'), dpi=110)
-  for run in studies:
-    if made := read(f'study_{run}'):
-      _study(made, os.path.join(ROOT, 'docs', 'study', run))
 
 
 def study(run: str) -> None:
@@ -86,12 +79,3 @@ def frontier(made: dict[str, Any]) -> Figure:
   axes.spines[['top', 'right']].set_visible(False)
   figure.legend(loc='outside lower center', ncols=2, fontsize=8, frameon=False, handlelength=0)
   return figure
-
-
-def _study(made: dict[str, Any], there: str) -> None:
-  """A study's page and its pictures, without the files of single tables."""
-  os.makedirs(there, exist_ok=True)
-  with tempfile.TemporaryDirectory() as folder:
-    path = page.write(made, folder)
-    for name in [path, *glob.glob(os.path.join(folder, '*.png'))]:
-      shutil.copy(name, there)

@@ -11,13 +11,7 @@ from benchmarks import inspection_table, pictures, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
-<<<<<<< HEAD
-from common.evaluation import speeds
-from common.evaluation.speeds import AGAINST
-from common.evaluation.tables import Table, digits, times
-=======
 from common.evaluation.tables import Table, digits
->>>>>>> rooms
 from dipair.study import tables as study_tables
 from dse import suite
 
@@ -38,13 +32,9 @@ def main() -> None:
   for path, text in written().items():
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
-<<<<<<< HEAD
-  pictures.draw(_STUDIES)
-=======
   pictures.draw()
   for run in _STUDIES:
     pictures.study(run)
->>>>>>> rooms
 
 
 def written() -> dict[str, str]:
