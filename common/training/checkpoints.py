@@ -1,11 +1,12 @@
 """TensorFlow checkpoints of a phase's folder, of which damaged ones are refused by their names."""
 
 import os
-import time
 
 import tensorflow as tf
 import tf_keras
+from google.protobuf import text_format
 
+from common import files
 from common.errors import InputError, damaged
 
 
@@ -23,9 +24,13 @@ def clear(manager: tf.train.CheckpointManager) -> None:
   for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*.*'):
     if os.path.basename(path).split('.')[0] != os.path.basename(last):
       tf.io.gfile.remove(path)
-  if manager.checkpoints != [last]:
-    times = {'all_model_checkpoint_timestamps': [time.time()], 'last_preserved_timestamp': 0}
-    tf.compat.v1.train.update_checkpoint_state(manager.directory, last, [last], **times)
+  if len(manager.checkpoints) > 1:
+    state = tf.train.get_checkpoint_state(manager.directory)
+    del state.all_model_checkpoint_paths[:-1], state.all_model_checkpoint_timestamps[:-1]
+    state.model_checkpoint_path = state.all_model_checkpoint_paths[0] = os.path.basename(last)
+    path = f'{manager.directory}/checkpoint'
+    with files.whole(path) as temporary, tf.io.gfile.GFile(temporary, 'w') as file:
+      file.write(text_format.MessageToString(state))
 
 
 def restore_best(weights: tf.train.Checkpoint, folder: str) -> None:
