@@ -100,15 +100,19 @@ def _train(config: LargeSetConfig, distill: str) -> None:
 
 
 def measured(name: str, work: Callable[[], None]) -> dict[str, Any]:
-  """Time and most memory of some work: 'own_gb' of this process alone, 'resident_gb' in all."""
-  most, done = {'uss': 0, 'rss': 0}, threading.Event()
+  """Time and most memory of some work.
+
+  'resident_gb' is all, 'own_gb' what no other process has too, 'anonymous_gb' what is no page of a file.
+  """
+  most, done = {'uss': 0, 'rss': 0, 'anonymous': 0}, threading.Event()
 
   def watch() -> None:
     ended = False
     while not ended:
       ended = done.wait(0.5)  # once more at the end, for work that is short
       memory = psutil.Process().memory_full_info()
-      most.update({key: max(value, getattr(memory, key)) for key, value in most.items()})
+      now = {**memory._asdict(), 'anonymous': memory.rss - memory.shared}
+      most.update({key: max(value, now[key]) for key, value in most.items()})
 
   watcher = threading.Thread(target=watch)
   watcher.start()
@@ -119,8 +123,9 @@ def measured(name: str, work: Callable[[], None]) -> dict[str, Any]:
     seconds = time.monotonic() - started
     done.set()
     watcher.join()
-  own, resident = most['uss'] / 1e9, most['rss'] / 1e9
-  return {'name': name, 'seconds': seconds, 'own_gb': own, 'resident_gb': resident}
+  own, resident, anonymous = (most[key] / 1e9 for key in ('uss', 'rss', 'anonymous'))
+  sizes = {'own_gb': own, 'resident_gb': resident, 'anonymous_gb': anonymous}
+  return {'name': name, 'seconds': seconds, **sizes}
 
 
 if __name__ == '__main__':

@@ -65,7 +65,7 @@ def main(config: MemoryConfig) -> None:
 
 
 def _step(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-  own, resident = ([one[key] for one in found] for key in ('own_gb', 'resident_gb'))
+  own, resident = ([one[key] for one in found] for key in ('anonymous_gb', 'resident_gb'))
   return {'name': name, 'own_gb': own, 'resident_gb': resident, 'ratio': own[1] / own[0]}
 
 
