@@ -107,6 +107,7 @@ class KillsConfig:
 def main(config: KillsConfig) -> None:
   """Kills, says what came of each, writes."""
   FLAGS.remove_flag_values(flags.flat(config))  # forks define theirs
+  os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')  # crashes on toy shapes: tests/conftest.py
   with tempfile.TemporaryDirectory() as folder:
     inputs = os.path.join(folder, 'inputs')
     _write_inputs(inputs)
