@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from absl.flags import FLAGS
 
+os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')  # as tests/conftest.py has it, of toy shapes
+
 from benchmarks import committed, killed
 from common import flags, termination
 from common.errors import InputError
@@ -107,7 +109,6 @@ class KillsConfig:
 def main(config: KillsConfig) -> None:
   """Kills, says what came of each, writes."""
   FLAGS.remove_flag_values(flags.flat(config))  # forks define theirs
-  os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')  # crashes on toy shapes: tests/conftest.py
   with tempfile.TemporaryDirectory() as folder:
     inputs = os.path.join(folder, 'inputs')
     _write_inputs(inputs)
