@@ -93,7 +93,7 @@ def _watch(folder: str, at: int, number: int) -> None:
   def step(name: str, path: Any) -> None:
     nonlocal count
     path = os.path.abspath(os.fsdecode(path))
-    if path != folder and not path.startswith((folder + '/', folder + '.tmp')):
+    if path != folder and not path.startswith((folder + '/', folder + '.tmp', folder + '.part')):
       return
     if os.path.basename(path) == 'run.log' or '/logs' in path:
       return
