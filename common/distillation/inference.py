@@ -106,8 +106,8 @@ class TupleScorer:
     features, index = [], []
     for slot, table in enumerate(tuples.tables):
       items, rows = np.unique(tuples.items[:, slot], return_inverse=True)
-      found = self.kept(folders[slot], table, items, slot) if folders else None
-      features.append(self.features(table, items, slot) if found is None else found)
+      of_slot = (table, items, slot)
+      features.append(self.kept(folders[slot], *of_slot) if folders else self.features(*of_slot))
       index.append(rows.reshape(-1))
     return features, np.stack(index, 1)
 
