@@ -1,17 +1,21 @@
-"""Every flag of every command with values that it was not made for: refused by its name, or meant.
+"""Flags and tables with what they were not made for: refused in one line that names it, or meant.
 
 python -m benchmarks.knocks --output=benchmarks/results/knocks.json
+
+Every flag of every command gets values of other types and sizes; a good table of pairs, in each form
+that is read, gets one fault at a time, in each place.
 """
 
 import dataclasses
 import importlib
 import importlib.util
 import math
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, get_type_hints
 
-from benchmarks import committed
+from benchmarks import bad_tables, committed
 from common import console, flags
 from common.errors import InputError
 from common.flags import Option
@@ -44,10 +48,18 @@ def main(config: KnocksConfig) -> None:
     rows[command] = Counter(knock.outcome for knock in found if knock.outcome in OUTCOMES)
     faults += [f'{command} {knock}' for knock in found if knock.outcome not in OUTCOMES]
     print(f'{command}: {dict(rows[command])}')
-  totals = sum(rows.values(), Counter())
+  tables = {}
+  with tempfile.TemporaryDirectory() as folder:
+    for form in bad_tables.FORMS:
+      said = list(bad_tables.knocks(folder, form))
+      tables[form] = Counter(outcome for _, outcome in said if outcome in OUTCOMES)
+      faults += [f'{form}, {name}: {outcome}' for name, outcome in said if outcome not in OUTCOMES]
+      print(f'{form}: {dict(tables[form])}')
+  totals = sum((*rows.values(), *tables.values()), Counter())
   print(f'{totals.total() + len(faults):,} cases: {dict(totals)}, {len(faults)} faults', *faults)
   if config.output:
-    committed.write(config.output, 'knocks', config, **totals, faults=faults, commands=rows)
+    found = {'faults': faults, 'commands': rows, 'tables': tables}
+    committed.write(config.output, 'knocks', config, **totals, **found)
 
 
 def config_class(command: str) -> type:

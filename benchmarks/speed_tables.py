@@ -57,8 +57,8 @@ def quickest(rows: list[Any], made: dict[str, Any]) -> list[Any]:
   return [rows[number] for number in sorted(number for _, number in [*exact.values(), *quicker])]
 
 
-def serving(made: dict[str, Any], fuzz: dict[str, Any] | None) -> Table:
-  """What `benchmarks.serving` sent to the local server, and `benchmarks.malformed`, if it was run."""
+def serving(made: dict[str, Any]) -> Table:
+  """What `benchmarks.serving` sent to the local server."""
   swaps, query = made['swaps'], made['query']
   rows = [
     *(
@@ -85,15 +85,6 @@ def serving(made: dict[str, Any], fuzz: dict[str, Any] | None) -> Table:
     ],
   ]
   note = 'The load is sent from the same two cores.'
-  if fuzz:
-    rows.append(
-      [
-        f'{fuzz["cases"]:,} malformed requests, made by changing and cutting good ones',
-        f'{fuzz["faults"]} faults; {fuzz["good"]:,} good ones beside them, '
-        f'{sum(fuzz["lost"].values())} lost; memory {fuzz["memory_ratio"]:.2f} times its start',
-      ]
-    )
-    note += f' The last row: `{fuzz["command"]}`, commit {fuzz["commit"]}.'
   return Table(note, ['', 'local server, head in LiteRT int8'], rows)
 
 

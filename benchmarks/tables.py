@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from benchmarks import inspection_table, pictures, speed_tables
+from benchmarks import inspection_table, pictures, robustness_table, speed_tables
 from benchmarks.committed import ROOT, markdown, read
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
@@ -50,7 +50,7 @@ def written() -> dict[str, str]:
     _scoring(),
   ]
   sections += [_retrieval(), _runtimes(), _frontier(), _shortlist(), *encoding, _training()]
-  sections += [_peers(), _light(), _score_job(), _serving(), _tokens()]
+  sections += [_peers(), _light(), _score_job(), _serving(), _robustness(), _tokens()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
   return {
@@ -105,7 +105,13 @@ def _speeds() -> str:
 def _serving() -> str:
   made = read('serving')
   title = 'Serving, 1,000 candidates a request'
-  return _shown(title, made, speed_tables.serving(made, read('malformed'))) if made else ''
+  return _shown(title, made, speed_tables.serving(made)) if made else ''
+
+
+def _robustness() -> str:
+  made = {name: found for name in robustness_table.TRIALS if (found := read(name))}
+  table = robustness_table.robustness(made)
+  return f'## Hard knocks\n\n{markdown(table.headers, table.rows)}\n\n{table.note}' if made else ''
 
 
 def _study(run: str) -> str:

@@ -173,11 +173,13 @@ def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
   reader = csv.reader(lines, delimiter=delimiter, strict=True)
+  ended = 0  # an open quote goes on to the end of the file
   try:
     for values in reader:
-      yield reader.line_num, values
+      ended = reader.line_num
+      yield ended, values
   except csv.Error as error:
-    raise InputError(f'{path}:{reader.line_num}: not a CSV row: {error}') from error
+    raise InputError(f'{path}:{ended + 1}: not a CSV row: {error}') from error
 
 
 def _parquet(path: str) -> Iterator[tuple[int, Row]]:
