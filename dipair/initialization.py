@@ -5,8 +5,9 @@ same word in two texts is a match; here it starts from there (`docs/architecture
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
   one on average: similar tokens stay similar, and the slots can be compared;
-* tokens made of a vector in a text's place have zero mean and unit variance too, by a random kernel that
-  gives each number of the vector the same weight;
+* tokens made of a vector in a text's place are the least-squares guess at the tokens of the texts that it
+  goes with, by the teacher; what there is beyond, by a random kernel that gives each number of the vector
+  the same weight; zero mean and unit variance too;
 * position embeddings take away what all tokens at a position have in common, so similar are those
   that say the same, not those that stand at the same place;
 * segment embeddings are as large as tokens, so what a token attends to says which text it met;
@@ -20,17 +21,24 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from common.data.tuples import Tuples
 from dipair.encoder import VectorTokens
 from dipair.student import DiPair
 
 
-def start(student: DiPair, features: Sequence[np.ndarray], seed: int) -> None:
+def start(
+  student: DiPair,
+  features: Sequence[np.ndarray],
+  seed: int,
+  matches: tuple[Sequence[np.ndarray], Tuples] | None = None,
+) -> None:
   """Sets the starting point of a new student's projections and head.
 
   Args:
     student: Changed in place. A head says itself how it starts (`Head.start`).
     features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding. Or [U_i, w], vectors.
     seed: Seed of the head's random numbers.
+    matches: Features of other items, likewise, and scored tuples of them: where a slot has vectors.
   """
   texts = [x for x, width in zip(features, student.widths, strict=True) if not width]
   kernel, bias = _principal_components(texts, student.dim)
@@ -39,6 +47,8 @@ def start(student: DiPair, features: Sequence[np.ndarray], seed: int) -> None:
       projection.dense.set_weights(_standardized(given, projection.dense.units, seed))
     elif projection.dense is not None:
       projection.dense.set_weights([kernel, bias])
+  if matches is not None and student.outputs == 1 and texts:
+    _guess_matches(student, *matches)
   vectors = [
     student.vectors(tf.constant(x, tf.float32), slot).numpy() for slot, x in enumerate(features)
   ]
@@ -56,6 +66,31 @@ def _standardized(vectors: np.ndarray, units: int, seed: int) -> tuple[np.ndarra
   shares = varies / np.where(varies, spread, 1.0) / math.sqrt(max(1, varies.sum()))
   kernel = random * shares[:, None]
   return kernel, -vectors.mean(0) @ kernel
+
+
+def _guess_matches(student: DiPair, features: Sequence[np.ndarray], tuples: Tuples) -> None:
+  """Makes of a vector the tokens that the first slot of texts has on average where the teacher sees a match.
+
+  Those of the ridge regression of these tokens on the vector over all tuples, weighted by the teacher's
+  score; at positions that those texts have none for, tokens stay.
+  """
+  of_text = student.widths.index(0)
+  tokens = student.vectors(tf.constant(features[of_text], tf.float32), of_text).numpy()
+  weight = tf.sigmoid(tuples.teacher_logits).numpy()  # [n, 1]
+  for slot, width in enumerate(student.widths):
+    if width:
+      own = student.projections[slot]
+      kept = min(tokens.shape[1], own.tokens) * tokens.shape[2]
+      mean, spread = features[slot].mean(0), features[slot].std(0)
+      unit = np.where(spread > 1e-6 * spread.max(initial=1e-6), spread, np.inf)
+      x = ((features[slot] - mean) / unit)[tuples.items[:, slot]]
+      y = tokens.reshape([len(tokens), -1])[:, :kept]
+      y = (y - np.average(y[tuples.items[:, of_text]], 0, weight[:, 0]))[tuples.items[:, of_text]]
+      found = np.linalg.solve((weight * x).T @ x + width * np.eye(width), (weight * x).T @ y)
+      found /= max(1e-6, (x @ found).std(0).mean()) * unit[:, None]
+      kernel, bias = own.dense.get_weights()
+      kernel[:, :kept], bias[:kept] = found, -mean @ found
+      own.dense.set_weights([kernel, bias])
 
 
 def _principal_components(tokens: Sequence[np.ndarray], dim: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from dipair.student import DiPair
 
 STAGES = ('stage1', 'stage2')
 _START_ITEMS = 1000  # of a slot
+_START_TUPLES = 50_000  # that say which texts a vector goes with
 
 
 def train(
@@ -58,8 +59,9 @@ def train(
 
 
 def start(model: DiPair, trainer: Trainer) -> None:
-  """Sets the new weights' starting point, by the first items of the distillation set."""
-  initialization.start(model, trainer.first_features(_START_ITEMS), trainer.seed)
+  """Sets the new weights' starting point, by what the distillation set begins with."""
+  matches = trainer.first_tuples(_START_TUPLES) if any(model.widths) else None
+  initialization.start(model, trainer.first_features(_START_ITEMS), trainer.seed, matches)
 
 
 def restore(folder: str, model: DiPair) -> None:

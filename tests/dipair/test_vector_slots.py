@@ -4,6 +4,7 @@ A product's vector is the one-hot of its colour; a term matches the products of 
 """
 
 import json
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.data.examples import TableConfig
+from common.data.tuples import Tuples
 from common.data.vector_cells import VectorColumn
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
@@ -20,6 +22,7 @@ from common.scoring import exported
 from common.serving.client import Client
 from common.vectors.store import VectorStore
 from dipair import initialization
+from dipair.encoder import VectorTokens
 from dipair.run import RunConfig
 from dipair.scorer import Scorer
 from tests import limits
@@ -161,3 +164,22 @@ def test_each_number_of_a_vector_has_an_equal_share_of_the_tokens_at_the_start()
   assert np.abs(tokens.mean(0)).max() < 1e-6 and tokens.var(0).mean() == pytest.approx(1, rel=0.1)
   shares = (kernel**2).mean(1) * given.var(0)
   np.testing.assert_allclose(shares, [0.5, 0.5, 0], rtol=0.1)
+
+
+def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with():
+  rng = np.random.default_rng(0)
+  vectors = (rng.normal(size=[300, 3]) * (1, 100, 0) + (0, 5, 7)).astype(np.float32)
+  tokens = ((vectors - vectors.mean(0)) @ rng.normal(size=[3, 8])).reshape([300, 2, 4])
+  layer = VectorTokens(3, 3, 4, 'image')
+  last = layer(vectors)[:, 2].numpy()
+  student = types.SimpleNamespace(
+    widths=(0, 3), projections=[None, layer], vectors=lambda x, slot: x
+  )
+  rows, others = np.arange(300), rng.permutation(300)
+  items = np.concatenate([np.stack([rows, rows], 1), np.stack([rows, others], 1)])
+  logits = np.where(items[:, :1] == items[:, 1:], 9.0, -9.0).astype(np.float32)
+  initialization._guess_matches(student, [tokens, vectors], Tuples(items, teacher_logits=logits))
+  made = layer(vectors).numpy()
+  np.testing.assert_array_equal(made[:, 2], last)
+  assert np.abs(made[:, :2].mean(0)).max() < 1e-3 and made[:, :2].std(0).mean() == pytest.approx(1)
+  assert np.corrcoef(made[:, :2].ravel(), tokens.ravel())[0, 1] > 0.99
