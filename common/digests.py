@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from common import files
+from common import files, schema
 from common.errors import InputError, damaged
 
 NAME = 'digests.json'
+ENTRY = {'bytes': int, 'sha256': str}  # the schema of a file's size and digest
 _ABOVE = 3  # folders above a file, at the most, that digests of it may stand in
 _AGAIN = 'delete its folder and run again'
 
@@ -59,10 +60,17 @@ def check(path: str, remedy: str = _AGAIN) -> None:
     own = os.path.relpath(path, base)
     for name, expected in found.items():
       if own in (name, '.') or name.startswith(own + '/'):
-        check_file(os.path.join(base, name), remedy=remedy, **expected)
+        check_entry(os.path.join(base, name), expected, remedy)
     if found:
       return
     base = os.path.dirname(base)
+
+
+def check_entry(path: str, entry: Any, remedy: str = _AGAIN) -> None:
+  """`check_file` by a manifest's entry, which is refused where it is none."""
+  with damaged(path, remedy):
+    schema.check(entry, ENTRY)
+  check_file(path, bytes=entry['bytes'], sha256=entry['sha256'], remedy=remedy)
 
 
 def check_file(path: str, *, bytes: int, sha256: str, remedy: str = _AGAIN) -> None:
@@ -87,11 +95,12 @@ def read_arrays(path: str, remedy: str) -> Any:
 def _read(folder: str, remedy: str) -> dict[str, dict[str, Any]]:
   path = os.path.join(folder, NAME)
   try:
-    return files.read_json(path, remedy)['files']
+    value = files.read_json(path, remedy)
   except (FileNotFoundError, NotADirectoryError):
     return {}
-  except (KeyError, TypeError) as error:
-    raise InputError(f'{path}: damaged: no list of files; {remedy}') from error
+  with damaged(path, remedy):
+    schema.check(value, {'files': dict})
+  return value['files']
 
 
 def _below(folder: str) -> Iterable[str]:

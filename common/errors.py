@@ -23,6 +23,17 @@ def check_whole(name: str, value: Any, least: int, most: int = 10**9) -> None:
     raise InputError(f'{name}={value!r}: a whole number from {least:,} to {most:,} is needed')
 
 
+def local_path(path: Any, name: str) -> str:
+  """An argument that names a file or a folder, as a text; refuses what names none."""
+  try:
+    found = os.fspath(path)
+  except TypeError:
+    found = b''
+  if not isinstance(found, str) or not found or '\0' in found:
+    raise InputError(f'{name}={path!r}: the path of a file or a folder is needed')
+  return found
+
+
 @contextlib.contextmanager
 def damaged(path: str, remedy: str) -> Iterator[None]:
   """Refuses a file of which a library's reader, in the block, raises whatever it raises."""

@@ -276,6 +276,8 @@ def _check(name: str, value: Any, field: dataclasses.Field) -> None:
   for text in value if several else (value,):
     if isinstance(text, str) and _PASSWORD.search(text):
       raise InputError(f'--{name}: leave the password out of the URL: flags are kept and shown')
+    if isinstance(text, str) and ('\n' in text or '\r' in text):
+      raise InputError(f'--{name}: a line break; flags are kept one a line')
   for number in () if bounds is None else value if several else (value,):
     if not (isinstance(number, (int, float)) and bounds[0] <= number <= bounds[1]):
       raise InputError(f'--{name}={_text(value)}: a number from {_range(bounds)} is needed')

@@ -39,7 +39,7 @@ def verify(folder: str) -> tuple[int, int]:
       value = files.read_json(os.path.join(base, name))
       for path, entry in _entries(value):
         path = os.path.normpath(os.path.join(os.path.dirname(base) if marks else base, path))
-        digests.check_file(path, bytes=entry['bytes'], sha256=entry['sha256'])
+        digests.check_entry(path, entry)
         sizes[path] = entry['bytes']
   if not sizes:
     raise InputError(f'--folder={folder}: nothing there names the digests of its files')

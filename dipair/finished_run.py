@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from common import flags
+from common import flags, schema
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
@@ -13,7 +13,7 @@ from common.distillation import function_teacher
 from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
-from common.errors import InputError
+from common.errors import InputError, damaged
 from common.export import student_export
 from common.files import read_json
 from common.modeling.losses import CrossEntropy
@@ -37,6 +37,8 @@ class FinishedRun:
   def __init__(self, folder: str):
     path = os.path.join(folder, 'results.json')
     self.folder, self.results = folder, read_json(path) if os.path.exists(path) else {}
+    with damaged(path, 'delete it and run again'):
+      schema.check(self.results, {})
     if self.results.get('student') != 'dipair':
       raise InputError(f'--run_dir={folder}: not a finished run of dipair.run')
     self.flags = self.results['flags']

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from common import flags
+from common import flags, schema
 from common.data.records import RecordSet
 from common.distillation import results
 from common.distillation.inference import TupleScorer
-from common.errors import InputError
+from common.errors import InputError, damaged
 from common.files import read_json, write_json
 from common.training import strategies
 from dipair import inspection, inspection_page
@@ -64,6 +64,8 @@ def _finished(folder: str) -> dict[str, Any]:
   if not os.path.exists(path):
     raise InputError(f'--run_dir={folder}: no results.json; name the folder of a finished run')
   run = read_json(path)
+  with damaged(path, 'delete it and run again'):
+    schema.check(run, {})
   if run.get('student') != 'dipair':
     raise InputError(f'--run_dir={folder}: a run of {run.get("student")}.run, not of dipair.run')
   return run

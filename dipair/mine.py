@@ -8,13 +8,13 @@ from typing import Any
 
 import tf_keras
 
-from common import files, flags
+from common import files, flags, schema
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
 from common.distillation import datasheet, mining, transfer
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
-from common.errors import InputError
+from common.errors import InputError, damaged
 
 _MANIFEST = 'manifest.json'
 
@@ -36,11 +36,13 @@ def main(config: MineConfig) -> None:
     )
   path = os.path.join(config.output, _MANIFEST)
   if os.path.exists(path):
-    sheet = files.read_json(path, f'delete {config.output} and mine again')
+    sheet = files.read_json(path, remedy := f'delete {config.output} and mine again')
+    with damaged(path, remedy):
+      schema.check(sheet, {'flags': dict, 'seed': int})
     asked = {**flags.flat(config.mining), 'seed': config.seed}
     made = {**sheet['flags'], 'seed': sheet['seed']}
     if differs := [
-      name for name, value in json.loads(json.dumps(asked)).items() if made[name] != value
+      name for name, value in json.loads(json.dumps(asked)).items() if made.get(name) != value
     ]:
       raise InputError(
         f'{config.output}: mined with other {", ".join(differs)}; name a new --output'

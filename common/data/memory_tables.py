@@ -21,7 +21,9 @@ _KINDS = "a path, a table of pandas or pyarrow, a datasets' or tf.data Dataset, 
 def rows(table: Any, name: str) -> Iterator[tuple[int, Row]]:
   """Streams (row number from 1, row) of a table, whose name messages give; refuses what is none."""
   if hasattr(table, '__arrow_c_stream__'):
-    yield from tables.arrow_rows(_arrow(table, name).to_batches(), f'{name}, row ')
+    arrow = _arrow(table, name)
+    tables.check_header(arrow.schema.names, name)
+    yield from tables.arrow_rows(arrow.to_batches(), f'{name}, row ')
     return
   if hasattr(table, 'as_numpy_iterator'):
     table = table.as_numpy_iterator()

@@ -7,6 +7,7 @@ two sets by id or by their items, never by position.
 """
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import digests, files
+from common import digests, files, schema
 from common.data.items import Items
 from common.data.tuples import FLOATS, Tuples, concatenated, parse
 from common.errors import InputError, damaged
@@ -23,6 +24,9 @@ SCHEMA_VERSION = 2
 MANIFEST = 'manifest.json'
 BLOCKS = 'blocks'  # in a manifest's `info`, true: a group is many pairs of few items
 _REMEDY = 'delete its folder and run again'
+_TABLE = {'path': str, 'count': int, **digests.ENTRY}
+_SHARD = {'name': str, 'count': int, **digests.ENTRY, 'tables': [int]}
+_SCHEMA = {'count': int, 'shards': [_SHARD], 'tables': [[_TABLE]], 'info': dict}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,6 +217,7 @@ def read_manifest(folder: str) -> Manifest:
       f'{path}: schema version {version}; this program reads {SCHEMA_VERSION}: make the set anew'
     )
   with damaged(path, _REMEDY):
+    schema.check(fields, _SCHEMA, 'set')
     shards = tuple(
       Shard(**{**shard, 'tables': tuple(shard['tables'])}) for shard in fields['shards']
     )
@@ -220,6 +225,13 @@ def read_manifest(folder: str) -> Manifest:
     manifest = Manifest(**{**fields, 'shards': shards, 'tables': tables})
     if (found := sum(shard.count for shard in shards)) != manifest.count:
       raise ValueError(f'its shards have {found} tuples, not {manifest.count}')
+    for shard in shards:
+      if any(n >= len(slot) for n, slot in zip(shard.tables, tables, strict=True)):
+        raise ValueError(f'{shard.name} names tables that are not there')
+    for file in (*shards, *itertools.chain(*tables)):
+      schema.check(getattr(file, 'width', 0), int, 'width')
+      if file.count > file.bytes:
+        raise ValueError(f'{file.count} rows in {file.bytes} bytes')
   return manifest
 
 

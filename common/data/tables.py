@@ -75,17 +75,17 @@ def rows(
   cells = _csv(path, read, delimiter) if name.endswith('.csv') else _tsv(read)
   if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
-  check_header(header, path)
+  check_header(header, f'{path}:1')
   for number, values in cells:
     if ragged and len(values) != len(header):
       values = [''] * len(header)
     yield number, cells_row(header, values, f'{path}:{number}', f'{path}:1')
 
 
-def check_header(header: Sequence[str], path: str) -> None:
+def check_header(header: Sequence[str], where: str) -> None:
   """Refuses columns of one name: which of them is meant is unknown."""
   if len(set(header)) < len(header):
-    raise InputError(f'{path}:1: a column is named twice: {", ".join(header)}')
+    raise InputError(f'{where}: a column is named twice: {", ".join(header)}')
 
 
 def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: str) -> Row:

@@ -1,7 +1,7 @@
 """Texts, or vectors in their place, as callers give them; and nothing that only looks like them; their hashes."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,34 @@ def listed(texts: Any, name: str = '') -> list[str]:
     name: Name of the texts' side, for the message.
 
   Raises:
-    InputError: If it is one text, or a row (counted from 0) is none.
+    InputError: If it is one text, or has no order, or a row (counted from 0) is none.
   """
   what = f'{name} texts'.lstrip()
   if isinstance(texts, (str, bytes)):
     raise InputError(f'{what}: a list of texts is needed, not one text')
-  if not isinstance(texts, Iterable):
+  if not _in_order(texts):
     raise InputError(f'{what}: a list of texts is needed, not {shown(texts)}')
   rows = list(texts)
   for number, text in enumerate(rows):
-    if not isinstance(text, (str, bytes)):
-      raise InputError(f'{what}, row {number}: {shown(text)} is not a text')
+    check_text(text, f'{what}, row {number}')
   return rows
+
+
+def check_text(text: Any, where: str) -> None:
+  """Refuses what is no text: another type, or a `str` with half of a character."""
+  if not isinstance(text, (str, bytes)):
+    raise InputError(f'{where}: {shown(text)} is not a text')
+  try:
+    if isinstance(text, str):
+      text.encode()  # half of a surrogate pair is no character
+  except UnicodeEncodeError as error:
+    raise InputError(f'{where}: not a text: {error}') from error
+
+
+def _in_order(rows: Any) -> bool:
+  """Whether rows can be taken one after another: a set has no order, and a dict gives its keys."""
+  unordered = isinstance(rows, (Mapping, set, frozenset)) or getattr(rows, 'ndim', 1) == 0
+  return isinstance(rows, Iterable) and not unordered
 
 
 def stacked(vectors: Any, width: int, name: str) -> np.ndarray:
@@ -43,7 +59,7 @@ def stacked(vectors: Any, width: int, name: str) -> np.ndarray:
     InputError: If they are none, or not of the width, or not finite; names the row, from 0.
   """
   what = f'{name} vectors'
-  if isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable):
+  if isinstance(vectors, (str, bytes)) or not _in_order(vectors):
     raise InputError(f'{what}: an array [n, {width}] is needed, not {shown(vectors)}')
   rows: list[Any] = []
   if (

@@ -6,9 +6,11 @@ from typing import Self
 import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
-from common import files
+from common import files, schema
+from common.errors import damaged
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
+_REMEDY = 'export the run anew: delete its folder and run again'
 MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
 
 # What the reference removes first, what it strips with case, what stands alone.
@@ -70,7 +72,10 @@ class WordPieces:
   @classmethod
   def load(cls, path: str) -> Self:
     """Reads a file that `save` wrote."""
-    return cls(**files.read_json(path))
+    fields = files.read_json(path, _REMEDY)
+    with damaged(path, _REMEDY):
+      schema.check(fields, {'lower_case': bool, 'vocabulary': [str]})
+      return cls(fields['vocabulary'], fields['lower_case'])
 
   def _clean(self, text: str | bytes) -> str:
     if isinstance(text, bytes):

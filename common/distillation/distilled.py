@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from common import files, flags
 from common.data import memory_tables
+from common.data.texts import shown
 from common.distillation import experiment, function_teacher, run_folder
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.function_teacher import Function
@@ -77,7 +78,9 @@ def distill(
     callbacks: Called at each evaluation of a training.
     given: Other flags by name.
   """
-  folder, function = os.fspath(run_dir), _function(teacher)
+  folder, function = _path(run_dir, 'run_dir'), _function(teacher)
+  if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+    raise InputError('callbacks: a list of functions is needed')
   tables = {name: table for name, table in tables.items() if table is not None}
   held = {name: table for name, table in tables.items() if not _is_path(table)}
   kept = os.path.join(os.path.abspath(folder), run_folder.TABLES)
@@ -87,8 +90,8 @@ def distill(
   if function:
     own['teachers'] = [function_teacher.name_of(function)]
   elif teacher is not None:
-    folders: Any = [teacher] if _is_path(teacher) else teacher
-    own['teachers'] = [os.fspath(path) for path in folders]
+    folders: Any = teacher if isinstance(teacher, (list, tuple)) else [teacher]
+    own['teachers'] = [_path(path, 'teacher') for path in folders]
   if twice := own.keys() & given.keys():
     raise InputError(f'{", ".join(sorted(twice))}: given as a flag and by an argument of its own')
   config = flags.parse(config_class, {**own, **given})
@@ -127,6 +130,12 @@ def _keep(table: Any, name: str, path: str, config: ExperimentConfig, *, begun: 
 
 def _is_path(value: Any) -> TypeGuard[Path]:
   return isinstance(value, (str, os.PathLike))
+
+
+def _path(value: Any, name: str) -> str:
+  if not _is_path(value):
+    raise InputError(f'{name}: the path of a folder is needed, not {shown(value)}')
+  return os.fspath(value)
 
 
 def _function(teacher: Any) -> Function | None:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from common import files, flags
+from common import files, flags, schema
 from common.distillation import run_log
 from common.errors import InputError, damaged
 
@@ -187,8 +187,8 @@ class RunFolder:
       path = os.path.join(folder, _STAGE)
       if os.path.exists(path):
         saved = files.read_json(path, _REMEDY)
-        if not isinstance(saved, dict) or 'fingerprint' not in saved:
-          raise InputError(f'{path}: damaged: it describes no stage; {_REMEDY}')
+        with damaged(path, _REMEDY):
+          schema.check(saved, {'fingerprint': str, 'depends_on': dict}, 'stage')
         return saved
       if folder == stage.folder and os.path.exists(folder):
         raise InputError(f'{path}: missing; {_REMEDY}')

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from common import flags
+from common import flags, schema
 from common.data import batches, batching, tokens
 from common.data.batches import ShuffledByLength, TupleBatches
 from common.data.records import RecordSet
@@ -91,9 +91,12 @@ class Teacher:
     if not saving.is_there(folder):
       return cls._ready(read_ready(folder, max_length, task, classes), max_length)
     fields, tokenizer = saving.read(folder)
-    if fields.pop('kind', None) != 'cross_encoder':
+    if fields.get('kind') != 'cross_encoder':
       raise InputError(f'{folder}: not a teacher')
-    teacher = cls(EncoderConfig(**fields.pop('encoder')), tokenizer, **fields)
+    with saving.described(folder):
+      schema.check(fields, {'outputs': int, 'max_length': int})
+      encoder = EncoderConfig(**fields['encoder'])
+      teacher = cls(encoder, tokenizer, fields['max_length'], fields['outputs'])
     saving.restore(folder, teacher.model)
     return teacher
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from common import files
 from common.local_server.errors import invalid
 from common.local_server.signatures import Arrays, Signature, Spec
 
@@ -20,7 +21,7 @@ def parsed(body: bytes, fields: str) -> dict[str, Any]:
   if count > _MOST:
     raise invalid(f'the body has {count:,} values and lists; {_MOST:,} are the most in JSON')
   try:
-    found = json.loads(body, parse_constant=_no_number)
+    found = json.loads(body, parse_constant=_no_number, object_pairs_hook=files.unique)
   except (ValueError, RecursionError) as error:
     raise invalid(f'the body is not JSON: {error}') from error
   if not isinstance(found, dict):

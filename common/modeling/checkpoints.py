@@ -188,7 +188,8 @@ def _read_folder(folder: str) -> Pretrained:
     fields, tokenizer = saving.read(folder)
     if fields.get('kind') != 'cross_encoder':
       raise InputError('a trained model, and no teacher')
-    config = EncoderConfig(**fields['encoder'])
+    with saving.described(folder):
+      config = EncoderConfig(**fields['encoder'])
     return Pretrained(folder, 'teacher', config, tokenizer.vocabulary, tokenizer.lower_case)
   files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
   if _SAFETENSORS in files:

@@ -1,5 +1,6 @@
 """A trained model's folder: `model.json`, `vocab.txt` and `weights`, loaded without its flags."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -8,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from common import digests, files
+from common import digests, files, schema
 from common.data.tokenization import Tokenizer
 from common.errors import InputError, damaged
 
@@ -57,10 +58,11 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
       written = file.read()
   except OSError as error:
     raise InputError(f'{folder}: no model there ({_FIELDS} and vocab.txt are missing)') from error
-  if not isinstance(fields, dict) or not {'encoder', 'lower_case'} <= fields.keys():
-    raise InputError(f'{path}: damaged: it describes no model; {_REMEDY}')
+  with damaged(path, _REMEDY):
+    schema.check(fields, {'encoder': {'vocab_size': int}, 'lower_case': bool}, 'model')
+    saved = fields.pop('vocabulary', {'words': fields['encoder']['vocab_size']})
+    schema.check(saved, {'words': int}, 'vocabulary')
   words = written.rstrip(b'\n').split(b'\n')
-  saved = fields.pop('vocabulary', {'words': fields['encoder']['vocab_size']})
   digest = hashlib.sha256(written).hexdigest()
   if len(words) != saved['words'] or digest != saved.get('sha256', digest):
     counts = f'{len(words):,} words, sha256 {digest[:12]}'
@@ -71,6 +73,11 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
     )
   with damaged(os.path.join(folder, _VOCABULARY), _REMEDY):
     return fields, Tokenizer([word.decode() for word in words], fields.pop('lower_case'))
+
+
+def described(folder: str) -> contextlib.AbstractContextManager[None]:
+  """Refuses a folder whose fields, in the block, build no model."""
+  return damaged(os.path.join(folder, _FIELDS), _REMEDY)
 
 
 def restore(folder: str, model: tf_keras.layers.Layer) -> None:

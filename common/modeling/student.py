@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import tensorflow as tf
 import tf_keras
 
-from common import flags
+from common import flags, schema
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import checkpoints, encoders, saving
@@ -235,11 +235,13 @@ class Student(tf_keras.layers.Layer):
       InputError: If it holds something else.
     """
     fields, tokenizer = saving.read(folder)
-    if fields['kind'] != cls.kind:
-      raise InputError(f'{folder}: holds a {fields["kind"]}, not a {cls.kind} student')
-    config = flags.build(cls.config_class, fields['config'])
-    encoder = encoders.config_of(fields.get('encoder_kind', encoders.BERT), fields['encoder'])
-    widths = _given(fields.get('widths', ()))
+    if (kind := fields.get('kind', 'teacher')) != cls.kind:
+      raise InputError(f'{folder}: holds a {kind}, not a {cls.kind} student')
+    with saving.described(folder):
+      schema.check(fields, {'outputs': int})
+      config = flags.build(cls.config_class, fields['config'])
+      encoder = encoders.config_of(fields.get('encoder_kind', encoders.BERT), fields['encoder'])
+      widths = _given(fields.get('widths', ()))
     student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)
     return student, tokenizer

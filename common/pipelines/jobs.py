@@ -20,8 +20,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentP
 from apache_beam.utils import shared
 from tqdm import tqdm
 
-from common import flags
-from common.errors import InputError
+from common import flags, schema
+from common.errors import InputError, damaged
 from common.pipelines import shards, units
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
@@ -242,6 +242,8 @@ def _keep_plan(output: str, plan: dict[str, Any]) -> None:
     shards.write_json(path, plan)
     return
   there = shards.read_json(path)
+  with damaged(path, 'delete the output and run again'):
+    schema.check(there, {}, 'plan')
   if differs := [name for name in plan if there.get(name) != plan[name]]:
     raise InputError(
       f'{output}: begun with other {", ".join(differs)}; go on with those or choose another --output'

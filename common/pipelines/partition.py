@@ -64,7 +64,7 @@ class Buckets:
     """Those of a folder; raises InputError where there is neither a partition nor a store."""
     if is_partition(folder):
       path = FileSystems.join(folder, PARTITION)
-      manifest = store.check_manifest(shards.read_json(path), path, 'buckets', 'rows')
+      manifest = store.check_manifest(shards.read_json(path), path, buckets=int, rows=int)
       names = map(_name, range(manifest['buckets']))
       buckets, rows = [FileSystems.join(folder, name) for name in names], manifest['rows']
     else:
@@ -156,7 +156,7 @@ def _manifest(folder: str) -> dict[str, Any]:
   path = FileSystems.join(folder, store.MANIFEST)
   if not shards.exists(path):
     raise InputError(f'{folder}: no whole vector store there ({store.MANIFEST} is missing)')
-  return store.check_manifest(shards.read_json(path), path, 'shards')
+  return store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
 
 
 def _shard_units(folder: str, manifest: dict[str, Any]) -> list[Unit]:

@@ -17,13 +17,15 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from common import digests, files
+from common import digests, files, schema
 from common.errors import InputError, damaged
 from common.pipelines.files import open_file
 from common.scoring import exported, hub
 
 _MARKS = 'done'
 _BAD = 'bad'
+_FILE = {'name': str, **digests.ENTRY}
+_MARK = {'number': int, 'rows': int, 'seconds': float, 'bad_rows': int, 'files': [_FILE]}
 
 
 class Shard:
@@ -92,6 +94,7 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
     remedy = f'delete {file.path} and run again'
     with damaged(file.path, remedy):
       mark = read_json(file.path)
+      schema.check(mark, _MARK, 'mark')
       found[mark['number']] = mark
       listed = {FileSystems.join(output, of['name']): of['bytes'] for of in mark['files']}
     for path, size in listed.items():

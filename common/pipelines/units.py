@@ -152,7 +152,7 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
       header = file.readline().decode('utf-8-sig').rstrip('\r\n').split('\t')
     except UnicodeDecodeError as error:
       raise InputError(f'{unit.path}:1: {error}') from error
-    tables.check_header(header, unit.path)
+    tables.check_header(header, f'{unit.path}:1')
     position = file.tell()
   if unit.start or header is None:
     position = unit.start
@@ -183,7 +183,7 @@ def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
     '\0'.join(header).encode()
   except (csv.Error, UnicodeEncodeError) as error:
     raise InputError(f'{unit.path}:1: {error}') from error
-  tables.check_header(header, unit.path)
+  tables.check_header(header, f'{unit.path}:1')
   while True:
     where = f'{unit.path}:{reader.line_num + 1}'
     values: list[str] = []

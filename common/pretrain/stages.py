@@ -12,7 +12,7 @@ from common import files, flags
 from common.data.tokenization import Tokenizer
 from common.distillation.run_folder import Stage
 from common.distillation.stages.run import Trained
-from common.errors import InputError
+from common.errors import InputError, damaged
 from common.modeling import checkpoints
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
@@ -85,7 +85,9 @@ class Vocabulary(Stage[Words]):
 
   def tokenizer(self) -> Tokenizer:
     """A tokenizer of it."""
-    return Tokenizer(**files.read_json(os.path.join(self.folder, _VOCABULARY)))
+    path, remedy = os.path.join(self.folder, _VOCABULARY), f'delete {self.folder} and run again'
+    with damaged(path, remedy):
+      return Tokenizer(**files.read_json(path, remedy))
 
 
 @dataclasses.dataclass(frozen=True)

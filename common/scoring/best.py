@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from common.errors import InputError
 from common.scoring.runtime import Vectors
 from common.vectors.store import VectorStore
 
@@ -48,7 +49,10 @@ def ranked(
     numbers = np.arange(start, start + len(block)) if rows is None else picked
     own = None if parts is None else parts[picked]
     for query, (kept, kept_scores) in enumerate(best):
-      scores, both = np.append(kept_scores, score(query, block, own)), np.append(kept, numbers)
+      found = score(query, block, own)
+      if (wrong := np.isnan(found)).any():
+        raise InputError(f'candidates: the score of row {numbers[wrong][0]} is NaN')
+      scores, both = np.append(kept_scores, found), np.append(kept, numbers)
       order = top(scores, top_k)
       best[query] = both[order], scores[order]
   return [[(int(row), float(of_row)) for row, of_row in zip(*of, strict=True)] for of in best]

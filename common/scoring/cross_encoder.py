@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from common.data.texts import shown
+from common.data.texts import listed, shown
 from common.errors import InputError
 from common.scoring.scorer import PairScorer
 
 _PAIRS = 8192  # scored at a time
+_LISTS = (Sequence, np.ndarray)
 
 
 class CrossEncoder:
@@ -50,10 +51,14 @@ class CrossEncoder:
       [pairs] probabilities, as of a cross-encoder with a sigmoid; [pairs, C] for C classes; of one
       pair its score alone.
     """
+    if isinstance(sentences, str) or not isinstance(sentences, _LISTS):
+      raise InputError(f'sentences: a list of pairs of texts is needed, not {shown(sentences)}')
     if len(sentences) and isinstance(sentences[0], str):
       return self.predict([sentences], batch_size, show_progress_bar)[0]
     slots = self.scorer.slots
     for number, pair in enumerate(sentences):
+      if isinstance(pair, str) or not isinstance(pair, _LISTS):
+        raise InputError(f'pair {number}: {shown(pair)} is no pair of texts')
       if len(pair) != len(slots):
         raise InputError(f'pair {number}: {len(pair)} texts; this model takes {", ".join(slots)}')
       if wrong := [text for text in pair if not isinstance(text, str)]:
@@ -92,6 +97,7 @@ class CrossEncoder:
     Returns:
       [{'corpus_id', 'score'}], with 'text' where asked for, best first; `corpus_id` counts from 0.
     """
+    documents = listed(documents, 'documents')
     vectors = self._encode(documents, self.scorer.slots[-1], batch_size, show_progress_bar)
     found = self.scorer.rank(query, vectors, max(1, len(documents)) if top_k is None else top_k)
     results: list[dict[str, Any]] = [{'corpus_id': row, 'score': score} for row, score in found]

@@ -4,8 +4,8 @@ import functools
 import os
 from typing import Any
 
-from common import digests, files
-from common.errors import InputError, damaged
+from common import digests, files, schema
+from common.errors import InputError, damaged, local_path
 from common.scoring import archive, hub
 
 REMEDY = 'export the run anew: delete its folder and run again'
@@ -13,7 +13,15 @@ VERSION = '1'
 SAVED_MODEL = 'saved_model.pb'
 ONE_TO_MANY_INT8 = 'one_to_many_int8'  # the head's signature of an int8 store's vectors
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
-_FIELDS = {'kind', 'slots', 'vector_shapes', 'outputs', 'attends', 'fingerprint'}
+_FIELDS = {
+  'kind': str,
+  'slots': [str],
+  'vector_shapes': [[int]],
+  'outputs': int,
+  'attends': bool,
+  'fingerprint': str,
+}
+_LATER = {'widths': dict, 'stored_under': dict, 'runtime': str}  # fields of some exports
 
 
 class Export:
@@ -55,6 +63,7 @@ class Export:
 
 def local(folder: str) -> str:
   """A folder as it is; of an archive (`.tar.gz`) or `hf://org/name` the local folder of its files."""
+  folder = local_path(folder, 'folder')
   return archive.unpacked(folder) if archive.is_one(folder) else hub.local(folder)
 
 
@@ -116,6 +125,12 @@ def describe(folder: str) -> dict[str, Any]:
     description = files.read_json(path, REMEDY)
   except OSError as error:
     raise InputError(f'{folder}: no export there ({DESCRIPTION} is missing)') from error
-  if not isinstance(description, dict) or not description.keys() >= _FIELDS:
-    raise InputError(f'{path}: of an export from before; export the run anew')
+  with damaged(path, REMEDY):
+    schema.check(description, {}, 'scorer')
+    if not description.keys() >= _FIELDS.keys():
+      raise InputError(f'{path}: of an export from before; export the run anew')
+    later = {name: of for name, of in _LATER.items() if name in description}
+    schema.check(description, {**_FIELDS, **later}, 'scorer')
+    if len(description['slots']) != len(description['vector_shapes']):
+      raise ValueError('a shape of vectors for each slot is needed')
   return description

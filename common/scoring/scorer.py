@@ -98,8 +98,7 @@ class PairScorer:
     Raises:
       InputError: If the side is none, or a row holds no text; names it.
     """
-    if side not in self.slots:
-      raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
+    self._check_side(side)
     check_whole('batch_size', batch_size, 1)
     width = self.widths.get(side)
     texts = stacked(texts, width, side) if width else listed(texts, side)
@@ -135,6 +134,7 @@ class PairScorer:
     """
     from common.vectors.writer import VectorWriter
 
+    self._check_side(side)
     writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprints[side], side)
     sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
     return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
@@ -151,7 +151,9 @@ class PairScorer:
     Returns:
       [n, *part shape] float32.
     """
-    vectors, count = self._vectors(vectors, side), len(vectors)
+    self._check_side(side)
+    vectors = self._vectors(vectors, side)
+    count = len(vectors)
     vectors = vectors if count else np.zeros([1, *vectors.shape[1:]], np.float32)
     return self._head.run(f'{side}_part', {side: vectors})[:count]
 
@@ -167,8 +169,7 @@ class PairScorer:
     if len(sides) != len(self.slots):
       raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
     vectors: Inputs = {
-      slot: side if isinstance(side, Stored) else self._vectors(side, slot)
-      for side, slot in zip(sides, self.slots, strict=True)
+      slot: self._vectors(side, slot) for side, slot in zip(sides, self.slots, strict=True)
     }
     counts = [len(side) for side in vectors.values()]
     if len(set(counts)) > 1:
@@ -202,6 +203,7 @@ class PairScorer:
       several queries. `VectorStore.ids` has the ids of indices.
     """
     check_whole('top_k', top_k, 1)
+    check_whole('shortlist', shortlist, 1)
     stored = isinstance(candidates, VectorStore) and rows is None
     if first_stage not in ('', 'ann') or (first_stage and not stored):
       raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
@@ -216,6 +218,10 @@ class PairScorer:
       return found if several else found[0]
     rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
     left_parts = self.parts(left, self.slots[0])
+    if parts is not None:
+      one = self.parts(np.zeros([1, *self.vector_shapes[self.slots[1]]], np.float32), self.slots[1])
+      if (found := getattr(parts, 'shape', None)) != (needed := (len(right), *one.shape[1:])):
+        raise InputError(f'parts: of shape {found}; {needed} is needed')
 
     def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> np.ndarray:
       one = slice(query, query + 1)
@@ -280,11 +286,15 @@ class PairScorer:
     """Scores of no pairs."""
     return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
 
-  def _vectors(self, side: Any, slot: str) -> np.ndarray:
-    given = isinstance(side, np.ndarray) and side.dtype.kind not in 'OUS'
-    if not given or (slot in self.widths and side.ndim == 2):
+  def _vectors(self, side: Any, slot: str) -> Any:
+    values = side.values if isinstance(side, Stored) else side
+    given = isinstance(values, np.ndarray) and values.dtype.kind not in 'OUS'
+    if not given or (slot in self.widths and values.ndim == 2):
       return self.encode(side, slot)
-    shape = self.vector_shapes[slot]
-    if side.shape[1:] != shape:
-      raise InputError(f'{slot}: vectors of shape {side.shape[1:]}; this model has {shape}')
-    return finite(side, slot)
+    if values.shape[1:] != (shape := self.vector_shapes[slot]):
+      raise InputError(f'{slot}: vectors of shape {values.shape[1:]}; this model has {shape}')
+    return side if isinstance(side, Stored) else finite(side, slot)
+
+  def _check_side(self, side: Any) -> None:
+    if side not in self.slots:
+      raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')

@@ -44,8 +44,8 @@ def delete(folder: str, ids: Iterable[str]) -> VectorStore:
   Raises:
     InputError: If there is no store, an id is none, or another process changes the store.
   """
-  if isinstance(ids, (str, bytes)):
-    raise InputError('ids: a list of ids is needed, not one id')
+  if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+    raise InputError(f'ids: a list of ids is needed, not {shown(ids)}')
   ids = list(ids)
   for number, value in enumerate(ids):
     if not isinstance(value, str):

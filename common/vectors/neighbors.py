@@ -113,7 +113,7 @@ def _kept_faiss(store: VectorStore) -> faiss.Index:
     remedy = 'delete it, which is made anew'
     listed = f'{path}.json'
     if os.path.exists(listed):  # not of an index from before
-      digests.check_file(path, remedy=remedy, **files.read_json(listed, remedy))
+      digests.check_entry(path, files.read_json(listed, remedy), remedy)
     with damaged(path, remedy):
       index = faiss.read_index(path)
       if index.ntotal != len(store):

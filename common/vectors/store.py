@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common import digests, files
+from common import digests, files, schema
 from common.data.texts import listed
-from common.errors import InputError, damaged
+from common.errors import InputError, damaged, local_path
 from common.vectors.values import DTYPES, Stored
 
 if TYPE_CHECKING:
   import pyarrow as pa
 
 MANIFEST = 'manifest.json'
-_FIELDS = {'version', 'shape', 'dtype', 'fingerprint', 'side'}
+_FIELDS = {'version': int, 'shape': [int], 'dtype': str, 'fingerprint': str, 'side': str}
+SHARDS = [{'name': str, 'rows': int, **digests.ENTRY}]
 REMEDY = 'write the store anew'
 _VERSION = 2  # 1: without `text_hash`
 
@@ -55,7 +56,8 @@ class VectorStore:
     Raises:
       InputError: If there is none, or a shard is missing or not as it was listed.
     """
-    self.folder, self.version = folder, _version(folder)
+    self.folder = folder = local_path(folder, 'folder')
+    self.version = _version(folder)
     while True:  # anew, where the store has changed in the meantime
       try:
         self._open()
@@ -133,6 +135,7 @@ class VectorStore:
     Raises:
       InputError: If one is not in the store.
     """
+    ids = listed(ids, 'ids')
     found = self.find(ids)
     if (found < 0).any():
       raise InputError(f'{self.folder}: no vectors of id {ids[int(np.argmin(found))]!r}')
@@ -180,10 +183,12 @@ def description(shape: Sequence[int], dtype: str, fingerprint: str, side: str) -
   return {'version': _VERSION, 'shape': list(shape), 'dtype': dtype, **encoder}
 
 
-def check_manifest(manifest: Any, path: str, *others: str) -> dict[str, Any]:
-  """A manifest with the other fields too; one that is none, or of another version, is refused."""
-  if not isinstance(manifest, dict) or not manifest.keys() >= {*_FIELDS, *others}:
-    raise InputError(f'{path}: damaged: no manifest of vectors; {REMEDY}')
+def check_manifest(manifest: Any, path: str, **others: Any) -> dict[str, Any]:
+  """A manifest with other fields, of these schemas, too; one that is none, or of another version, is refused."""
+  with damaged(path, REMEDY):
+    schema.check(manifest, {**_FIELDS, **others}, 'store')
+    for shard in manifest.get('shards', ()):
+      schema.check(shard.get('deleted', []), [int], f'{shard["name"]}.deleted')
   if (version := manifest['version']) not in (1, _VERSION):
     raise InputError(f'{path}: version {version}; this program reads 1 to {_VERSION}')
   return manifest
@@ -273,7 +278,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
     manifest = files.read_json(path, REMEDY)
   except OSError as error:
     raise InputError(f'{folder}: no whole vector store there ({MANIFEST} is missing)') from error
-  check_manifest(manifest, path, 'shards')
+  check_manifest(manifest, path, shards=SHARDS)
   for name in (shard['name'] for shard in manifest['shards']):
     if name != os.path.basename(name):  # it is opened, and removed once another takes its place
       raise InputError(f'{path}: damaged: {name!r} is no file of this folder; {REMEDY}')

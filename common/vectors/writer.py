@@ -9,8 +9,8 @@ import numpy as np
 from tqdm import tqdm
 
 from common import files
-from common.data.texts import distinct, shown
-from common.errors import InputError, check_whole, damaged
+from common.data.texts import check_text, distinct, shown
+from common.errors import InputError, check_whole, damaged, local_path
 from common.vectors import changes
 from common.vectors.shard_writer import ShardWriter, metadata
 from common.vectors.store import (
@@ -44,7 +44,8 @@ class VectorWriter:
   """
 
   def __init__(self, folder: str, shape: Sequence[int], dtype: str, fingerprint: str, side: str):
-    self.folder, self.description = folder, description(shape, dtype, fingerprint, side)
+    self.folder = folder = local_path(folder, 'folder')
+    self.description = description(shape, dtype, fingerprint, side)
     os.makedirs(folder, exist_ok=True)
     self._read()
 
@@ -168,15 +169,19 @@ def _needed(
   rows: Iterable[tuple[str, str]], there: TextHashes, size: int, bar: tqdm
 ) -> Iterator[tuple[str, str]]:
   """Rows that are to be encoded, of as many at a time as a shard takes."""
+  if not isinstance(rows, Iterable):
+    raise InputError(f'rows: pairs of an id and a text are needed, not {shown(rows)}')
   stream, number = iter(rows), 0
   while chunk := list(itertools.islice(stream, size)):
     for row in chunk:
-      if isinstance(row, str) or len(row) != 2:
+      if not isinstance(row, (Sequence, np.ndarray)) or isinstance(row, str) or len(row) != 2:
         raise InputError(f'row {number}: an id and a text are needed')
       (key, item), kinds = row, (str, np.ndarray)
       for value, what, known in ((key, 'an id', str), (item, 'a text', kinds)):
         if not isinstance(value, known):
           raise InputError(f'row {number}: {shown(value)} is not {what}')
+        if isinstance(value, str):
+          check_text(value, f'row {number}')
       number += 1
     ids, texts = zip(*chunk, strict=True)
     yield from (chunk[place] for place in there.add(ids, texts))

@@ -1,6 +1,7 @@
 """Digests and seals: what changes by a bit is refused, by its name; what has none is read."""
 
 import os
+import re
 
 import pytest
 
@@ -68,6 +69,20 @@ def test_a_file_is_checked_by_the_digests_above_it(folder):
   digests.check(str(folder / 'c.txt'))
   os.remove(folder / digests.NAME)  # as in folders from before
   digests.check(str(folder))
+
+
+@pytest.mark.parametrize(
+  ('content', 'message'),
+  [
+    ({'files': []}, 'digests.json: damaged (its content.files is [], not an object); do'),
+    ({'files': {'a.txt': None}}, 'a.txt: damaged (its content is None, not an object); do'),
+    ({'files': {'a.txt': {'bytes': 3}}}, 'a.txt: damaged (its content.sha256 is missing); do'),
+  ],
+)
+def test_digests_of_other_types_are_refused(folder, content, message):
+  files.write_json(str(folder / digests.NAME), content)
+  with pytest.raises(InputError, match=re.escape(message)):
+    digests.check(str(folder / 'a.txt'), 'do')
 
 
 def test_digests_of_named_files_stand_beside_others(folder):

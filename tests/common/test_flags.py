@@ -200,6 +200,7 @@ def test_changed_names_what_differs_and_parses():
       ['--words=a,https://me:secret@host/x'],
       '--words: leave the password out of the URL: flags are',
     ),
+    (['--title=a\n--steps=9'], '--title: a line break; flags are kept one a line'),
     (['steps=3'], "'steps=3' is not a flag; flags look like --name=value (see --help)"),
     (['--title=stop'], 'from the main function'),
   ],

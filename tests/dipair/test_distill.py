@@ -64,6 +64,8 @@ REFUSED = (
     {'teacher': None, 'teachers': 'python:score'},
     '--teacher=python:score: a Python function, with',
   ),
+  ({'callbacks': 5}, 'callbacks: a list of functions is needed'),
+  ({'teacher': [None]}, 'teacher: the path of a folder is needed, not None'),
   ({'teacher_stps': 5}, "Unknown command line flag 'teacher_stps'. Did you mean: teacher_steps"),
   ({'task': 'ranking'}, '--task=ranking: value should be one of <'),
   ({'run_dir': ''}, '--run_dir is needed'),

@@ -190,9 +190,13 @@ DIGESTS = ('digests.json', tarfile.REGTYPE, b'{"files": {}}')
     ([('x', tarfile.SYMTYPE, b'/etc'), DIGESTS], "'x' is no plain file, and an archive"),
     ([('x', tarfile.LNKTYPE, b'scorer.json'), DIGESTS], "'x' is no plain file"),
     ([('x', tarfile.CHRTYPE, b''), DIGESTS], "'x' is no plain file"),
+    (
+      [DIGESTS, ('x', tarfile.REGTYPE, b'1'), ('x/y', tarfile.REGTYPE, b'1')],
+      'names that cannot be files together: ',
+    ),
     ([('x', tarfile.REGTYPE, b'1')], 'digests.json is not in it: no archive that dipair.release'),
   ],
-  ids=['leaves', 'link', 'hard link', 'device', 'other'],
+  ids=['leaves', 'link', 'hard link', 'device', 'below a file', 'other'],
 )
 def test_an_archive_of_something_else_writes_nothing_outside_its_folder(members, message, tmp_path):
   path = tmp_path / 'given.tar.gz'

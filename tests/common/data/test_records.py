@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -164,6 +165,30 @@ def test_another_schema_version_is_refused(tmp_path):
   fields = {**files.read_json(str(path)), 'schema_version': 1}
   files.write_json(str(path), fields, sealed=True)
   with pytest.raises(InputError, match='manifest.json: schema version 1; this program reads 2'):
+    RecordSet(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+  ('change', 'message'),
+  [
+    (lambda set: set.update(shards={}), 'set.shards is {}, not a list'),
+    (lambda set: set.update(info=None), 'set.info is None, not an object'),
+    (lambda set: set['shards'][0].update(name=None), 'set.shards[0].name is None, not a text'),
+    (
+      lambda set: set['shards'][0].update(tables=[0, 1]),
+      '00000.tfrecord names tables that are not',
+    ),
+    (lambda set: set['tables'][0][0].update(count=10**18), '1000000000000000000 rows in'),
+    (lambda set: set['tables'][1][0].update(width='x'), "width is 'x', not a whole number from 0"),
+  ],
+)
+def test_a_manifest_of_other_types_is_refused(change, message, tmp_path):
+  write(tmp_path)
+  path = str(tmp_path / 'manifest.json')
+  fields = files.read_json(path)
+  change(fields)
+  files.write_json(path, fields)
+  with pytest.raises(InputError, match=re.escape(f'{path}: damaged ({message}')):
     RecordSet(str(tmp_path))
 
 

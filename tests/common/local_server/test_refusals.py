@@ -156,6 +156,7 @@ def test_what_grpc_refuses(served, name):
 
 BODIES = {
   b'{"instances": ': (400, 'not JSON'),
+  b'{"inputs": [[1, 2]], "inputs": [[3, 4]]}': (400, "not JSON: the key 'inputs' stands twice"),
   b'[1]': (400, 'either "instances"'),
   b'{"instances": [[1, 2]], "inputs": [[1, 2]]}': (400, 'either "instances"'),
   b'{"instances": []}': (400, 'one or more'),

@@ -42,6 +42,19 @@ def test_a_vocabulary_of_another_size_is_refused(saved, words):
     saving.read(str(folder))
 
 
+@pytest.mark.parametrize(
+  'fields', [[], {'encoder': 3}, {**FIELDS, 'lower_case': True, 'vocabulary': 3}]
+)
+def test_fields_of_other_types_are_refused(saved, fields):
+  folder, _ = saved
+  (folder / 'digests.json').unlink(missing_ok=True)
+  (folder / 'model.json').write_text(json.dumps(fields))
+  with pytest.raises(
+    InputError, match=rf'^{folder}/model.json: damaged \(.*\); copy the folder anew'
+  ):
+    saving.read(str(folder))
+
+
 def test_a_vocabulary_of_other_words_is_refused_where_there_is_a_digest(saved):
   folder, digest = saved
   words = [*WORDS[:4], 'shoe', 'é', 'red']

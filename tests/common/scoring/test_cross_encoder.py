@@ -40,6 +40,10 @@ def test_documents_are_ranked_by_the_same_scores(model):
   ('pairs', 'message'),
   [
     ([('a', 'b'), ('a', 'b', 'c')], 'pair 1: 3 texts; this model takes left, right'),
+    (None, 'sentences: a list of pairs of texts is needed, not None'),
+    ('ab', 'sentences: a list of pairs of texts is needed, not a value of type str'),
+    ([('a', 'b'), 'cd'], 'pair 1: a value of type str is no pair of texts'),
+    ([('a', 'b'), None], 'pair 1: None is no pair of texts'),
     ([('a', None)], 'pair 0: None is not a text'),
   ],
 )

@@ -15,6 +15,7 @@ from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.scoring.scorer import PairScorer
 from common.vectors import neighbors
+from common.vectors.values import Stored
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots and more words']
@@ -209,6 +210,12 @@ def test_arguments_out_of_range_are_refused_by_name(exported, load, tmp_path):
   left, right = scorer.encode(LEFT, 'left'), scorer.encode(RIGHT, 'right')
   wrong = right.copy()
   wrong[2, ..., 0] = np.nan
+
+  def nan_parts():
+    parts = scorer.parts(right, 'right')
+    parts[2] = np.nan
+    return parts
+
   for call, message in (
     (lambda: PairScorer.load(folder, 'litert', threads=-1), 'threads=-1: a whole number from 0'),
     (lambda: PairScorer.load(folder, 'litert', threads=10**18), 'threads=10{18}: .* to 1,024 is'),
@@ -227,6 +234,13 @@ def test_arguments_out_of_range_are_refused_by_name(exported, load, tmp_path):
     (lambda: scorer.score(left, wrong), 'right: NaN or infinity among the vectors of row 2'),
     (lambda: scorer.score(left * np.inf, right), 'left: NaN or infinity among the vectors'),
     (lambda: scorer.parts(left.astype(complex), 'left'), 'left: vectors of complex.*numbers are'),
+    (lambda: scorer.rank('red', right, shortlist=-1), 'shortlist=-1: a whole number from 1'),
+    (lambda: scorer.rank('red', right, parts=right[:1]), r'parts: of shape .* is needed'),
+    (lambda: scorer.rank('red', right, parts=nan_parts()), 'candidates: the score of row 2 is NaN'),
+    (lambda: scorer.parts(right, 'middle'), "side='middle': one of left, right"),
+    (lambda: scorer.encode_to(f'{tmp_path}/x', [], 'up'), "side='up': one of left, right"),
+    (lambda: scorer.score(Stored(right[:, :1], None), right), 'left: vectors of shape'),
+    (lambda: PairScorer.load(None), 'folder=None: the path of a file or a folder'),
     (lambda: scorer.score(left[..., :1], right), 'left: vectors of shape .*this model has'),
   ):
     with pytest.raises(InputError, match=message):

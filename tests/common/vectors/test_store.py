@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 
 import numpy as np
@@ -149,6 +150,8 @@ def test_texts_alike_are_encoded_once_and_never_again(tmp_path):
     ),
     (lambda store: store.ids(3), 'rows are a list of whole numbers'),
     (lambda store: store.rows(['é0', 'nobody']), "no vectors of id 'nobody'"),
+    (lambda store: store.rows(key for key in ('é0', 'nobody')), "no vectors of id 'nobody'"),
+    (lambda store: store.delete(None), 'ids: a list of ids is needed, not None'),
     (lambda store: store.find('é0'), 'ids texts: a list of texts is needed, not one text'),
     (lambda store: store.find([['é0']]), 'ids texts, row 0: a value of type list is not a text'),
   ],
@@ -167,6 +170,52 @@ def test_a_shard_outside_of_the_folder_is_refused(tmp_path):
   files.write_json(str(path), {k: v for k, v in manifest.items() if k != 'seal'}, sealed=True)
   with pytest.raises(InputError, match="damaged: '../thesis.txt' is no file of this folder"):
     VectorStore(str(tmp_path / 'store'))
+
+
+@pytest.mark.parametrize(
+  ('place', 'value', 'message'),
+  [
+    (['shape'], None, 'store.shape is None, not a list'),
+    (['shards'], {}, 'store.shards is {}, not a list'),
+    (['shards', 0], 'x', "store.shards[0] is 'x', not an object"),
+    (['shards', 0, 'name'], ['x'], "store.shards[0].name is ['x'], not a text"),
+    (['shards', 1, 'rows'], -1, 'store.shards[1].rows is -1, not a whole number from 0'),
+    (['shards', 1], {'name': 'vectors-00001.arrow'}, 'store.shards[1].rows is missing'),
+    (['shards', 0, 'deleted'], 0, 'vectors-00000.arrow.deleted is 0, not a list'),
+    (['version'], True, 'store.version is True, not a whole number from 0'),
+  ],
+)
+def test_a_manifest_of_other_types_is_refused(tmp_path, place, value, message):
+  write(tmp_path)
+  path = str(tmp_path / 'manifest.json')
+  manifest = at = files.read_json(path)
+  for name in place[:-1]:
+    at = at[name]
+  at[place[-1]] = value
+  files.write_json(path, manifest)
+  with pytest.raises(InputError, match=re.escape(f'{path}: damaged ({message}); write the store')):
+    VectorStore(str(tmp_path))
+
+
+@pytest.mark.parametrize('folder', [None, 3, '', 'a\0b', ['a']])
+def test_what_is_no_folder_is_refused(folder):
+  with pytest.raises(InputError, match='^folder=.*: the path of a file or a folder is needed$'):
+    VectorStore(folder)
+
+
+@pytest.mark.parametrize(
+  ('rows', 'message'),
+  [
+    (None, 'rows: pairs of an id and a text are needed, not None'),
+    ([5], 'row 0: an id and a text are needed'),
+    ([('a', 'x'), ('\ud800', 'x')], 'row 1: not a text: .* surrogates not allowed'),
+    ([('a', '\ud800')], 'row 0: not a text: .* surrogates not allowed'),
+  ],
+)
+def test_rows_that_are_none_are_not_encoded(tmp_path, rows, message):
+  writer = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
+  with pytest.raises(InputError, match=message):
+    writer.fill(rows, lambda texts: vectors(len(texts)))
 
 
 def changed(place, value):
