@@ -3,6 +3,7 @@
 import os
 import sys
 
+from common import __version__
 from common.errors import InputError, refuse
 
 _SHARED = {
@@ -46,6 +47,9 @@ def _run(program: str, arguments: list[str]) -> None:
     print(
       f'{program} COMMAND --flag=value …; each explains its flags by --help\n', *lines, sep='\n'
     )
+    return
+  if arguments[0] == '--version':
+    print(program, __version__)
     return
   name, *rest = arguments
   if name not in commands:

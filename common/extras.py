@@ -22,7 +22,7 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
   `main`; elsewhere the line is raised.
 
   Args:
-    extra: Its name.
+    extra: Its name; empty: a package that the light installation leaves out.
     why: What the line starts with.
 
   Raises:
@@ -34,7 +34,8 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
     missing = (error.name or str(error)).split('.')[0]
     if missing in _OWN:
       raise
-    wrong = InputError(f"{why}{missing} is not installed: pip install 'dipair[{extra}]'")
+    whole = f"'dipair[{extra}]'" if extra else 'dipair (light.txt is for scoring alone)'
+    wrong = InputError(f'{why}{missing} is not installed: pip install {whole}')
     if _is_command():
       refuse(wrong)
     raise wrong from error

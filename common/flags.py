@@ -17,10 +17,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from absl import app, flags, logging
-
-from common import files, flagfiles, termination
+from common import extras, files, termination
 from common.errors import InputError, told
+
+with extras.needed(''):
+  from absl import app, flags, logging
+
+  from common import flagfiles
 
 _DEFINE = {
   int: flags.DEFINE_integer,
@@ -122,15 +125,19 @@ def without(values: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
 
 def save(config: Any, path: str, header: str = '') -> None:
   """Writes the config as a flagfile: `--flagfile=<path>` gives the same config again."""
-  lines = [f'--{name}={_text(value)}' for name, value in flat(config).items()]
   with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
-    file.write(header + '\n'.join(lines) + '\n')
+    file.write(header + '\n'.join(lines(flat(config))) + '\n')
+
+
+def lines(values: dict[str, Any]) -> list[str]:
+  """Flags {name: value}, as `flat` gives them or JSON keeps them, as `--name=value`."""
+  return [f'--{name}={_text(value)}' for name, value in values.items()]
 
 
 def changed(config: Any) -> list[str]:
   """The flags that differ from the defaults, as `--name=value`."""
   defaults = flat(type(config)())
-  return [f'--{k}={_text(v)}' for k, v in flat(config).items() if v != defaults[k]]
+  return lines({k: v for k, v in flat(config).items() if v != defaults[k]})
 
 
 def parse(cls: type, given: dict[str, Any]) -> Any:
@@ -146,7 +153,7 @@ def parse(cls: type, given: dict[str, Any]) -> Any:
   values = flags.FlagValues()
   define(cls, values)
   names = sorted(given, key=lambda name: name != 'flagfile')
-  arguments = [f'--{name}={_text(given[name])}' for name in names if given[name] is not None]
+  arguments = lines({name: given[name] for name in names if given[name] is not None})
   with _refusals(arguments):
     values(['', *flagfiles.found(arguments)])
   return _build(cls, '', {name: values[name].value for name in flat(cls())})

@@ -21,3 +21,8 @@ def __getattr__(name: str) -> Any:
   from dse.run import distill
 
   return distill
+
+
+def __dir__() -> list[str]:
+  """Names that completion offers, `distill` among them before it is imported."""
+  return sorted({*globals(), *__all__})

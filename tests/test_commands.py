@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import common
 from benchmarks import knocks
 from common import console, extras, flags
 from common.errors import InputError
@@ -94,6 +95,7 @@ def test_the_program_runs_a_command_with_a_flagfile_by_name():
     'error: --max_lengths=(16, 48) and --output_tokens'
   )
   assert 'dipair study' in program().stdout
+  assert program('--version').stdout == f'dipair {common.__version__}\n'
   line = 'error: dipair train: no such command; one of run, study, inspect, mine, '
   assert program('train').stderr.startswith(line)
 
@@ -156,12 +158,14 @@ def test_help_of_a_real_process(module, headings):
     ('common.pipelines.encode', 'apache_beam', 'beam'),
     ('common.local_server', 'prometheus_client', 'serving'),
     ('common.serving.load_test', 'tensorflow_serving', 'serving'),
+    ('dipair.run', 'absl', ''),
   ],
 )
 def test_a_command_without_its_extra_names_it_in_one_line(module, package, extra, tmp_path):
   (tmp_path / 'sitecustomize.py').write_text(f'import sys\nsys.modules[{package!r}] = None\n')
   done = run(module, '--help', PYTHONPATH=f'{tmp_path}{os.pathsep}{ROOT}')
-  line = f"error: {package} is not installed: pip install 'dipair[{extra}]'\n"
+  whole = f"'dipair[{extra}]'" if extra else 'dipair (light.txt is for scoring alone)'
+  line = f'error: {package} is not installed: pip install {whole}\n'
   assert (done.returncode, done.stdout, done.stderr) == (2, '', line)
 
 

@@ -46,11 +46,15 @@ def write(table: Any, name: str, path: str, needed: Sequence[str], known: Sequen
     needed: Columns that every row must have.
     known: Columns that are written where a row has them.
   """
+  empty = True
   with files.opened(path, 'w') as file:
     for _, row in tqdm(rows(table, name), desc=name, unit=' rows'):
       cells = {column: row[column] for column in needed}
       cells |= {column: row[column] for column in known if column in row}
       file.write(json.dumps(cells) + '\n')
+      empty = False
+  if empty:
+    raise InputError(f'{name}: no rows; an empty table is no data set')
 
 
 def _arrow(table: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Ranking of a set's queries by a run's models: metrics, the worst queries, TREC's files."""
+"""Ranking of a set's queries by a run's models: metrics, by length too, the worst queries, TREC's files."""
 
 import os
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from common.evaluation import ranking, significance
 
 _WORST = 10  # queries shown
 _TEXTS = 5  # candidates shown of each
+_LENGTHS = 4  # groups of queries by their words, at the most
 _SCALES = (1, 2, 3, 4, 5, 6, 10, 100, 1000)  # labels times one of these are TREC's whole grades
 
 
@@ -32,15 +33,50 @@ def compare(judged: JudgedSet, logits: Mapping[str, np.ndarray]) -> dict[str, di
   values = {model: judged.by_query(z, names) for model, z in logits.items()}
   found: dict[str, dict[str, Any]] = {model: {} for model in logits}
   for name in names:
-    columns = ranking.resampled([of_model[name] for of_model in values.values()])
-    for model, column in zip(logits, columns, strict=True):
-      own = {'value': float(column[0]), 'interval': significance.interval(column[1:])}
-      if 'teacher' in logits and model != 'teacher':
-        change = significance.difference(columns[0], column)
-        delta = {'delta': change.delta, 'delta_interval': [change.low, change.high]}
-        own |= {**delta, 'p_value': change.p_value}
+    of_models = _compared({model: of_model[name] for model, of_model in values.items()})
+    for model, own in of_models.items():
       found[model][name] = own
   return found
+
+
+def _compared(values: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+  """A metric's mean over queries by model, of values [q], as `compare` has it; the teacher is first."""
+  columns, found = ranking.resampled(list(values.values())), {}
+  for model, column in zip(values, columns, strict=True):
+    own = {'value': float(column[0]), 'interval': significance.interval(column[1:])}
+    if 'teacher' in values and model != 'teacher':
+      change = significance.difference(columns[0], column)
+      delta = {'delta': change.delta, 'delta_interval': [change.low, change.high]}
+      own |= {**delta, 'p_value': change.p_value}
+    found[model] = own
+  return found
+
+
+def by_length(
+  records: RecordSet, judged: JudgedSet, logits: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+  """The metric of queries of few words, of more, …: groups of about as many queries each.
+
+  Returns:
+    'metric' and 'groups', the shortest first: each with 'words' (the least and the most of a query),
+    'queries' (how many) and, by model, what `compare` has of a metric. No group: vectors, or one length.
+  """
+  assert judged.ranked is not None
+  rows, candidates = judged.ranked
+  metric = next(iter(judged.rankings), ranking.SHOWN[0])
+  firsts = np.unique(candidates.queries, return_index=True)[1]
+  texts = [item for item, *_ in records.texts(rows[firsts])]
+  words = np.array([len(text.split()) if isinstance(text, str) else 0 for text in texts])
+  borders = np.quantile(words, np.arange(1, _LENGTHS) / _LENGTHS, method='inverted_cdf')
+  group = np.searchsorted(np.unique(borders), words)
+  values = {model: judged.by_query(z, [metric])[metric] for model, z in logits.items()}
+  groups: list[dict[str, Any]] = []
+  for number in np.unique(group):
+    own = group == number
+    span = [int(words[own].min()), int(words[own].max())]
+    found = _compared({model: of[own] for model, of in values.items()})
+    groups.append({'words': span, 'queries': int(own.sum()), **found})
+  return {'metric': metric, 'groups': groups if len(groups) > 1 else []}
 
 
 def counts(judged: JudgedSet, queries: int) -> dict[str, int]:
@@ -155,7 +191,8 @@ def of_sets(
     folder: Gets TREC's files of test.
 
   Returns:
-    {model: {set: as of `compare`}}, and {set: as of `counts`}, with 'worst' and 'trec' of test.
+    {model: {set: as of `compare`}}, and {set: as of `counts`}, with 'worst', 'by_length' and 'trec'
+    of test.
   """
   of_models: dict[str, dict[str, Any]] = {model: {} for model in logits}
   found: dict[str, Any] = {}
@@ -168,7 +205,8 @@ def of_sets(
       of_models[model][name] = values
     if name == 'test':
       teacher = here.get('teacher')
-      named = {'student': here[student]} | ({} if teacher is None else {'teacher': teacher})
+      named = ({} if teacher is None else {'teacher': teacher}) | {'student': here[student]}
       found[name]['trec'] = write_trec(records, judged, named, folder)
       found[name]['worst'] = worst(records, judged, here[student], teacher)
+      found[name]['by_length'] = by_length(records, judged, named)
   return of_models, found

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from common import flags
 from common.evaluation import figures, pages, tables
 
 
@@ -56,7 +57,11 @@ def grid(table: tables.Table) -> str:
 
 def _write(path: str, template: str, results: dict[str, Any], **shown: Any) -> None:
   known = {'commit': '', 'command': '', 'flags': {}} | results
-  shown |= {'r': known, 'tables': tables.tables(results)}
+  shown |= {
+    'r': known,
+    'tables': tables.tables(results),
+    'flags': flags.lines(known['flags'] or {}),
+  }
   pages.write(path, template, **shown)
 
 
@@ -91,7 +96,7 @@ _HTML = (
 {% endif %}
 {% if r.flags %}
 <details><summary>All {{ r.flags | length }} flags</summary><pre>
-{% for name, value in r.flags.items() %}--{{ name }}={{ value }}
+{% for flag in flags %}{{ flag }}
 {% endfor %}</pre></details>
 {% endif %}
 </html>"""
@@ -199,8 +204,8 @@ Commit `{{ r.commit | line }}`.
 Flags:
 
 ```
-{% for name, value in r.flags.items() %}
---{{ name }}={{ value | line }}
+{% for flag in flags %}
+{{ flag | line }}
 {% endfor %}
 ```
 {% endif %}"""

@@ -52,8 +52,12 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
 
   of_ranking = ['Valid', 'Test', 'Delta (test)', 'p (test)']
   add('Ranking', ['Metric', *of_ranking], _ranking_rows(models), ranking_note(results))
-  worst = results.get('ranking') or {}
-  worst = worst.get('test', {}).get('worst', {'metric': '', 'queries': []})
+  of_test = (results.get('ranking') or {}).get('test', {})
+  lengths = of_test.get('by_length', {'metric': '', 'groups': []})
+  headers = ['Words of the query', 'Queries', 'Teacher', 'Student', 'Delta', 'p']
+  note = f'{label(lengths["metric"])} of test by the length of the query, in words; as above.'
+  add('Ranking by length', headers, [_length_row(of) for of in lengths['groups']], note)
+  worst = of_test.get('worst', {'metric': '', 'queries': []})
   of_worst = [f'{label(worst["metric"])}, {name}' for name in ('teacher', 'student')]
   rows = [
     [q['text'], metric(q.get('teacher')), metric(q['student']), _candidates(q)]
@@ -201,14 +205,27 @@ def _ranking_rows(models: list[dict[str, Any]]) -> list[list[str]]:
   for name in names:
     for model, sets in found.items():
       valid, test = (sets.get(split, {}).get(name, {}) for split in ('valid', 'test'))
-      low, high = test.get('interval', [None, None])
-      shown = f'{metric(test.get("value"))} [{metric(low)}, {metric(high)}]' if test else ''
-      changed, p_value = '', ''
-      if 'delta' in test:
-        changed = f'{percent(test["delta"])} {_interval(*test["delta_interval"])}'.strip()
-        p_value = chance(test['p_value'])
-      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), shown, changed, p_value])
+      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), *_ranked(test)])
   return rows
+
+
+def _ranked(found: dict[str, Any]) -> list[str]:
+  """A metric of ranking with its interval, its change and p; empty where there is none."""
+  if not found:
+    return ['', '', '']
+  low, high = found['interval']
+  shown = f'{metric(found["value"])} [{metric(low)}, {metric(high)}]'
+  if 'delta' not in found:
+    return [shown, '', '']
+  changed = f'{percent(found["delta"])} {_interval(*found["delta_interval"])}'.strip()
+  return [shown, changed, chance(found['p_value'])]
+
+
+def _length_row(group: dict[str, Any]) -> list[str]:
+  """3 to 5, 1,200 queries, then teacher, student and the student's change."""
+  words = ' to '.join(f'{n:,}' for n in dict.fromkeys(group['words']))
+  teacher = _ranked(group.get('teacher', {}))[0]
+  return [words, f'{group["queries"]:,}', teacher, *_ranked(group['student'])]
 
 
 def _candidates(query: dict[str, Any]) -> str:

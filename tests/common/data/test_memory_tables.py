@@ -42,6 +42,7 @@ def test_the_columns_asked_for_are_written(kind, tmp_path):
   ('table', 'message'),
   [
     (3, 'train: a value of type int; a path, a table of pandas or pyarrow'),
+    ([], 'train: no rows; an empty table is no data set'),
     (['a'], 'train, row 1: a str; each row is a dict of columns'),
     ([{'y': 1}], "train, row 1: no column 'q'; it has y"),
     ([*ROWS, {'q': object()}], "train, row 3: column 'q' holds no text, number or list of such"),
