@@ -9,13 +9,13 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from common.evaluation import figures, pages
-from common.evaluation.tables import label, metric
+from common.evaluation.tables import label, metric, short
 from dipair.attended_texts import TARGETS
 
 _TARGET_LABELS = {'own': 'itself', 'cls': '[CLS]', 'sep': '[SEP]'}
 _TARGET_LABELS |= {'kept': 'other kept positions', 'other': 'the rest of the text'}
 _LEAST = 0.001  # of rollout, for a distance to be shown
-_STRONGEST = 0.6  # opacity: numbers stay legible on it
+_STRONGEST = 0.55  # opacity: numbers stay legible on it
 
 
 class Cell(NamedTuple):
@@ -76,7 +76,7 @@ def write(found: dict[str, Any], path: str) -> None:
     similarity=_heat('Mean cosine', names, names, found['similarity'], 1.0, edges),
     norms=[figures.picture('Mean norm', partial(_norms, found))],
     head=head and [_of_layers(head['mean'], names, edges)],
-    pairs=head and [(e, _of_layers(e['attention'], e['pieces'], edges)) for e in head['examples']],
+    pairs=head and [_pair(example, edges) for example in head['examples']],
   )
 
 
@@ -144,8 +144,14 @@ def _example(text: dict[str, Any], example: dict[str, Any]) -> HeatMap:
   inner = values[:, 1:-1]  # [CLS] and [SEP] get so much that nothing else would be seen
   largest = inner.max(initial=0) or values.max()
   rows = [f'{i} {example["pieces"][at]}' for i, at in enumerate(example['kept'])]
-  caption = f'{example["text"]} (strongest: {metric(largest)} and more)'
+  caption = f'{short(example["text"])} (strongest: {metric(largest)} and more)'
   return _heat(caption, rows, example['pieces'], values, largest, numbers=False)
+
+
+def _pair(example: dict[str, Any], edges: Sequence[int]) -> tuple[str, float, list[HeatMap]]:
+  """Texts, label, heat maps."""
+  texts = ' + '.join(short(text) for text in example['texts'])
+  return texts, example['label'], _of_layers(example['attention'], example['pieces'], edges)
 
 
 def _of_layers(attention: list, names: Sequence[str], edges: Sequence[int]) -> list[HeatMap]:
@@ -181,7 +187,7 @@ def _heat(
       return Cell(0, False, '', 'does not occur')
     opacity = round(_STRONGEST * min(1.0, abs(value) / largest), 3)
     exact = f'{rows[row]}, {columns[column]}: {value:.3f}'
-    return Cell(opacity, value < 0, f'{100 * value:.0f}' if numbers else '', exact)
+    return Cell(opacity, value < 0, f'{100 * value:z.0f}' if numbers else '', exact)
 
   cells = [
     [cell(v, r, c) for c, v in enumerate(line)] for r, line in enumerate(np.array(values, float))
@@ -207,6 +213,7 @@ _PAGE = (
 @media (prefers-color-scheme: dark) { :root { --hot: 124 176 255; --cold: 251 146 60 } }
 .heat { font-size: .72rem; margin: .3rem 0 1.4rem }
 .heat th, .heat td { border: 0; padding: 0 .15rem; font-weight: 400; white-space: nowrap }
+.heat th { vertical-align: middle }
 .heat th:first-child { text-align: right; padding-right: .5rem; white-space: nowrap }
 .heat thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left;
   vertical-align: middle; padding: .2rem 0 }
@@ -267,13 +274,13 @@ across slots.</p>
 <h2>Head attention</h2>
 <p>What each kept token (row) attends to (column) in the head, on average.</p>
 {% for maps in head %}{% for map in maps %}{{ heat(map) }}{% endfor %}{% endfor %}
-{% for example, maps in pairs %}
-<h3>{{ example.texts | join(' + ') }}</h3>
-<p>label {{ '%.2f' | format(example.label) }}</p>
+{% for texts, label, maps in pairs %}
+<h3>{{ texts }}</h3>
+<p>label {{ '%.2f' | format(label) }}</p>
 {% for map in maps %}{{ heat(map) }}{% endfor %}
 {% endfor %}
 {% endif %}
 <h2>Command</h2>
-<pre>{{ r.command }}</pre>
+{{ command(r.command) }}
 </html>"""
 )

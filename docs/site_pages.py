@@ -1,9 +1,10 @@
 """Pages of the site that lie outside docs/, and links as the site has them (a hook of mkdocs).
 
-README, CONTRIBUTING and CHANGELOG are read where they are. Links in all pages are those that GitHub shows; one
+README, CONTRIBUTING and CHANGELOG are read where they are; the tutorial is its cells and outputs. Links in all pages are those that GitHub shows; one
 to a file that is no page becomes its text.
 """
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ PAGES = {
   'index.md': 'README.md',
   'contributing.md': 'CONTRIBUTING.md',
   'changelog.md': 'CHANGELOG.md',
+  'tutorial.md': 'docs/tutorial.ipynb',
 }
 _LINK = re.compile(r'(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s:]+?)(#[^()\s]*)?\)')
 
@@ -23,7 +25,9 @@ _LINK = re.compile(r'(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s:]+?)(#[^()\s]*
 def on_files(files: Files, config: Any) -> Files:
   """Adds the pages that lie outside docs/."""
   for page, path in PAGES.items():
-    files.append(File.generated(config, page, content=(ROOT / path).read_text('utf-8')))
+    text = (ROOT / path).read_text('utf-8')
+    content = _notebook(json.loads(text)) if path.endswith('.ipynb') else text
+    files.append(File.generated(config, page, content=content))
   return files
 
 
@@ -44,3 +48,25 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     return f'{mark}[{text}]({own}{anchor or ""})'
 
   return _LINK.sub(rewritten, markdown)
+
+
+def _notebook(notebook: dict[str, Any]) -> str:
+  """A notebook's cells and outputs as Markdown, with a link to the file itself."""
+  parts = []
+  for cell in notebook['cells']:
+    source = ''.join(cell['source'])
+    parts.append(source if cell['cell_type'] == 'markdown' else f'```python\n{source}\n```')
+    parts += map(_output, cell.get('outputs', []))
+  title, rest = parts[0].split('\n', 1)
+  return '\n\n'.join(
+    [title, '<a href="../tutorial.ipynb" download>As a notebook</a>', rest, *parts[1:]]
+  )
+
+
+def _output(output: dict[str, Any]) -> str:
+  """A table as the site draws tables, or text."""
+  data = output.get('data', {'text/plain': output.get('text', [])})
+  if 'text/html' not in data:
+    return f'```text\n{"".join(data["text/plain"]).rstrip()}\n```'
+  table = re.sub(r'<style.*?</style>\s*', '', ''.join(data['text/html']), flags=re.S)
+  return table.replace(' border="1" class="dataframe"', '')

@@ -18,5 +18,13 @@ def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
     assert f'id="{name}"' in api
   home = (tmp_path / 'index.html').read_text('utf-8')
   assert 'id="when-to-take-it"' in home and 'href="serving/"' in home
+  assert 'href="tutorial/"' in home
+  tutorial = (tmp_path / 'tutorial' / 'index.html').read_text('utf-8')
+  assert (
+    'correlation 0.99' in tutorial
+    and '<th>float32</th>' in tutorial
+    and '<style scoped' not in tutorial
+  )
+  assert 'href="../tutorial.ipynb"' in tutorial and (tmp_path / 'tutorial.ipynb').exists()
   results = (tmp_path / 'results' / 'index.html').read_text('utf-8')
   assert 'benchmarks/results' in results and 'href="../benchmarks' not in results

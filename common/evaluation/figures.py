@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from common.evaluation import metrics, speeds
 from common.evaluation.tables import digits, label, metric, times
@@ -46,6 +47,7 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
       axes.annotate(text, (x, y), (0, -9 if below else 9), textcoords='offset points', **place)
     axes.margins(0.5, 0.8)
     above = axes.secondary_xaxis('top', functions=(lambda x: x / base, lambda x: x * base))
+    above.xaxis.set_major_locator(LogLocator(numticks=4))
     above.xaxis.set_major_formatter(lambda value, _: times(value))
     above.set_xlabel("× its own teacher's pairs/s")
 

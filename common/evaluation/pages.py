@@ -37,7 +37,7 @@ def _cell(value: Any) -> str:
   return html.escape(_line(value), quote=False).replace('|', '\\|')
 
 
-# The head of a page in light and dark, and `show` for the pictures of `figures`. `<title>`, further
+# The head of a page in light and dark, `show` for the pictures of `figures`, `command` for a command. `<title>`, further
 # `<style>` and the body follow.
 HTML = """<!doctype html>
 {% macro show(pictures) %}
@@ -47,6 +47,9 @@ HTML = """<!doctype html>
 <img src="{{ light }}" alt="{{ caption }}"></picture><figcaption>{{ caption }}</figcaption></figure>
 {% endfor %}
 </div>
+{% endmacro %}
+{% macro command(line) %}
+<pre>{% for word in line.split(' ') %}<span>{{ word }}</span> {% endfor %}</pre>
 {% endmacro %}
 <html lang="en">
 <meta charset="utf-8">
@@ -75,9 +78,17 @@ th, td { text-align: right; padding: .35rem .7rem; border-bottom: 1px solid var(
 td { white-space: nowrap }
 th { vertical-align: bottom }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal }
+.texts td { vertical-align: top }
 .texts :is(td, th):last-child { text-align: left; white-space: normal }
+@media (max-width: 40rem) {
+  .texts :is(table, tbody) { display: block }
+  .texts tr { display: grid; grid-template-columns: 1fr 6.5rem 6.5rem }
+  .texts :is(td, th):last-child { grid-column: 1 / -1; padding-left: 0; overflow-wrap: anywhere }
+  .texts :is(td, th):not(:last-child) { border: 0 }
+}
 .short { display: inline-block; vertical-align: top; margin-right: 3rem; max-width: 100% }
 code, pre { font: .85rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
 pre { background: var(--tint); padding: .8rem 1rem; border-radius: .5rem; white-space: pre-wrap }
+pre span { display: inline-block; max-width: 100% }
 </style>
 """

@@ -92,7 +92,7 @@ _HTML = (
 {% endfor %}
 {% if r.command %}
 <h2>Command</h2>
-<pre>{{ r.command }}</pre>
+{{ command(r.command) }}
 {% endif %}
 {% if r.flags %}
 <details><summary>All {{ r.flags | length }} flags</summary><pre>

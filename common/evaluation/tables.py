@@ -9,6 +9,9 @@ _LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'log_loss': 'Log loss', 'map': 'MAP
 _LABELS |= {'ndcg': 'NDCG', 'mrr': 'MRR', 'mlm_loss': 'MLM loss', 'mlm_accuracy': 'MLM accuracy'}
 _LABELS |= {'nsp_loss': 'NSP loss', 'nsp_accuracy': 'NSP accuracy'}  # the others: capitalized
 
+_WORDS = {'cpu': 'CPU', 'gb': 'GB', 'dipair': 'DiPair', 'tensorflow': 'TensorFlow'}
+_MOST = 200  # characters of a text that are shown
+
 
 class Table(NamedTuple):
   """Cells as they are shown: the first column names the row, the others hold values."""
@@ -60,7 +63,7 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   worst = of_test.get('worst', {'metric': '', 'queries': []})
   of_worst = [f'{label(worst["metric"])}, {name}' for name in ('teacher', 'student')]
   rows = [
-    [q['text'], metric(q.get('teacher')), metric(q['student']), _candidates(q)]
+    [short(q['text']), metric(q.get('teacher')), metric(q['student']), _candidates(q)]
     for q in worst['queries']
   ]
   note = (
@@ -174,6 +177,11 @@ def times(value: float | None) -> str:
   return '' if value is None else f'{digits(value)}×'
 
 
+def short(text: str) -> str:
+  """The text's beginning, where all of it would be too long to be shown."""
+  return text if len(text) <= _MOST else f'{text[:_MOST].rstrip()}…'
+
+
 def ranking_note(results: dict[str, Any]) -> str:
   """What the ranked queries of test are; empty where there are none."""
   if 'test' not in (results.get('ranking') or {}):
@@ -231,7 +239,7 @@ def _length_row(group: dict[str, Any]) -> list[str]:
 def _candidates(query: dict[str, Any]) -> str:
   """red shoe (0.75, 1 → 4); ..."""
   shown = [
-    f'{of["text"]} ({of["label"]:.3g}, {" → ".join(str(of[m]) for m in ("teacher", "student") if m in of)})'
+    f'{short(of["text"])} ({of["label"]:.3g}, {" → ".join(str(of[m]) for m in ("teacher", "student") if m in of)})'
     for of in query['candidates']
   ]
   more = [f'and {query["more"]:,} more'] if query['more'] else []
@@ -273,12 +281,18 @@ def _duration(seconds: float) -> str:
 
 
 def _flat(section: dict[str, Any]) -> dict[str, Any]:
-  """{'a': {'b': 1}} as {'a b': 1}, underscores as spaces, the first letter a capital."""
+  """{'a': {'b': 1}} as {'A b': 1}, underscores as spaces, names as they are written."""
   pairs = {}
   for name, value in section.items():
     inner = value if isinstance(value, dict) else {'': value}
-    pairs |= {f'{name} {key}'.replace('_', ' ').strip().capitalize(): v for key, v in inner.items()}
+    pairs |= {_written(f'{name} {key}'): v for key, v in inner.items()}
   return pairs
+
+
+def _written(name: str) -> str:
+  """peak_memory_gb as Peak memory GB."""
+  words = name.replace('_', ' ').strip().capitalize().split(' ')
+  return ' '.join(_WORDS.get(word.lower(), word) for word in words)
 
 
 def _value(name: str, value: Any) -> str:

@@ -40,7 +40,9 @@ _FULL = (
 )
 _LINGER = 2.0  # seconds for which the rest of a refused request is read, so that its answer arrives
 _LONGEST = 300  # characters of an error about what was sent
-_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
+_POLICY = (
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:"
+)
 
 Answer = tuple[str, bytes]  # content type, body
 

@@ -7,10 +7,16 @@ let info = {models: [], teacher: false, attention: false};
 let latest = 0;
 
 async function ask(path, body) {
-  const answer = await fetch(path, body && {method: 'POST', body: JSON.stringify(body)});
+  const answer = await fetch(path, body && {method: 'POST', body: JSON.stringify(body)})
+      .catch(() => { throw new Error('The server does not answer.'); });
   const found = await answer.json();
   if (!answer.ok) throw new Error(found.error);
   return found;
+}
+
+function say(place, text, failed = false) {
+  place.textContent = text;
+  place.classList.toggle('error', failed);
 }
 
 function element(name, text = '', className = '') {
@@ -46,31 +52,31 @@ async function search() {
     const section = byId(`model-${model}`);
     const list = section.querySelector('ol');
     const times = section.querySelector('.times');
-    times.classList.remove('error');
     if (!query) {
       list.replaceChildren();
-      times.textContent = '';
+      say(times, '');
       return;
     }
     try {
-      const found = await ask('/demo/rank', {query, model, top_k: 10});
+      const found = await ask('/demo/rank', {query, model, top_k: 10}).catch((error) => {
+        if (mine === latest) list.replaceChildren();  // they are an earlier query's
+        throw error;
+      });
       if (mine !== latest) return;  // a later query has been typed
       const {encode, head, sort} = found.ms;
-      times.textContent = `${(encode + head + sort).toFixed(0)} ms: encode ${encode.toFixed(1)}, ` +
-          `head ${head.toFixed(1)}, sort ${sort.toFixed(1)}`;
+      say(times, `${(encode + head + sort).toFixed(0)} ms: encode ${encode.toFixed(1)}, ` +
+          `head ${head.toFixed(1)}, sort ${sort.toFixed(1)}`);
       list.replaceChildren(...found.results.map((one) => row(one, query, model)));
       if (byId('teacher').checked) await teach(query, found.results, list, mine);
     } catch (error) {
-      if (mine !== latest) return;
-      times.textContent = error.message;
-      times.classList.add('error');
+      if (mine === latest) say(times, error.message, true);
     }
   }));
 }
 
 function row(one, query, model) {
   const item = element('li');
-  const button = element('button');
+  const button = element(info.attention ? 'button' : 'div', '', 'row');
   const scores = element('span');
   scores.append(element('span', digits(one.score), 'score'), element('br'),
                 element('span', '', 'of-teacher'));
@@ -79,9 +85,11 @@ function row(one, query, model) {
   share.style.width = `${100 * Math.max(0, Math.min(1, one.score))}%`;
   bar.append(share);
   button.append(scores, element('span', one.text), bar);
-  button.type = 'button';
-  button.disabled = !info.attention;
-  button.addEventListener('click', () => show(one, query, model));
+  button.tabIndex = info.attention ? 0 : -1;  // the arrows reach both
+  if (info.attention) {
+    button.addEventListener('click', () => show(one, query, model).catch(
+        (error) => say(byId(`model-${model}`).querySelector('.times'), error.message, true)));
+  }
   item.append(button);
   return item;
 }
@@ -137,7 +145,7 @@ byId('form').addEventListener('submit', (event) => {
   search();
 });
 document.addEventListener('keydown', (event) => {
-  const rows = [...document.querySelectorAll('li button')];
+  const rows = [...document.querySelectorAll('.row')];
   const at = rows.indexOf(document.activeElement);
   if (event.key === '/' && document.activeElement !== byId('query')) {
     event.preventDefault();
@@ -150,4 +158,4 @@ document.addEventListener('keydown', (event) => {
     (at ? rows[at - 1] : byId('query')).focus();
   }
 });
-start();
+start().catch((error) => say(byId('about'), error.message, true));

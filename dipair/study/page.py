@@ -51,7 +51,7 @@ _PAGE = (
   """# Study of {{ study.title | cell }}
 
 {{ study.students | length }} students, each with some flags other than the run's own; the rest is as in
-that run: data, teacher, soft labels. {{ study.command | cell }}, commit {{ study.commit | cell }}.
+that run: data, teacher, soft labels. `{{ study.command | line }}`, commit {{ study.commit | cell }}.
 {% for title, picture, table in shown %}
 
 ## {{ title | cell }}

@@ -135,3 +135,8 @@ def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one
   assert ('Head attention' in page) == ('head' in found) == ('head' not in changes)
   assert page.count('<img src="data:image/svg+xml') == 7  # three a text, and the norms
   assert 'http' not in page.replace('http://www.w3.org', '')
+
+
+def test_a_number_that_rounds_to_nothing_has_no_sign():
+  (row,) = inspection_page._heat('', ['a'], ['b', 'c'], [[-0.004, -0.02]], 1.0).cells
+  assert [cell.number for cell in row] == ['0', '-2']

@@ -364,3 +364,14 @@ def test_ranking_stands_in_report_card_and_summary(results, scores, tmp_path):
   assert "Ranking of test's 1,200 queries: NDCG@10 0.770" in report.summary_table(results)
   report.write_model_card(results, str(tmp_path / 'README.md'))
   assert '| NDCG@10, teacher | 0.812 [0.750, 0.900] |' in (tmp_path / 'README.md').read_text()
+
+
+def test_long_texts_of_the_worst_queries_are_cut_and_names_are_as_they_are_written(results):
+  candidate = {'text': 'word ' * 200, 'label': 1.0, 'teacher': 1, 'student': 3}
+  query = {'text': 'q' * 201, 'teacher': 1.0, 'student': 0.5, 'candidates': [candidate], 'more': 0}
+  results['ranking'] = {'test': {'worst': {'metric': 'ndcg@10', 'queries': [query]}}}
+  results['environment'] = {'peak_memory_gb': 6.1, 'cpu': 'x'}
+  found = tables.tables(results | {'models': results['models'][:1]})
+  ((asked, *_, shown),) = found['Worst queries'].rows
+  assert asked == f'{"q" * 200}…' and shown == f'{("word " * 40).rstrip()}… (1, 1 → 3)'
+  assert [name for name, _ in found['Environment'].rows] == ['Peak memory GB', 'CPU']

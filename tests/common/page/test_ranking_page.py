@@ -194,3 +194,23 @@ def test_markup_is_text(page):
   assert page.locator('img, main script').count() == 0
   assert page.evaluate('window.hurt') is None
   assert '<script>' in page.locator('#pair-text').inner_text()
+
+
+def test_a_server_that_does_not_answer_is_said_and_shows_no_earlier_ranking(page):
+  page.get_by_label('Query').fill('red shoe')
+  page.locator('#model-0 li').nth(2).wait_for()
+  page.evaluate("window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))")
+  page.locator('#model-0 li button').first.click()
+  said = page.locator('#model-0 .times.error')
+  assert said.inner_text() == 'The server does not answer.'
+  page.get_by_label('Query').fill('blue')
+  page.locator('#model-1 .times.error').wait_for()
+  assert page.locator('li').count() == 0
+
+
+def test_a_narrow_window_is_not_wider_than_it_is(page):
+  page.set_viewport_size({'width': 320, 'height': 700})
+  page.get_by_label('Query').fill('red shoe')
+  text = page.locator('#model-0 .row > span:nth-child(2)').first
+  text.evaluate("made => made.textContent = 'w'.repeat(300)")
+  assert page.evaluate('document.documentElement.scrollWidth') == 320
