@@ -228,7 +228,8 @@ def read_manifest(folder: str) -> Manifest:
     for shard in shards:
       if any(n >= len(slot) for n, slot in zip(shard.tables, tables, strict=True)):
         raise ValueError(f'{shard.name} names tables that are not there')
-    for file in (*shards, *itertools.chain(*tables)):
+    listed: list[Shard | Table] = [*shards, *itertools.chain(*tables)]
+    for file in listed:
       schema.check(getattr(file, 'width', 0), int, 'width')
       if file.count > file.bytes:
         raise ValueError(f'{file.count} rows in {file.bytes} bytes')

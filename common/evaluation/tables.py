@@ -33,7 +33,7 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
 
   shown = label(primary)
   headers = [f'{shown} (valid)', 'Delta (valid)', f'{shown} (test)', 'Delta (test)', 'p (test)']
-  rows = []
+  rows: list[list[str]] = []
   for model in models:
     quality = [metric(model.get(split, {}).get(primary)) for split in splits]
     p_value = model.get('p_value', {}).get('test')

@@ -38,7 +38,7 @@ from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction
 
 _OWN = (*heads.NAMES, 'score')  # no slot's signatures
 _LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise; 2e-5 is usual
-_HEAD_TOLERANCE = 1e-4  # of logits, whose sums are restructured; 1e-6 is usual, more of large vectors
+_HEAD_TOLERANCE = 1e-4  # of logits, restructured; 1e-6 is usual, more of large vectors
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
