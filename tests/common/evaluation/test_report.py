@@ -369,7 +369,8 @@ def test_ranking_stands_in_report_card_and_summary(results, scores, tmp_path):
 def test_long_texts_of_the_worst_queries_are_cut_and_names_are_as_they_are_written(results):
   candidate = {'text': 'word ' * 200, 'label': 1.0, 'teacher': 1, 'student': 3}
   query = {'text': 'q' * 201, 'teacher': 1.0, 'student': 0.5, 'candidates': [candidate], 'more': 0}
-  results['ranking'] = {'test': {'worst': {'metric': 'ndcg@10', 'queries': [query]}}}
+  counts = dict.fromkeys(('queries', 'candidates', 'one_candidate', 'none_relevant'), 1)
+  results['ranking'] = {'test': {**counts, 'worst': {'metric': 'ndcg@10', 'queries': [query]}}}
   results['environment'] = {'peak_memory_gb': 6.1, 'cpu': 'x'}
   found = tables.tables(results | {'models': results['models'][:1]})
   ((asked, *_, shown),) = found['Worst queries'].rows

@@ -170,7 +170,7 @@ def test_what_cannot_be_deleted_is_refused(tmp_path):
   with pytest.raises(InputError, match='no whole vector store there'):
     changes.delete(str(tmp_path), ['a'])
   opened = fill(tmp_path)
-  with pytest.raises(InputError, match='^ids: a list of ids is needed, not one id$'):
+  with pytest.raises(InputError, match='^ids: a list of ids is needed, not a value of type str$'):
     opened.delete('a')
   with pytest.raises(InputError, match='^ids, row 1: 7 is not an id$'):
     opened.delete(['a', 7])
