@@ -5,6 +5,7 @@ from typing import Any
 
 from common import flags
 from common.distillation import results
+from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -27,3 +28,19 @@ def markdown(headers: list[str], rows: list[list[str]]) -> str:
   """A Markdown table."""
   lines = [headers, ['---'] * len(headers), *rows]
   return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
+
+
+def section(title: str, made: dict[str, Any], table: str, note: str = '') -> str:
+  """A section of docs/results.md: the table, the note, the command and its commit."""
+  by = f'`{made["command"]}`, commit {made["commit"]}.'
+  return '\n\n'.join(filter(None, [f'## {title}', table, note, by]))
+
+
+def shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> str:
+  """A section of a table, with its own note where there is no other."""
+  return section(title, made, markdown(table.headers, table.rows), note or table.note)
+
+
+def folded(title: str, text: str) -> str:
+  """What is too long to be read on the way; the site reads it as Markdown where it says so."""
+  return f'<details markdown="1"><summary>{title}</summary>\n\n{text}\n\n</details>'

@@ -5,15 +5,13 @@ python -m benchmarks.tables
 
 import os
 import re
-from typing import Any
 
-from benchmarks import inspection_table, pictures, robustness_table, speed_tables
-from benchmarks.committed import ROOT, markdown, read
+from benchmarks import dse_tables, inspection_table, pictures, robustness_table, speed_tables
+from benchmarks.committed import ROOT, folded, markdown, read, section, shown
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
-from common.evaluation.tables import Table, digits
+from common.evaluation.tables import digits
 from dipair.study import tables as study_tables
-from dse import suite
 
 _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
   'p2t': 'One seed, and short stages: 500 steps, then 20, which are all that "one stage" has; the '
@@ -44,8 +42,8 @@ def written() -> dict[str, str]:
     _speeds(),
     *map(_study, _STUDIES),
     _mined(),
-    _glue(),
-    _senteval(),
+    dse_tables.glue(),
+    dse_tables.senteval(),
     _dse_speed(),
     _scoring(),
   ]
@@ -71,21 +69,6 @@ def _filled(name: str, **texts: str) -> str:
   return found
 
 
-def _section(title: str, made: dict[str, Any], table: str, note: str = '') -> str:
-  by = f'`{made["command"]}`, commit {made["commit"]}.'
-  return '\n\n'.join(filter(None, [f'## {title}', table, note, by]))
-
-
-def _shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> str:
-  """A section of a table, with its own note where there is no other."""
-  return _section(title, made, markdown(table.headers, table.rows), note or table.note)
-
-
-def _folded(title: str, text: str) -> str:
-  """What is too long to be read on the way; the site reads it as Markdown where it says so."""
-  return f'<details markdown="1"><summary>{title}</summary>\n\n{text}\n\n</details>'
-
-
 def _speeds() -> str:
   """Teachers and heads of all runs."""
   runs = {title: results for name, title in RUNS.items() if (results := read(name))}
@@ -94,7 +77,7 @@ def _speeds() -> str:
   if not runs:
     return ''
   table = speed_tables.of_runs(runs)
-  every = _folded('Every run, teacher and head', markdown(table.headers, table.rows))
+  every = folded('Every run, teacher and head', markdown(table.headers, table.rows))
   text = f"## Speed of the runs' teachers and heads\n\n{every}\n\n{table.note}"
   table = speed_tables.encoders(runs)
   if table.rows:
@@ -105,7 +88,7 @@ def _speeds() -> str:
 def _serving() -> str:
   made = read('serving')
   title = 'Serving, 1,000 candidates a request'
-  return _shown(title, made, speed_tables.serving(made)) if made else ''
+  return shown(title, made, speed_tables.serving(made)) if made else ''
 
 
 def _robustness() -> str:
@@ -123,13 +106,13 @@ def _study(run: str) -> str:
   note = f'{table.note}\n\n![Speed and quality](study/{run}/figure1.png)\n\n'
   note += f'[All of its tables and figures](study/{run}/study.md). {_STUDIES[run]}'
   title = f'The students of the DiPair paper, on {made["title"].removeprefix("DiPair on ")}'
-  return _shown(title, made, table, note)
+  return shown(title, made, table, note)
 
 
 def _tokens() -> str:
   made = read('homedepot_inspect')
   title = 'What the output tokens carry, on Home Depot'
-  return _shown(title, made, inspection_table.tokens(made)) if made else ''
+  return shown(title, made, inspection_table.tokens(made)) if made else ''
 
 
 def _mined() -> str:
@@ -153,39 +136,13 @@ def _mined() -> str:
   )
   note += f'AUC-ROC on test: {found}; of the inner product alone {sheet["similarity_auc_roc"]:.3f}.'
   headers = ['', 'queries', 'positive', 'negative']
-  return _section('MedQuAD, mined (Q2P-MAT)', made, markdown(headers, rows), note)
-
-
-def _glue() -> str:
-  made = read('glue')
-  if not made:
-    return ''
-  table = suite.table1(made['results'])
-  note = f"""{table.note} QQP and SNLI are subsets, and the models small (MiniLM-L6 throughout), one seed.
-The students start from all-MiniLM-L6-v2, a sentence encoder trained on a billion pairs, duplicate questions
-and NLI among them: the table cannot tell what of a score is that start's and what the teacher's. From it, on
-sets of this size, labels alone (alpha = 0) are a match for the teacher's logits."""
-  return _shown('DSE on GLUE (Table 1)', made, table, note)
-
-
-def _senteval() -> str:
-  made = read('senteval')
-  if not made:
-    return ''
-  table = made['table']
-  return _section(
-    'Sentence vectors on SentEval (Table 2)',
-    made,
-    markdown(table['headers'], table['rows']),
-    f'{table["note"]} DSE: trained on a subset of SNLI, 15,796 pairs, from the MiniLM that stands '
-    'beside it, which a billion pairs have made a sentence encoder.',
-  )
+  return section('MedQuAD, mined (Q2P-MAT)', made, markdown(headers, rows), note)
 
 
 def _dse_speed() -> str:
   made = read('dse_speed')
   title = 'DSE in BERT-Large shapes (Tables 3 and 4)'
-  return _shown(title, made, speed_tables.dse(made)) if made else ''
+  return shown(title, made, speed_tables.dse(made)) if made else ''
 
 
 def _scoring() -> str:
@@ -199,9 +156,9 @@ def _scoring() -> str:
   picture = '![Their pairs a second, on a logarithmic axis](scoring.png)'
   table = speed_tables.scoring(made)
   best = markdown(table.headers, speed_tables.quickest(table.rows, made))
-  every = _folded('Every form', markdown(table.headers, table.rows))
+  every = folded('Every form', markdown(table.headers, table.rows))
   note = f'{table.note}\n\n{picture}\n\n{every}\n\n{rank}'
-  return _section('Scoring', made, best, note)
+  return section('Scoring', made, best, note)
 
 
 def _frontier() -> str:
@@ -216,7 +173,7 @@ one layer alone, or an FFNN, costs a small part of it. Its feed-forward is the c
 narrower. What a text stores, tokens × width, is what a store of millions of them weighs. Start from the
 smallest that loses what you can bear on your own valid set."""
   note = f'{picture}\n\n{table.note}\n\n{choose}'
-  return _shown('Heads by size', made, table, note)
+  return shown('Heads by size', made, table, note)
 
 
 def _memory() -> str:
@@ -227,7 +184,7 @@ def _memory() -> str:
 
 def _shortlist() -> str:
   made = read('shortlist')
-  return _shown('The first stage: Home Depot', made, speed_tables.shortlist(made)) if made else ''
+  return shown('The first stage: Home Depot', made, speed_tables.shortlist(made)) if made else ''
 
 
 def _retrieval() -> str:
@@ -239,17 +196,17 @@ def _retrieval() -> str:
 have trained, questions with their answers among them. The student has learnt from matches, from passages far from
 them, and from its teacher's scores of five near passages a query: among the nearest hundred it brings more of what
 is relevant into the first ten, and orders the first places worse than the inner product does."""
-  return _shown('MedQuAD as retrieval', made, table, note)
+  return shown('MedQuAD as retrieval', made, table, note)
 
 
 def _encoding(name: str, title: str) -> str:
   made = read(f'{name}_encoding')
-  return _shown(f'Encoding: {title}', made, speed_tables.encoding(made)) if made else ''
+  return shown(f'Encoding: {title}', made, speed_tables.encoding(made)) if made else ''
 
 
 def _training() -> str:
   made = read('training')
-  return _shown('Training', made, speed_tables.training(made)) if made else ''
+  return shown('Training', made, speed_tables.training(made)) if made else ''
 
 
 def _peers() -> str:
@@ -257,19 +214,19 @@ def _peers() -> str:
   if not made:
     return ''
   tables = [f'{markdown(t.headers, t.rows)}\n\n{t.note}' for t in peers.peers(made)]
-  return _section('Other libraries beside ours: Home Depot', made, '\n\n'.join(tables))
+  return section('Other libraries beside ours: Home Depot', made, '\n\n'.join(tables))
 
 
 def _light() -> str:
   made = read('light')
   title = 'A process that scores without TensorFlow'
-  return _shown(title, made, speed_tables.light(made)) if made else ''
+  return shown(title, made, speed_tables.light(made)) if made else ''
 
 
 def _runtimes() -> str:
   made = read('homedepot')
   title = "Home Depot: the head's runtimes, and its vectors as stored"
-  return _shown(title, made, speed_tables.runtimes(made)) if made else ''
+  return shown(title, made, speed_tables.runtimes(made)) if made else ''
 
 
 def _score_job() -> str:
@@ -283,7 +240,7 @@ def _score_job() -> str:
   same = 'the same' if killed['same_rows_and_scores'] else 'not the same'
   note += f'{same} as without. Of {bad["rows"]:,} rows with {sum(bad["made"].values()):,} bad ones '
   note += f'{bad["refused"]:,} were put aside and {bad["scored"]:,} scored.'
-  return _shown('The scoring job on Beam', made, table, note)
+  return shown('The scoring job on Beam', made, table, note)
 
 
 def _cost() -> str:

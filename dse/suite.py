@@ -12,7 +12,7 @@ from common import flagfiles, flags
 from common.data import glue
 from common.distillation import results
 from common.errors import InputError
-from common.evaluation import metrics, report
+from common.evaluation import metrics, report, tables
 from common.evaluation.tables import Table, percent
 from common.files import read_json, write_json
 
@@ -115,6 +115,24 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
   headers = ['Model', *(_TITLES[task] for task in tasks), 'AVG', 'Degradation', 'Improvement']
   note = 'MNLI: matched/mismatched; QQP, MRPC: F1/accuracy; STS-B: Pearson/Spearman; else accuracy.'
   return Table(note, headers, [*_rows(ours, tasks), *_rows(paper, tasks)])
+
+
+def changes(done: dict[str, dict[str, Any]]) -> Table:
+  """Students' relative changes from their teachers in the primary metric of test, by task.
+
+  Args:
+    done: The runs' results by task.
+  """
+  tasks = [task for task in _TITLES if task in done]
+  cells: dict[str, dict[str, str]] = {}
+  for task in tasks:
+    for model in done[task]['models'][1:]:
+      name = _name(model['name'], done[task]['flags'])
+      cells.setdefault(name, {})[task] = tables.change(model, 'test')
+  headers = [f'{_TITLES[task]}, {tables.label(done[task]["primary_metric"])}' for task in tasks]
+  rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]
+  note = 'Against the teacher, in brackets the 95% interval (paired bootstrap over the test pairs).'
+  return Table(note, ['Change', *headers], rows)
 
 
 def _rows(models: Rows, tasks: Sequence[str]) -> list[list[str]]:

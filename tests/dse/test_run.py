@@ -127,6 +127,11 @@ def test_table_1_by_hand():
   assert table.rows[1] == ['DSE (alpha = 0.5)', '80.0/70.0', '50.0/40.0', '60.00', '-14.3%', '']
   paper = next(row for row in table.rows if row[0] == 'DSE (alpha = 0.5), the paper')
   assert paper[1:] == ['86.7/80.7', '86.4/85.8', '84.90', '-2.6%', '']
+  lower_by = {'delta': {'test': -0.125}, 'interval': {'test': [-0.2, 0.01]}}
+  done = {'models': [models[0], models[1] | lower_by], 'flags': flags}
+  found = suite.changes({'mrpc': {**done, 'primary_metric': 'accuracy'}})
+  assert found.headers == ['Change', 'MRPC, Accuracy']
+  assert found.rows == [['DSE (alpha = 0.5)', '-12.5% [-20.0, 1.0]']]
 
 
 DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))

@@ -311,7 +311,7 @@ class TestFurtherWorker:
     path = os.path.join(run.path, 'late')
     if earlier:  # what the chief is about to replace is not the result
       os.makedirs(path)
-      old = {'fingerprint': 'old', 'result': {'name': 'old', 'found': []}}
+      old = {'fingerprint': 'old', 'depends_on': {}, 'result': {'name': 'old', 'found': []}}
       write_json(os.path.join(path, 'stage.json'), old)
     os.makedirs(path + '.part')
 

@@ -199,7 +199,7 @@ def test_markup_is_text(page):
 def test_a_server_that_does_not_answer_is_said_and_shows_no_earlier_ranking(page):
   page.get_by_label('Query').fill('red shoe')
   page.locator('#model-0 li').nth(2).wait_for()
-  page.evaluate("window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))")
+  page.evaluate("() => { window.fetch = () => Promise.reject(new TypeError('Failed to fetch')) }")
   page.locator('#model-0 li button').first.click()
   said = page.locator('#model-0 .times.error')
   assert said.inner_text() == 'The server does not answer.'

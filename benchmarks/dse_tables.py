@@ -1,0 +1,34 @@
+"""DSE's quality as sections of docs/results.md: GLUE and SentEval."""
+
+from benchmarks.committed import markdown, read, section, shown
+from dse import suite
+
+
+def glue() -> str:
+  """Table 1 with ours, and students' changes with their intervals."""
+  made = read('glue')
+  if not made:
+    return ''
+  table = suite.table1(made['results'])
+  note = f"""{table.note} QQP and SNLI are subsets, and the models small (MiniLM-L6 throughout), one seed.
+The students start from all-MiniLM-L6-v2, a sentence encoder trained on a billion pairs, duplicate questions
+and NLI among them: the table cannot tell what of a score is that start's and what the teacher's. From it, on
+sets of this size, labels alone (alpha = 0) are a match for the teacher's logits."""
+  found = suite.changes(made['results'])
+  note += f'\n\n{markdown(found.headers, found.rows)}\n\n{found.note}'
+  return shown('DSE on GLUE (Table 1)', made, table, note)
+
+
+def senteval() -> str:
+  """Table 2 with ours."""
+  made = read('senteval')
+  if not made:
+    return ''
+  table = made['table']
+  return section(
+    'Sentence vectors on SentEval (Table 2)',
+    made,
+    markdown(table['headers'], table['rows']),
+    f'{table["note"]} DSE: trained on a subset of SNLI, 15,796 pairs, from the MiniLM that stands '
+    'beside it, which a billion pairs have made a sentence encoder.',
+  )
