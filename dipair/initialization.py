@@ -1,7 +1,7 @@
 """Starting point of projections and transformer head: words attend to those like them in the other text.
 
-The paper leaves it open. From random weights, a head needs millions of pairs to find out that the
-same word in two texts is a match; here it starts from there (`docs/architecture.md` compares):
+The paper leaves it open. From random weights, a head has to find out that the same word in two
+texts is a match; here it starts from there (`docs/architecture.md` compares):
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
   one on average: similar tokens stay similar, and the slots can be compared;

@@ -105,7 +105,7 @@ def evaluate(
     name: v[0] if len(v) == 1 else np.concatenate([np.abs(v[0] - v[1]), v[0] * v[1]], 1)
     for name, v in vectors.items()
   }
-  # The same optimum, as the intercept is not regularized, in half the steps.
+  # The same optimum, as the intercept is not regularized, in fewer steps.
   middle = features['train'].mean(0)
   features = {name: x - middle for name, x in features.items()}
   labels = {name: split.labels for name, split in dataset.splits.items()}

@@ -1,4 +1,4 @@
-"""The first ranking: a student that is trained already ranks answers to a question, in seconds.
+"""The first ranking: a student that is trained already ranks answers to a question.
 
   python examples/first_ranking.py 'what are the symptoms of gout'
   python examples/first_ranking.py 'nike shoes' --export_dir=runs/p2t/export --input=products.tsv

@@ -1,6 +1,6 @@
 """Queries with graded candidates: a student that learns to order each query's list, judged by NDCG.
 
-  python examples/graded_lists.py                                     # minutes on two cores
+  python examples/graded_lists.py                                     # a student of use
   python examples/graded_lists.py --toy --run_dir=runs/toy_lists      # soon there, of no use
 
 The table is made up here, so that it runs as it is; put your own in its place. Its rows may be in any order.

@@ -1,6 +1,6 @@
 """A table of queries and products becomes a search: distil a student, store the products, rank.
 
-  python examples/product_search.py                           # minutes on two cores
+  python examples/product_search.py                           # a student of use
   python examples/product_search.py --toy --run_dir=runs/toy  # soon there, its ranking of no use
 
 The table is the built-in synthetic catalogue's; put your own in its place.

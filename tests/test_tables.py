@@ -1,11 +1,14 @@
-"""The committed tables: what the files under benchmarks/results give, and nothing else."""
+"""The committed tables and figures: what the files under benchmarks/results give, and nothing else."""
 
+import os
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from benchmarks import speed_tables, summary, tables
-from benchmarks.committed import ROOT
+from benchmarks.committed import ROOT, read
 
 
 @pytest.mark.parametrize('path', ['README.md', 'docs/results.md', 'docs/scaling.md'])
@@ -23,6 +26,108 @@ def test_the_title_is_true_of_every_run():
   own = [row[5] for row in rows if 'the paper' not in row[0] and 'random weights' not in row[0]]
   found = [float(n.replace(',', '')) for cell in own for n in re.findall(r'([\d.,]+)×', cell)]
   assert min(found) >= least and max(found) >= most
+  with open(f'{ROOT}/mkdocs.yml', encoding='utf-8') as file:
+    assert f' {least} to {most} times faster' in file.read()
+
+
+def _made(name: str) -> dict[str, Any]:
+  found = read(name)
+  assert found, name
+  return found
+
+
+def _named(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+  return {row['name']: row for row in rows}
+
+
+def _span(values: list[float]) -> str:
+  return f'{min(values):.1f} to {max(values):.1f}'
+
+
+def _of_runs() -> Iterator[tuple[str, str]]:
+  run = _made('p2t')
+  seconds = run['annotation']['seconds'] + sum(phase['seconds'] for phase in run['training'])
+  words = {6: 'six', 7: 'seven', 8: 'eight'}
+  yield 'README.md', f'are {words[round(seconds / 60)]} minutes of it on two cores'
+  asked = _made('q2p')['calibration']['models']['student']['asked']
+  scored = f'scored {asked["from"]} to {asked["to"]} by the student'
+  yield 'docs/training.md', f'{scored}, {asked["outcome"]:.0%} are positive'
+  encoders = _named(_made('homedepot')['encoders'])
+  exact, int8 = encoders['tensorflow'], encoders['litert-int8']
+  of_test = f'for a test metric of {int8["test"]:.3f} against {exact["test"]:.3f}'
+  texts = f'{int8["ratio"]:.1f} times as many texts a second as TensorFlow'
+  yield 'docs/serving.md', f'int8 encodes {texts}, {of_test}'
+  speeds = [_named(_made(name)['speed']) for name in summary.RUNS]
+  tensorflow, litert, int8 = (
+    [speed[f'DiPair head, {runtime}']['ratio'] for speed in speeds]
+    for runtime in ('tensorflow', 'litert', 'litert-int8')
+  )
+  float32 = _span([a / b for a, b in zip(litert, tensorflow, strict=True)])
+  int8 = _span([a / b for a, b in zip(int8, litert, strict=True)])
+  text = (
+    f"is {float32} times as fast in LiteRT's float32 as in TensorFlow, and in int8 {int8} times"
+  )
+  yield 'docs/architecture.md', text
+
+
+def _starts(name: str, step: int) -> tuple[str, str]:
+  """Of two seeds each: from random weights, and from DiPair's starting point."""
+  rows = sorted(_made(f'{name}_starting_point')['rows'], key=lambda row: row['seed'])
+  random, own = (
+    [f'{dict(row["curve"])[step]:.3f}' for row in rows if (row['start'] == 'random') == is_random]
+    for is_random in (True, False)
+  )
+  return ' and '.join(random), ' and '.join(own)
+
+
+def _of_starts() -> Iterator[tuple[str, str]]:
+  random, own = _starts('p2t', 400)
+  yield 'docs/architecture.md', f'{random} from random weights (two seeds), {own} from here'
+  random, own = _starts('p2t', 50)
+  yield 'docs/architecture.md', f'after 50 steps {random} against {own}'
+  random, own = _starts('homedepot', 400)
+  yield 'docs/architecture.md', f'on Home Depot, after 400, {random} against {own}'
+
+
+def _of_heads() -> Iterator[tuple[str, str]]:
+  made = _made('frontier')
+  small = next(row for row in made['rows'] if (row['dim'], row['inner']) == (128, 256))
+  head = small['heads']['litert-int8']
+  assert small['layers'] == 2 and len(made['rows']) == 11
+  text = f'scores {round(head["ratio"], -2):,.0f} times as many pairs a second as BERT-base in int8'
+  loss = 1 - head['test'] / made['teacher']
+  yield 'docs/serving.md', f"{text}, for {loss:.1%} of its teacher's metric ([eleven sizes]"
+  made = _made('study_q2p')
+  lite, own = (made['speed']['students'][name] for name in ('head=lite', 'own'))
+  float32, int8 = (lite[r]['ratio'] / own[r]['ratio'] for r in ('litert', 'litert-int8'))
+  text = f'at {float32:.0f} times its pairs a second in float32 and {int8:.0f} times in int8'
+  loss = -_named(made['comparisons']['table2']['rows'])['MaxSim']['delta']['test']
+  yield 'docs/serving.md', f'{text}; MaxSim (`--head=max_sim`) loses {loss:.1%} there'
+  rows = _named(_made('scoring')['rows'])
+  for name in ('DiPair, Keras layers', 'DiPair, litert', 'DiPair, parts, litert'):
+    yield 'docs/architecture.md', f' | {rows[name]["mflop"]:.1f} |'
+  whole, split = (rows[f'DiPair FFNN, {name}']['mflop'] for name in ('litert', 'parts, litert'))
+  yield 'docs/architecture.md', f'{whole:.2f} MFLOP a pair become {split:.2f}'
+
+
+def _of_sizes() -> Iterator[tuple[str, str]]:
+  megabytes = round(_made('light')['installed'] / 1e6)
+  yield 'README.md', f'makes an environment of {megabytes} MB'
+  yield 'docs/serving.md', f'[{megabytes} MB](results.md#a-process-that-scores-without-tensorflow)'
+  archive = os.path.getsize(f'{ROOT}/pretrained/medquad.tar.gz')
+  yield 'docs/serving.md', f'{archive / 1e6:.0f} MB with MiniLM-L6'
+  made = _made('large_set')
+  assert made['texts'] == 1_000_000
+  text = f'{made["tuples"] // 1_000_000} million tuples of a million texts, '
+  text += f'{made["bytes"] / made["tuples"]:.0f} bytes each on disk with their texts, train in '
+  yield 'docs/architecture.md', f'{text}{made["rows"][-1]["own_gb"]:.1f} GB'
+
+
+@pytest.mark.parametrize('figures', [_of_runs, _of_starts, _of_heads, _of_sizes])
+def test_figures_in_the_text_are_those_of_the_files(figures):
+  for path, passage in figures():
+    with open(f'{ROOT}/{path}', encoding='utf-8') as file:
+      assert passage in ' '.join(file.read().split()), path
 
 
 def _results(*heads: tuple[str, float]) -> dict:

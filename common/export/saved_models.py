@@ -69,7 +69,7 @@ def verify(*models: Saved) -> float:
     json.dump(cases, file)
     file.flush()
     command = [sys.executable, '-m', 'common.export.saved_models', file.name]
-    environment = {**os.environ, 'TF_USE_LEGACY_KERAS': '1'}  # Keras 3 takes seconds to import
+    environment = {**os.environ, 'TF_USE_LEGACY_KERAS': '1'}  # Keras 3 is not imported
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
   if done.returncode:
     raise RuntimeError(f'{", ".join(cases)}: not loaded in a fresh process:\n{done.stderr[-2000:]}')

@@ -37,8 +37,8 @@ from common.scoring import exported, runtimes
 from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction
 
 _OWN = (*heads.NAMES, 'score')  # no slot's signatures
-_LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise; 2e-5 is usual
-_HEAD_TOLERANCE = 1e-4  # of logits, restructured; 1e-6 is usual, more of large vectors
+_LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise
+_HEAD_TOLERANCE = 1e-4  # of logits, restructured
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:

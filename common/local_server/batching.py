@@ -28,7 +28,7 @@ class BatchingConfig:
   max_enqueued: int = 1000
 
 
-MOST_TEXT = 1 << 22  # bytes of texts run together; tokenized, they take fifty times as much
+MOST_TEXT = 1 << 22  # bytes of texts run together; tokenized, they take many times as much
 
 
 @dataclasses.dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Cosine(SimilarityHead):
 
 def unit(x: tf.Tensor) -> tf.Tensor:
   """The last axis with length 1; all-zero rows stay all-zero."""
-  # Written out, as LiteRT has a slow kernel for `l2_normalize` and fast ones for these.
+  # Written out: `l2_normalize` would be an operation of its own in LiteRT.
   return x * tf.math.rsqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True) + 1e-12)
 
 

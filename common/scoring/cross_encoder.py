@@ -17,7 +17,7 @@ class CrossEncoder:
   """A student of either kind, called as a cross-encoder of sentence-transformers is.
 
   It encodes each distinct text of a call once, and keeps none: where the same documents come again, a
-  `Scorer`, which ranks stored vectors, is far quicker.
+  `Scorer` ranks stored vectors.
 
   >>> model = dipair.CrossEncoder('runs/p2t/export')  # was: CrossEncoder('cross-encoder/…')
   >>> model.predict([('nike shoes', 'Nike Air'), ('nike shoes', 'a red throw')])

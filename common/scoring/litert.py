@@ -54,7 +54,7 @@ def write(
   with tempfile.TemporaryDirectory() as saved:
     tf.saved_model.save(module, saved, signatures=signatures)
     converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(signatures))
-    converter.exclude_conversion_metadata = True  # which costs a tenth of a conversion
+    converter.exclude_conversion_metadata = True  # which nothing here reads
     for precision in precisions:
       converter.target_spec.supported_types = [tf.float16] if precision == 'float16' else []
       converter.optimizations = [] if precision == 'float32' else [tf.lite.Optimize.DEFAULT]

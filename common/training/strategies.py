@@ -27,8 +27,8 @@ class DeviceConfig:
   tpu: str = flags.option('', "a TPU's name or address, for --distribution_strategy=tpu")
   precision: str = flags.option(
     'float32',
-    'arithmetic of training and annotation, auto: mixed_bfloat16 where that is quicker; '
-    'variables, evaluation and exports stay float32',
+    'arithmetic of training and annotation, auto: mixed_bfloat16 where the devices '
+    'have units for it; variables, evaluation and exports stay float32',
     ('float32', 'mixed_bfloat16', 'auto'),
   )
   jit_compile: bool = flags.option(
@@ -50,7 +50,7 @@ class DeviceConfig:
       return all(one.get('compute_capability', (0, 0)) >= _AMPERE for one in found)
     try:
       with open(_CPU, encoding='utf-8') as file:
-        return 'amx_bf16' in file.read().split()  # by avx512_bf16 alone, training is slower
+        return 'amx_bf16' in file.read().split()  # not avx512_bf16 alone: docs/training.md
     except OSError:
       return False
 
