@@ -31,12 +31,18 @@ from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
 
 SETS = ('valid', 'test')
+OWN = 'own'  # name and folder of the run's own student
 _DONE, _MADE, _RESULT = 'done', 'flags.json', 'result.json'
 
 
 def folder_name(own: dict[str, Any]) -> str:
   """Name of the folder of a student by its flags."""
   return '-'.join(f'{key}={value}' for key, value in own.items()).replace(' ', '').replace('/', '_')
+
+
+def teacher_path(root: str, name: str) -> str:
+  """File of the teacher's logits of a set."""
+  return os.path.join(root, f'teacher-{name}.npy')
 
 
 class Kept(abc.ABC):
@@ -172,7 +178,7 @@ class Student(Kept):
     super().__init__(run, root, own, devices or DeviceConfig(), seed)
     self.weights = self.folder if own else run.path('student')
     if not own:
-      self.name, self.folder = 'own', os.path.join(root, 'own')
+      self.name, self.folder = OWN, os.path.join(root, OWN)
 
   @property
   def made_of(self) -> dict[str, Any]:
