@@ -1,6 +1,7 @@
 """Resumption, patience and the best checkpoint, on a two-weight model."""
 
 import dataclasses
+import functools
 import itertools
 import os
 import signal
@@ -67,7 +68,7 @@ class Killed(Exception):
 def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
   tmp_path, monkeypatch, last_step, killed_at
 ):
-  clock = types.SimpleNamespace(monotonic=lambda ticks=itertools.count(): float(next(ticks)))
+  clock = types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0.0)))
   monkeypatch.setattr(loop, 'time', clock)  # a step takes one tick
   whole, weights = fit(task(), tmp_path / 'whole')
   monkeypatch.setattr(loop, '_CHECKPOINT_SECONDS', -1)  # a checkpoint at every step
