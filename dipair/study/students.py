@@ -21,6 +21,7 @@ from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer, finite
 from common.errors import InputError
+from common.evaluation import calibration
 from common.export import student_export
 from common.files import read_json, sync, whole, whole_folder, write_json
 from common.training import strategies
@@ -248,8 +249,11 @@ class Student(Kept):
     return live.gather(TokenizedTuples.of_set(records, live.tokenizer), of)
 
   def head(self) -> str:
-    """Folder of its exported head, made where there is none; the run's own is in its export."""
-    if not self.own:
+    """Folder of its exported head, made where there is none; the run's own is in its export.
+
+    But for a calibrated one: the others' scores are as trained, and so are the metrics beside them.
+    """
+    if not self.own and self.run.flags.get('calibration', calibration.NONE) == calibration.NONE:
       return self.run.path('export')
     folder = os.path.join(self.folder, 'head')
     if not os.path.exists(folder):

@@ -25,7 +25,7 @@ from dipair.study import figures, results, rows, sweep, tables
 from dipair.study.config import StudyConfig
 from dipair.study.plan import Plan, cost
 from dipair.study.rows import Base
-from dipair.study.students import Kept, folder_name
+from dipair.study.students import Kept, Student, folder_name
 
 
 def test_cost_by_hand():
@@ -214,6 +214,16 @@ def test_what_was_of_the_runs_own_student_and_teacher_goes_with_them(tmp_path):
   (tmp_path / 'student' / 'stage.json').write_text('{"fingerprint": "2"}')  # `--redo`
   Plan.renew(plan)
   assert [path.exists() for path in kept] == [False, False, True]
+
+
+def test_a_calibrated_run_has_its_own_head_as_trained(tmp_path):
+  student = Student.__new__(Student)
+  student.own, student.folder = {}, str(tmp_path / 'own')
+  (tmp_path / 'own' / 'head').mkdir(parents=True)
+  student.run = types.SimpleNamespace(path=lambda name: f'{tmp_path}/{name}', flags={})
+  for flags, folder in (({}, 'export'), ({'calibration': 'isotonic'}, 'own/head')):
+    student.run.flags = flags
+    assert student.head() == f'{tmp_path}/{folder}'
 
 
 def test_rows_by_a_metric_of_which_less_is_better_and_one_that_is_undefined():
