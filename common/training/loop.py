@@ -135,8 +135,8 @@ class Run:
     path, remedy = self.latest.latest_checkpoint, checkpoints.remedy(self.folder)
     with damaged(self._history_path, remedy):
       there = os.path.exists(self._history_path)
-      saved = files.read_json(self._history_path, remedy) if there else []
-      saved = saved if isinstance(saved, dict) else {'history': saved}  # a list, before seals
+      read = files.read_json(self._history_path, remedy) if there else []
+      saved: dict[str, Any] = read if isinstance(read, dict) else {'history': read}  # before seals
       history, seconds = saved['history'], saved.get('seconds')
       steps = [entry['step'] for entry in history]
     if not path:
