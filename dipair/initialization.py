@@ -76,11 +76,12 @@ def _guess_matches(student: DiPair, features: Sequence[np.ndarray], tuples: Tupl
   """
   of_text = student.widths.index(0)
   tokens = student.vectors(tf.constant(features[of_text], tf.float32), of_text).numpy()
+  positions = int(tokens.any((0, 2)).sum())  # at which a text has a token: the first ones
   weight = tf.sigmoid(tuples.teacher_logits).numpy()  # [n, 1]
   for slot, width in enumerate(student.widths):
     if width:
       own = student.projections[slot]
-      kept = min(tokens.shape[1], own.tokens) * tokens.shape[2]
+      kept = min(positions, own.tokens) * tokens.shape[2]
       mean, spread = features[slot].mean(0), features[slot].std(0)
       unit = np.where(spread > 1e-6 * spread.max(initial=1e-6), spread, np.inf)
       x = ((features[slot] - mean) / unit)[tuples.items[:, slot]]

@@ -40,7 +40,7 @@ def train(
   with training.strategy.scope():
     widths = RecordSet(training.distill).widths
     model, tokenizer = DiPair.from_pretrained(config, training.outputs, widths)
-  trainer = Trainer(model, tokenizer, training, phases.objective.build())
+  trainer = Trainer(model, tokenizer, training, phases.objective.build(training.task))
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
     if phase.steps:

@@ -89,9 +89,9 @@ class TrainConfig:
     if len(set(self.variants)) < len(self.variants):
       raise InputError(f'--variants={",".join(self.variants)}: each once')
 
-  def loss_of(self, variant: str) -> Loss:
-    """A variant's loss."""
-    return dataclasses.replace(self.objective, alpha=self.alpha_of(variant)).build()
+  def loss_of(self, variant: str, task: str) -> Loss:
+    """A variant's loss, of a task: 'regression', 'binary' or 'multiclass'."""
+    return dataclasses.replace(self.objective, alpha=self.alpha_of(variant)).build(task)
 
   def alpha_of(self, variant: str) -> float:
     """A variant's alpha."""

@@ -45,7 +45,7 @@ def train(
       model, tokenizer = DSE.from_pretrained(config, training.outputs)
       if teacher:
         model.start_from_teacher(teacher)
-    trainer = Trainer(model, tokenizer, training, variants.loss_of(variant))
+    trainer = Trainer(model, tokenizer, training, variants.loss_of(variant, training.task))
     if config.similarity == 'cosine':
       # An encoder's learning rate hardly moves a scale and a bias: they start where texts say.
       model.head.start(trainer.first_features(_START_ITEMS), training.seed)

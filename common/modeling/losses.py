@@ -95,7 +95,7 @@ class SquaredError:
 
 @dataclasses.dataclass(frozen=True)
 class ScoreError:
-  """DSE's label loss (§3.5): cross-entropy for classes, the squared error of one output's score.
+  """DSE's label loss of a regression (§3.5): the squared error of the score, which is one output.
 
   That score is sigmoid(s): the teacher's logits here are before a sigmoid, the labels after it.
   """
@@ -107,8 +107,6 @@ class ScoreError:
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """[B]."""
-    if logits.shape[-1] > 1:
-      return cross_entropy(tuples['label'], logits)
     return tf.square(tf.sigmoid(logits) - tuples['label'])[:, 0]
 
 
@@ -185,9 +183,14 @@ class LossConfig:
         '--loss=cross_entropy, kd or squared_error'
       )
 
-  def build(self) -> Loss:
-    """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy."""
-    labels: Loss = ScoreError() if self.loss == 'squared_error' else CrossEntropy('label')
+  def build(self, task: str = 'regression') -> Loss:
+    """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy.
+
+    Args:
+      task: What a label is: DSE's own is of a regression's alone, as classes have cross-entropy.
+    """
+    squared = self.loss == 'squared_error' and task == 'regression'
+    labels: Loss = ScoreError() if squared else CrossEntropy('label')
     return WithLabels(LOSSES[self.loss](self), labels, self.alpha)
 
 

@@ -66,8 +66,7 @@ class EncodeJob:
 
   def run(self, unit: Unit, model: PairScorer, shard: Shard) -> int:
     columns, count = (self.config.id_column, self.config.text_column), 0
-    name = f'vectors-{unit.number:05d}.arrow'
-    with shard.file(name) as path, ShardWriter(path, self.description) as writer:
+    with shard.file(_name(unit)) as path, ShardWriter(path, self.description) as writer:
       for ids, texts in units.cells(unit, columns, _CHUNK, shard.refuse):
         if width := model.widths.get(self.config.side):
           where = [f'{unit.path} (id {key})' for key in ids]
@@ -90,6 +89,7 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   fingerprint = exported.fingerprints(export)[config.side]
   description = store.description(shape, config.dtype, fingerprint, config.side)
   todo = config.files.units()
+  _refuse_changed(config.out.output, todo)
   units.check_columns(todo[0], (config.id_column, config.text_column))
   plan = {'store': description, 'columns': [config.id_column, config.text_column]}
   plan['encoder_runtime'] = config.encoder_runtime
@@ -99,6 +99,25 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   jobs.check_ids(config.out.output, paths, _ids)
   path = FileSystems.join(config.out.output, store.MANIFEST)
   shards.write_json(path, {**description, 'shards': listed})
+
+
+def _name(unit: Unit) -> str:
+  return f'vectors-{unit.number:05d}.arrow'
+
+
+def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
+  """Refuses a store that is not as this job left it: its manifest would be written as it was."""
+  path = FileSystems.join(output, store.MANIFEST)
+  if not output or not shards.exists(path):
+    return
+  there = store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
+  names = {_name(unit) for unit in todo}
+  changed = any('deleted' in shard or shard['name'] not in names for shard in there['shards'])
+  if changed or not jobs.begun(output):
+    raise InputError(
+      f'{output}: its store has been changed since a job made it (ids deleted, texts added, '
+      'compacted), or no job made it; it stays as it is: choose another --output'
+    )
 
 
 def _ids(path: str) -> Iterator[list[str]]:

@@ -125,6 +125,11 @@ def run(
   return found
 
 
+def begun(output: str) -> bool:
+  """Whether a job has begun in a folder."""
+  return shards.exists(FileSystems.join(output, _PLAN))
+
+
 def check_ids(
   output: str, paths: Sequence[str], read: Callable[[str], Iterator[Sequence[str]]]
 ) -> None:

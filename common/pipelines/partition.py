@@ -8,6 +8,8 @@ opens two buckets at a time. A bucket is itself a store; its vectors are the byt
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -51,6 +53,7 @@ class Buckets:
     rows: Rows of all buckets together.
     fingerprint: Fingerprint of the encoder.
     side: Side of the texts: 'left' or 'right'.
+    version: Digest of the manifest: another one where the store has changed.
   """
 
   folder: str
@@ -58,6 +61,7 @@ class Buckets:
   rows: int
   fingerprint: str
   side: str
+  version: str
 
   @classmethod
   def of(cls, folder: str) -> 'Buckets':
@@ -71,7 +75,8 @@ class Buckets:
       manifest = _manifest(folder)
       _shard_units(folder, manifest)
       buckets, rows = [folder], sum(shard['rows'] for shard in manifest['shards'])
-    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], manifest['side'])
+    version = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], manifest['side'], version)
 
   def number(self, key: str) -> int:
     """The bucket of an id."""

@@ -211,6 +211,8 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
     if name not in neither
   }
   plan['export'] = description['fingerprint']
+  if stores:
+    plan['contents of the stores'] = [store.version for store in stores]
   if not parted:
     jobs.run(ScoreJob(config, columns), todo, config.out, plan, options)
     return

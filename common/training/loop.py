@@ -119,8 +119,7 @@ class Run:
     self.loss_sum = tf.Variable(0.0, trainable=False, dtype=tf.float32)  # since last evaluation
     self.history: list[dict[str, Any]] = []
     self.step = 0
-    self.seconds = 0.0
-    self.evaluating = 0.0  # seconds of the last evaluation
+    self.seconds = self.evaluating = 0.0  # of all steps, and of the last evaluation
     self.saved_at = time.monotonic()
     weights = tf.train.Checkpoint(variables=phase.model.variables)
     state = tf.train.Checkpoint(
@@ -136,8 +135,9 @@ class Run:
     path, remedy = self.latest.latest_checkpoint, checkpoints.remedy(self.folder)
     with damaged(self._history_path, remedy):
       there = os.path.exists(self._history_path)
-      saved = files.read_json(self._history_path, remedy) if there else []
-      history = saved['history'] if isinstance(saved, dict) else saved  # a list, before seals
+      read = files.read_json(self._history_path, remedy) if there else []
+      saved: dict[str, Any] = read if isinstance(read, dict) else {'history': read}  # before seals
+      history, seconds = saved['history'], saved.get('seconds')
       steps = [entry['step'] for entry in history]
     if not path:
       if any(steps):  # a checkpoint is there before the next step's history
@@ -150,7 +150,7 @@ class Run:
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
     self.history = [entry for entry in history if entry['step'] <= self.step]
-    self.seconds = self.history[-1]['seconds']
+    self.seconds = self.history[-1]['seconds'] if seconds is None else seconds
     if not self.finished():
       print(f'{self.phase.name}: goes on from step {self.step}')
 
@@ -187,7 +187,8 @@ class Run:
     self.saved_at = time.monotonic()
     if not self.chief:
       return
-    files.write_json(self._history_path, {'history': self.history}, sealed=True)
+    state = {'history': self.history, 'seconds': self.seconds}
+    files.write_json(self._history_path, state, sealed=True)
     self.latest.save(self.step)
 
   def restore_best(self) -> None:

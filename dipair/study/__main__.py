@@ -30,6 +30,7 @@ def main(config: StudyConfig) -> None:
   plan = Plan(config, run, comparisons)
   os.makedirs(plan.root, exist_ok=True)
   with files.alone(plan.root, '--run_dir'):
+    plan.renew()
     if config.sweep:
       from dipair.study.sweep import sweep
 

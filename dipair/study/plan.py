@@ -1,5 +1,6 @@
 """Students of a study: those of its rows, each once, in the order of their training; and its cost."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 
 from common import flags
 from common.errors import InputError
+from common.files import read_json, write_json
 from common.modeling import checkpoints, encoders
 from common.training.strategies import DeviceConfig
 from dipair.config import StudentConfig, TrainConfig
@@ -15,7 +17,7 @@ from dipair.study import speeds
 from dipair.study.config import AS_RUN, StudyConfig
 from dipair.study.cross_students import CrossStudent, work
 from dipair.study.rows import CROSS, Base, Comparison, Row
-from dipair.study.students import Kept, Student
+from dipair.study.students import OWN, SETS, Kept, Student, teacher_path
 
 _STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
 
@@ -135,6 +137,21 @@ class Plan:
         tuples = {student.name: tuples[name]}
       found.append((student not in new, tuples))
     return cost(found, rates)
+
+  def renew(self) -> None:
+    """Removes what was computed of the run's own student and teacher, unless these are the ones there are."""
+    path = os.path.join(self.root, 'run.json')
+    made = {
+      name: read_json(self.run.path(f'{name}/stage.json'))['fingerprint']
+      for name in ('distill', 'student')
+    }
+    if os.path.exists(path) and read_json(path) == made:
+      return
+    shutil.rmtree(os.path.join(self.root, OWN), ignore_errors=True)
+    for name in SETS:
+      with contextlib.suppress(FileNotFoundError):
+        os.remove(teacher_path(self.root, name))
+    write_json(path, made, sealed=True)
 
   def train(self) -> None:
     """Trains and evaluates what is missing; encoders' outputs go when no further student needs them."""

@@ -16,7 +16,7 @@ from common.training import strategies
 from dipair.finished_run import FinishedRun
 from dipair.study.plan import Plan
 from dipair.study.rows import Row
-from dipair.study.students import SETS, Kept
+from dipair.study.students import SETS, Kept, teacher_path
 
 RANKING = 'ndcg@10'  # shown where test has queries of several candidates
 
@@ -63,20 +63,22 @@ def _rows(
   primary: str,
 ) -> list[dict[str, Any]]:
   """A comparison's rows; of several seeds the metric's mean is compared."""
+  better = -1 if primary in metrics.LESS_IS_BETTER else 1
   of_rows = [np.mean([columns[student.name] for student in of], axis=0) for _, of in rows]
   found = []
   for (row, of), column in zip(rows, of_rows, strict=True):
     names = [student.name for student in of]
     made: dict[str, Any] = {'name': row.name, 'cross': row.is_cross, 'students': names}
     if teacher:
-      mean = {name: float(np.mean([students[n][name][primary] for n in names])) for name in SETS}
+      of_sets = {s: np.array([students[n][s][primary] for n in names], float) for s in SETS}
+      mean = {name: float(values.mean()) for name, values in of_sets.items()}  # None is nan
       made['delta'] = {n: metrics.delta(mean[n], teacher[n][primary]) for n in SETS}
       against = significance.difference(columns['teacher'], column)
       made['interval'] = {'test': [against.low, against.high]}
       made['p_value'] = {'test': against.p_value}
-    below = [i for i, other in enumerate(of_rows) if other[0] < column[0]]
+    below = [i for i, other in enumerate(of_rows) if better * other[0] < better * column[0]]
     if below:
-      closest = max(below, key=lambda i: of_rows[i][0])
+      closest = max(below, key=lambda i: better * of_rows[i][0])
       made['closest'] = rows[closest][0].name
       made['p_closest'] = significance.difference(of_rows[closest], column).p_value
     found.append(made)
@@ -89,7 +91,7 @@ def _teacher(run: FinishedRun, root: str) -> dict[str, np.ndarray]:
   score = None
   for name in SETS:
     records = RecordSet(run.path(f'data/{name}'))
-    path = os.path.join(root, f'teacher-{name}.npy')
+    path = teacher_path(root, name)
     brought = records.tuples().teacher_logits
     if brought is not None:
       found[name] = np.asarray(brought)

@@ -21,6 +21,7 @@ from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer, finite
 from common.errors import InputError
+from common.evaluation import calibration
 from common.export import student_export
 from common.files import read_json, sync, whole, whole_folder, write_json
 from common.training import strategies
@@ -31,12 +32,18 @@ from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
 
 SETS = ('valid', 'test')
+OWN = 'own'  # name and folder of the run's own student
 _DONE, _MADE, _RESULT = 'done', 'flags.json', 'result.json'
 
 
 def folder_name(own: dict[str, Any]) -> str:
   """Name of the folder of a student by its flags."""
   return '-'.join(f'{key}={value}' for key, value in own.items()).replace(' ', '').replace('/', '_')
+
+
+def teacher_path(root: str, name: str) -> str:
+  """File of the teacher's logits of a set."""
+  return os.path.join(root, f'teacher-{name}.npy')
 
 
 class Kept(abc.ABC):
@@ -172,7 +179,7 @@ class Student(Kept):
     super().__init__(run, root, own, devices or DeviceConfig(), seed)
     self.weights = self.folder if own else run.path('student')
     if not own:
-      self.name, self.folder = 'own', os.path.join(root, 'own')
+      self.name, self.folder = OWN, os.path.join(root, OWN)
 
   @property
   def made_of(self) -> dict[str, Any]:
@@ -242,8 +249,11 @@ class Student(Kept):
     return live.gather(TokenizedTuples.of_set(records, live.tokenizer), of)
 
   def head(self) -> str:
-    """Folder of its exported head, made where there is none; the run's own is in its export."""
-    if not self.own:
+    """Folder of its exported head, made where there is none; the run's own is in its export.
+
+    But for a calibrated one: the others' scores are as trained, and so are the metrics beside them.
+    """
+    if not self.own and self.run.flags.get('calibration', calibration.NONE) == calibration.NONE:
       return self.run.path('export')
     folder = os.path.join(self.folder, 'head')
     if not os.path.exists(folder):

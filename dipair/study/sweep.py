@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from common import extras, flags
+from common.evaluation import metrics
 from dipair.config import TrainConfig
 from dipair.study.plan import Plan, differing
 from dipair.study.students import Student
@@ -29,12 +30,13 @@ def sweep(plan: Plan, trials: int) -> list[str]:
     The best one's flags, as a flagfile's lines.
   """
   run, base = plan.run, {**flags.flat(plan.run.config(TrainConfig)), **plan.config.steps}
+  primary = run.results['primary_metric']
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   found = optuna.create_study(
     storage=f'sqlite:///{os.path.join(plan.root, "sweep.db")}',
     study_name='sweep',
     load_if_exists=True,
-    direction='maximize',
+    direction='minimize' if primary in metrics.LESS_IS_BETTER else 'maximize',
     sampler=optuna.samplers.TPESampler(),
   )
   # A seed of its own for every start, or the first trials would be drawn again.
@@ -49,7 +51,7 @@ def sweep(plan: Plan, trials: int) -> list[str]:
     student = Student(run, plan.root, differing(run, own), plan.devices)
     print(f'trial {trial.number + 1} of {trials}: {student.name}')
     student.train()
-    return student.result()['valid'][run.results['primary_metric']]
+    return student.result()['valid'][primary]
 
   found.optimize(valid, n_trials=max(0, trials - done))
   best = suggested(optuna.trial.FixedTrial(found.best_params), base)

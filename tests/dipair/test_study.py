@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import shutil
+import types
 
 import numpy as np
+import optuna
 import pytest
 import tf_keras
 
@@ -19,11 +21,11 @@ from common.modeling import checkpoints
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair.study import figures, rows, tables
+from dipair.study import figures, results, rows, sweep, tables
 from dipair.study.config import StudyConfig
-from dipair.study.plan import cost
+from dipair.study.plan import Plan, cost
 from dipair.study.rows import Base
-from dipair.study.students import Kept, folder_name
+from dipair.study.students import Kept, Student, folder_name
 
 
 def test_cost_by_hand():
@@ -191,6 +193,71 @@ def test_the_tradeoff_stands_where_it_was_measured():
   assert {(200.0, 0.46), (500.0, 0.44), (8.0, 0.425)} <= points  # one is at the bottom
   assert drawn.legends[0].get_texts()[1].get_text() == '2  tiny (0.360)'
   assert figures.draw(study(), 'table2') is None
+
+
+def test_what_was_of_the_runs_own_student_and_teacher_goes_with_them(tmp_path):
+  for name in ('distill', 'student'):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / 'stage.json').write_text('{"fingerprint": "1"}')
+  root = tmp_path / 'study'
+  run = types.SimpleNamespace(path=lambda name: str(tmp_path / name))
+  plan = types.SimpleNamespace(root=str(root), run=run)
+  kept = [root / 'own' / 'result.json', root / 'teacher-test.npy', root / 'head=ffnn' / 'done']
+  for path in kept:
+    path.parent.mkdir(parents=True, exist_ok=True)
+  Plan.renew(plan)
+  for path in kept:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+  Plan.renew(plan)
+  assert all(path.exists() for path in kept)
+  (tmp_path / 'student' / 'stage.json').write_text('{"fingerprint": "2"}')  # `--redo`
+  Plan.renew(plan)
+  assert [path.exists() for path in kept] == [False, False, True]
+
+
+def test_a_calibrated_run_has_its_own_head_as_trained(tmp_path):
+  student = Student.__new__(Student)
+  student.own, student.folder = {}, str(tmp_path / 'own')
+  (tmp_path / 'own' / 'head').mkdir(parents=True)
+  student.run = types.SimpleNamespace(path=lambda name: f'{tmp_path}/{name}', flags={})
+  for flags, folder in (({}, 'export'), ({'calibration': 'isotonic'}, 'own/head')):
+    student.run.flags = flags
+    assert student.head() == f'{tmp_path}/{folder}'
+
+
+def test_rows_by_a_metric_of_which_less_is_better_and_one_that_is_undefined():
+  values = {'a': 0.3, 'b': 0.5, 'c': 0.4, 'd': None}
+  students = {n: {s: {'log_loss': v} for s in ('valid', 'test')} for n, v in values.items()}
+  columns = {n: np.full(3, np.nan if v is None else v) for n, v in values.items()}
+  teacher = {s: {'log_loss': 0.25} for s in ('valid', 'test')}
+  columns['teacher'] = np.full(3, 0.25)
+  named = [(rows.Row(n, {}), [types.SimpleNamespace(name=n)]) for n in values]
+  found = results._rows(named, students, teacher, columns, 'log_loss')
+  assert [row.get('closest') for row in found] == ['c', None, 'b', None]
+  assert found[0]['delta']['test'] == pytest.approx(0.2)
+  assert np.isnan(found[3]['delta']['test'])
+
+
+@pytest.mark.parametrize(('metric', 'best'), [('log_loss', min), ('auc_roc', max)])
+def test_a_sweep_looks_for_the_best(tmp_path, monkeypatch, metric, best):
+  values = [0.7, 0.2, 0.5]
+  made = iter(values)
+  student = types.SimpleNamespace(
+    name='', train=lambda: None, result=lambda: {'valid': {metric: next(made)}}
+  )
+  monkeypatch.setattr(sweep, 'Student', lambda *arguments: student)
+  monkeypatch.setattr(sweep, 'differing', lambda run, own: own)
+  run = types.SimpleNamespace(
+    config=lambda cls: cls(), flags={'seed': 1}, results={'primary_metric': metric}
+  )
+  devices = types.SimpleNamespace(precision='float32')
+  config = types.SimpleNamespace(steps={})
+  plan = types.SimpleNamespace(root=str(tmp_path), run=run, config=config, devices=devices)
+  lines = sweep.sweep(plan, 3)
+  found = optuna.load_study(study_name='sweep', storage=f'sqlite:///{tmp_path}/sweep.db')
+  assert found.best_value == best(values)
+  assert f'--stage1_batch_size={found.best_params["stage1_batch_size"]}' in lines
 
 
 def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python, smoke_run):

@@ -166,10 +166,12 @@ def test_each_number_of_a_vector_has_an_equal_share_of_the_tokens_at_the_start()
   np.testing.assert_allclose(shares, [0.5, 0.5, 0], rtol=0.1)
 
 
-def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with():
+@pytest.mark.parametrize('padding', [0, 1])  # rows that no text has a token for
+def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with(padding):
   rng = np.random.default_rng(0)
   vectors = (rng.normal(size=[300, 3]) * (1, 100, 0) + (0, 5, 7)).astype(np.float32)
   tokens = ((vectors - vectors.mean(0)) @ rng.normal(size=[3, 8])).reshape([300, 2, 4])
+  padded = np.pad(tokens, [(0, 0), (0, padding), (0, 0)])
   layer = VectorTokens(3, 3, 4, 'image')
   last = layer(vectors)[:, 2].numpy()
   student = types.SimpleNamespace(
@@ -178,7 +180,7 @@ def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with():
   rows, others = np.arange(300), rng.permutation(300)
   items = np.concatenate([np.stack([rows, rows], 1), np.stack([rows, others], 1)])
   logits = np.where(items[:, :1] == items[:, 1:], 9.0, -9.0).astype(np.float32)
-  initialization._guess_matches(student, [tokens, vectors], Tuples(items, teacher_logits=logits))
+  initialization._guess_matches(student, [padded, vectors], Tuples(items, teacher_logits=logits))
   made = layer(vectors).numpy()
   np.testing.assert_array_equal(made[:, 2], last)
   assert np.abs(made[:, :2].mean(0)).max() < 1e-3 and made[:, :2].std(0).mean() == pytest.approx(1)

@@ -131,12 +131,14 @@ def test_a_list_of_graded_labels_by_hand(name, of_teacher):
 
 
 @pytest.mark.parametrize(
-  ('alpha', 'tuples', 'logits', 'expected'),
+  ('task', 'alpha', 'tuples', 'logits', 'expected'),
   [
-    (1.0, {'teacher_logits': [[2.0]]}, [[-1.0]], 9.0),
-    (0.0, {'label': [[0.25]]}, [[0.0]], 0.0625),
-    (0.5, {'teacher_logits': [[2.0]], 'label': [[0.25]]}, [[0.0]], 2.03125),
+    ('regression', 1.0, {'teacher_logits': [[2.0]]}, [[-1.0]], 9.0),
+    ('regression', 0.0, {'label': [[0.25]]}, [[0.0]], 0.0625),
+    ('regression', 0.5, {'teacher_logits': [[2.0]], 'label': [[0.25]]}, [[0.0]], 2.03125),
+    ('binary', 0.0, {'label': [[1.0]]}, [[-np.log(3.0)]], np.log(4)),  # of two classes: 1/4
     (
+      'multiclass',
       0.5,
       {'teacher_logits': [[1.0, 3.0]], 'label': [[0.0, 1.0]]},
       [[1.0, 1.0]],
@@ -144,8 +146,8 @@ def test_a_list_of_graded_labels_by_hand(name, of_teacher):
     ),
   ],
 )
-def test_equation_2_of_dse_by_hand(alpha, tuples, logits, expected):
-  loss = LossConfig('squared_error', alpha).build()
+def test_equation_2_of_dse_by_hand(task, alpha, tuples, logits, expected):
+  loss = LossConfig('squared_error', alpha).build(task)
   assert loss.needs == tuple(tuples)
   value = loss({name: tf.constant(target) for name, target in tuples.items()}, tf.constant(logits))
   np.testing.assert_allclose(value, [expected], rtol=1e-6)

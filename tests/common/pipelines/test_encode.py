@@ -1,5 +1,6 @@
 """Texts encoded on Beam: the store of one call on everything, or none; and the command."""
 
+import dataclasses
 import gzip
 import os
 import subprocess
@@ -51,6 +52,29 @@ def test_an_id_that_comes_twice_makes_no_store(exported, tmp_path, tsv):
       encode.main(config, [])
   with pytest.raises(InputError, match='no whole vector store there'):
     VectorStore(out.output)
+
+
+def test_a_store_that_was_changed_since_stays_as_it_is(exported, tmp_path, tsv):
+  files = tsv(tmp_path / 'right.tsv', ('id', 'text'), PRODUCTS)
+  out = OutputConfig(output=str(tmp_path / 'right'))
+  config = encode.EncodeConfig(exported[0], 'right', files, dtype='float32', out=out)
+  encode.main(config, [])
+  encode.main(config, [])  # nothing is left to do
+  scorer = PairScorer.load(exported[0])
+  for change in (
+    lambda: VectorStore(out.output).delete(['p1']),
+    lambda: scorer.encode_to(out.output, [('new', 'red boots')], 'right'),
+    lambda: VectorStore(out.output).compact(),
+  ):
+    change()
+    with pytest.raises(InputError, match='right: its store has been changed since'):
+      encode.main(config, [])
+  store = VectorStore(out.output)
+  assert store.ids(range(9)) == [*(key for key, _ in PRODUCTS if key != 'p1'), 'new']
+  scorer.encode_to(str(tmp_path / 'own'), PRODUCTS, 'right')
+  other = dataclasses.replace(config, out=OutputConfig(output=str(tmp_path / 'own')))
+  with pytest.raises(InputError, match='own: .* or no job made it'):
+    encode.main(other, [])
 
 
 def test_a_gzip_file_that_ends_in_the_middle_gives_no_store(exported, tmp_path):

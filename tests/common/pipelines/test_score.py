@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import apache_beam as beam
 import numpy as np
@@ -15,6 +16,7 @@ from common.pipelines import encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
 from common.scoring.scorer import PairScorer
+from common.vectors.store import VectorStore
 
 TERMS = [('t0', 'red'), ('t1', 'wide footwear'), ('t2', 'nike shoes')]
 PRODUCTS = [(f'p{i}', f'{text} {i // 3}') for i, text in enumerate(['red throw', 'boots', 'x'] * 3)]
@@ -101,6 +103,19 @@ def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv)
     found = [row['score'] for row in read(out.output) if row['left'] == term]
     of_term = sorted((s for (t, _), s in expected.items() if t == term), reverse=True)
     np.testing.assert_allclose(found, of_term[:4], atol=1e-5)
+
+
+def test_scores_of_a_store_that_was_changed_since_are_not_gone_on_with(exported, stores, tmp_path):
+  left, right = (str(shutil.copytree(of, tmp_path / of[-4:])) for of in stores)
+  out = OutputConfig(output=str(tmp_path / 'all'))
+  every = score.ScoreConfig(
+    exported[0], 'tensorflow', 0, 'all', FilesConfig(), left, right, top_k=4, out=out
+  )
+  score.main(every, [])
+  score.main(every, [])
+  VectorStore(right).delete(['p0'])
+  with pytest.raises(InputError, match='begun with other contents of the stores; go on with'):
+    score.main(every, [])
 
 
 def test_pairs_of_texts_and_run_inference(exported, tmp_path, tsv):

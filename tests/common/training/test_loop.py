@@ -1,8 +1,11 @@
 """Resumption, patience and the best checkpoint, on a two-weight model."""
 
 import dataclasses
+import functools
+import itertools
 import os
 import signal
+import types
 
 import numpy as np
 import pytest
@@ -65,6 +68,8 @@ class Killed(Exception):
 def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
   tmp_path, monkeypatch, last_step, killed_at
 ):
+  clock = types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0.0)))
+  monkeypatch.setattr(loop, 'time', clock)  # a step takes one tick
   whole, weights = fit(task(), tmp_path / 'whole')
   monkeypatch.setattr(loop, '_CHECKPOINT_SECONDS', -1)  # a checkpoint at every step
 
@@ -90,6 +95,8 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
   curve = [(e['step'], e['loss'], e['valid']) for e in whole['history']]
   assert curve == [(e['step'], e['loss'], e['valid']) for e in resumed['history']]
   assert [step for step, _, _ in curve] == [0, 4, 8, 12]
+  for result in (whole, resumed):
+    assert [entry['seconds'] for entry in result['history']] == [0, 4, 8, 12]
 
 
 @pytest.fixture(name='terminated')
