@@ -10,7 +10,7 @@ from benchmarks import dse_tables, inspection_table, pictures, robustness_table,
 from benchmarks.committed import ROOT, folded, markdown, read, section, shown
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
-from common.evaluation.tables import digits
+from common.evaluation.tables import change, digits, label, metric
 from dipair.study import tables as study_tables
 
 _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
@@ -40,6 +40,7 @@ def written() -> dict[str, str]:
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [
     _speeds(),
+    _steps(),
     *map(_study, _STUDIES),
     _mined(),
     dse_tables.glue(),
@@ -185,6 +186,28 @@ def _memory() -> str:
 def _shortlist() -> str:
   made = read('shortlist')
   return shown('The first stage: Home Depot', made, speed_tables.shortlist(made)) if made else ''
+
+
+def _steps() -> str:
+  """Home Depot's student by the steps of its second stage."""
+  runs = [made for name in ('homedepot', 'homedepot_long') if (made := read(name))]
+  if not runs:
+    return ''
+  primary, rows, tested = runs[0]['primary_metric'], [], []
+  for made in runs:
+    *before, last = made['training']
+    for trained in (*(before if made is runs[0] else ()), last):
+      found = [f'{at["step"]:,}: {metric(at["valid"][primary])}' for at in trained['history'][1:]]
+      rows.append(
+        [f'{trained["name"]}, {trained["history"][-1]["step"]:,} steps', ', '.join(found)]
+      )
+    student = made['models'][-1]
+    tested.append(f'{metric(student["test"][primary])}, {change(student, "test")}')
+  note = 'On test the student has, against its teacher: ' + '; '.join(tested) + '. '
+  note += 'More steps of stage 2 gain on valid, which picks the checkpoint, and nothing that can be seen on test.'
+  headers = ['', f'{label(primary)} on valid, by step']
+  title = 'Home Depot: what more steps bring'
+  return section(title, runs[-1], markdown(headers, rows), note)
 
 
 def _retrieval() -> str:
