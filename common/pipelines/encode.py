@@ -113,10 +113,11 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   there = store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
   names = {_name(unit) for unit in todo}
   changed = any('deleted' in shard or shard['name'] not in names for shard in there['shards'])
-  if changed or not jobs.begun(output):
+  kept = 'the store there stays as it is: choose another --output'
+  jobs.check_begun(output, kept)
+  if changed:
     raise InputError(
-      f'{output}: its store has been changed since a job made it (ids deleted, texts added, '
-      'compacted), or no job made it; it stays as it is: choose another --output'
+      f'{path}: changed since a job made it (ids deleted, texts added, compacted); {kept}'
     )
 
 

@@ -125,9 +125,10 @@ def run(
   return found
 
 
-def begun(output: str) -> bool:
-  """Whether a job has begun in a folder."""
-  return shards.exists(FileSystems.join(output, _PLAN))
+def check_begun(output: str, otherwise: str) -> None:
+  """Refuses a folder in which no job has begun."""
+  if not shards.exists(path := FileSystems.join(output, _PLAN)):
+    raise InputError(f'{path}: missing: no job made what is there; {otherwise}')
 
 
 def check_ids(
