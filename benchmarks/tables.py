@@ -41,6 +41,7 @@ def written() -> dict[str, str]:
   sections = [
     _speeds(),
     _steps(),
+    _vectors(),
     *map(_study, _STUDIES),
     _mined(),
     dse_tables.glue(),
@@ -208,6 +209,23 @@ def _steps() -> str:
   headers = ['', f'{label(primary)} on valid, by step']
   title = 'Home Depot: what more steps bring'
   return section(title, runs[-1], markdown(headers, rows), note)
+
+
+def _vectors() -> str:
+  """Home Depot's titles as vectors, beside the student of its texts after as many steps."""
+  made, texts = read('homedepot_vectors'), read('homedepot_long')
+  if not made or not texts:
+    return ''
+  primary = made['primary_metric']
+  models = {'titles as texts': texts, "titles as their words' SVD, 256 wide": made}
+  rows = []
+  for name, of in models.items():
+    student = next(model for model in of['models'] if model['name'] == 'student, stage 1')
+    rows.append([name, metric(student['valid'][primary]), metric(student['test'][primary])])
+  headers = ['', f'{label(primary)} (valid)', f'{label(primary)} (test)']
+  note = "The same teacher's scores of the same pairs, 4,000 steps of stage 1. By `examples/product_vectors.py`:"
+  title = 'Home Depot: vectors in place of titles (DiPair §5)'
+  return section(title, made, markdown(headers, rows), note)
 
 
 def _retrieval() -> str:
