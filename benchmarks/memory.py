@@ -40,7 +40,7 @@ _TIMES = 10
 class MemoryConfig:
   """Size of the data, and its folder."""
 
-  rows: int = flags.option(20_000, 'pairs of the smaller data', bounds=(100, 10**8))
+  rows: int = flags.option(40_000, 'pairs of the smaller data', bounds=(100, 10**8))
   folder: str = flags.option('', 'folder for the data; empty: a temporary one')
   output: str = flags.option('', 'JSON file of the figures')
 
