@@ -18,6 +18,9 @@ PHRASINGS = (  # of one question each
   ('Is {} free to use?', 'What does {} cost a month?'),
   ('Can I use {} offline?', 'Does {} work without an internet connection?'),
 )
+SERVICES = ('Gmail', 'Netflix', 'Dropbox', 'Zoom', 'Reddit', 'PayPal', 'Uber', 'Airbnb', 'Twitter')
+SERVICES += ('Amazon', 'eBay', 'Yahoo', 'LinkedIn', 'Pinterest', 'Telegram', 'Notion', 'GitHub')
+SERVICES += ('Evernote', 'Hulu', 'Steam', 'Shazam', 'Duolingo', 'Strava', 'Evite', 'Etsy', 'Quora')
 REAL = {'teacher_steps': 150, 'teacher_warmup_steps': 15, 'steps': 150, 'warmup_steps': 15}
 REAL |= {'teacher_learning_rate': 1e-4, 'learning_rate': 1e-4}
 TOY = {'teacher_steps': 4, 'teacher_warmup_steps': 1, 'steps': 4, 'warmup_steps': 1}
@@ -30,16 +33,18 @@ def questions(*services: str) -> list[tuple[int, str, str]]:
 
 
 def pairs(*services: str) -> list[dict]:
-  """Pairs that share the question or the service; the label is 1 where they share both."""
-  both = itertools.combinations(questions(*services), 2)
-  near = [(a, b) for a, b in both if a[0] == b[0] or a[1] == b[1]]
-  return [{'one': a[2], 'other': b[2], 'duplicate': int(a[:2] == b[:2])} for a, b in near]
+  """Pairs of one question and service, labelled 1, and twice as many that share one of the two."""
+  both = list(itertools.combinations(questions(*services), 2))
+  same = [(a, b) for a, b in both if a[:2] == b[:2]]
+  near = [(a, b) for a, b in both if (a[0] == b[0]) != (a[1] == b[1])]
+  kept = [*same, *near[:: len(near) // (2 * len(same))]]
+  return [{'one': a[2], 'other': b[2], 'duplicate': int(a[:2] == b[:2])} for a, b in kept]
 
 
 def main(run_dir: str, toy: bool) -> None:
   """Distils, then prints each question of a list with its likeliest duplicate."""
   result = dse.distill(
-    train=pairs('Gmail', 'Netflix', 'Dropbox', 'Zoom', 'Reddit', 'PayPal'),  # the teacher's, too
+    train=pairs(*SERVICES),  # the teacher's, too
     valid=pairs('Spotify', 'Slack'),
     test=pairs('Trello', 'Skype'),
     run_dir=run_dir,
