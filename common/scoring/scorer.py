@@ -1,5 +1,6 @@
 """Scoring with an export: texts encoded once, pairs scored by the head. No training code."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -218,10 +219,9 @@ class PairScorer:
       return found if several else found[0]
     rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
     left_parts = self.parts(left, self.slots[0])
-    if parts is not None:
-      one = self.parts(np.zeros([1, *self.vector_shapes[self.slots[1]]], np.float32), self.slots[1])
-      if (found := getattr(parts, 'shape', None)) != (needed := (len(right), *one.shape[1:])):
-        raise InputError(f'parts: of shape {found}; {needed} is needed')
+    needed = None if parts is None else (len(right), *self._part_shape)
+    if (found := getattr(parts, 'shape', None)) != needed:
+      raise InputError(f'parts: of shape {found}; {needed} is needed')
 
     def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> np.ndarray:
       one = slice(query, query + 1)
@@ -294,6 +294,11 @@ class PairScorer:
     if values.shape[1:] != (shape := self.vector_shapes[slot]):
       raise InputError(f'{slot}: vectors of shape {values.shape[1:]}; this model has {shape}')
     return side if isinstance(side, Stored) else finite(side, slot)
+
+  @functools.cached_property
+  def _part_shape(self) -> tuple[int, ...]:  # asked of the head once, not at every query
+    slot = self.slots[1]
+    return self.parts(np.zeros([0, *self.vector_shapes[slot]], np.float32), slot).shape[1:]
 
   def _check_side(self, side: Any) -> None:
     if side not in self.slots:
