@@ -18,7 +18,8 @@ from common import flags
 from common.distillation import results
 from common.errors import InputError
 from common.evaluation import report
-from common.evaluation.tables import Table, digits
+from common.evaluation.cells import digits
+from common.evaluation.tables import Table
 from common.files import read_json, write_json
 from common.vectors.values import DTYPES
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from common.evaluation.tables import Table, label
+from common.evaluation.cells import label
+from common.evaluation.tables import Table
 
 _KINDS = ('without', 'only')
 

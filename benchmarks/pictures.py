@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmarks import speed_tables
 from benchmarks.committed import ROOT, read
-from common.evaluation.tables import digits, label, times
+from common.evaluation.cells import digits, label, times
 from dipair.study import page
 
 _COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}

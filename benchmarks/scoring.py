@@ -20,7 +20,8 @@ from benchmarks import committed, random_exports, speed_tables
 from common import flags
 from common.evaluation import benchmark, report
 from common.evaluation.benchmark import Contender
-from common.evaluation.tables import Table, digits
+from common.evaluation.cells import digits
+from common.evaluation.tables import Table
 from common.modeling.encoders import EncoderConfig
 from common.scoring import runtimes
 from dipair.heads.transformer import TransformerConfig, TransformerHead

@@ -3,7 +3,8 @@
 from typing import Any
 
 from common.evaluation import speeds
-from common.evaluation.tables import Table, against, chance, digits, label, metric, percent, times
+from common.evaluation.cells import chance, digits, label, metric, percent, times
+from common.evaluation.tables import Table, against
 
 # Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
 _TEACHERS = {'DiPair': 'MiniLM-L6', 'DSE': 'BERT-large'}

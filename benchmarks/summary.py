@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.committed import markdown, read
 from common.evaluation import speeds
-from common.evaluation.tables import change, digits, label, metric, times
+from common.evaluation.cells import change, digits, label, metric, times
 
 RUNS = {'homedepot': 'Home Depot', 'p2t': 'synthetic catalogue', 'q2p': 'MedQuAD, mined'}
 _PAPERS = {  # before the runs of

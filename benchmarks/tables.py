@@ -10,7 +10,7 @@ from benchmarks import dse_tables, inspection_table, pictures, robustness_table,
 from benchmarks.committed import ROOT, folded, markdown, read, section, shown
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
-from common.evaluation.tables import change, digits, label, metric
+from common.evaluation.cells import change, digits, label, metric
 from dipair.study import tables as study_tables
 
 _STUDIES = {  # by run: how to read what it found; a folder each in docs/study

@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from common.evaluation import figures, pages
-from common.evaluation.tables import label, metric, short
+from common.evaluation.cells import label, metric, short
 from dipair.attended_texts import TARGETS
 
 _TARGET_LABELS = {'own': 'itself', 'cls': '[CLS]', 'sep': '[SEP]'}

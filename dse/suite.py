@@ -12,8 +12,9 @@ from common import flagfiles, flags
 from common.data import glue
 from common.distillation import results
 from common.errors import InputError
-from common.evaluation import metrics, report, tables
-from common.evaluation.tables import Table, percent
+from common.evaluation import metrics, report
+from common.evaluation.cells import change, label, percent
+from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
 _TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
@@ -128,8 +129,8 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
   for task in tasks:
     for model in done[task]['models'][1:]:
       name = _name(model['name'], done[task]['flags'])
-      cells.setdefault(name, {})[task] = tables.change(model, 'test')
-  headers = [f'{_TITLES[task]}, {tables.label(done[task]["primary_metric"])}' for task in tasks]
+      cells.setdefault(name, {})[task] = change(model, 'test')
+  headers = [f'{_TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
   rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]
   note = 'Against the teacher, in brackets the 95% interval (paired bootstrap over the test pairs).'
   return Table(note, ['Change', *headers], rows)

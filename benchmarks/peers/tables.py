@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from common.evaluation.tables import Table, digits, times
+from common.evaluation.cells import digits, times
+from common.evaluation.tables import Table
 
 KINDS = ('encoding', 'pairs', 'stored')  # texts; pairs from their text; pairs of stored vectors
 _DTYPES = ('float32', 'int8')

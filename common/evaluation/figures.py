@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from common.evaluation import metrics, speeds
-from common.evaluation.tables import digits, label, metric, times
+from common.evaluation.cells import digits, label, metric, times
 
 _LIGHT = {'ink': '#57606a', 'label': '#c3cad2', 'teacher': '#c2570c', 'student': '#1d4ed8'}
 _LIGHT |= {'few': '#c7dafe', 'many': '#14296e'}  # the ends of the agreement picture's ramp

@@ -7,7 +7,7 @@ from common import files, flags
 from common.distillation import results
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
-from common.evaluation import report, tables
+from common.evaluation import cells, report
 from common.pretrain import stages
 from common.pretrain.config import PretrainConfig
 from common.pretrain.language_model import LOSS
@@ -45,7 +45,7 @@ def main(config: PretrainConfig) -> None:
   files.write_json(folder.file('results.json'), results.finite(collected))
   print(report.summary_table(collected))
   held_out = collected['models'][-1]['valid']
-  print('held out:', ', '.join(f'{tables.label(n)} {v:.4f}' for n, v in held_out.items()))
+  print('held out:', ', '.join(f'{cells.label(n)} {v:.4f}' for n, v in held_out.items()))
   print(f'report: {folder.file("report.html")}')
   print(f'--pretrained={checkpoint.folder} takes it')
 

@@ -5,8 +5,9 @@ import numpy as np
 from common.data.trec import Pairs
 from common.errors import InputError
 from common.evaluation import ranking, report, significance
+from common.evaluation.cells import chance, label, metric, percent
 from common.evaluation.ranking import Candidates, Judged
-from common.evaluation.tables import Table, chance, label, metric, percent
+from common.evaluation.tables import Table
 
 
 def judgements(run: Pairs, qrels: Pairs) -> tuple[np.ndarray, Candidates]:

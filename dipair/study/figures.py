@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from common.evaluation.tables import label, metric, times
+from common.evaluation.cells import label, metric, times
 from dipair.study.speeds import BASELINE, INT8, RUNTIMES
 from dipair.study.tables import runs_of, values
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from common.evaluation import speeds
-from common.evaluation.tables import Table, chance, change, digits, label, metric, percent, times
+from common.evaluation.cells import chance, change, digits, label, metric, percent, times
+from common.evaluation.tables import Table
 from dipair.study.results import RANKING
 from dipair.study.speeds import BASELINE, INT8, REAL, RUNTIMES
 
