@@ -71,7 +71,11 @@ class AttendingEncoder:
     kept, mask = self.encoder.keep(encoded, self.tokens), encoded.mask
     positions = self.encoder.kept_positions(mask, self.tokens).numpy()
     rolled = rollout([scores.numpy() for scores in encoded.attention])
+    whole = rolled
     rolled = np.take_along_axis(rolled, positions[..., None], axis=1)  # [b, k, t]
+    if self.encoder.selection == 'mean':
+      shares = mask.numpy() / mask.numpy().sum(1, keepdims=True)
+      rolled[:, 0] = np.einsum('bt,bts->bs', shares, whole)
     there = np.take_along_axis(mask.numpy(), positions, axis=1)  # [b, k]
     return Attended(kept.numpy(), positions, rolled * there[..., None])
 

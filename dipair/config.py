@@ -54,7 +54,11 @@ class StudentConfig:
   output_tokens: tuple[int, ...] = flags.option(
     (4, 8), 'N,M: output tokens kept of each text', bounds=(1, 8192)
   )
-  token_selection: str = flags.option('first', 'output tokens that are kept', ('first', 'last'))
+  token_selection: str = flags.option(
+    'first',
+    "output tokens that are kept; mean: the first, and the mean of all in [CLS]'s place",
+    ('first', 'last', 'mean'),
+  )
   projection_dim: int = flags.option(
     256, 'D: width of the kept tokens; 0: as the encoder', bounds=(0, 16_384)
   )

@@ -15,12 +15,13 @@ from common.modeling.encoder import Encoded
 class TokenEncoder(tf_keras.layers.Layer):
   """Encodes word ids and keeps the first, or last, k output tokens.
 
-  Where the first are kept, the encoder's last layer is computed for those rows alone.
+  Where the first are kept, the encoder's last layer is computed for those rows alone. Of 'mean',
+  the mean of all a text's tokens stands in the place of [CLS] (as SBERT pools a sentence).
 
   Args:
     config: The encoder's config; its `num_layers` is K.
     most_tokens: The largest k that will be asked for.
-    selection: 'first' or 'last'.
+    selection: 'first', 'last' or 'mean'.
     pad_id: Word id of padding.
   """
 
@@ -55,6 +56,8 @@ class TokenEncoder(tf_keras.layers.Layer):
       outputs = tf.gather(outputs, positions, batch_dims=1)
       mask = tf.gather(mask, positions, batch_dims=1)
     kept = tf.cast(outputs[:, :tokens], tf.float32)
+    if self.selection == 'mean':
+      kept = tf.concat([_mean(outputs, mask), kept[:, 1:]], 1)
     kept *= tf.cast(mask[:, :tokens, None], tf.float32)
     kept.set_shape([None, tokens, None])
     return kept
@@ -64,6 +67,13 @@ class TokenEncoder(tf_keras.layers.Layer):
     length = tf.reduce_sum(mask, 1, keepdims=True)  # [b, 1]
     start = tf.maximum(0, length - tokens) if self.selection == 'last' else tf.zeros_like(length)
     return start + tf.range(tokens)
+
+
+def _mean(outputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+  """Mean of each text's tokens: [b, t, H] to [b, 1, H] float32."""
+  weights = tf.cast(mask, tf.float32)[..., None]
+  total = tf.reduce_sum(tf.cast(outputs, tf.float32) * weights, 1, keepdims=True)
+  return tf.math.divide_no_nan(total, tf.reduce_sum(weights, 1, keepdims=True))
 
 
 class Projection(tf_keras.layers.Layer):

@@ -130,6 +130,7 @@ def _tokens(base: Base) -> list[Row]:
   return [
     Row(f'{own}, the first', {'token_selection': 'first'}),
     Row(f'{own}, the last', {'token_selection': 'last'}),
+    Row(f'{own}, the first, the mean of all for [CLS]', {'token_selection': 'mean'}),
     *(
       Row(f'N={n}, M={m}, L={layers}', {**base.kept(n, m), 'head_layers': layers})
       for n, m, layers in fit

@@ -19,7 +19,7 @@ def test_rollout_by_hand():
   np.testing.assert_allclose(rollout([below]), [[0.75, 0.25], [0.0, 1.0]])
 
 
-@pytest.mark.parametrize('selection', ['first', 'last'])
+@pytest.mark.parametrize('selection', ['first', 'last', 'mean'])
 @pytest.mark.parametrize(
   'encoders',
   [{}, {'shared_encoder': False}, {'left_encoder_layers': 1, 'right_encoder_layers': 2}],
@@ -36,7 +36,8 @@ def test_the_walk_gives_the_encoders_own_tokens(tiny, selection, encoders):
     np.testing.assert_allclose(rolled.sum(-1), sums, atol=1e-5)
     assert not rolled[1, :, 3:].any()  # nor is its padding attended to
     own = np.take_along_axis(rolled, positions[..., None], 2)[..., 0]
-    assert (own[sums > 0] >= 0.5**2).all()  # what passes both layers by their sides
+    one = (sums > 0) & (positions >= (selection == 'mean'))  # the mean is of all, not of [CLS]
+    assert (own[one] >= 0.5**2).all()  # what passes both layers by their sides
 
 
 def test_head_attention_gives_the_heads_own_output(tiny):

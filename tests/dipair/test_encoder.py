@@ -37,7 +37,15 @@ def test_the_first_tokens_are_exact_and_rows_past_the_end_are_zero():
   assert not kept[1, 2].any()
 
 
-@pytest.mark.parametrize('selection', ['first', 'last'])
+def test_the_mean_of_all_tokens_stands_where_cls_is():
+  encoder = TokenEncoder(CONFIG, 3, 'mean', pad_id=0)
+  whole, kept = full_output(encoder, IDS), encoder(tf.constant(IDS), 3).numpy()
+  np.testing.assert_allclose(kept[:, 0], [whole[0, :5].mean(0), whole[1, :2].mean(0)], atol=1e-6)
+  np.testing.assert_allclose(kept[0, 1:], whole[0, 1:3], atol=1e-6)
+  assert not kept[1, 2].any()
+
+
+@pytest.mark.parametrize('selection', ['first', 'last', 'mean'])
 @pytest.mark.parametrize('width', [2, 4, 12])
 def test_a_texts_vectors_do_not_depend_on_padding_or_on_its_neighbours(selection, width):
   encoder = TokenEncoder(CONFIG, 4, selection, pad_id=0)
