@@ -110,6 +110,13 @@ def _of_heads() -> Iterator[tuple[str, str]]:
   yield 'docs/architecture.md', f'{whole:.2f} MFLOP a pair become {split:.2f}'
 
 
+def _of_training() -> Iterator[tuple[str, str]]:
+  rows = _named(_made('training')['rows'])
+  found = {f'{rows[f"{name}: bfloat16 / float32"]["ratio"]:.1f}' for name in ('teacher', 'stage 2')}
+  assert len(found) == 1
+  yield 'docs/training.md', f'[{found.pop()} times as fast](results.md#training)'
+
+
 def _of_sizes() -> Iterator[tuple[str, str]]:
   megabytes = round(_made('light')['installed'] / 1e6)
   yield 'README.md', f'makes an environment of {megabytes} MB'
@@ -123,7 +130,7 @@ def _of_sizes() -> Iterator[tuple[str, str]]:
   yield 'docs/architecture.md', f'{text}{made["rows"][-1]["own_gb"]:.1f} GB'
 
 
-@pytest.mark.parametrize('figures', [_of_runs, _of_starts, _of_heads, _of_sizes])
+@pytest.mark.parametrize('figures', [_of_runs, _of_starts, _of_heads, _of_training, _of_sizes])
 def test_figures_in_the_text_are_those_of_the_files(figures):
   for path, passage in figures():
     with open(f'{ROOT}/{path}', encoding='utf-8') as file:
