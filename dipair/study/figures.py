@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from common.evaluation.cells import label, metric, times
+from common.evaluation.metrics import LESS_IS_BETTER
 from dipair.study.speeds import BASELINE, INT8, RUNTIMES
 from dipair.study.tables import runs_of, values
 
-_FLOOR = (
-  0.85  # of the teacher's metric: below, a picture of the others would show none of them apart
+_FARTHEST = (
+  0.15  # from the teacher's metric, of it: with worse ones in it a picture shows none apart
 )
 _STUDENT, _CROSS, _TEACHER, _THIRD = '#1d4ed8', '#0f766e', '#c2570c', '#9aa4af'
 
@@ -34,13 +35,17 @@ def draw(study: dict[str, Any], key: str) -> Figure | None:
 def _tradeoff(study: dict[str, Any], comparison: dict[str, Any], axes: Axes) -> None:
   """Hollow: exact in LiteRT; filled: int8. A cross-attention student has one point.
 
-  One far below the teacher stands at the bottom, its value in the legend.
+  One far worse than the teacher stands at the edge, its value in the legend.
   """
-  _teacher_lines(study, axes, (1.0, 0.97))
+  primary = study['metrics'][0]
+  worse = 1 if primary in LESS_IS_BETTER else -1
+  _teacher_lines(study, axes, (1.0, 1 + 0.03 * worse))
   axes.set_xscale('log')
   axes.margins(y=0.12)
-  primary = study['metrics'][0]
-  floor = _FLOOR * study['teacher']['test'][primary] if study['teacher'] else -math.inf
+  edge = worse * math.inf
+  if study['teacher']:
+    edge = (1 + worse * _FARTHEST) * study['teacher']['test'][primary]
+  within, arrow = (min, '↑') if worse > 0 else (max, '↓')
   axes.set_xlabel(
     '× BERT-base at 128 tokens; hollow: exact, filled: int8, of the head on stored vectors'
   )
@@ -48,21 +53,21 @@ def _tradeoff(study: dict[str, Any], comparison: dict[str, Any], axes: Axes) -> 
     runs = runs_of(study, row)
     color = _CROSS if row['cross'] else _STUDENT
     y = float(np.mean(values(study, row, 'test', primary)))
-    below = f' ({metric(y)})' if y < floor else ''
-    y = max(y, floor)
+    beyond = f' ({metric(y)})' if within(y, edge) != y else ''
+    y = within(y, edge)
     if row['cross']:
       x, marker, fill = runs[BASELINE]['ratio'], 's', color
     else:
       exact, int8 = runs[RUNTIMES[1]], runs[INT8]
-      in_int8 = max(int8['test'], floor)
+      in_int8 = within(int8['test'], edge)
       axes.plot([exact['ratio'], int8['ratio']], [y, in_int8], color=color, lw=0.8)
       axes.plot(int8['ratio'], in_int8, 'o', color=color, markersize=6)
       x, marker, fill = exact['ratio'], 'o', 'white'
     axes.plot(
-      x, y, marker, color=color, mfc=fill, markersize=6, label=f'{number}  {row["name"]}{below}'
+      x, y, marker, color=color, mfc=fill, markersize=6, label=f'{number}  {row["name"]}{beyond}'
     )
     axes.annotate(
-      f'{number}{"↓" * bool(below)}', (x, y), (-4, 6), textcoords='offset points', ha='right'
+      f'{number}{arrow * bool(beyond)}', (x, y), (-4, 6), textcoords='offset points', ha='right'
     )
   axes.xaxis.set_major_formatter(lambda value, _: times(value))
   axes.figure.legend(
@@ -121,10 +126,10 @@ def _teacher_lines(study: dict[str, Any], axes: Axes, shares: tuple[float, ...])
     return
   teacher = study['teacher']['test'][study['metrics'][0]]
   for share in shares:
-    text = 'teacher' if share == 1 else f'{share - 1:.0%}'
+    text = 'teacher' if share == 1 else f'{share - 1:+.0%}'
     style = '-' if share == 1 else '--'
     axes.axhline(share * teacher, color=_TEACHER, linestyle=style, linewidth=1)
-    above = share == 1
+    above = share >= 1
     axes.annotate(
       text, (1, share * teacher), (-2, 3 if above else -3), xycoords=('axes fraction', 'data'),
       textcoords='offset points', color=_TEACHER, ha='right', va='bottom' if above else 'top',

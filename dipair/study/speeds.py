@@ -76,7 +76,7 @@ def _scorers(student: Student) -> dict[str, Scorer]:
 @strategies.precision()
 def worth(run: FinishedRun, student: Student) -> dict[str, Any]:
   """The primary metric of a head in LiteRT on valid and test, {runtime: {set: metric}}, measured once."""
-  path = os.path.join(student.folder, 'runtimes.json')
+  path = os.path.join(student.folder, f'runtimes-{run.results["primary_metric"]}.json')
   if not os.path.exists(path):
     found: dict[str, Any] = {runtime: {} for runtime in RUNTIMES[1:]}
     scorers = _scorers(student)

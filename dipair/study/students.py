@@ -123,10 +123,16 @@ class Kept(abc.ABC):
       shutil.rmtree(os.path.join(self.folder, stage, 'checkpoints'), ignore_errors=True)
 
   def result(self) -> dict[str, Any]:
-    """Its metrics on valid and test, parameters and bytes of a text; evaluated once."""
+    """Its metrics on valid and test, parameters and bytes of a text; scored once, and judged once by
+    the metrics of the run.
+    """
     path = os.path.join(self.folder, _RESULT)
     if os.path.exists(path):
-      return read_json(path)
+      kept = read_json(path)
+      if self.run.results['primary_metric'] not in kept['test']:
+        judged = {name: self.run.judged(name).evaluate(self.logits(name)) for name in SETS}
+        write_json(path, kept := finite({**kept, **judged}), sealed=True)
+      return kept
     os.makedirs(self.folder, exist_ok=True)
     found: dict[str, Any] = {'flags': flags_of(self.own), 'seed': self.seed}
     with strategies.precision():

@@ -10,6 +10,7 @@ import optuna
 import pytest
 import tf_keras
 
+from common import digests
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
@@ -17,6 +18,7 @@ from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.evaluation.tables import Table
+from common.files import read_json, write_json
 from common.modeling import checkpoints
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
@@ -25,7 +27,7 @@ from dipair.study import figures, results, rows, sweep, tables
 from dipair.study.config import StudyConfig
 from dipair.study.plan import Plan, cost
 from dipair.study.rows import Base
-from dipair.study.students import Kept, Student, folder_name
+from dipair.study.students import SETS, Kept, Student, folder_name
 
 
 def test_cost_by_hand():
@@ -193,6 +195,28 @@ def test_the_tradeoff_stands_where_it_was_measured():
   assert {(200.0, 0.46), (500.0, 0.44), (8.0, 0.425)} <= points  # one is at the bottom
   assert drawn.legends[0].get_texts()[1].get_text() == '2  tiny (0.360)'
   assert figures.draw(study(), 'table2') is None
+  lost = json.loads(
+    json.dumps(study()).replace('pearson', 'log_loss')
+  )  # less is better: the top is worst
+  lost['students']['c']['test']['log_loss'] = 0.6
+  (axes,) = figures.draw(lost, 'figure1').axes
+  points = {tuple(xy.round(6)) for line in axes.lines for xy in np.transpose(line.get_data())}
+  assert {(200.0, 0.46), (8.0, 0.575)} <= points
+  assert {'teacher', '+3%', '2↑'} <= {text.get_text() for text in axes.texts}
+
+
+def test_a_kept_student_is_judged_by_a_metric_that_the_run_has_since(tmp_path):
+  of = types.SimpleNamespace(evaluate=lambda logits: {'mrr@10': float(logits.sum())})
+  run = types.SimpleNamespace(results={'primary_metric': 'mrr@10'}, judged=lambda name: of)
+  kept = types.SimpleNamespace(run=run, folder=str(tmp_path))
+  for name in SETS:
+    np.save(tmp_path / f'{name}.npy', np.ones([3, 1]))
+  digests.write(tmp_path, [f'{name}.npy' for name in SETS])
+  kept.logits = lambda name: digests.read_arrays(f'{tmp_path}/{name}.npy', '')
+  old = {'seed': 7, 'valid': {'auc_roc': 0.9}, 'test': {'auc_roc': 0.9}}
+  write_json(f'{tmp_path}/result.json', old, sealed=True)
+  found = {'seed': 7, 'valid': {'mrr@10': 3.0}, 'test': {'mrr@10': 3.0}}
+  assert Kept.result(kept) == found == read_json(f'{tmp_path}/result.json')
 
 
 def test_what_was_of_the_runs_own_student_and_teacher_goes_with_them(tmp_path):
