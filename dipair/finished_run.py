@@ -36,11 +36,13 @@ class FinishedRun:
 
   def __init__(self, folder: str):
     path = os.path.join(folder, 'results.json')
-    self.folder, self.results = folder, read_json(path) if os.path.exists(path) else {}
+    if not os.path.exists(path):
+      raise InputError(f'--run_dir={folder}: no results.json; name the folder of a finished run')
+    self.folder, self.results = folder, read_json(path)
     with damaged(path, 'delete it and run again'):
       schema.check(self.results, {})
-    if self.results.get('student') != 'dipair':
-      raise InputError(f'--run_dir={folder}: not a finished run of dipair.run')
+    if (student := self.results.get('student')) != 'dipair':
+      raise InputError(f'--run_dir={folder}: a run of {student}.run, not of dipair.run')
     self.flags = self.results['flags']
     self.table = self.config(TableConfig)
     self.metric = self.flags.get('primary_metric', '')

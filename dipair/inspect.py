@@ -2,18 +2,18 @@
 
 import dataclasses
 import os
-from typing import Any
 
 import numpy as np
 
-from common import flags, schema
+from common import flags
 from common.data.records import RecordSet
 from common.distillation import results
 from common.distillation.inference import TupleScorer
-from common.errors import InputError, damaged
-from common.files import read_json, write_json
+from common.errors import InputError
+from common.files import write_json
 from common.training import strategies
 from dipair import inspection, inspection_page
+from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
 
 
@@ -34,41 +34,28 @@ class InspectConfig:
 
 def main(config: InspectConfig) -> None:
   """Inspects the run's student, writes the page and the numbers."""
-  run = _finished(config.run_dir)
+  run = FinishedRun(config.run_dir)
   try:
     os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   except OSError as error:
     raise InputError(f'--output={config.output}: {error.strerror}') from error
   strategy = strategies.create(strategies.DeviceConfig())
-  scorer = TupleScorer(*DiPair.load(os.path.join(config.run_dir, 'student')), strategy)
-  records = RecordSet(os.path.join(config.run_dir, 'data', 'test'))
+  scorer = TupleScorer(*DiPair.load(run.path('student')), strategy)
+  records = RecordSet(run.path('data/test'))
   if any(records.widths):
     raise InputError(f'--run_dir={config.run_dir}: holds vectors in place of texts, and no tokens')
-  rng = np.random.default_rng(run['flags']['seed'])  # in random order, as the first ones are shown
+  rng = np.random.default_rng(run.flags['seed'])  # in random order, as the first ones are shown
   chosen = rng.choice(len(records), min(config.texts, len(records)), replace=False)
   found = {
-    'title': run['title'],
+    'title': run.results['title'],
     'command': ' '.join(['python -m dipair.inspect', *flags.changed(config)]),
     'commit': results.commit(),
-    **inspection.inspect(scorer, records, chosen, run['task'], run['flags']['text_columns']),
+    **inspection.inspect(scorer, records, chosen, run.results['task'], run.table.text_columns),
   }
   found = results.finite(found)
   write_json(os.path.splitext(config.output)[0] + '.json', found)
   inspection_page.write(found, config.output)
   print(f'{config.output}: {len(chosen)} tuples of {config.run_dir}')
-
-
-def _finished(folder: str) -> dict[str, Any]:
-  """The results of a finished run."""
-  path = os.path.join(folder, 'results.json')
-  if not os.path.exists(path):
-    raise InputError(f'--run_dir={folder}: no results.json; name the folder of a finished run')
-  run = read_json(path)
-  with damaged(path, 'delete it and run again'):
-    schema.check(run, {})
-  if run.get('student') != 'dipair':
-    raise InputError(f'--run_dir={folder}: a run of {run.get("student")}.run, not of dipair.run')
-  return run
 
 
 if __name__ == '__main__':

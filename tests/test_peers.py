@@ -68,7 +68,7 @@ def test_their_process_is_called_by_number_and_its_end_is_one_line(tmp_path, mon
 @pytest.mark.parametrize(
   ('changes', 'message'),
   [
-    ({'run_dir': '/none'}, '--run_dir=/none: not a finished run of dipair.run'),
+    ({'run_dir': '/none'}, '--run_dir=/none: no results.json'),
     ({'task': 'binary'}, 'its task is binary, not regression'),
     ({'python': '/none'}, "--python=/none: not the python of the peers' environment"),
     ({'threads': 0}, '--threads=0: 1 to '),
