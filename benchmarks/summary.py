@@ -75,6 +75,8 @@ def summary() -> str:
   rows, teachers = [], []
   for name, title in RUNS.items():
     if results := read(name):
+      head = results['flags']['head']
+      title += '' if head == 'transformer' else f', `--head={head}`'
       rows += [*filter(None, [_PAPERS.get(name)]), _run(results, title)]
       teachers.append(results['flags']['teacher_pretrained'])
   if glue := read('glue'):

@@ -235,8 +235,8 @@ def _retrieval() -> str:
   table = speed_tables.retrieval(made)
   note = f"""{table.note} The first stage is the embedder that the student started from, which a billion pairs
 have trained, questions with their answers among them. The student has learnt from matches, from passages far from
-them, and from its teacher's scores of five near passages a query: among the nearest hundred it brings more of what
-is relevant into the first ten, and orders the first places worse than the inner product does."""
+them, and from its teacher's scores of twelve near passages a query; the mean of a text's tokens is one of those it
+compares."""
   return shown('MedQuAD as retrieval', made, table, note)
 
 
