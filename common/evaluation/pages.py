@@ -87,6 +87,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; white-space:
   .texts :is(td, th):not(:last-child) { border: 0 }
 }
 .short { display: inline-block; vertical-align: top; margin-right: 3rem; max-width: 100% }
+@media (max-width: 40rem) { .short { margin-right: 0 } }
 code, pre { font: .85rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
 pre { background: var(--tint); padding: .8rem 1rem; border-radius: .5rem; white-space: pre-wrap }
 pre span { display: inline-block; max-width: 100% }
