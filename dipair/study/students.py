@@ -207,7 +207,7 @@ class Student(Kept):
     for slot, layers in enumerate(config.depths):
       about = [slot, config.pretrained.replace('/', '_'), layers, config.max_lengths[slot]]
       about += [config.token_selection, self.devices.precision]
-      if config.token_selection != 'first':
+      if config.token_selection == 'last':
         about.append(config.output_tokens[slot])
       folders.append(os.path.join(self.root, 'features', '-'.join(map(str, about))))
     return folders if self.phases.stage1.steps else []

@@ -126,7 +126,7 @@ def test_the_command_says_size_and_digest_and_refuses_in_one_line(run, tmp_path,
     ],
     'toys.tar.gz: there already; name another': given,
     '--output=toys.zip: a name that ends in .tar.gz': [*given, '--output=toys.zip'],
-    f'--run_dir={tmp_path}: not a finished run': [*other, *stated, f'--run_dir={tmp_path}'],
+    f'--run_dir={tmp_path}: no results.json': [*other, *stated, f'--run_dir={tmp_path}'],
   }
   for (status, err), message in zip(
     refusals('dipair.release', list(cases.values())), cases, strict=True
