@@ -70,13 +70,12 @@ class AttendingEncoder:
     encoded = self._run(self.encoder.padded(ids, self.tokens))
     kept, mask = self.encoder.keep(encoded, self.tokens), encoded.mask
     positions = self.encoder.kept_positions(mask, self.tokens).numpy()
-    rolled = rollout([scores.numpy() for scores in encoded.attention])
-    whole = rolled
-    rolled = np.take_along_axis(rolled, positions[..., None], axis=1)  # [b, k, t]
+    present = mask.numpy()
+    whole = rollout([scores.numpy() for scores in encoded.attention])
+    rolled = np.take_along_axis(whole, positions[..., None], axis=1)  # [b, k, t]
     if self.encoder.selection == 'mean':
-      shares = mask.numpy() / mask.numpy().sum(1, keepdims=True)
-      rolled[:, 0] = np.einsum('bt,bts->bs', shares, whole)
-    there = np.take_along_axis(mask.numpy(), positions, axis=1)  # [b, k]
+      rolled[:, 0] = np.einsum('bt,bts->bs', present / present.sum(1, keepdims=True), whole)
+    there = np.take_along_axis(present, positions, axis=1)  # [b, k]
     return Attended(kept.numpy(), positions, rolled * there[..., None])
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from common.evaluation import reliability
+from common.evaluation.cells import Parts
 
-Parts = tuple[list[str], list[list[str]], str]
 _OUTCOMES = {'binary': 'positive', 'regression': 'mean label', 'multiclass': 'right'}
 _WORTH = ('precision', 'recall', 'f1')
 

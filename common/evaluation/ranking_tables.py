@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from common.evaluation.cells import chance, interval, label, metric, percent, short
-
-Parts = tuple[list[str], list[list[str]], str]
+from common.evaluation.cells import Parts, chance, interval, label, metric, percent, short
 
 
 def by_metric(results: dict[str, Any]) -> Parts:

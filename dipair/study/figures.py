@@ -12,9 +12,8 @@ from common.evaluation.metrics import LESS_IS_BETTER
 from dipair.study.speeds import BASELINE, INT8, RUNTIMES
 from dipair.study.tables import runs_of, values
 
-_FARTHEST = (
-  0.15  # from the teacher's metric, of it: with worse ones in it a picture shows none apart
-)
+# From the teacher's metric, of it: with worse ones in it, a picture would show none of the others apart.
+_FARTHEST = 0.15
 _STUDENT, _CROSS, _TEACHER, _THIRD = '#1d4ed8', '#0f766e', '#c2570c', '#9aa4af'
 
 

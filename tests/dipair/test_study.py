@@ -195,9 +195,7 @@ def test_the_tradeoff_stands_where_it_was_measured():
   assert {(200.0, 0.46), (500.0, 0.44), (8.0, 0.425)} <= points  # one is at the bottom
   assert drawn.legends[0].get_texts()[1].get_text() == '2  tiny (0.360)'
   assert figures.draw(study(), 'table2') is None
-  lost = json.loads(
-    json.dumps(study()).replace('pearson', 'log_loss')
-  )  # less is better: the top is worst
+  lost = json.loads(json.dumps(study()).replace('pearson', 'log_loss'))  # less is better
   lost['students']['c']['test']['log_loss'] = 0.6
   (axes,) = figures.draw(lost, 'figure1').axes
   points = {tuple(xy.round(6)) for line in axes.lines for xy in np.transpose(line.get_data())}
