@@ -12,10 +12,9 @@ import contextlib
 import dataclasses
 import functools
 import logging as python_logging
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from common import extras, files, termination
 from common.errors import InputError, told
@@ -23,7 +22,7 @@ from common.errors import InputError, told
 with extras.needed(''):
   from absl import app, flags, logging
 
-  from common import flagfiles
+  from common import flag_values, flagfiles
 
 _DEFINE = {
   int: flags.DEFINE_integer,
@@ -34,7 +33,6 @@ _DEFINE = {
 _MORE = (
   '--flagfile=FILE reads flags from a file, one a line; --helpfull lists those of libraries too.'
 )
-_PASSWORD = re.compile(r'://[^/\s]*:[^/\s]*@')
 Others = Callable[[list[str]], list[str]]
 
 
@@ -84,7 +82,7 @@ def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
   for name, hint, field, default, heading in options(cls):
     text, choices = field.metadata['help'], field.metadata['choices']
     if bounds := field.metadata['bounds']:
-      text = f'{text} ({_range(bounds)})'
+      text = f'{text} ({flag_values.span(bounds)})'
     if choices:
       flags.DEFINE_enum(name, default, choices, text, values)
     elif get_origin(hint) is tuple:
@@ -131,7 +129,7 @@ def save(config: Any, path: str, header: str = '') -> None:
 
 def lines(values: dict[str, Any]) -> list[str]:
   """Flags {name: value}, as `flat` gives them or JSON keeps them, as `--name=value`."""
-  return [f'--{name}={_text(value)}' for name, value in values.items()]
+  return [f'--{name}={flag_values.text(value)}' for name, value in values.items()]
 
 
 def changed(config: Any) -> list[str]:
@@ -150,13 +148,33 @@ def parse(cls: type, given: dict[str, Any]) -> Any:
   Raises:
     InputError: As the command refuses it.
   """
-  values = flags.FlagValues()
-  define(cls, values)
   names = sorted(given, key=lambda name: name != 'flagfile')
   arguments = lines({name: given[name] for name in names if given[name] is not None})
+  return _build(cls, '', flat(cls()) | _named(cls, arguments))
+
+
+def named(cls: type, flagfile: str) -> dict[str, Any]:
+  """The flags that a flagfile names, as `flat` gives them.
+
+  Raises:
+    InputError: The file cannot be read, or `command` would refuse one of its flags.
+  """
+  found = _named(cls, [f'--flagfile={flagfile}'])
+  return {
+    option.name: flag_values.of_field(option.name, option.hint, option.field, found[option.name])
+    for option in options(cls)
+    if option.name in found
+  }
+
+
+def _named(cls: type, arguments: Sequence[str]) -> dict[str, Any]:
+  """The flags among arguments, as absl reads them."""
+  values = flags.FlagValues()
+  define(cls, values)
   with _refusals(arguments):
-    values(['', *flagfiles.found(arguments)])
-  return _build(cls, '', {name: values[name].value for name in flat(cls())})
+    rest = values(['', *flagfiles.found(arguments)])
+  _refuse(rest)
+  return {name: values[name].value for name in flat(cls()) if values[name].present}
 
 
 def command(main: Callable[[Any], None], cls: type, others: Others | None = None) -> None:
@@ -193,9 +211,14 @@ class _Help(flags.BooleanFlag):
       sys.exit()
 
 
-def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
+def _refuse(argv: Sequence[str]) -> None:
+  """Refuses what is left of a command line whose flags are taken away, its first word apart."""
   if len(argv) > 1:
     raise InputError(f'{argv[1]!r} is not a flag; flags look like --name=value (see --help)')
+
+
+def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
+  _refuse(argv)
   logging.set_verbosity(logging.ERROR)
   python_logging.getLogger('tensorflow').setLevel(python_logging.ERROR)
   main(_build(cls, ''))
@@ -264,39 +287,5 @@ def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
       continue
     name = prefix + field.name
     value = flags.FLAGS[name].value if given is None else given[name]
-    if get_origin(hint) is tuple:
-      of_items = get_args(hint)[0]
-      try:
-        value = tuple(of_items(item) for item in value)
-      except ValueError as error:
-        raise InputError(f'--{name}={",".join(value)}: {error}') from error
-    _check(name, value, field)
-    values[field.name] = value
+    values[field.name] = flag_values.of_field(name, hint, field, value)
   return cls(**values)
-
-
-def _check(name: str, value: Any, field: dataclasses.Field) -> None:
-  """Refuses a number out of the option's bounds, as NaN is, and an empty list in place of some."""
-  bounds, several = field.metadata['bounds'], isinstance(value, tuple)
-  if several and field.default and not value and not field.metadata['may_be_empty']:
-    raise InputError(f'--{name}: empty; one or more are needed')
-  for text in value if several else (value,):
-    if isinstance(text, str) and _PASSWORD.search(text):
-      raise InputError(f'--{name}: leave the password out of the URL: flags are kept and shown')
-    if isinstance(text, str) and ('\n' in text or '\r' in text):
-      raise InputError(f'--{name}: a line break; flags are kept one a line')
-  for number in () if bounds is None else value if several else (value,):
-    if not (isinstance(number, (int, float)) and bounds[0] <= number <= bounds[1]):
-      raise InputError(f'--{name}={_text(value)}: a number from {_range(bounds)} is needed')
-
-
-def _range(bounds: tuple[float, float]) -> str:
-  return f'{bounds[0]:,} to {bounds[1]:,}'
-
-
-def _text(value: Any) -> str:
-  if isinstance(value, bool):
-    return str(value).lower()
-  if isinstance(value, (tuple, list)):
-    return flags.CsvListSerializer(',').serialize([str(item) for item in value])
-  return str(value)

@@ -36,7 +36,7 @@ def inspect(
     names: Names of a tuple's texts.
 
   Returns:
-    JSON values: `texts`, a slot each, as in `AttendedTexts` without the tokens themselves;
+    JSON values: `tuples`, `token_selection`; `texts`, a slot each, as in `AttendedTexts` without the tokens themselves;
     `metric` as from `removal`; `similarity` [S, S] and `norms` [S]; and, for a head that attends,
     `head`: `mean` [layers, h, S, S] and `examples`, each with `attention` of that shape and the
     word `pieces` [S] at its positions ('' past a text's end).
@@ -57,6 +57,7 @@ def inspect(
   cosines, norms = similarity(vectors, index)
   found = {
     'tuples': len(chosen),
+    'token_selection': model.config.token_selection,
     'texts': [
       {'name': name, 'distinct': len(column.kept), **_values(column)}
       for name, column in zip(names, attended, strict=True)

@@ -12,6 +12,7 @@ from common.evaluation import figures, pages
 from common.evaluation.cells import label, metric, short
 from dipair.attended_texts import TARGETS
 
+_FIRST = {'mean': 'the mean of all tokens, which is named [CLS] below'}  # by token selection
 _TARGET_LABELS = {'own': 'itself', 'cls': '[CLS]', 'sep': '[SEP]'}
 _TARGET_LABELS |= {'kept': 'other kept positions', 'other': 'the rest of the text'}
 _LEAST = 0.001  # of rollout, for a distance to be shown
@@ -58,6 +59,7 @@ def write(found: dict[str, Any], path: str) -> None:
     path,
     _PAGE,
     r=found,
+    first=_FIRST.get(found['token_selection'], 'the first kept'),
     tiles=tiles,
     texts=[
       (
@@ -242,7 +244,7 @@ h3 { font-size: 1rem; margin: 1.6rem 0 .3rem }
 <p>{{ r.title }}: {{ '{:,}'.format(r.tuples) }} tuples of the test set
 ({% for text, _, _, _ in texts %}{{ text.name }}: {{ '{:,}'.format(text.distinct) }} texts,
 {{ text.positions }} positions kept{{ '; ' if not loop.last }}{% endfor %}).
-Position 0 is the first kept; numbers in heat maps are hundredths.</p>
+Position 0 is {{ first }}; numbers in heat maps are hundredths.</p>
 <div class="tiles">
 {% for value, what in tiles %}<div><b>{{ value }}</b><span>{{ what }}</span></div>
 {% endfor %}

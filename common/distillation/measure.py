@@ -60,7 +60,7 @@ def of_export(
   if teachers:
     others.append(cross_attention(teachers, test))
   if function:
-    texts = _sample(test)
+    texts = sample(test)
     others.append(benchmark.Contender('teacher', lambda: function(texts), len(texts)))
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
   items = test.items(len(scorers['tensorflow'].slots) - 1)
@@ -159,7 +159,7 @@ def primary(judged: JudgedSet, scores: np.ndarray) -> float:
 
 def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:
   """Teachers, or one cross-attention student, on texts of tuples from all over the test set."""
-  texts = _sample(test)
+  texts = sample(test)
 
   def score() -> np.ndarray:
     tuples = [TokenizedTuples.of_texts(texts, one.tokenizer) for one in teachers]
@@ -168,7 +168,8 @@ def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.C
   return benchmark.Contender('teacher', score, len(texts))
 
 
-def _sample(test: RecordSet) -> list[tuple[str, ...]]:
+def sample(test: RecordSet) -> list[tuple[str, ...]]:
+  """Texts of tuples from all over a test set."""
   every = test.texts()
   return every[:: -(-len(every) // _TUPLES)]
 

@@ -20,11 +20,12 @@ from dipair.study.plan import Plan
 
 def main(config: StudyConfig) -> None:
   """Says what it costs, trains what is missing, evaluates, measures, writes tables and figures."""
-  comparisons = [] if config.sweep else rows.asked(config.tables, config.figures)
+  asked = (config.tables, config.figures, config.students)
+  comparisons = [] if config.sweep else rows.asked(*asked)
   if not comparisons and not config.sweep:
     raise InputError(
-      f'--tables (of {", ".join(rows.TABLES)}), --figures (of {", ".join(rows.FIGURES)}) or --sweep '
-      'is needed'
+      f'--tables (of {", ".join(rows.TABLES)}), --figures (of {", ".join(rows.FIGURES)}), --students '
+      'or --sweep is needed'
     )
   run = FinishedRun(config.run_dir)
   plan = Plan(config, run, comparisons)
@@ -47,6 +48,7 @@ def main(config: StudyConfig) -> None:
       'environment': environments.environment(),
       **results.collect(plan),
       'speed': speeds.measured(run, plan.timed, config.rounds) if plan.timed else {},
+      'encoding': speeds.encoding(run, plan.encoding),
     }
     study = environments.finite(study)
     files.write_json(config.output or os.path.join(plan.root, 'study.json'), study)

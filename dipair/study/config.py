@@ -18,6 +18,10 @@ class StudyConfig:
   run_dir: str = flags.option('', 'a finished run of dipair.run; its folder gets study/')
   tables: tuple[str, ...] = flags.option((), f'tables to make, of {", ".join(rows.TABLES)}')
   figures: tuple[str, ...] = flags.option((), f'figures to make, of {", ".join(rows.FIGURES)}')
+  students: tuple[str, ...] = flags.option(
+    (),
+    "flagfiles of students to compare, each with the flags of dipair.run in which it differs from the run's",
+  )
   seeds: tuple[int, ...] = flags.option(
     (),
     "seeds of each student, whose mean and spread are shown; empty: the run's",
@@ -43,7 +47,7 @@ class StudyConfig:
   output: str = flags.option('', 'JSON file of all figures; empty: study/study.json of the run')
 
   def __post_init__(self):
-    rows.asked(self.tables, self.figures)
+    rows.asked(self.tables, self.figures, self.students)
     if not self.stage2 and (self.stage2_steps or '3a' in self.figures):
       given = '--stage2_steps' if self.stage2_steps else '--figures=3a'
       raise InputError(f'--nostage2 trains in stage 1 alone, and {given} is of both')

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from common import flags
@@ -108,8 +108,12 @@ class Plan:
   @property
   def timed(self) -> list[Kept]:
     """Students whose speeds are measured: of each row, the first seed's."""
-    found = [of[0] for comparison, rows in self.rows.items() if comparison.timed for _, of in rows]
-    return list(dict.fromkeys(found))
+    return self._firsts(lambda comparison: comparison.timed)
+
+  @property
+  def encoding(self) -> list[Kept]:
+    """Students whose encoders' speeds are measured."""
+    return self._firsts(lambda comparison: comparison.encoders)
 
   @property
   def new(self) -> list[Kept]:
@@ -166,6 +170,11 @@ class Plan:
       for folder in set(student.shared) - needed:
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(os.path.join(self.root, 'features'), ignore_errors=True)  # a killed study's too
+
+  def _firsts(self, chosen: Callable[[Comparison], bool]) -> list[Kept]:
+    """Of the rows of some comparisons, the first seed's students, each once."""
+    of_rows = [of for comparison, rows in self.rows.items() if chosen(comparison) for _, of in rows]
+    return list(dict.fromkeys(of[0] for of in of_rows))
 
   def _students(self, row: Row) -> list[Kept]:
     seeds = self.config.seeds or (self.run.flags['seed'],)

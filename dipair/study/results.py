@@ -26,9 +26,9 @@ def collect(plan: Plan) -> dict[str, Any]:
 
   Returns:
     {'teacher': metrics by set, or None; 'students': {name: as of `Kept.result`}; 'comparisons':
-    {key: {'title', 'axis', 'timed', 'rows'}}}. A row has its 'name', the 'students' it is of, a seed each,
-    whether it is 'cross', 'delta' to the teacher by set and, on test, 'interval' and 'p_value' as a
-    run's models have them; and 'closest', the row next below it on test, with 'p_closest'.
+    {key: {'title', 'axis', 'timed', 'encoders', 'rows'}}}. A row has its 'name', the 'students' it is
+    of, a seed each, whether it is 'cross', 'delta' to the teacher by set and, on test, 'interval' and
+    'p_value' as a run's models have them; and 'closest', the row next below it on test, with 'p_closest'.
   """
   run, judges = plan.run, {name: plan.run.judged(name, ranks=name == 'test') for name in SETS}
   students = {student.name: student.result() for student in plan.students}
@@ -48,6 +48,7 @@ def collect(plan: Plan) -> dict[str, Any]:
       'title': comparison.title,
       'axis': comparison.axis,
       'timed': comparison.timed,
+      'encoders': comparison.encoders,
       'rows': _rows(plan.rows[comparison], students, found, columns, judges['test'].primary),
     }
     for comparison in plan.rows

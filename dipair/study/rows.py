@@ -6,10 +6,13 @@ first so many of the checkpoint.
 """
 
 import dataclasses
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from common import flags
 from common.errors import InputError
+from dipair.config import StudentConfig, TrainConfig
 
 CROSS = 'cross_attention'
 TINY = 'bert-tiny'
@@ -57,6 +60,7 @@ class Comparison(NamedTuple):
     title: Its title.
     rows: A function of the run's own student to the students compared.
     timed: Whether the students' speeds are measured.
+    encoders: Whether their encoders' are too.
     axis: Of a figure over one number: the number's name.
   """
 
@@ -64,6 +68,7 @@ class Comparison(NamedTuple):
   title: str
   rows: Callable[[Base], list[Row]]
   timed: bool = False
+  encoders: bool = False
   axis: str = ''
 
 
@@ -229,11 +234,42 @@ FIGURES = {
 }
 
 
-def asked(tables: tuple[str, ...], figures: tuple[str, ...]) -> list[Comparison]:
-  """The comparisons of `--tables` and `--figures`, each once.
+@dataclasses.dataclass(frozen=True)
+class _GivenConfig:
+  """Flags of a student that is given by a flagfile."""
+
+  student: StudentConfig = flags.group(StudentConfig)
+  training: TrainConfig = flags.group(TrainConfig)
+
+
+def given(flagfiles: Sequence[str]) -> Comparison:
+  """Students by flagfiles, beside the run's own; a row is named after its file.
 
   Raises:
-    InputError: A name is none of them.
+    InputError: A file cannot be read, or names no flag of a student.
+  """
+  found = [Row("as the run's", {})]
+  for path in flagfiles:
+    try:
+      own = flags.named(_GivenConfig, path)
+      if not own:
+        raise InputError('names no flag of a student, such as --encoder_layers=3')
+    except InputError as error:
+      raise InputError(f'--students={path}: {error}') from error
+    name = os.path.basename(path).removesuffix('.flags').replace('_', ' ')
+    found.append(Row(name, own))
+  return Comparison(
+    'students', 'Students of other flags', lambda _: found, timed=True, encoders=True
+  )
+
+
+def asked(
+  tables: tuple[str, ...], figures: tuple[str, ...], students: tuple[str, ...] = ()
+) -> list[Comparison]:
+  """The comparisons of `--tables`, `--figures` and `--students`, each once.
+
+  Raises:
+    InputError: A name is none of them, or as of `given`.
   """
   found = []
   for flag, names, known in (('tables', tables, TABLES), ('figures', figures, FIGURES)):
@@ -241,4 +277,4 @@ def asked(tables: tuple[str, ...], figures: tuple[str, ...]) -> list[Comparison]
       if name not in known:
         raise InputError(f'--{flag}={name}: one or more of {", ".join(known)}')
       found.append(known[name])
-  return list(dict.fromkeys(found))
+  return [*dict.fromkeys(found), *([given(students)] if students else [])]

@@ -1,11 +1,13 @@
 """Speeds of a study's students: heads by runtime, cross-attention students, all in one run."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from common.data.records import RecordSet
+from common.data.tokens import TokenizedTuples
 from common.distillation import measure
 from common.distillation.inference import TupleScorer
 from common.evaluation import benchmark
@@ -64,6 +66,27 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
     row = {**rate, 'ratio': ratio, **metrics.get(name, {}).get(runtime, {})}
     found['students'].setdefault(name, {})[runtime] = row
   return found
+
+
+@strategies.precision()
+def encoding(run: FinishedRun, students: Sequence[Kept]) -> dict[str, float]:
+  """Texts a second that students encode in TensorFlow, side by side, by name."""
+  texts = measure.sample(RecordSet(run.path('data/test')))
+  chosen = [student for student in students if isinstance(student, Student)]
+  contenders = [_encoder(student, texts) for student in chosen]
+  rates = benchmark.rates(contenders, rounds=3, seconds=0) if contenders else []
+  return {rate['name']: rate['pairs_per_second'] for rate in rates}
+
+
+def _encoder(student: Student, texts: list[tuple[str, ...]]) -> benchmark.Contender:
+  """A student's encoders on the distinct texts of tuples, tokenization included."""
+  live = TupleScorer(*student.model(), tf.distribute.get_strategy())
+  count = sum(len(set(column)) for column in zip(*texts, strict=True))
+
+  def encode() -> None:
+    live.gather(TokenizedTuples.of_texts(texts, live.tokenizer))
+
+  return benchmark.Contender(student.name, encode, count)
 
 
 def _scorers(student: Student) -> dict[str, Scorer]:

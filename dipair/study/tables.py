@@ -26,17 +26,23 @@ def table(study: dict[str, Any], key: str) -> Table:
     key: Of its comparisons.
   """
   primary, second = study['metrics']
-  rows, timed = study['comparisons'][key]['rows'], study['comparisons'][key]['timed']
+  comparison = study['comparisons'][key]
+  rows, timed = comparison['rows'], comparison['timed']
   headers = ['Student', f'{label(primary)} (valid)', 'Delta (valid)', f'{label(primary)} (test)']
   headers += ['Delta (test)', 'p', 'p (closest)', f'{label(second)} (test)']
-  headers += [f'{label(RANKING)} (test)', 'Head parameters', 'Bytes a text', 'Pairs/s']
+  headers += [f'{label(RANKING)} (test)', 'Head parameters', 'Bytes a text', 'Texts/s', 'Pairs/s']
   headers += [*reversed(speeds.AGAINST), '× in int8', 'Test in int8']
-  cells = [[*_quality(study, row), *_speeds(study, row, timed)] for row in rows]
+  encoding = study['encoding'] if comparison.get('encoders') else {}
+  cells = [
+    [*_quality(study, row), _texts(encoding, row), *_speeds(study, row, timed)] for row in rows
+  ]
   if study['teacher']:
     cells.insert(0, _teacher(study, timed))
   kept = [i for i in range(len(headers)) if any(row[i] for row in cells)]
   notes = [_DELTA, _P] if study['teacher'] else [_P.replace('against the teacher, and ', '')]
   notes += [_SPREAD] * any(len(row['students']) > 1 for row in rows)
+  if encoding:
+    notes.append('Texts/s: encoding of texts of test in TensorFlow, tokenization included.')
   if timed:
     notes.append(f'Pairs/s: of a head on stored vectors in LiteRT. {speeds.COMPARED}')
   shown = [[row[i] for i in kept] for row in cells]
@@ -73,6 +79,12 @@ def _quality(study: dict[str, Any], row: dict[str, Any]) -> list[str]:
   ]
 
 
+def _texts(encoding: dict[str, float], row: dict[str, Any]) -> str:
+  """Texts that a row's students encode a second; empty where that was not measured."""
+  rate = encoding.get(row['students'][0])
+  return digits(rate) if rate else ''
+
+
 def _speeds(study: dict[str, Any], row: dict[str, Any], timed: bool) -> list[str]:
   """Pairs/s, × BERT-base, × the teacher, × in int8, its metric."""
   if not timed:
@@ -97,7 +109,7 @@ def _teacher(study: dict[str, Any], timed: bool) -> list[str]:
   valid, test = study['teacher']['valid'], study['teacher']['test']
   cells = ['teacher', metric(valid[primary]), '', metric(test[primary]), '', '', '']
   ranking = metric(test[RANKING]) if _ranks(study, study['teacher']) else ''
-  cells += [metric(test[second]), ranking, '', '']
+  cells += [metric(test[second]), ranking, '', '', '']
   if timed and (rate := study['speed'].get('teacher')):
     ratio = rate['pairs_per_second'] / study['speed']['base']['pairs_per_second']
     return [*cells, digits(rate['pairs_per_second']), times(ratio), '1×', '', '']

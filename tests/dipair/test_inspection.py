@@ -115,9 +115,9 @@ def test_mean_head_attention_is_of_the_tuples_that_have_the_position(scorer):
     {},
     {'head': 'ffnn'},
     {'token_selection': 'last', 'shared_encoder': False},
-    {'left_encoder_layers': 1, 'right_encoder_layers': 2},
+    {'left_encoder_layers': 1, 'right_encoder_layers': 2, 'token_selection': 'mean'},
   ],
-  ids=['transformer', 'ffnn', 'last, separate', 'two depths'],
+  ids=['transformer', 'ffnn', 'last, separate', 'mean, two depths'],
 )
 def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one(
   tiny, tmp_path, changes
@@ -132,6 +132,7 @@ def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one
   page = path.read_text(encoding='utf-8')
   assert 'a &lt;b&gt;wide&lt;/b&gt; &amp; red shoe' in page
   assert '<b>wide' not in page and '<script' not in page
+  assert ('Position 0 is the mean of all tokens' in page) == ('mean' in changes.values())
   assert ('Head attention' in page) == ('head' in found) == ('head' not in changes)
   assert page.count('<img src="data:image/svg+xml') == 7  # three a text, and the norms
   assert 'http' not in page.replace('http://www.w3.org', '')

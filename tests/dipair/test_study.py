@@ -79,6 +79,33 @@ def test_rows_fit_the_run_and_name_each_student_once():
   assert [row.flags['encoder_layers'] for row in rows.FIGURES['3b'].rows(base)] == [*range(1, 7)]
 
 
+def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
+  (tmp_path / 'three_layers.flags').write_text('# three\n--encoder_layers=3\n--noshared_encoder\n')
+  (tmp_path / 'many.flags').write_text('--output_tokens=40,48\n')  # more than by default there are
+  found = rows.given([str(tmp_path / 'three_layers.flags'), str(tmp_path / 'many.flags')]).rows(
+    None
+  )
+  assert found == [
+    ("as the run's", {}),
+    ('three layers', {'encoder_layers': 3, 'shared_encoder': False}),
+    ('many', {'output_tokens': (40, 48)}),
+  ]
+  file = tmp_path / 'bad.flags'
+  for text, error in (
+    ('--seed=8', "Unknown command line flag 'seed'"),
+    ('--encoder_layers=0', '--encoder_layers=0: a number from 1 to 256 is needed'),
+    (
+      'encoder_layers=3',
+      "'encoder_layers=3' is not a flag; flags look like --name=value (see --help)",
+    ),
+    ('# none', 'names no flag of a student, such as --encoder_layers=3'),
+  ):
+    file.write_text(text)
+    with pytest.raises(InputError) as refused:
+      StudyConfig(students=(str(file),))
+    assert str(refused.value) == f'--students={file}: {error}'
+
+
 def test_a_folder_is_named_as_the_frontiers_are():
   own = {'output_tokens': (4, 12), 'projection_dim': 64, 'head_activation': 'gelu'}
   assert folder_name(own) == 'output_tokens=(4,12)-projection_dim=64-head_activation=gelu'
@@ -182,6 +209,12 @@ def test_a_table_by_hand():
   assert columns['× BERT-base at 128'] == ('10×', '200×', '8×')
   assert columns['× its teacher'] == ('1×', '20×', '3×')  # each on real lengths, but for heads
   assert columns['× in int8'] == ('', '500×', '')
+  encoding = study(encoding={'a': 1234.5})
+  assert 'Texts/s' not in tables.table(encoding, 'figure1').headers
+  encoding['comparisons']['figure1']['encoders'] = True
+  of_encoders = tables.table(encoding, 'figure1')
+  rates = [row[of_encoders.headers.index('Texts/s')] for row in of_encoders.rows]
+  assert rates == ['', '1,230', ''] and 'Texts/s: encoding' in of_encoders.note
   plain = study(speed={}, teacher=None)
   plain['comparisons']['figure1']['timed'] = False
   untimed = tables.table(plain, 'figure1')
@@ -286,15 +319,20 @@ def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python
   run = tmp_path / 'run'
   shutil.copytree(smoke_run / 'copy', run)
   asked = ('-m', 'dipair.study', '--flagfile=configs/study.flags', f'--run_dir={run}')
+  own = tmp_path / 'one_stage.flags'
+  own.write_text('--stage1_steps=0\n')
   asked += ('--tables=encoders', '--figures=3a')
-  first = python(*asked)
+  first = python(*asked, f'--students={own}', '--rounds=1')
   assert first.returncode == 0, first.stderr[-3000:]
   # Three heads in one stage and two in both, and encoders apart; the own one, and three after stage 1.
   assert '10 students: 6 to train, 4 trained already or along' in first.stdout
   assert '6 of 6: ' in first.stdout
   folder = run / 'study'
   study = json.loads((folder / 'study.json').read_text(), parse_constant=pytest.fail)
-  assert [*study['comparisons']] == ['encoders', 'figure3a']
+  assert [*study['comparisons']] == ['encoders', 'figure3a', 'students']
+  given = study['comparisons']['students']['rows']
+  assert [row['students'] for row in given] == [['own'], ['stage1_steps=0']]
+  assert study['encoding'].keys() == study['speed']['students'].keys() == {'own', 'stage1_steps=0'}
   assert study['comparisons']['encoders']['rows'][0]['students'] == ['own']
   results = json.loads((run / 'results.json').read_text())
   for name, model in (('own', 'student'), ('stage2_steps=0', 'student, stage 1')):
