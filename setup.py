@@ -77,7 +77,7 @@ setup(
     'psutil>=5.9',
     'pyarrow>=15',
     'safetensors>=0.4',
-    'scikit-learn>=1.4',
+    'scikit-learn>=1.8',
     'scipy>=1.12',
     'setuptools<81',  # tensorflow_hub imports pkg_resources, which later releases lack
     'tokenizers>=0.20',

@@ -1,30 +1,25 @@
 """A finished run of `dipair.run`, on whose data other students are trained."""
 
 import os
-from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from common import flags, schema
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
-from common.distillation import function_teacher
+from common.distillation import finished_run, function_teacher
 from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
-from common.errors import InputError, damaged
 from common.export import student_export
-from common.files import read_json
 from common.modeling.losses import CrossEntropy
 from common.training.strategies import DeviceConfig
 from dipair.student import DiPair
 
-Config = TypeVar('Config')
 _SAMPLES = 8  # test tuples whose texts an export is compared on
 
 
-class FinishedRun:
+class FinishedRun(finished_run.FinishedRun):
   """Folders and flags of a finished run.
 
   Args:
@@ -35,15 +30,7 @@ class FinishedRun:
   """
 
   def __init__(self, folder: str):
-    path = os.path.join(folder, 'results.json')
-    if not os.path.exists(path):
-      raise InputError(f'--run_dir={folder}: no results.json; name the folder of a finished run')
-    self.folder, self.results = folder, read_json(path)
-    with damaged(path, 'delete it and run again'):
-      schema.check(self.results, {})
-    if (student := self.results.get('student')) != 'dipair':
-      raise InputError(f'--run_dir={folder}: a run of {student}.run, not of dipair.run')
-    self.flags = self.results['flags']
+    super().__init__(folder, 'dipair')
     self.table = self.config(TableConfig)
     self.metric = self.flags.get('primary_metric', '')
 
@@ -51,16 +38,6 @@ class FinishedRun:
   def slots(self) -> tuple[str, ...]:
     """Names of the exports' slots."""
     return student_export.slot_names(self.table.text_columns)
-
-  def path(self, name: str) -> str:
-    """A file or folder of the run."""
-    return os.path.join(self.folder, name)
-
-  def config(self, cls: type[Config], **changes: Any) -> Config:
-    """A config of the run's flags, but for some."""
-    own = flags.flat(cls())
-    known = {name: value for name, value in self.flags.items() if name in own}
-    return flags.build(cls, {**known, **changes})
 
   def judged(self, name: str, *, ranks: bool = False) -> JudgedSet:
     """A labelled set, `valid` or `test`, which judges as it did in the run; it may be asked to rank too."""

@@ -1,8 +1,8 @@
 """Universal sentence embeddings on SentEval's tasks (§4.2, Table 2).
 
-  python -m dse.senteval --export_dir=runs/allnli/export --data_dir=senteval
+  python -m dse.senteval --run_dir=runs/allnli --data_dir=senteval
 
-A linear model is trained on fixed vectors. A sentence is its vector; a pair is [|u - v|, u * v].
+Every variant of the run whose encoder was trained, beside the checkpoint that they started from. A linear model is trained on fixed vectors. A sentence is its vector; a pair is [|u - v|, u * v].
 Logistic regression, its L2 weight tuned on the dev split, or by cross-validation of the training
 split where there is none; MR, CR, SUBJ and MPQA are cross-validated, tuned within each fold.
 Relatedness is a distribution over the whole scores beside it, and its expectation the prediction.
@@ -11,27 +11,28 @@ Relatedness is a distribution over the whole scores beside it, and its expectati
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
 from tqdm import tqdm
 
 from common import digests, files, flags
+from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenTable
 from common.distillation import results
+from common.distillation.finished_run import FinishedRun
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.metrics import pearson, spearman
 from common.evaluation.tables import Table
-from common.files import write_json
-from dse import senteval_data
-from dse.config import StudentConfig
-from dse.embedder import Embedder
+from common.files import read_json, write_json
+from dse import senteval_data, suite, training
+from dse.config import StudentConfig, TrainConfig
 from dse.senteval_data import Dataset, Split
 from dse.student import DSE
 
@@ -49,14 +50,9 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 class SentEvalConfig:
   """Encoders to evaluate, and the tasks."""
 
-  export_dir: str = flags.option('', "a DSE run's export")
-  pretrained: str = flags.option(
-    'minilm', 'checkpoint shown beside it, pooled alike, without training; empty: none'
-  )
+  run_dir: str = flags.option('', 'a finished run of dse.run')
   data_dir: str = flags.option('', "folder of SentEval's downstream folders (MR, CR, SUBJ, ...)")
-  cache_dir: str = flags.option(
-    '', "folder of the texts' vectors; empty: senteval beside export_dir"
-  )
+  cache_dir: str = flags.option('', "folder of the texts' vectors; empty: senteval in the run's")
   folds: int = flags.option(
     10, 'folds of cross-validation, the outer and the inner ones', bounds=(2, 1000)
   )
@@ -64,20 +60,16 @@ class SentEvalConfig:
 
 
 def main(config: SentEvalConfig) -> None:
-  """Evaluates the export and the checkpoint, prints Table 2, writes the file."""
-  if not config.export_dir or not config.data_dir:
-    raise InputError("--export_dir, of a DSE run, and --data_dir, SentEval's folder, are needed")
-  embedder = Embedder.load(config.export_dir)
-  encoders: dict[str, tuple[str, Encode]] = {'DSE': (_digest(config.export_dir), embedder.encode)}
-  if config.pretrained:
-    encoders[config.pretrained] = (config.pretrained, _pretrained(config.pretrained))
-  cache = config.cache_dir or os.path.join(
-    os.path.dirname(config.export_dir.rstrip('/')), 'senteval'
-  )
+  """Evaluates a run's students and their checkpoint, prints Table 2, writes the file."""
+  if not config.run_dir or not config.data_dir:
+    raise InputError("--run_dir, of dse.run, and --data_dir, SentEval's folder, are needed")
+  run = FinishedRun(config.run_dir, 'dse')
+  encoders = dict(_encoders(run))
+  cache = os.path.join(config.cache_dir or run.path('senteval'), _made(run))
   found: dict[str, dict[str, list[float]]] = {name: {} for name in encoders}
   for dataset in senteval_data.read(config.data_dir):
-    for name, (digest, encode) in encoders.items():
-      vectors = _vectors(dataset, encode, os.path.join(cache, digest.replace('/', '-')))
+    for name, encode in encoders.items():
+      vectors = _vectors(dataset, encode, os.path.join(cache, name.replace('/', '-')))
       found[name][dataset.name] = evaluate(dataset, vectors, config.folds, name)
   table = table2(found)
   print(report.grid(table))
@@ -164,14 +156,18 @@ def _folds(labels: np.ndarray, folds: int):
   return StratifiedKFold(folds, shuffle=True, random_state=1111).split(labels, labels)
 
 
-def _tuned(x: np.ndarray, y: np.ndarray, folds: int, bar: tqdm) -> LogisticRegression:
+def _tuned(x: np.ndarray, y: np.ndarray, folds: int, bar: tqdm) -> LogisticRegressionCV:
   """A fit with the weight that is best in cross-validation."""
-  scores = np.zeros(len(_WEIGHTS))
-  for train, test in _folds(y, folds):
-    for number, weight in enumerate(_WEIGHTS):
-      fit = _fit(x[train], y[train], weight, bar)
-      scores[number] += accuracy_score(y[test], fit.predict(x[test]))
-  return _fit(x, y, _WEIGHTS[int(scores.argmax())], bar)
+  fit = LogisticRegressionCV(
+    Cs=_WEIGHTS,
+    l1_ratios=(0,),
+    cv=list(_folds(y, folds)),
+    scoring='accuracy',
+    max_iter=300,
+    use_legacy_attributes=False,
+  ).fit(x, y)
+  bar.update()
+  return fit
 
 
 def _relatedness(
@@ -207,9 +203,18 @@ def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.
   return {name: of(split) for name, split in dataset.splits.items()}
 
 
-def _pretrained(name: str) -> Encode:
-  """A checkpoint's encoder pooled as a DSE student's is, without training."""
-  student, tokenizer = DSE.from_pretrained(StudentConfig(pretrained=name), outputs=1)
+def _encoders(run: FinishedRun) -> Iterator[tuple[str, Encode]]:
+  """Names and encoders: the checkpoint as it is, pooled alike, and what each variant made of it."""
+  student, train = run.config(StudentConfig), run.config(TrainConfig)
+  yield student.pretrained, _encoder(*DSE.from_pretrained(student, outputs=1))
+  for variant in train.variants:
+    if variant != 'frozen':  # the checkpoint's own vectors
+      folder = training.path(run.path('student'), train, variant)
+      name = suite.model_name(training.title(train, variant), run.flags)
+      yield name, _encoder(*DSE.load(folder))
+
+
+def _encoder(student: DSE, tokenizer: Tokenizer) -> Encode:
   scorer = TupleScorer(student, tokenizer, tf.distribute.get_strategy())
 
   def encode(texts: Sequence[str]) -> np.ndarray:
@@ -219,12 +224,9 @@ def _pretrained(name: str) -> Encode:
   return encode
 
 
-def _digest(export: str) -> str:
-  """Names an export by its encoder's weights."""
-  folder = os.path.join(export, 'encoder', '1', 'variables')
-  if not os.path.isdir(folder):
-    raise InputError(f'--export_dir={export}: no export of a DSE run there')
-  return files.sha256_of_folder(folder)[:12]
+def _made(run: FinishedRun) -> str:
+  """Names what the run's students are made of."""
+  return read_json(run.path('student/stage.json'))['fingerprint']
 
 
 if __name__ == '__main__':

@@ -105,7 +105,7 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
     for model in done[task]['models']:
       wanted = _SCORES.get(task, [('test', 'accuracy')])
       scores = [100 * model[set_name][metric] for set_name, metric in wanted if set_name in model]
-      ours.setdefault(_name(model['name'], done[task]['flags']), {})[task] = scores
+      ours.setdefault(model_name(model['name'], done[task]['flags']), {})[task] = scores
   paper: Rows = {}
   for name, text in _PAPER.items():
     cells = text.split()
@@ -128,12 +128,26 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
   cells: dict[str, dict[str, str]] = {}
   for task in tasks:
     for model in done[task]['models'][1:]:
-      name = _name(model['name'], done[task]['flags'])
+      name = model_name(model['name'], done[task]['flags'])
       cells.setdefault(name, {})[task] = change(model, 'test')
   headers = [f'{_TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
   rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]
   note = 'Against the teacher, in brackets the 95% interval (paired bootstrap over the test pairs).'
   return Table(note, ['Change', *headers], rows)
+
+
+def model_name(model: str, run: dict[str, Any]) -> str:
+  """A model's name in the paper's tables.
+
+  Args:
+    model: Its name in a run's results; 'student' is the run's first variant.
+    run: The run's flags.
+  """
+  if model == 'teacher':
+    return 'Teacher'
+  variant = model.removeprefix('student').removeprefix(', ') or run['variants'][0]
+  alpha = {'distilled': run['alpha'], 'labels': 0}.get(variant, 1)
+  return f'DSE ({"frozen, " if variant == "frozen" else ""}alpha = {alpha:g})'
 
 
 def _rows(models: Rows, tasks: Sequence[str]) -> list[list[str]]:
@@ -150,12 +164,3 @@ def _rows(models: Rows, tasks: Sequence[str]) -> list[list[str]]:
     lost = percent(metrics.delta(average, first))
     rows.append([name, *cells, f'{average:.2f}', lost, gained])
   return rows
-
-
-def _name(model: str, run: dict[str, Any]) -> str:
-  """A model's row: 'student' is the run's first variant."""
-  if model == 'teacher':
-    return 'Teacher'
-  variant = model.removeprefix('student').removeprefix(', ') or run['variants'][0]
-  alpha = {'distilled': run['alpha'], 'labels': 0}.get(variant, 1)
-  return f'DSE ({"frozen, " if variant == "frozen" else ""}alpha = {alpha:g})'

@@ -14,8 +14,9 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
+from common.files import read_json
 from common.modeling.losses import LossConfig
-from dse import suite
+from dse import senteval, suite
 from dse.config import StudentConfig, TrainConfig
 from dse.run import DSEStudent, RunConfig
 
@@ -74,6 +75,26 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(finished):
     assert (folder / 'mrpc' / name).exists(), name
   found = json.loads((folder / 'mrpc' / 'results.json').read_text())['calibration']
   assert list(found['models']) == ['teacher', 'student']
+
+
+def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(finished, tmp_path):
+  run_dir, data = str(finished[0] / 'mrpc'), tmp_path / 'MR'
+  data.mkdir()
+  for name in ('pos', 'neg'):
+    (data / f'rt-polarity.{name}').write_text(f'{name} a\n{name} b\n{name} c\n{name} d\n')
+  output = str(tmp_path / 'table.json')
+  asked = {'run_dir': run_dir, 'data_dir': str(tmp_path), 'folds': 2, 'output': output}
+  senteval.main(senteval.SentEvalConfig(**asked))
+  found = read_json(output)['scores']
+  assert list(found) == [
+    'random-tiny',
+    'DSE (alpha = 0.5)',
+    'DSE (alpha = 0)',
+  ]  # frozen is the first
+  vectors = [np.load(path) for path in (finished[0] / 'mrpc' / 'senteval').rglob('*.npy')]
+  assert len(vectors) == 3 and not np.allclose(vectors[0], vectors[1])
+  with pytest.raises(InputError, match='/none: no results.json; name the folder of a finished run'):
+    senteval.main(senteval.SentEvalConfig(run_dir='/none', data_dir='x'))
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(
