@@ -110,15 +110,22 @@ def _run(results: dict[str, Any], title: str) -> list[str]:
 
 def _glue(made: dict[str, Any]) -> list[str]:
   """DSE's mean over the tasks, and the least and most of their speeds."""
-  table = made['table']
-  teacher = next(row for row in table['rows'] if row[0] == 'Teacher')
-  student = next(row for row in table['rows'] if row[0] == 'DSE (alpha = 0.5)')
-  title = f'DSE from MiniLM-L6: {", ".join(table["headers"][1:-2])}'
+  headers, rows = made['table']['headers'], made['table']['rows']
+  models = {row[0]: dict(zip(headers, row, strict=True)) for row in rows}
+  teacher, student = models['Teacher'], models['DSE (alpha = 0.5)']
+  title = f'DSE from MiniLM-L6: {", ".join(headers[1 : headers.index("AVG")])}'
+  spans = [_spans(made, runtime) for runtime in ('tensorflow', 'litert-int8')]
+  ranges = [_both(*of) for of in zip(*spans, strict=True)]
+  return [title, 'mean', teacher['AVG'], student['AVG'], student['Degradation'], *ranges]
+
+
+def _spans(made: dict[str, Any], runtime: str) -> list[str]:
+  """Least and most of the tasks' multiples by a runtime of the head."""
   found = [
-    speeds.multiples(results, speeds.heads(results)[0]) for results in made['results'].values()
+    speeds.multiples(results, next(r for r in speeds.heads(results) if r['name'].endswith(runtime)))
+    for results in made['results'].values()
   ]
-  ranges = [f'{times(min(values))} to {times(max(values))}' for values in zip(*found, strict=True)]
-  return [title, 'mean', teacher[-2], student[-2], student[-1], *ranges]
+  return [f'{times(min(values))} to {times(max(values))}' for values in zip(*found, strict=True)]
 
 
 def _large_shapes(made: dict[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from common.data import glue
 from common.distillation import results
 from common.errors import InputError
 from common.evaluation import metrics, report
-from common.evaluation.cells import change, label, percent
+from common.evaluation.cells import change, interval, label, percent
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
@@ -52,7 +52,6 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
     raise InputError("--suite needs --run_dir, for its runs, and --suite_data_dir, GLUE's folders")
   own = ('--suite=', '--suite_data_dir=', '--run_dir=', '--title=')
   given = [flag for flag in flags.changed(config) if not flag.startswith(own)]
-  given.append(f'--data_dir={data_dir}')
   done = {}
   for path in map(flagfiles.path, names):
     task = os.path.basename(path).removesuffix('.flags')
@@ -65,14 +64,16 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
       continue
     print(f'== {task}', flush=True)
     folder = os.path.join(run_dir, task)
-    command = [sys.executable, '-m', 'dse.run', f'--flagfile={path}', *given, f'--run_dir={folder}']
+    command = [sys.executable, '-m', 'dse.run', f'--flagfile={path}', *given]
+    command += [f'--data_dir={data_dir}', f'--run_dir={folder}']
     if code := _ended(command):
       sys.exit(code)  # it has said why
     done[task] = read_json(os.path.join(folder, 'results.json'))
   if not done:
     raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')
   table = table1(done)
-  command = [f'python -m dse.run --suite={",".join(names)} --run_dir={run_dir}', *given]
+  about = [f'--suite={",".join(names)}', f'--run_dir={run_dir}', f'--suite_data_dir={data_dir}']
+  command = ['python -m dse.run', *about, *given]
   found = {'command': ' '.join(command), 'commit': results.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**found, 'results': done})
   print(report.grid(table))
@@ -119,7 +120,8 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
 
 
 def changes(done: dict[str, dict[str, Any]]) -> Table:
-  """Students' relative changes from their teachers in the primary metric of test, by task.
+  """Students' relative changes from their teachers in the primary metric of test, by task; and the
+  exported student's from its baseline, another variant.
 
   Args:
     done: The runs' results by task.
@@ -130,9 +132,14 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
     for model in done[task]['models'][1:]:
       name = model_name(model['name'], done[task]['flags'])
       cells.setdefault(name, {})[task] = change(model, 'test')
+    for found in filter(None, [done[task].get('significance')]):
+      names = [model_name(found[key], done[task]['flags']) for key in ('model', 'baseline')]
+      against = f'{percent(found["delta"])} {interval(found["low"], found["high"])}'
+      cells.setdefault(' against '.join(names), {})[task] = against
   headers = [f'{_TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
   rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]
-  note = 'Against the teacher, in brackets the 95% interval (paired bootstrap over the test pairs).'
+  rows.sort(key=lambda row: ' against ' in row[0])
+  note = 'Against the teacher, or as named; in brackets the 95% interval (paired bootstrap over test pairs).'
   return Table(note, ['Change', *headers], rows)
 
 

@@ -67,7 +67,9 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(finished):
   folder, output = finished
   assert 'mnli: passed over: ' in output
   with open(folder / 'table1.json', encoding='utf-8') as file:
-    table = json.load(file)['table']
+    made = json.load(file)
+  table = made['table']
+  assert f'--run_dir={folder} --suite_data_dir=' in made['command']  # as it was given
   assert table['headers'] == ['Model', 'MRPC', 'AVG', 'Degradation', 'Improvement']
   names = ['Teacher', 'DSE (frozen, alpha = 1)', 'DSE (alpha = 0)', 'DSE (alpha = 0.5)']
   assert [row[0] for row in table['rows'][:4]] == names
@@ -149,10 +151,15 @@ def test_table_1_by_hand():
   paper = next(row for row in table.rows if row[0] == 'DSE (alpha = 0.5), the paper')
   assert paper[1:] == ['86.7/80.7', '86.4/85.8', '84.90', '-2.6%', '']
   lower_by = {'delta': {'test': -0.125}, 'interval': {'test': [-0.2, 0.01]}}
-  done = {'models': [models[0], models[1] | lower_by], 'flags': flags}
-  found = suite.changes({'mrpc': {**done, 'primary_metric': 'accuracy'}})
+  done = {'models': [models[0], models[1] | lower_by], 'flags': flags, 'primary_metric': 'accuracy'}
+  done['significance'] = {'model': 'student', 'baseline': 'student, labels', 'delta': 0.02}
+  done['significance'] |= {'low': 0.01, 'high': 0.03, 'p_value': 0.02}
+  found = suite.changes({'mrpc': done})
   assert found.headers == ['Change', 'MRPC, Accuracy']
-  assert found.rows == [['DSE (alpha = 0.5)', '-12.5% [-20.0, 1.0]']]
+  assert found.rows == [
+    ['DSE (alpha = 0.5)', '-12.5% [-20.0, 1.0]'],
+    ['DSE (alpha = 0.5) against DSE (alpha = 0)', '+2.0% [1.0, 3.0]'],
+  ]
 
 
 DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
