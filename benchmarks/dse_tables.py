@@ -32,6 +32,6 @@ def senteval() -> str:
     'Sentence vectors on SentEval (Table 2)',
     made,
     markdown(table['headers'], table['rows']),
-    f'{table["note"]} DSE: trained on a subset of SNLI, 15,796 pairs, from the MiniLM that stands '
+    f'{table["note"]} The students learnt from a subset of SNLI, 15,796 pairs, from the MiniLM that stands '
     'beside it, which a billion pairs have made a sentence encoder.',
   )

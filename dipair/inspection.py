@@ -36,10 +36,10 @@ def inspect(
     names: Names of a tuple's texts.
 
   Returns:
-    JSON values: `tuples`, `token_selection`; `texts`, a slot each, as in `AttendedTexts` without the tokens themselves;
-    `metric` as from `removal`; `similarity` [S, S] and `norms` [S]; and, for a head that attends,
-    `head`: `mean` [layers, h, S, S] and `examples`, each with `attention` of that shape and the
-    word `pieces` [S] at its positions ('' past a text's end).
+    JSON values: `tuples`; `token_selection`, the student's; `texts`, a slot each, as in
+    `AttendedTexts` without the tokens themselves; `metric` as from `removal`; `similarity` [S, S] and
+    `norms` [S]; and, for a head that attends, `head`: `mean` [layers, h, S, S] and `examples`, each with
+    `attention` of that shape and the word `pieces` [S] at its positions ('' past a text's end).
   """
   model: Any = scorer.model
   all_tuples = records.tuples()

@@ -2,7 +2,8 @@
 
   python -m dse.senteval --run_dir=runs/allnli --data_dir=senteval
 
-Every variant of the run whose encoder was trained, beside the checkpoint that they started from. A linear model is trained on fixed vectors. A sentence is its vector; a pair is [|u - v|, u * v].
+Every variant of the run whose encoder was trained, beside the checkpoint that they started from. A
+linear model is trained on fixed vectors. A sentence is its vector; a pair is [|u - v|, u * v].
 Logistic regression, its L2 weight tuned on the dev split, or by cross-validation of the training
 split where there is none; MR, CR, SUBJ and MPQA are cross-validated, tuned within each fold.
 Relatedness is a distribution over the whole scores beside it, and its expectation the prediction.

@@ -20,7 +20,8 @@ class StudyConfig:
   figures: tuple[str, ...] = flags.option((), f'figures to make, of {", ".join(rows.FIGURES)}')
   students: tuple[str, ...] = flags.option(
     (),
-    "flagfiles of students to compare, each with the flags of dipair.run in which it differs from the run's",
+    'flagfiles of students to compare, each with the flags of dipair.run in which one differs from '
+    "the run's",
   )
   seeds: tuple[int, ...] = flags.option(
     (),

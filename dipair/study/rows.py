@@ -1,4 +1,4 @@
-"""Students that each table and figure of the paper compares: pure data.
+"""Students that each table and figure of the paper compares, as pure data; or flagfiles of one's own.
 
 A row is a student by the flags in which it differs from the run's own. Its cross-attention students
 (§4.2) have flags of their own: 'cross_attention', the layers of a BERT of BERT-Tiny's shape (0) or the
