@@ -132,7 +132,7 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
     for model in done[task]['models'][1:]:
       name = model_name(model['name'], done[task]['flags'])
       cells.setdefault(name, {})[task] = change(model, 'test')
-    for found in filter(None, [done[task].get('significance')]):
+    if found := done[task].get('significance'):
       names = [model_name(found[key], done[task]['flags']) for key in ('model', 'baseline')]
       against = f'{percent(found["delta"])} {interval(found["low"], found["high"])}'
       cells.setdefault(' against '.join(names), {})[task] = against

@@ -88,11 +88,8 @@ def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(finished, 
   asked = {'run_dir': run_dir, 'data_dir': str(tmp_path), 'folds': 2, 'output': output}
   senteval.main(senteval.SentEvalConfig(**asked))
   found = read_json(output)['scores']
-  assert list(found) == [
-    'random-tiny',
-    'DSE (alpha = 0.5)',
-    'DSE (alpha = 0)',
-  ]  # frozen is the first
+  # A frozen encoder is the first one.
+  assert list(found) == ['random-tiny', 'DSE (alpha = 0.5)', 'DSE (alpha = 0)']
   vectors = [np.load(path) for path in (finished[0] / 'mrpc' / 'senteval').rglob('*.npy')]
   assert len(vectors) == 3 and not np.allclose(vectors[0], vectors[1])
   with pytest.raises(InputError, match='/none: no results.json; name the folder of a finished run'):
