@@ -1,5 +1,6 @@
-"""DSE's quality as sections of docs/results.md: GLUE and SentEval."""
+"""DSE as sections of docs/results.md: GLUE, SentEval and its speed in the paper's shapes."""
 
+from benchmarks import speed_tables
 from benchmarks.committed import markdown, read, section, shown
 from dse import suite
 
@@ -35,3 +36,10 @@ def senteval() -> str:
     f'{table["note"]} The students learnt from a subset of SNLI, 15,796 pairs, from the MiniLM that stands '
     'beside it, which a billion pairs have made a sentence encoder.',
   )
+
+
+def speed() -> str:
+  """Tables 3 and 4 with ours."""
+  made = read('dse_speed')
+  title = 'DSE in BERT-Large shapes (Tables 3 and 4)'
+  return shown(title, made, speed_tables.dse(made)) if made else ''

@@ -6,7 +6,14 @@ python -m benchmarks.tables
 import os
 import re
 
-from benchmarks import dse_tables, inspection_table, pictures, robustness_table, speed_tables
+from benchmarks import (
+  dse_tables,
+  encoder_tables,
+  inspection_table,
+  pictures,
+  robustness_table,
+  speed_tables,
+)
 from benchmarks.committed import ROOT, folded, markdown, read, section, shown
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
@@ -43,10 +50,12 @@ def written() -> dict[str, str]:
     _steps(),
     _vectors(),
     *map(_study, _STUDIES),
+    encoder_tables.pretraining(),
+    encoder_tables.students(),
     _mined(),
     dse_tables.glue(),
     dse_tables.senteval(),
-    _dse_speed(),
+    dse_tables.speed(),
     _scoring(),
   ]
   sections += [_retrieval(), _runtimes(), _frontier(), _shortlist(), *encoding, _training()]
@@ -139,12 +148,6 @@ def _mined() -> str:
   note += f'AUC-ROC on test: {found}; of the inner product alone {sheet["similarity_auc_roc"]:.3f}.'
   headers = ['', 'queries', 'positive', 'negative']
   return section('MedQuAD, mined (Q2P-MAT)', made, markdown(headers, rows), note)
-
-
-def _dse_speed() -> str:
-  made = read('dse_speed')
-  title = 'DSE in BERT-Large shapes (Tables 3 and 4)'
-  return shown(title, made, speed_tables.dse(made)) if made else ''
 
 
 def _scoring() -> str:
