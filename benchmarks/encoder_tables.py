@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from benchmarks.committed import markdown, read, shown
-from common.evaluation.cells import digits, metric
+from benchmarks.committed import markdown, read, section, shown
+from common.evaluation.cells import chance, change, digits, label, mean, metric
 from common.pretrain.language_model import LOSS
 from dipair.study import tables as study_tables
 
@@ -12,6 +12,16 @@ _RUNS = {  # files of results, by what each run trains
   'its every other layer, 3 of 6, taught by it (DistilBERT)': 'pretrain_distilbert',
   'the same layers, untaught: masked words alone': 'pretrain_untaught',
   '4 layers, 256 wide, own word pieces, from random weights': 'pretrain_scratch',
+}
+_TEACHERS = {  # files of results, and their titles
+  'teachers_minilm': 'Teachers from a language model of their own texts: Home Depot',
+  'teachers_3_layers': 'Teachers of three layers: Home Depot',
+}
+_NAMES = {  # by checkpoint
+  'minilm': 'MiniLM-L6',
+  'runs/minilm_homedepot/checkpoint': "MiniLM-L6, trained further on Home Depot's texts",
+  'runs/distilbert_homedepot/checkpoint': 'every other layer, taught (DistilBERT)',
+  'runs/untaught_homedepot/checkpoint': 'every other layer, masked words alone',
 }
 _HEADERS = [
   '',
@@ -24,7 +34,12 @@ _HEADERS = [
 ]
 
 
-def pretraining() -> str:
+def sections() -> list[str]:
+  """What there is of them, in the order in which it is read."""
+  return [_pretraining(), _teachers(), _students()]
+
+
+def _pretraining() -> str:
   """What masked language models come to on Home Depot's texts."""
   runs = {name: made for name, file in _RUNS.items() if (made := read(file))}
   if not runs:
@@ -40,12 +55,35 @@ checkpoint as it is read back. Losses over different word pieces are not compara
   return '\n\n'.join([title, markdown(_HEADERS, rows), note, commands])
 
 
-def students() -> str:
+def _students() -> str:
   """Students of one teacher with other encoders."""
   made = read('study_encoders')
   if not made:
     return ''
   return shown('Other encoders: Home Depot', made, study_tables.table(made, 'students'))
+
+
+def _teachers() -> str:
+  """Teachers that start from these language models."""
+  sections = []
+  for name, title in _TEACHERS.items():
+    if made := read(name):
+      primary, seeds = label(made['metric']), len(made['rows'][0]['test'])
+      headers = ['Starts from', f'{primary} (valid)', f'{primary} (test)', 'Delta (test)', 'p']
+      rows = [
+        [
+          _NAMES[row['pretrained']],
+          mean(row['valid']),
+          mean(row['test']),
+          change(row, 'test') if number else '',
+          chance(row['p_value']['test']) if number else '',
+        ]
+        for number, row in enumerate(made['rows'])
+      ]
+      note = f"""Fine-tuned alike on Home Depot's labelled pairs: mean ± standard deviation of {seeds} seeds; delta
+and p (paired bootstrap, of the mean) are against the first row."""
+      sections.append(section(title, made, markdown(headers, rows), note))
+  return '\n\n'.join(sections)
 
 
 def _cells(made: dict[str, Any]) -> list[str]:

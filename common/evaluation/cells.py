@@ -1,7 +1,10 @@
 """Values as cells of tables, reports and pictures: one format of each kind."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 _LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'log_loss': 'Log loss', 'map': 'MAP'}
 _LABELS |= {'ndcg': 'NDCG', 'mrr': 'MRR', 'mlm_loss': 'MLM loss', 'mlm_accuracy': 'MLM accuracy'}
@@ -37,6 +40,12 @@ def chance(p_value: float) -> str:
 def metric(value: float | None) -> str:
   """0.567; nan is n/a, an absent value is empty (as in the formats below)."""
   return '' if value is None else f'{value:.3f}' if math.isfinite(value) else 'n/a'
+
+
+def mean(values: Sequence[float]) -> str:
+  """0.567 of one value; 0.567 ± 0.003 of several, with their standard deviation."""
+  shown = metric(float(np.mean(values)))
+  return f'{shown} ± {np.std(values, ddof=1):.3f}' if len(values) > 1 else shown
 
 
 def percent(value: float | None) -> str:

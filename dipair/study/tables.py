@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from common.evaluation import speeds
-from common.evaluation.cells import chance, change, digits, label, metric, percent, times
+from common.evaluation.cells import chance, change, digits, label, mean, metric, percent, times
 from common.evaluation.tables import Table
 from dipair.study.results import RANKING
 from dipair.study.speeds import BASELINE, INT8, REAL, RUNTIMES
@@ -66,14 +66,14 @@ def _quality(study: dict[str, Any], row: dict[str, Any]) -> list[str]:
   p_value, closest = row.get('p_value', {}).get('test'), row.get('p_closest')
   return [
     row['name'],
-    _mean(values(study, row, 'valid', primary)),
+    mean(values(study, row, 'valid', primary)),
     percent(row.get('delta', {}).get('valid')),
-    _mean(values(study, row, 'test', primary)),
+    mean(values(study, row, 'test', primary)),
     change(row, 'test'),
     '' if p_value is None else chance(p_value),
     '' if closest is None else chance(closest),
-    _mean(values(study, row, 'test', second)),
-    _mean(values(study, row, 'test', RANKING)) if _ranks(study, first) else '',
+    mean(values(study, row, 'test', second)),
+    mean(values(study, row, 'test', RANKING)) if _ranks(study, first) else '',
     f'{first["head_parameters"]:,}' if 'head_parameters' in first else '',
     ' + '.join(f'{size:,}' for size in first.get('bytes', [])),
   ]
@@ -119,8 +119,3 @@ def _teacher(study: dict[str, Any], timed: bool) -> list[str]:
 def _ranks(study: dict[str, Any], model: dict[str, Any]) -> bool:
   """Whether ranking has a column of its own."""
   return RANKING in model['test'] and RANKING not in study['metrics']
-
-
-def _mean(found: list[float]) -> str:
-  shown = metric(float(np.mean(found)))
-  return f'{shown} ± {np.std(found, ddof=1):.3f}' if len(found) > 1 else shown
