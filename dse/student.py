@@ -49,6 +49,10 @@ class DSE(Student):
     del slot
     return unit(features) if self.config.normalize else features
 
+  def encoded_as(self, slot: int) -> int:
+    """The first, where the encoder is shared."""
+    return 0 if len(self.encoders) == 1 else slot
+
   @classmethod
   def needed_layers(cls, config: StudentConfig) -> dict[str, int]:
     """Those of the encoder, and those that are pooled."""

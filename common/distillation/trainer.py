@@ -176,11 +176,27 @@ class Trainer:
     if 'features' in batch:
       return self.loss(batch, self.model(batch['features'], training=True))
     parts, vectors = [], []
-    for slot, (buckets, index) in enumerate(zip(batch['ids'], batch['index'], strict=True)):
-      encoded = tf.concat([self._encode[slot, not frozen](ids) for ids in buckets], 0)  # [U, ...]
-      parts.append(tf.gather(self.model.part(encoded, slot), index))  # [U, ...] to [B, ...]
-      vectors.append(tf.gather(encoded, index))
+    encoded = self._encoded(batch['ids'], training=not frozen)
+    for slot, (of_slot, index) in enumerate(zip(encoded, batch['index'], strict=True)):
+      parts.append(tf.gather(self.model.part(of_slot, slot), index))  # [U, ...] to [B, ...]
+      vectors.append(tf.gather(of_slot, index))
     return self.loss(batch, self.model.logits(parts, vectors, training=True))
+
+  def _encoded(self, ids: Sequence[Sequence[tf.Tensor]], training: bool) -> list[tf.Tensor]:
+    """Vectors [U, ...] of each slot's buckets; those of a length that are encoded alike go together."""
+    together: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for slot, buckets in enumerate(ids):
+      for number, bucket in enumerate(buckets):
+        alike = self.model.encoded_as(slot), bucket.shape[1]
+        together.setdefault(alike, []).append((slot, number))
+    found = [list(buckets) for buckets in ids]
+    for (slot, _), places in together.items():
+      buckets = [ids[own][number] for own, number in places]
+      encoded = self._encode[slot, training](tf.concat(buckets, 0))
+      parts = tf.split(encoded, [tf.shape(bucket)[0] for bucket in buckets])
+      for (own, number), part in zip(places, parts, strict=True):
+        found[own][number] = part
+    return [tf.concat(of_slot, 0) for of_slot in found]
 
   def batches_by_item(self, phase: PhaseConfig, tuples: Tuples, start: int = 0) -> tf.data.Dataset:
     """Endless batches of each slot's distinct items and the tuples' indices into them."""

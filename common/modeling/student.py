@@ -137,6 +137,10 @@ class Student(tf_keras.layers.Layer):
     """The one of `encoders` that a slot's texts go through."""
     return self.encoders[self.widths[:slot].count(0) if len(self.encoders) > 1 else 0]
 
+  def encoded_as(self, slot: int) -> int:
+    """The first slot whose `encode` is this one's, so that their texts may be encoded together."""
+    return slot
+
   def encoder_layers(self, slot: int) -> list[tf.Module]:
     """Variables that `encode` computes with."""
     own = [] if self.widths[slot] else [self.encoder(slot)]

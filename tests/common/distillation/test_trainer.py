@@ -31,17 +31,19 @@ def first_batch(one):
 
 
 @pytest.mark.parametrize(
-  ('kind', 'shared', 'static'),
+  ('kind', 'shared', 'static', 'max_lengths'),
   [
-    *(('dipair', shared, static) for shared in (False, True) for static in (False, True)),
-    ('dse', True, False),
-    ('dse', False, True),
+    *(('dipair', shared, static, (16, 32)) for shared in (False, True) for static in (False, True)),
+    ('dse', True, False, (16, 16)),
+    ('dse', True, False, (128, 32)),  # buckets of 32 to 128, and of 16 and 32
+    ('dse', True, True, (16, 16)),
+    ('dse', False, True, (16, 16)),
   ],
 )
 def test_encoding_each_text_once_gives_the_plain_forms_gradients(
-  build, distill, kind, shared, static
+  build, distill, kind, shared, static, max_lengths
 ):
-  model, tokenizer = build(kind, shared_encoder=shared)
+  model, tokenizer = build(kind, shared_encoder=shared, max_lengths=max_lengths)
   one = trainer(model, tokenizer, distill, jit_compile=static)
   by_item = first_batch(one)
   texts = [list(one.distill.items(slot).texts()) for slot in range(2)]
