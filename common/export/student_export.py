@@ -164,10 +164,9 @@ def write_head(folder: str, model: Student, slots: Sequence[str]) -> None:
     model: The student.
     slots: Name of each slot.
   """
-  head = model.exported_head()
-  _check(
-    head, model, [np.zeros([2, *model.vector_shape(i)], np.float32) for i in range(len(slots))]
-  )
+  head, random = model.exported_head(), np.random.default_rng(0)
+  shapes = [model.vector_shape(slot) for slot in range(len(slots))]
+  _check(head, model, [random.normal(size=[2, *shape]).astype(np.float32) for shape in shapes])
   functions = heads.functions(head, model, slots, Calibration())
   signatures = heads.signatures(functions, slots)
   saved_models.save(os.path.join(folder, 'head'), signatures, head.variables, {})
