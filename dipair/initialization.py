@@ -41,12 +41,12 @@ def start(
     matches: Features of other items, likewise, and scored tuples of them: where a slot has vectors.
   """
   texts = [x for x, width in zip(features, student.widths, strict=True) if not width]
-  kernel, bias = _principal_components(texts, student.dim)
+  of_texts = _principal_components(texts, student.dim) if texts else ()
   for projection, given in zip(student.projections, features, strict=True):
     if isinstance(projection, VectorTokens):
       projection.dense.set_weights(_standardized(given, projection.dense.units, seed))
     elif projection.dense is not None:
-      projection.dense.set_weights([kernel, bias])
+      projection.dense.set_weights(of_texts)
   if matches is not None and student.outputs == 1 and texts:
     _guess_matches(student, *matches)
   vectors = [

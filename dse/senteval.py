@@ -220,7 +220,8 @@ def _encoder(student: DSE, tokenizer: Tokenizer) -> Encode:
 
   def encode(texts: Sequence[str]) -> np.ndarray:
     table = TokenTable.of_texts(texts, tokenizer)
-    return scorer.features(table, np.arange(len(texts)), 0)
+    features = scorer.features(table, np.arange(len(texts)), 0)
+    return student.vectors(tf.constant(features), 0).numpy()
 
   return encode
 

@@ -97,7 +97,7 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
 
   Returns:
     Scores in percent; AVG is the mean over tasks of the mean of a task's one or two scores, as in
-    the paper; degradation is AVG's relative change from the first row, improvement that of alpha = 0.5
+    the paper, and of models of all tasks; degradation is AVG's relative change from the first row, improvement that of alpha = 0.5
     from the row's. The paper's AVG are over those of its tasks that are in the table.
   """
   tasks = [task for task in _TITLES if task in done]
@@ -158,16 +158,21 @@ def model_name(model: str, run: dict[str, Any]) -> str:
 
 
 def _rows(models: Rows, tasks: Sequence[str]) -> list[list[str]]:
-  """Cells of models, compared with the first and with alpha = 0.5."""
+  """Cells of models, compared with the first and with alpha = 0.5 if they are of all the first's tasks."""
+  whole = next(iter(models.values()), {}).keys()
   averages = {
-    name: float(np.mean([np.mean(s) for s in scores.values()])) for name, scores in models.items()
+    name: float(np.mean([np.mean(s) for s in scores.values()]))
+    for name, scores in models.items()
+    if scores.keys() == whole
   }
   first = next(iter(averages.values()), 0.0)
   half = next((average for name, average in averages.items() if _HALF in name), None)
   rows = []
-  for name, average in averages.items():
-    cells = ['/'.join(f'{s:.1f}' for s in models[name].get(task, [])) for task in tasks]
-    gained = '' if half is None or average == half else percent(metrics.delta(half, average))
-    lost = percent(metrics.delta(average, first))
-    rows.append([name, *cells, f'{average:.2f}', lost, gained])
+  for name, scores in models.items():
+    cells = ['/'.join(f'{s:.1f}' for s in scores.get(task, [])) for task in tasks]
+    compared = ['', '', '']
+    if (average := averages.get(name)) is not None:
+      gained = '' if half is None or average == half else percent(metrics.delta(half, average))
+      compared = [f'{average:.2f}', percent(metrics.delta(average, first)), gained]
+    rows.append([name, *cells, *compared])
   return rows

@@ -26,6 +26,9 @@ class ExportConfig:
   teacher_max_length: int = flags.option(
     MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
   )
+  classes: tuple[str, ...] = flags.option(
+    (), 'labels in order of the outputs, for a Hugging Face classifier of classes'
+  )
 
 
 @strategies.precision()
@@ -74,7 +77,8 @@ def main(config: ExportConfig) -> None:
   if os.path.exists(config.output):
     raise InputError(f'--output={config.output}: there already; name another')
   with strategies.precision():
-    teacher = Teacher.load(config.teacher, config.teacher_max_length)
+    task = 'multiclass' if config.classes else 'binary'
+    teacher = Teacher.load(config.teacher, config.teacher_max_length, task, config.classes)
   with files.whole_folder(config.output) as part:
     difference = write(part, teacher, config.texts)
   print(f'{config.output}: the largest difference from the teacher is {difference:.1e}')

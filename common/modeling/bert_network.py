@@ -232,8 +232,9 @@ def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:
 
 def weights(encoder: networks.BertEncoderV2) -> Weights:
   """The encoder's weights, for `assign`; heads and their width are one dimension."""
-  found = {}
-  for name, place in places(encoder.get_config()['num_layers']).items():
+  found, own = {}, encoder.get_config()
+  projected = own['embedding_width'] != own['hidden_size']
+  for name, place in places(own['num_layers'], projected=projected).items():
     array = _variable(encoder, place).numpy()
     found[name] = array.reshape(_merged(name, array.shape))
   return found

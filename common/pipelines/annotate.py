@@ -51,6 +51,9 @@ class AnnotateConfig:
   teacher_max_length: int = flags.option(
     MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
   )
+  classes: tuple[str, ...] = flags.option(
+    (), 'labels in order of the outputs, for a Hugging Face classifier of classes'
+  )
   threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
@@ -63,7 +66,10 @@ class AnnotateJob:
 
   def load(self) -> tuple[TeacherHandler, list]:
     handler = TeacherHandler(
-      self.config.teachers, self.config.teacher_max_length, self.config.threads
+      self.config.teachers,
+      self.config.teacher_max_length,
+      self.config.threads,
+      self.config.classes,
     )
     return handler, handler.load_model()
 
@@ -101,6 +107,8 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
   if config.teacher_max_length != MAX_LENGTH:
     plan['teacher_max_length'] = config.teacher_max_length
+  if config.classes:
+    plan['classes'] = list(config.classes)
   marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
   manifest = _manifest([mark for mark in marks if mark['rows']], info)
   if config.id_column:

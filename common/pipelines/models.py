@@ -111,15 +111,19 @@ class TupleModel(NamedTuple):
     self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
   ) -> tuple[list[Any], list[list[str]]]:
     """Cells as the scorer takes them, and these cells, but for tuples of a vector that is none."""
-    widths, vectors = [self.scorer.widths.get(slot, 0) for slot in self.scorer.slots], {}
+    widths = [self.scorer.widths.get(slot, 0) for slot in self.scorer.slots]
+    vectors: dict[int, dict[int, Any]] = {}
+    keep = list(range(len(where)))
     for slot, (cells, width) in enumerate(zip(sides, widths, strict=True)):
-      if width:
-        vectors[slot] = vector_cells.of_cells(cells, width, where, refuse)
-    keep = [row for row in range(len(where)) if all(row in of for of in vectors.values())]
+      if width:  # of a tuple that is refused, no further slot is read
+        own = [cells[row] for row in keep]
+        found = vector_cells.of_cells(own, width, [where[row] for row in keep], refuse)
+        vectors[slot] = {keep[number]: vector for number, vector in found.items()}
+        keep = list(vectors[slot])
     kept: list[list[str]] = [[cells[row] for row in keep] for cells in sides]
     given: list[Any] = list(kept)
-    for slot, found in vectors.items():
-      given[slot] = np.array([found[row] for row in keep], np.float32).reshape([-1, widths[slot]])
+    for slot, of in vectors.items():
+      given[slot] = np.array([of[row] for row in keep], np.float32).reshape([-1, widths[slot]])
     return given, kept
 
 
@@ -130,17 +134,22 @@ class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):
     folders: Folders of the teachers.
     max_length: Most tokens of a packed tuple, for those that are classifiers.
     threads: Threads of this process; 0: one a core.
+    classes: Labels in order of the outputs, for those that are classifiers of classes; none: one logit.
   """
 
-  def __init__(self, folders: Sequence[str], max_length: int, threads: int = 0):
+  def __init__(
+    self, folders: Sequence[str], max_length: int, threads: int = 0, classes: Sequence[str] = ()
+  ):
     self.folders, self.max_length, self.threads = tuple(folders), max_length, threads
+    self.classes = tuple(classes)
 
   def load_model(self) -> Any:
     """The teachers."""
     from common.distillation.teacher import Teacher
 
     limit_threads(self.threads)
-    return [Teacher.load(folder, self.max_length) for folder in self.folders]
+    task = 'multiclass' if self.classes else 'binary'
+    return [Teacher.load(folder, self.max_length, task, self.classes) for folder in self.folders]
 
   def run_inference(
     self, batch: Sequence[tuple[str, ...]], model: Any, inference_args: Any = None

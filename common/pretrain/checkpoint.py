@@ -18,6 +18,11 @@ from common.modeling.encoders import EncoderConfig
 from common.pretrain.language_model import LanguageModel
 
 _SEGMENTS = 'bert/embeddings/token_type_embeddings'
+_ALSO = {  # of Google's checkpoints as they were converted, and of tied biases
+  'LayerNorm.weight': 'LayerNorm.gamma',
+  'LayerNorm.bias': 'LayerNorm.beta',
+  'predictions.bias': 'predictions.decoder.bias',
+}
 
 
 def check(pretrained: Pretrained) -> None:
@@ -68,7 +73,11 @@ def write(
 
 
 def restore(model: LanguageModel, pretrained: Pretrained) -> None:
-  """Loads the encoder and, of a Hugging Face folder, the heads that it has."""
+  """Loads the encoder and, of a Hugging Face folder, the heads that it has.
+
+  Raises:
+    InputError: It has a head in part, or of another shape.
+  """
   model.encoder.restore(pretrained)
   if pretrained.format != 'safetensors':
     return
@@ -77,11 +86,26 @@ def restore(model: LanguageModel, pretrained: Pretrained) -> None:
     tensors = checkpoints.tensors(pretrained.path)
   if of != 'bert':
     return
-  for name, variable in _heads(model).items():
-    ((key, like),) = hugging_face.tensors({name: variable.numpy()}).items()
-    if key in tensors and tensors[key].shape == like.shape:
-      array = tensors[key].T if name.endswith('kernel') else tensors[key]
-      variable.assign(np.asarray(array, np.float32))
+  variables = _heads(model)
+  likes = {n: hugging_face.tensors({n: v.numpy()}).popitem() for n, v in variables.items()}
+  for head in ('cls/predictions/', 'cls/seq_relationship/'):
+    found, missing = {}, []
+    for name, (key, like) in likes.items():
+      if name.startswith(head):
+        there = next((tensors[other] for other in _names(key) if other in tensors), None)
+        if there is None or there.shape != like.shape:
+          missing.append(f'{key} {like.shape}')
+        else:
+          found[name] = there.T if name.endswith('kernel') else there
+    if found and missing:
+      raise InputError(f'{pretrained.path}: a head without {", ".join(missing)}')
+    for name, array in found.items():
+      variables[name].assign(np.asarray(array, np.float32))
+
+
+def _names(key: str) -> list[str]:
+  """The names that a head's tensor goes by."""
+  return [key, *(key.replace(name, other) for name, other in _ALSO.items() if name in key)]
 
 
 def _heads(model: LanguageModel) -> dict[str, tf.Variable]:

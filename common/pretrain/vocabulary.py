@@ -18,6 +18,7 @@ SPECIAL = (*SPECIAL_TOKENS, MASK)
 JOINER = '##'
 _READ = 8192  # texts split at a time
 _LEAST = 2  # occurrences of a piece
+_CHARACTERS = 1000  # at the least, the most frequent ones, that are pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,9 @@ def count(texts: Iterable[str], lower_case: bool) -> collections.Counter[str]:
 def learn(counts: Mapping[str, int], size: int) -> list[str]:
   """Learns word pieces, the special tokens first, then characters, then pieces by frequency.
 
+  Characters are the most frequent ones, at the most a thousand, or a quarter of `size` where that is more;
+  the others are [UNK].
+
   Args:
     counts: Occurrences of each word.
     size: Most pieces.
@@ -52,7 +56,10 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
   """
   if not counts:
     raise InputError('the texts hold no word to learn a vocabulary of')
-  found = learner.learn(counts, size, list(SPECIAL), lower_thresh=_LEAST)
+  characters = max(_CHARACTERS, size // 4)  # each is two pieces: at a word's start, and within
+  found = learner.learn(
+    counts, size, list(SPECIAL), lower_thresh=_LEAST, max_unique_chars=characters
+  )
   # The learner's last step may leave more than it was asked for: the rarest pieces go.
   longer = [
     piece for piece in found if len(piece.removeprefix(JOINER)) > 1 and piece not in SPECIAL

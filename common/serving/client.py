@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from common import extras
 from common.data.texts import listed
+from common.errors import InputError
 
 with extras.needed('serving'):
   from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -98,7 +99,13 @@ class Client:
     Args:
       *sides: Left and right.
       **named: Or, of tuples of other than two, each slot's vectors by its name.
+
+    Raises:
+      InputError: If sides are neither two nor named.
+      ServingError: As `call`.
     """
+    if not named and len(sides) != 2:
+      raise InputError(f'{len(sides)} sides given; left and right, or each slot by its name')
     named = named or dict(zip(('left', 'right'), sides, strict=True))
     vectors = {name: np.asarray(side, np.float32) for name, side in named.items()}
     return self._batched('head', 'serving_default', vectors)['score']

@@ -74,7 +74,14 @@ def fit(
   Returns:
     {'name', 'history', 'best_step', 'seconds', 'tuples_per_second'}; the model holds the best
     variables.
+
+  Raises:
+    InputError: If replicas cannot share a batch evenly.
   """
+  if config.batch_size % (replicas := strategy.num_replicas_in_sync):
+    raise InputError(
+      f'{phase.name}: batch_size={config.batch_size}: a multiple of {replicas}, the replicas, is needed'
+    )
   with strategy.scope():
     run = Run(phase, config, folder, strategies.is_chief(strategy))
   run.restore()

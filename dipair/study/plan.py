@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from common import flags
@@ -17,7 +17,7 @@ from dipair.study import speeds
 from dipair.study.config import AS_RUN, StudyConfig
 from dipair.study.cross_students import CrossStudent, work
 from dipair.study.rows import CROSS, Base, Comparison, Row
-from dipair.study.students import OWN, SETS, Kept, Student, teacher_path
+from dipair.study.students import FEATURES, OWN, SETS, Kept, Student, teacher_path
 
 _STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
 
@@ -121,7 +121,8 @@ class Plan:
 
     Those of the most tokens come first, so that others find theirs among these.
     """
-    new = [s for s in self.students if not (s.trained or _comes_along(s))]
+    names = {student.name for student in self.students}
+    new = [s for s in self.students if not (s.trained or _comes_along(s, names))]
     return sorted(new, key=_tokens, reverse=True)
 
   def cost(self) -> Cost:
@@ -151,7 +152,8 @@ class Plan:
     }
     if os.path.exists(path) and read_json(path) == made:
       return
-    shutil.rmtree(os.path.join(self.root, OWN), ignore_errors=True)
+    for folder in (OWN, FEATURES):
+      shutil.rmtree(os.path.join(self.root, folder), ignore_errors=True)
     for name in SETS:
       with contextlib.suppress(FileNotFoundError):
         os.remove(teacher_path(self.root, name))
@@ -169,7 +171,7 @@ class Plan:
       needed = {folder for later in new[number + 1 :] for folder in later.shared}
       for folder in set(student.shared) - needed:
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(os.path.join(self.root, 'features'), ignore_errors=True)  # a killed study's too
+    shutil.rmtree(os.path.join(self.root, FEATURES), ignore_errors=True)  # a killed study's too
 
   def _firsts(self, chosen: Callable[[Comparison], bool]) -> list[Kept]:
     """Of the rows of some comparisons, the first seed's students, each once."""
@@ -199,8 +201,10 @@ class Plan:
     return Student(self.run, self.root, own, self.devices, longer)
 
 
-def _comes_along(student: Kept) -> bool:
-  return isinstance(student, Student) and student.longer is not None and not student.longer.trained
+def _comes_along(student: Kept, names: Collection[str]) -> bool:
+  """Whether one of those named, which is to be trained, is this one between its stages."""
+  longer = student.longer if isinstance(student, Student) else None
+  return longer is not None and longer.name in names and not longer.trained
 
 
 def _tokens(student: Kept) -> tuple[int, ...]:
@@ -225,4 +229,5 @@ def base_of(run: FinishedRun) -> Base:
     )
   depth = encoders.read(own.pretrained).config.num_layers
   (n, m), (left, right) = own.output_tokens, own.max_lengths
-  return Base((n, m), (left, right), own.encoder_layers, depth)
+  teacher = checkpoints.read(run.flags['teacher_pretrained']).config.num_layers
+  return Base((n, m), (left, right), own.encoder_layers, depth, teacher)

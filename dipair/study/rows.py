@@ -39,12 +39,14 @@ class Base:
     lengths: Most tokens of each text.
     layers: K.
     depth: Layers of the checkpoint.
+    teacher_depth: Layers of the teacher's, of which cross-attention students are the first.
   """
 
   tokens: tuple[int, int]
   lengths: tuple[int, int]
   layers: int
   depth: int
+  teacher_depth: int
 
   def kept(self, left: int, right: int) -> dict[str, Any]:
     """Flag of N and M, at the most the texts' lengths."""
@@ -73,7 +75,9 @@ class Comparison(NamedTuple):
 
 
 _DIPAIR = 'DiPair, transformer'
+_TRANSFORMER = {'head': 'transformer'}
 _DE = {'output_tokens': (1, 1), 'projection_dim': 0}
+_EQ1 = {'loss': 'cross_entropy', 'alpha': 1.0}
 _CROSS_LAYERS = (1, 2, 3)
 
 
@@ -86,7 +90,7 @@ def _main(base: Base) -> list[Row]:
   cross = [
     Row(f'cross-attention, first {f"{n} layers" if n > 1 else "layer"}', {CROSS: str(n)})
     for n in _CROSS_LAYERS
-    if n < base.depth
+    if n < base.teacher_depth
   ]
   return [
     Row('DE-Cos', {'head': 'cosine', **_DE}),
@@ -95,7 +99,7 @@ def _main(base: Base) -> list[Row]:
     Row('MaxSim', {'head': 'max_sim'}),
     Row('LITE', {'head': 'lite'}),
     Row('Poly-encoder', {'head': 'poly_encoder', **base.kept(left + right - 1, 1)}),
-    Row(_DIPAIR, {}),
+    Row(_DIPAIR, _TRANSFORMER),
     Row("cross-attention, BERT-Tiny's shape", {CROSS: TINY}),
     *cross,
   ]
@@ -106,13 +110,17 @@ def _heads(base: Base) -> list[Row]:
   twice = base.kept(2 * left, 2 * right)
   more = 'x'.join(map(str, twice['output_tokens']))
   return [
-    Row(_DIPAIR, {}),
-    Row(f'DiPair, transformer, {more} tokens', twice),
-    *(Row(f'DiPair, transformer, layers: {n}', {'head_layers': n}) for n in (1, 4)),
+    Row(_DIPAIR, _TRANSFORMER),
+    Row(f'{_DIPAIR}, {more} tokens', {**_TRANSFORMER, **twice}),
     *(
-      Row(f'DiPair, transformer, attention heads: {n}', {'head_attention_heads': n}) for n in (2, 4)
+      Row(f'{_DIPAIR}, {name}: {n}', {**_TRANSFORMER, flag: n})
+      for name, flag, sizes in (
+        ('layers', 'head_layers', (1, 4)),
+        ('attention heads', 'head_attention_heads', (2, 4)),
+        ('inner width', 'head_inner_dim', (256, 512)),
+      )
+      for n in sizes
     ),
-    *(Row(f'DiPair, transformer, inner width: {n}', {'head_inner_dim': n}) for n in (256, 512)),
     Row('DiPair, FFNN 128x128', _ffnn(128, 128)),
     Row('DiPair, FFNN 1024x1024', _ffnn(1024, 1024)),
     Row(f'DiPair, FFNN 1024x1024, {more} tokens', {**_ffnn(1024, 1024), **twice}),
@@ -137,7 +145,7 @@ def _tokens(base: Base) -> list[Row]:
     Row(f'{own}, the last', {'token_selection': 'last'}),
     Row(f'{own}, the first, the mean of all for [CLS]', {'token_selection': 'mean'}),
     *(
-      Row(f'N={n}, M={m}, L={layers}', {**base.kept(n, m), 'head_layers': layers})
+      Row(f'N={n}, M={m}, L={layers}', {**_TRANSFORMER, **base.kept(n, m), 'head_layers': layers})
       for n, m, layers in fit
     ),
   ]
@@ -149,7 +157,7 @@ def _poly_encoder(base: Base) -> list[Row]:
   for both in (12, 6):  # N + M
     half, most = base.kept(both // 2, both // 2), base.kept(both - 1, 1)
     poly = {'head': 'poly_encoder', **most, **plain}
-    rows.append(Row(f'{_DIPAIR}, N=M={both // 2}', {**half, **plain}))
+    rows.append(Row(f'{_DIPAIR}, N=M={both // 2}', {**_TRANSFORMER, **half, **plain}))
     codes = (4, 8, 16, 64) if both == 12 else (8,)
     one = f'Poly-encoder, {most["output_tokens"][0]}+1 tokens'
     rows += [Row(f'{one}, {n} codes', {**poly, 'poly_codes': n}) for n in codes]
@@ -158,7 +166,11 @@ def _poly_encoder(base: Base) -> list[Row]:
 
 def _stages(base: Base) -> list[Row]:
   del base
-  heads = {_DIPAIR: {}, 'DiPair, FFNN': _ffnn(128, 128), 'DE-FFNN': {**_ffnn(128, 128), **_DE}}
+  heads = {
+    _DIPAIR: _TRANSFORMER,
+    'DiPair, FFNN': _ffnn(128, 128),
+    'DE-FFNN': {**_ffnn(128, 128), **_DE},
+  }
   ways = {'both stages': {}, 'stage 1 alone': {'stage2_steps': 0}, 'one stage': {'stage1_steps': 0}}
   return [
     Row(f'{head}: {way}', {**own, **steps})
@@ -168,7 +180,8 @@ def _stages(base: Base) -> list[Row]:
 
 
 def _depths(base: Base) -> list[Row]:
-  return [Row(str(n), {'encoder_layers': n}) for n in range(1, base.depth + 1)]
+  both = {'left_encoder_layers': 0, 'right_encoder_layers': 0}
+  return [Row(str(n), {'encoder_layers': n, **both}) for n in range(1, base.depth + 1)]
 
 
 def _lengths(base: Base) -> list[Row]:
@@ -184,8 +197,8 @@ def _lengths(base: Base) -> list[Row]:
 
 def _temperatures(base: Base) -> list[Row]:
   del base
-  own = Row("Eq. 1 on the run's soft labels", {})
-  of = {'loss': 'kd'}
+  own = Row("Eq. 1 on the run's soft labels", _EQ1)
+  of = {**_EQ1, 'loss': 'kd'}
   return [own, *(Row(f'T={t:g}', {**of, 'loss_temperature': float(t)}) for t in (0.5, 1, 2, 4))]
 
 
@@ -196,8 +209,8 @@ def _losses(base: Base) -> list[Row]:
     'margin_mse': 'margin-MSE',
     'listwise_kl': 'listwise KL',
   }
-  own = Row("Eq. 1 on the run's soft labels", {})
-  return [own, *(Row(name, {'loss': loss}) for loss, name in names.items())]
+  own = Row("Eq. 1 on the run's soft labels", _EQ1)
+  return [own, *(Row(name, {**_EQ1, 'loss': loss}) for loss, name in names.items())]
 
 
 def _encoders(base: Base) -> list[Row]:
@@ -206,9 +219,13 @@ def _encoders(base: Base) -> list[Row]:
 
 
 def _query_depths(base: Base) -> list[Row]:
-  """The one of K layers is the own student."""
+  """Two encoders each; at the run's own depth, where they are alike, one encoder for both beside them."""
+  own = {'left_encoder_layers': 0, 'right_encoder_layers': 0, 'shared_encoder': False}
   depths = range(1, base.depth + 1)
-  return [Row(f'K={n}', {'left_encoder_layers': n} if n != base.layers else {}) for n in depths]
+  rows = [
+    Row(f'K={n}', {**own, 'left_encoder_layers': n if n != base.layers else 0}) for n in depths
+  ]
+  return [*rows, Row(f'K={base.layers}, one encoder for both', {**own, 'shared_encoder': True})]
 
 
 _MAIN = Comparison('table2', 'Main results (Tables 2 and 3)', _main, timed=True)

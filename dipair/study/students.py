@@ -6,6 +6,7 @@ paired tests, the logits of valid and test.
 """
 
 import abc
+import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from common.errors import InputError
 from common.evaluation import calibration
 from common.export import student_export
 from common.files import read_json, sync, whole, whole_folder, write_json
+from common.modeling import encoders
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 from dipair import stages
@@ -33,12 +35,16 @@ from dipair.student import DiPair
 
 SETS = ('valid', 'test')
 OWN = 'own'  # name and folder of the run's own student
+FEATURES = 'features'  # folder of frozen encoders' outputs
+_MOST_NAME = 200  # characters of a folder's name; file systems take 255 bytes
 _DONE, _MADE, _RESULT = 'done', 'flags.json', 'result.json'
 
 
 def folder_name(own: dict[str, Any]) -> str:
-  """Name of the folder of a student by its flags."""
-  return '-'.join(f'{key}={value}' for key, value in own.items()).replace(' ', '').replace('/', '_')
+  """Name of the folder of a student by its flags; of many, the first ones and a digest of all."""
+  name = '-'.join(f'{key}={value}' for key, value in own.items()).replace(' ', '').replace('/', '_')
+  digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+  return name if len(name) <= _MOST_NAME else f'{name[: _MOST_NAME - 17]}-{digest}'
 
 
 def teacher_path(root: str, name: str) -> str:
@@ -209,7 +215,9 @@ class Student(Kept):
       about += [config.token_selection, self.devices.precision]
       if config.token_selection == 'last':
         about.append(config.output_tokens[slot])
-      folders.append(os.path.join(self.root, 'features', '-'.join(map(str, about))))
+      if encoders.is_random(config.pretrained):
+        about += [self.seed, config.one_encoder]
+      folders.append(os.path.join(self.root, FEATURES, '-'.join(map(str, about))))
     return folders if self.phases.stage1.steps else []
 
   @property

@@ -56,7 +56,7 @@ def sweep(plan: Plan, trials: int) -> list[str]:
   found.optimize(valid, n_trials=max(0, trials - done))
   best = suggested(optuna.trial.FixedTrial(found.best_params), base)
   print(f'the best of {trials} on valid: {found.best_value:.4f}')
-  return [f'--{name}={value:.6g}' for name, value in best.items()]
+  return flags.lines({n: float(f'{v:.6g}') if isinstance(v, float) else v for n, v in best.items()})
 
 
 def suggested(

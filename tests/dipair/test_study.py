@@ -66,7 +66,7 @@ def test_flags_are_refused_when_read(flags, error):
 
 
 def test_rows_fit_the_run_and_name_each_student_once():
-  base = Base((4, 12), (16, 48), 6, 6)
+  base = Base((4, 12), (16, 48), 4, 6, 3)
   for comparison in (*rows.TABLES.values(), *rows.FIGURES.values()):
     found = comparison.rows(base)
     assert len({row.name for row in found}) == len(found) == len({str(r.flags) for r in found})
@@ -74,9 +74,27 @@ def test_rows_fit_the_run_and_name_each_student_once():
     'max_lengths': (4, 12),
     'output_tokens': (4, 12),
   }
-  short = rows.TABLES['6'].rows(Base((2, 4), (8, 16), 6, 6))
+  short = rows.TABLES['6'].rows(Base((2, 4), (8, 16), 6, 6, 6))
   assert [row.name for row in short][-1] == 'N=1, M=11, L=2'  # 11 of 8 tokens are not kept
   assert [row.flags['encoder_layers'] for row in rows.FIGURES['3b'].rows(base)] == [*range(1, 7)]
+  crossed = [row.flags['cross_attention'] for row in rows.TABLES['2'].rows(base) if row.is_cross]
+  assert crossed == ['bert-tiny', '1', '2']  # all three layers are the teacher itself
+  for key in '2', '4', '7':  # whatever the run's own head is
+    heads = [row.flags['head'] for row in rows.TABLES[key].rows(base) if not row.is_cross]
+    assert 'transformer' in heads
+  depths = [
+    (row.flags['left_encoder_layers'], row.flags['shared_encoder'])
+    for row in rows.TABLES['query_depth'].rows(base)
+  ]
+  assert depths == [
+    (1, False),
+    (2, False),
+    (3, False),
+    (0, False),
+    (5, False),
+    (6, False),
+    (0, True),
+  ]
 
 
 def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
@@ -109,6 +127,24 @@ def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
 def test_a_folder_is_named_as_the_frontiers_are():
   own = {'output_tokens': (4, 12), 'projection_dim': 64, 'head_activation': 'gelu'}
   assert folder_name(own) == 'output_tokens=(4,12)-projection_dim=64-head_activation=gelu'
+  long, other = ({**own, **{f'flag_{n:02}': n for n in range(30)}, 'z': z} for z in (1, 2))
+  assert len(folder_name(long)) == 200 and folder_name(long) != folder_name(other)
+
+
+def test_what_another_is_between_its_stages_is_trained_where_that_one_is_not():
+  def student(name, longer=None):
+    one = Student.__new__(Student)
+    one.name, one.longer, one.own, one.folder = name, longer, {'a': 1}, '/nowhere'
+    one.config = types.SimpleNamespace(output_tokens=(1, 1))
+    return one
+
+  both = student('both')
+  between = student('between', both)
+  plan = types.SimpleNamespace
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(Student, 'trained', False)
+    assert Plan.new.fget(plan(students=[both, between])) == [both]
+    assert Plan.new.fget(plan(students=[between])) == [between]
 
 
 def test_students_of_before_a_flag_came_are_kept(tmp_path):

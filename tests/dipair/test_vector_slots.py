@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from common.data.examples import TableConfig
 from common.data.tuples import Tuples
@@ -18,13 +19,16 @@ from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
 from common.pipelines import encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
+from common.pipelines.models import TupleModel
 from common.scoring import exported
 from common.serving.client import Client
 from common.vectors.store import VectorStore
 from dipair import initialization
+from dipair.config import StudentConfig
 from dipair.encoder import VectorTokens
 from dipair.run import RunConfig
 from dipair.scorer import Scorer
+from dipair.student import DiPair
 from tests import limits
 
 COLOURS = ('red', 'blue', 'green')
@@ -157,6 +161,17 @@ def test_jobs(run, tmp_path, python):
   )
 
 
+def test_a_tuple_of_two_bad_vectors_is_refused_once():
+  scorer = types.SimpleNamespace(slots=('user', 'image'), widths={'user': 2, 'image': 1})
+  refused = []
+  given, kept = TupleModel(scorer)._given(
+    [['x', '[1, 2]', '[3, 4]'], ['y', 'z', '[5]']], ['1', '2', '3'], lambda *of: refused.append(of)
+  )
+  assert [(place, cell) for place, _, cell in refused] == [('1', 'x'), ('2', 'z')]
+  assert kept == [['[3, 4]'], ['[5]']]
+  assert [side.tolist() for side in given] == [[[3, 4]], [[5]]]
+
+
 def test_each_number_of_a_vector_has_an_equal_share_of_the_tokens_at_the_start():
   given = np.random.default_rng(0).normal(size=[500, 3]) * (1, 1000, 0) + (0, 5, 7)
   kernel, bias = initialization._standardized(given, 4000, seed=1)
@@ -164,6 +179,15 @@ def test_each_number_of_a_vector_has_an_equal_share_of_the_tokens_at_the_start()
   assert np.abs(tokens.mean(0)).max() < 1e-6 and tokens.var(0).mean() == pytest.approx(1, rel=0.1)
   shares = (kernel**2).mean(1) * given.var(0)
   np.testing.assert_allclose(shares, [0.5, 0.5, 0], rtol=0.1)
+
+
+def test_both_sides_may_be_vectors():
+  two = {'max_lengths': (2, 2), 'output_tokens': (2, 2)}
+  config = StudentConfig(pretrained='random-tiny', encoder_layers=2, **two)
+  student, _ = DiPair.from_pretrained(config, 1, (3, 3))
+  initialization.start(student, [VECTORS, VECTORS], seed=1)
+  tokens = student.vectors(tf.constant(VECTORS), 1).numpy()
+  assert tokens.shape == (3, 2, 256) and tokens.var(0).mean() == pytest.approx(1, rel=0.1)
 
 
 @pytest.mark.parametrize('padding', [0, 1])  # rows that no text has a token for

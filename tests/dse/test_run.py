@@ -147,6 +147,11 @@ def test_table_1_by_hand():
   assert table.rows[1] == ['DSE (alpha = 0.5)', '80.0/70.0', '50.0/40.0', '60.00', '-14.3%', '']
   paper = next(row for row in table.rows if row[0] == 'DSE (alpha = 0.5), the paper')
   assert paper[1:] == ['86.7/80.7', '86.4/85.8', '84.90', '-2.6%', '']
+  some = {
+    'stsb': {'models': models[:1], 'flags': flags},
+    'mrpc': {'models': models, 'flags': flags},
+  }
+  assert suite.table1(some).rows[1] == ['DSE (alpha = 0.5)', '80.0/70.0', '', '', '', '']
   lower_by = {'delta': {'test': -0.125}, 'interval': {'test': [-0.2, 0.01]}}
   done = {'models': [models[0], models[1] | lower_by], 'flags': flags, 'primary_metric': 'accuracy'}
   done['significance'] = {'model': 'student', 'baseline': 'student, labels', 'delta': 0.02}

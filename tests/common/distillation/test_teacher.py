@@ -120,6 +120,18 @@ def test_a_teacher_as_a_saved_model_of_texts(tmp_path):
     export_teacher.main(config)
 
 
+def test_a_checkpoint_may_be_a_teacher_of_narrow_embeddings(tmp_path):  # ELECTRA-small's
+  config = EncoderConfig(8, 16, 1, 2, 32, embedding_width=4)
+  tokenizer = Tokenizer([*'[PAD] [UNK] [CLS] [SEP]'.split(), *'abcd'], lower_case=True)
+  teacher = Teacher(config, tokenizer, 8, outputs=1)
+  teacher.save(str(tmp_path))
+  encoder = encoders.build(config, pad_id=0)
+  encoder.restore(encoders.read(str(tmp_path)))
+  ids = tf.constant([[2, 4, 5, 3]])
+  first = encoder(ids).tokens[:, :1]  # the one that a teacher computes
+  np.testing.assert_allclose(first, teacher.model.encoder(ids).tokens, atol=1e-6)
+
+
 def test_a_quantized_teacher_is_near_it():
   tf_keras.utils.set_random_seed(5)
   tokenizer = Tokenizer([*'[PAD] [UNK] [CLS] [SEP]'.split(), *'abcdefgh'], lower_case=True)

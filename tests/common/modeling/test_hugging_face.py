@@ -11,6 +11,7 @@ import tensorflow as tf
 from common.errors import InputError
 from common.modeling import checkpoints, classifiers, encoders
 from common.modeling.cross_encoder import CrossEncoder
+from common.pipelines.models import TeacherHandler
 
 # E width of the embeddings, H of the layers, F inside a layer.
 WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', '##c', 'd']
@@ -203,6 +204,8 @@ def test_classes_are_in_the_tasks_order(tmp_path, names, order):
   found = logits_of(classifiers.read(folder, 'multiclass', ('yes', 'no', 'maybe')))
   expected = slow('bert', tensors, IDS, SEGMENTS)[1][:, order]
   np.testing.assert_allclose(found, expected, atol=2e-5)
+  (of_job,) = TeacherHandler([folder], 7, classes=('yes', 'no', 'maybe')).load_model()
+  np.testing.assert_array_equal(of_job.model(tf.constant(IDS), tf.constant(SEGMENTS)), found)
 
 
 @pytest.mark.parametrize(

@@ -94,3 +94,8 @@ def test_a_vocabulary_is_never_larger_than_asked_for():
     vocabulary.learn(words, 12)
   with pytest.raises(InputError, match='no word'):
     vocabulary.learn({}, 100)
+
+
+def test_a_vocabulary_has_room_for_many_characters():
+  words = {chr(0x4E00 + number): 9 for number in range(1500)}
+  assert words.keys() <= set(vocabulary.learn(words, 8000))

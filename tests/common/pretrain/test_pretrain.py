@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 import tf_keras
 
@@ -177,6 +178,30 @@ def test_a_checkpoint_keeps_encoder_and_heads(tmp_path, activation):
   checkpoint.restore(again, found)
   for one, other in zip(model.variables, again.variables, strict=True):
     np.testing.assert_array_equal(one, other, err_msg=one.name)
+
+
+def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(tmp_path):
+  tokenizer = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'A', 'b'], lower_case=False)
+  config = EncoderConfig(7, 8, 1, 2, 12)
+  model, again = (LanguageModel(config, 0, next_sentence=False) for _ in range(2))
+  for variable in model.masked_lm.variables:
+    variable.assign(tf.random.normal(variable.shape))
+  checkpoint.write(str(tmp_path), model, config, tokenizer, segments=2)
+  path = str(tmp_path / 'model.safetensors')
+  tensors = safetensors.numpy.load_file(path)
+  for name in [name for name in tensors if name.startswith('cls.')]:
+    other = name.replace('Norm.weight', 'Norm.gamma').replace('Norm.bias', 'Norm.beta')
+    other = other.replace('predictions.bias', 'predictions.decoder.bias')
+    tensors[other] = tensors.pop(name)
+  safetensors.numpy.save_file(tensors, path)
+  checkpoint.restore(again, checkpoints.read(str(tmp_path)))
+  for one, other in zip(model.masked_lm.variables, again.masked_lm.variables, strict=True):
+    np.testing.assert_array_equal(one, other, err_msg=one.name)
+  del tensors['cls.predictions.transform.LayerNorm.beta']
+  safetensors.numpy.save_file(tensors, path)
+  missing = r'a head without cls\.predictions\.transform\.LayerNorm\.bias \(8,\)$'
+  with pytest.raises(InputError, match=missing):
+    checkpoint.restore(again, checkpoints.read(str(tmp_path)))
 
 
 def test_without_next_sentences_the_pooler_is_not_trained():

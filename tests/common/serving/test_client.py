@@ -44,6 +44,8 @@ def test_the_client_names_what_is_no_text():
   ):
     with pytest.raises(InputError, match=message):
       client.encode(texts, 'right')
+  with pytest.raises(InputError, match='^3 sides given; left and right, or each slot by its name$'):
+    client.score(*np.zeros([3, 1, 2]))
 
 
 def test_the_servers_order_is_taken_as_it_is(monkeypatch):

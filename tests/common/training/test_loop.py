@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from common import termination
+from common.errors import InputError
 from common.training import checkpoints, loop, strategies
 from common.training.optimization import PhaseConfig
 
@@ -58,6 +59,13 @@ def task(evaluate=None, batches=batches):
 def fit(what, folder, phase=PHASE):
   result = loop.fit(what, phase, str(folder), strategy=tf.distribute.get_strategy())
   return result, [v.numpy() for v in what.model.trainable_variables]
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
+  three = types.SimpleNamespace(num_replicas_in_sync=3)
+  error = 'line: batch_size=4: a multiple of 3, the replicas, is needed'
+  with pytest.raises(InputError, match=error):
+    loop.fit(task(), PHASE, str(tmp_path), strategy=three)
 
 
 class Killed(Exception):
