@@ -167,7 +167,7 @@ def training(made: dict[str, Any]) -> Table:
     (what, forms), rates = row['name'].split(': '), row['pairs_per_second']
     one, other = forms.split(' / ')
     rows.append([what, f'{one} against {other}', *map(digits, rates), times(row['ratio'])])
-  note = 'Steps of both forms in turn, on a CPU with avx512_bf16 and no AMX. '
+  note = 'Steps of both forms in turn, on a CPU with AMX. '
   note += 'Plain: both texts of every pair, padded to the longest.'
   return Table(note, ['', 'forms', 'pairs/s', 'against', '×'], rows)
 

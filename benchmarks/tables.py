@@ -22,13 +22,12 @@ from dipair.study import tables as study_tables
 
 _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
   'p2t': 'One seed, and short stages: 500 steps, then 20, which are all that "one stage" has; the '
-  "cross-attention students have 300 steps. The catalogue's labels follow words that two texts share, "
-  'which favours MaxSim.',
+  "cross-attention students have 300 steps, too few to compare with. The catalogue's labels follow words that two "
+  'texts share, which favours MaxSim and cosines; FFNNs, which start at random, are far from done.',
   'q2p': 'One seed, and stage 1 alone, 2,000 steps at one learning rate for all heads; the cross-attention '
-  'students have 400 steps of 32 pairs, too few for those of one and two layers. DE-Cos, DE-FFNN and '
-  "DiPair's transformer stand in the paper's order; DiPair's FFNN does not: it fits the soft labels as DE-FFNN "
-  'does (both end at a training loss of 0.27), and carries less of it over to new texts. LITE is as good as the '
-  'transformer here.',
+  'students have 400 steps of 32 pairs and are no baselines. With its encoders frozen and no projection, DE-Cos '
+  "is the start's own cosine, of which a scale and a bias are learnt. DE-FFNN and DiPair's transformer stand in the "
+  "paper's order; DiPair's FFNN, below DE-FFNN, does not. LITE is as good as the transformer here.",
 }
 
 
@@ -207,7 +206,8 @@ def _steps() -> str:
     student = made['models'][-1]
     tested.append(f'{metric(student["test"][primary])}, {change(student, "test")}')
   note = 'On test the student has, against its teacher: ' + '; '.join(tested) + '. '
-  note += 'More steps of stage 2 gain on valid, which picks the checkpoint, and nothing that can be seen on test.'
+  note += 'The runs are two, by two commits, each with a stage 1 of its own; the later one gains on valid, which picks '
+  note += 'the checkpoint, and nothing that can be seen on test.'
   headers = ['', f'{label(primary)} on valid, by step']
   title = 'Home Depot: what more steps bring'
   return section(title, runs[-1], markdown(headers, rows), note)
