@@ -138,6 +138,13 @@ def changed(config: Any) -> list[str]:
   return lines({k: v for k, v in flat(config).items() if v != defaults[k]})
 
 
+def given(config: Any) -> list[str]:
+  """Those that differ from the defaults, and those that the command line names all the same."""
+  defaults = flat(type(config)())
+  named = {name for name in flags.FLAGS if flags.FLAGS[name].present}
+  return lines({k: v for k, v in flat(config).items() if v != defaults[k] or k in named})
+
+
 def parse(cls: type, given: dict[str, Any]) -> Any:
   """The config of flags given from Python, as the command makes it of `--name=value`.
 

@@ -43,7 +43,7 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
     names: Flagfiles, named after their tasks: `configs/mrpc.flags`.
     run_dir: Gets a folder a task.
     data_dir: GLUE's folder.
-    config: The command's; flags that differ from the defaults go to each task.
+    config: The command's; the flags that it was given go to each task.
 
   Raises:
     InputError: If no task has data, or a flagfile is not named after a task.
@@ -51,7 +51,7 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
   if not run_dir or not data_dir:
     raise InputError("--suite needs --run_dir, for its runs, and --suite_data_dir, GLUE's folders")
   own = ('--suite=', '--suite_data_dir=', '--run_dir=', '--title=')
-  given = [flag for flag in flags.changed(config) if not flag.startswith(own)]
+  given = [flag for flag in flags.given(config) if not flag.startswith(own)]
   done = {}
   for path in map(flagfiles.path, names):
     task = os.path.basename(path).removesuffix('.flags')
