@@ -13,6 +13,7 @@ from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import bert_network, checkpoints, hugging_face
+from common.modeling.bert import Bert
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from common.pretrain.language_model import LanguageModel
@@ -70,6 +71,14 @@ def write(
   for name, content in contents.items():
     with open(os.path.join(folder, name), 'wb') as file:
       file.write(content)
+
+
+def segments(pretrained: Pretrained) -> int:
+  """Segments that a checkpoint tells apart: one, where all have the first one's embedding, as `write` leaves it."""
+  encoder = Bert(pretrained.config, pad_id=0)
+  encoder.restore(pretrained)
+  rows = bert_network.weights(encoder.network)[_SEGMENTS]
+  return 1 if (rows == rows[0]).all() else len(rows)
 
 
 def restore(model: LanguageModel, pretrained: Pretrained) -> None:

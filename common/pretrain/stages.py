@@ -221,7 +221,9 @@ class Checkpoint(Stage[Written]):
   def run(self, folder: str) -> Written:
     config, pieces = self.config, self.training.pieces
     model = self.training.trained()
-    segments = 2 if config.next_sentence or config.pretrained or config.distil.distil_from else 1
+    start = config.pretrained or config.distil.distil_from
+    before = checkpoint.segments(checkpoints.read(start)) if start else 1
+    segments = 2 if config.next_sentence else before
     tokenizer = pieces.vocabulary.tokenizer()
     checkpoint.write(folder, model, self.training.encoder(), tokenizer, segments)
     found = checkpoints.read(folder)

@@ -194,7 +194,12 @@ def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(tmp_path):
     other = other.replace('predictions.bias', 'predictions.decoder.bias')
     tensors[other] = tensors.pop(name)
   safetensors.numpy.save_file(tensors, path)
-  checkpoint.restore(again, checkpoints.read(str(tmp_path)))
+  found = checkpoints.read(str(tmp_path))
+  assert checkpoint.segments(found) == 2
+  (tmp_path / 'one').mkdir()
+  checkpoint.write(str(tmp_path / 'one'), model, config, tokenizer, segments=1)
+  assert checkpoint.segments(checkpoints.read(str(tmp_path / 'one'))) == 1
+  checkpoint.restore(again, found)
   for one, other in zip(model.masked_lm.variables, again.masked_lm.variables, strict=True):
     np.testing.assert_array_equal(one, other, err_msg=one.name)
   del tensors['cls.predictions.transform.LayerNorm.beta']
