@@ -16,9 +16,9 @@ labelled pairs 277 are not its training set's, is left out.
 The students start from all-MiniLM-L6-v2, a sentence encoder trained on a billion pairs, duplicate questions
 and NLI among them: the table cannot tell what of a score is that start's and what the teacher's. The teachers
 start there too, and as cross-encoders make less of it on MRPC and STS-B. What the teacher's logits
-add to the labels is sure on QQP alone; a frozen encoder is below alpha = 0.5 and 1 in all four.
-Of the teachers MRPC's alone had stopped rising on valid; the others' last evaluation was 0.002 (STS-B) to 0.005 (SNLI) above the one
-before, and the students of QQP and SNLI rose by more."""
+add to the labels is sure on QQP alone; a frozen encoder is below alpha = 0.5 and 1 in all four. Of the teachers
+MRPC's alone had stopped rising on valid; the others' last evaluation was 0.002 (STS-B) to 0.005 (SNLI) above the
+one before, and the students of QQP and SNLI rose by more."""
   found = suite.changes(made['results'])
   note += f'\n\n{markdown(found.headers, found.rows)}\n\n{found.note}'
   return shown('DSE on GLUE (Table 1)', made, table, note)

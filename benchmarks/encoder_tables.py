@@ -63,11 +63,12 @@ def _students() -> str:
   if not made:
     return ''
   table = study_tables.table(made, 'students')
-  note = f"""{table.note} One seed, and stages of 1,500 and 300 steps, shorter than the run's own; the BiLSTM has 1,500 of
-stage 2 alone, at a higher rate, as of its weights the word embeddings alone are pretrained. To have been pretrained on the
-texts is worth much to an encoder of random weights and to three of MiniLM's layers (every other one, trained, against
-the first as they are), and nothing that can be seen to MiniLM itself (the run's own row: its p is against that one, next below). On texts as short as these the BiLSTM
-comes near it and encodes several times as many a second."""
+  note = f"""{table.note} One seed, and stages of 1,500 and 300 steps, shorter than the run's own; the BiLSTM has
+1,500 of stage 2 alone, at a higher rate, as of its weights the word embeddings alone are pretrained. To have been
+pretrained on the texts is worth much to an encoder of random weights and to three of MiniLM's layers (every other
+one, trained, against the first as they are), and nothing that can be seen to MiniLM itself (the run's own row, whose
+p is against that one, next below). On texts as short as these the BiLSTM comes near it and encodes several times as
+many a second."""
   return shown('Other encoders: Home Depot', made, table, note)
 
 
