@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import logging as python_logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from common import extras, files, termination
@@ -132,17 +132,15 @@ def lines(values: dict[str, Any]) -> list[str]:
   return [f'--{name}={flag_values.text(value)}' for name, value in values.items()]
 
 
-def changed(config: Any) -> list[str]:
-  """The flags that differ from the defaults, as `--name=value`."""
+def changed(config: Any, also: Collection[str] = ()) -> list[str]:
+  """The flags that differ from the defaults, and those of the names `also`, as `--name=value`."""
   defaults = flat(type(config)())
-  return lines({k: v for k, v in flat(config).items() if v != defaults[k]})
+  return lines({k: v for k, v in flat(config).items() if v != defaults[k] or k in also})
 
 
 def given(config: Any) -> list[str]:
   """Those that differ from the defaults, and those that the command line names all the same."""
-  defaults = flat(type(config)())
-  named = {name for name in flags.FLAGS if flags.FLAGS[name].present}
-  return lines({k: v for k, v in flat(config).items() if v != defaults[k] or k in named})
+  return changed(config, [name for name in flags.FLAGS if flags.FLAGS[name].present])
 
 
 def parse(cls: type, given: dict[str, Any]) -> Any:

@@ -97,8 +97,8 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
 
   Returns:
     Scores in percent; AVG is the mean over tasks of the mean of a task's one or two scores, as in
-    the paper, and of models of all tasks; degradation is AVG's relative change from the first row, improvement that of alpha = 0.5
-    from the row's. The paper's AVG are over those of its tasks that are in the table.
+    the paper, and of models of all tasks; degradation is AVG's relative change from the first row,
+    improvement that of alpha = 0.5 from the row's. The paper's AVG are over those of its tasks that are in the table.
   """
   tasks = [task for task in _TITLES if task in done]
   ours: Rows = {}

@@ -107,3 +107,19 @@ def concatenated(groups: Sequence[Tuples]) -> Tuples:
       )
   ids = [key for group in groups for key in group.ids]
   return Tuples(**arrays, ids=ids, groups=np.cumsum([0, *map(len, groups)], dtype=np.int64))
+
+
+def most_items(tuples: Tuples, batch_size: int) -> list[int]:
+  """The most distinct items of each slot that so many tuples of shuffled groups can hold."""
+  sizes = np.diff(tuples.groups)
+  least = int(sizes.min())
+  aligned = least == sizes.max() and batch_size % least == 0
+  groups = batch_size // least if aligned else -(-batch_size // least) + 1
+  most = []
+  for slot in range(tuples.items.shape[1]):
+    of_group = [
+      len(np.unique(tuples.items[a:b, slot]))
+      for a, b in zip(tuples.groups[:-1], tuples.groups[1:], strict=True)
+    ]
+    most.append(min(batch_size, groups * max(of_group)))
+  return most

@@ -77,8 +77,7 @@ def main(config: ExportConfig) -> None:
   if os.path.exists(config.output):
     raise InputError(f'--output={config.output}: there already; name another')
   with strategies.precision():
-    task = 'multiclass' if config.classes else 'binary'
-    teacher = Teacher.load(config.teacher, config.teacher_max_length, task, config.classes)
+    teacher = Teacher.load(config.teacher, config.teacher_max_length, classes=config.classes)
   with files.whole_folder(config.output) as part:
     difference = write(part, teacher, config.texts)
   print(f'{config.output}: the largest difference from the teacher is {difference:.1e}')

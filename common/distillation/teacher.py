@@ -77,7 +77,7 @@ class Teacher:
     cls,
     folder: str,
     max_length: int = MAX_LENGTH,
-    task: str = 'binary',
+    task: str = '',
     classes: Sequence[str] = (),
   ) -> 'Teacher':
     """Reads a folder that `save` wrote, or a classifier (see `classifiers`).
@@ -85,9 +85,10 @@ class Teacher:
     Args:
       folder: The folder; of a classifier a hub id too.
       max_length: Most tokens of a packed tuple, for a classifier; a saved teacher has its own.
-      task: As for `classifiers.read`.
+      task: As for `classifiers.read`; empty: 'multiclass' where there are classes, else 'binary'.
       classes: As for `classifiers.read`.
     """
+    task = task or ('multiclass' if classes else 'binary')
     if not saving.is_there(folder):
       return cls._ready(read_ready(folder, max_length, task, classes), max_length)
     fields, tokenizer = saving.read(folder)

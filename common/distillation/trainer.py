@@ -25,7 +25,7 @@ from common.data.batches import (
 from common.data.records import BLOCKS, RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
-from common.data.tuples import Tuples
+from common.data.tuples import Tuples, most_items
 from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
@@ -290,19 +290,3 @@ def _shares_left(tuples: Tuples) -> bool:
   """Whether two tuples have the same left item."""
   left = np.sort(tuples.items[:, 0])
   return bool((left[1:] == left[:-1]).any())
-
-
-def most_items(tuples: Tuples, batch_size: int) -> list[int]:
-  """The most distinct items of each slot that so many tuples of shuffled groups can hold."""
-  sizes = np.diff(tuples.groups)
-  least = int(sizes.min())
-  aligned = least == sizes.max() and batch_size % least == 0
-  groups = batch_size // least if aligned else -(-batch_size // least) + 1
-  most = []
-  for slot in range(tuples.items.shape[1]):
-    of_group = [
-      len(np.unique(tuples.items[a:b, slot]))
-      for a, b in zip(tuples.groups[:-1], tuples.groups[1:], strict=True)
-    ]
-    most.append(min(batch_size, groups * max(of_group)))
-  return most

@@ -148,8 +148,8 @@ class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):
     from common.distillation.teacher import Teacher
 
     limit_threads(self.threads)
-    task = 'multiclass' if self.classes else 'binary'
-    return [Teacher.load(folder, self.max_length, task, self.classes) for folder in self.folders]
+    length, classes = self.max_length, self.classes
+    return [Teacher.load(folder, length, classes=classes) for folder in self.folders]
 
   def run_inference(
     self, batch: Sequence[tuple[str, ...]], model: Any, inference_args: Any = None

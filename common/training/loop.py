@@ -87,7 +87,7 @@ def fit(
   run.restore()
   if run.finished():
     return _finish(run, strategy)
-  dataset = _distribute(phase.batches(run.step), config.steps - run.step, strategy)
+  dataset = strategies.distribute(phase.batches(run.step), config.steps - run.step, strategy)
   step = train_step(phase, config, run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
@@ -286,22 +286,3 @@ def train_step(
     run.loss_sum.assign_add(strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None))
 
   return step
-
-
-def _distribute(batches: tf.data.Dataset, steps: int, strategy: tf.distribute.Strategy) -> Any:
-  """Each replica's share of so many steps of the stream; one element of it a replica."""
-  replicas = strategy.num_replicas_in_sync
-  batches = batches.take(steps * replicas)
-  if replicas == 1:
-    return batches.prefetch(2)
-
-  def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
-    local = replicas // context.num_input_pipelines
-    if context.num_input_pipelines == 1:
-      return batches.prefetch(2 * local)
-    low = context.input_pipeline_id * local
-    numbered = batches.enumerate()
-    kept = numbered.filter(lambda i, _: (i % replicas >= low) & (i % replicas < low + local))
-    return kept.map(lambda _, batch: batch).prefetch(2 * local)
-
-  return strategy.distribute_datasets_from_function(of_worker)

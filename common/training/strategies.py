@@ -93,6 +93,25 @@ def precision(name: str = 'float32') -> Iterator[None]:
     tf_keras.mixed_precision.set_global_policy(policy)
 
 
+def distribute(batches: tf.data.Dataset, steps: int, strategy: tf.distribute.Strategy) -> Any:
+  """Each replica's share of so many steps of the stream; one element of it a replica."""
+  replicas = strategy.num_replicas_in_sync
+  batches = batches.take(steps * replicas)
+  if replicas == 1:
+    return batches.prefetch(2)
+
+  def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    local = replicas // context.num_input_pipelines
+    if context.num_input_pipelines == 1:
+      return batches.prefetch(2 * local)
+    low = context.input_pipeline_id * local
+    numbered = batches.enumerate()
+    kept = numbered.filter(lambda i, _: (i % replicas >= low) & (i % replicas < low + local))
+    return kept.map(lambda _, batch: batch).prefetch(2 * local)
+
+  return strategy.distribute_datasets_from_function(of_worker)
+
+
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
   """Whether several processes train together."""
   return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

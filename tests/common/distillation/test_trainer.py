@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from common.data import record_writer
 from common.data.records import BLOCKS, RecordSet
-from common.data.tuples import Tuples
-from common.distillation.trainer import Trainer, Training, most_items
+from common.data.tuples import Tuples, most_items
+from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.modeling.losses import LOSSES, CrossEntropy, LossConfig, cross_entropy
 from common.training import strategies
