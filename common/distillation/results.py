@@ -5,7 +5,7 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -30,6 +30,7 @@ def evaluate(
   folder: str,
   metric: str = '',
   calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
+  alone: Sequence[str] = (),
 ) -> dict[str, Any]:
   """Metrics of each scorer on valid, test and what other test set there is.
 
@@ -42,10 +43,12 @@ def evaluate(
       several candidates, `test.qrels` and runs.
     metric: The metric that decides; empty: the task's own.
     calibration: The student's, whose metrics are those of its calibrated scores.
+    alone: Names of scorers that are one of several teachers each; 'teacher' is their mean.
 
   Returns:
     {'models', 'ranking', 'calibration'} as the results want them; of two students also 'significance',
-    of the last against the one before it on test.
+    of the last against the one before it on test; and of several teachers 'against_one', the same
+    against each alone.
   """
   models: list[dict[str, Any]] = [{'name': name} for name in scorers]
   logits: dict[str, dict[str, np.ndarray]] = {}
@@ -77,9 +80,21 @@ def evaluate(
       model.setdefault('delta', {})[set_name] = of_set.delta
       model.setdefault('interval', {})[set_name] = [of_set.low, of_set.high]
       model.setdefault('p_value', {})[set_name] = of_set.p_value
-    if set_name == 'test' and len(scorers) - ('teacher' in scorers) > 1:
-      own = significance.difference(*columns[-2:])
-      found['significance'] = {'model': names[-1], 'baseline': names[-2], **own._asdict()}
+    if set_name == 'test':
+      by_name = dict(zip(names, columns, strict=True))
+      students = [name for name in scorers if name not in ('teacher', *alone)]
+      tested = [
+        {
+          'model': student,
+          'baseline': name,
+          **significance.difference(by_name[name], by_name[student])._asdict(),
+        }
+        for name in [*students[-2:-1], *alone]
+      ]
+      if len(students) > 1:
+        found['significance'] = tested.pop(0)
+      if alone:
+        found['against_one'] = tested
   by_model = {name: logits[name] for name in names}
   of_models, found['ranking'] = ranked.of_sets(judges, by_model, names[-1], folder)
   for model in models:

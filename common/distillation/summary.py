@@ -58,6 +58,7 @@ def collect(
     'mined': done.unlabelled.mined,
     'models': done.evaluation.models,
     'significance': done.evaluation.significance,
+    'against_one': done.evaluation.against_one or [],
     'ranking': done.evaluation.ranking,
     'calibration': done.evaluation.calibration or {},
     'annotation': _present(dataclasses.asdict(done.distill)),

@@ -54,8 +54,10 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
     note = 'Delta: against the teacher.'
   if any('interval' in model for model in models):
     note += ' In brackets its 95% interval, p two-sided: paired bootstrap.'
-  if tested := results.get('significance'):
-    note += f' {_tested(tested)}'
+  tested = [results.get('significance'), *results.get('against_one', [])]
+  note += ''.join(f' {_tested(one)}' for one in tested if one)
+  if results.get('against_one'):
+    note += ' teacher: the mean of teachers 1, 2, ...'
   note += _speed_note(results)
   add('Results', ['Model', *headers], rows, note.strip())
 

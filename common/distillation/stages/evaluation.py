@@ -1,8 +1,10 @@
 """Metrics of the teacher and of the student's models, and the export's speed and quality."""
 
 import dataclasses
+import functools
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from common.distillation import measure, results, teacher
@@ -25,6 +27,7 @@ class Evaluated:
 
   models: list[dict[str, Any]]
   significance: dict[str, Any] | None = None
+  against_one: list[dict[str, Any]] | None = None
   ranking: dict[str, Any] | None = None
   calibration: dict[str, Any] | None = None
 
@@ -49,16 +52,24 @@ class Evaluation(Stage[Evaluated]):
 
   @strategies.precision()
   def run(self, folder: str) -> Evaluated:
-    scorers: dict[str, SetScorer] = {}
-    if self.teachers:
-      scorers['teacher'] = teacher.with_bar(self.teachers.labellers())
+    scorers = self._teachers()
+    alone = [name for name in scorers if name != 'teacher']
     for name, trained in self.training.models().items():
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
     task = self.shared.table.base_task
     fitted = self.export.calibration if self.calibrates else Calibration()
     return Evaluated(
-      **results.evaluate(scorers, task, self.data.folder, folder, self.shared.metric, fitted)
+      **results.evaluate(scorers, task, self.data.folder, folder, self.shared.metric, fitted, alone)
     )
+
+  def _teachers(self) -> dict[str, SetScorer]:
+    """The 'teacher'; of several their mean, and each one, whose logits are computed once a set."""
+    each = [teacher.with_bar(one) for one in (self.teachers.each() if self.teachers else [])]
+    if len(each) < 2:
+      return {'teacher': each[0]} if each else {}
+    alone = {f'teacher {n}': functools.cache(score) for n, score in enumerate(each, 1)}
+    mean = lambda records: np.mean([score(records) for score in alone.values()], axis=0)  # noqa: E731
+    return {'teacher': mean, **alone}
 
 
 @dataclasses.dataclass(frozen=True)

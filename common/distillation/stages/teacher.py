@@ -82,6 +82,15 @@ class Teachers:
     loaded = self.load()
     return lambda records: teacher.labeller(loaded, records, self.shared.strategy)
 
+  def each(self) -> list[Callable[[RecordSet], Labeller]]:
+    """As `labellers`, of each teacher alone."""
+    if self.function:
+      return [self.labellers()]
+    return [
+      functools.partial(teacher.labeller, [one], strategy=self.shared.strategy)
+      for one in self.load()
+    ]
+
   def load(self) -> list[teacher.Teacher]:
     """Reads those that are models; one that does not fit the task is refused."""
     if self.function:

@@ -1,5 +1,8 @@
 """Metrics of a run's models, with the chance of their differences."""
 
+import functools
+from types import SimpleNamespace
+
 import ir_measures
 import numpy as np
 import pytest
@@ -8,6 +11,19 @@ from ir_measures import AP, P, nDCG
 from common.data import record_writer
 from common.data.examples import Example
 from common.distillation import results
+from common.distillation.stages.evaluation import Evaluation
+
+
+class SetOfTwo(list):
+  """As a record set of two pairs."""
+
+  __hash__ = object.__hash__
+
+  def __init__(self):
+    super().__init__([0, 0])
+
+  def tuples(self):
+    return SimpleNamespace(items=np.zeros([2, 2], int))
 
 
 def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_stage(tmp_path):
@@ -16,12 +32,17 @@ def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_
   rows = [Example(f'r{i}', (f'l {i}', f'r {i}'), label) for i, label in enumerate(labels)]
   sets = {name: record_writer.of_examples(rows, 2) for name in ('valid', 'test')}
   record_writer.write_sets(str(tmp_path), sets, 2)
-  noise = {'teacher': 0.1, 'student, stage 1': 2.0, 'student': 0.12}
+  noise = {'teacher': 0.1, 'student, stage 1': 2.0, 'student': 0.12, 'teacher 1': 0.3}
   logits = {name: (labels + random.normal(0, by, 200))[:, None] for name, by in noise.items()}
-  scorers = {name: lambda records, name=name: logits[name] for name in noise}
-  found = results.evaluate(scorers, 'regression', str(tmp_path), str(tmp_path))
-  teacher, first, student = found['models']
+  names = ['teacher', 'teacher 1', 'student, stage 1', 'student']
+  scorers = {name: lambda records, name=name: logits[name] for name in names}
+  found = results.evaluate(scorers, 'regression', str(tmp_path), str(tmp_path), alone=['teacher 1'])
+  teacher, one, first, student = found['models']
   assert 'delta' not in teacher
+  (against_one,) = found['against_one']
+  assert (against_one['model'], against_one['baseline']) == ('student', 'teacher 1')
+  ratio = student['test']['pearson'] / one['test']['pearson']
+  assert against_one['delta'] == pytest.approx(ratio - 1) and against_one['low'] > 0
   for model in (first, student):
     (low, high), delta = model['interval']['test'], model['delta']['test']
     assert low < delta < high
@@ -30,6 +51,25 @@ def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_
   tested = found['significance']
   assert (tested['model'], tested['baseline']) == ('student', 'student, stage 1')
   assert tested['low'] > 1 and tested['p_value'] == 0
+
+
+def test_several_teachers_are_their_mean_and_each_alone_asked_once():
+  asked = []
+
+  def one(records, value):
+    return lambda items, advance: asked.append(value) or np.full([len(items), 1], value)
+
+  evaluation = Evaluation.__new__(Evaluation)
+  evaluation.teachers = SimpleNamespace(
+    each=lambda: [functools.partial(one, value=value) for value in (1.0, 4.0)]
+  )
+  scorers, records = evaluation._teachers(), SetOfTwo()
+  assert {name: score(records)[0, 0] for name, score in scorers.items()} == {
+    'teacher': 2.5,
+    'teacher 1': 1.0,
+    'teacher 2': 4.0,
+  }
+  assert asked == [1.0, 4.0]
 
 
 def test_trec_eval_finds_in_the_files_what_the_results_say(tmp_path):
