@@ -131,6 +131,35 @@ def test_a_student_of_every_other_layer_learns_from_it(toy, python, tmp_path):
   assert found.vocabulary == teacher.vocabulary
 
 
+_ON_TWO = """
+import runpy
+import tensorflow as tf
+cpu = tf.config.list_physical_devices('CPU')[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+runpy.run_module('common.pretrain', run_name='__main__', alter_sys=True)
+"""
+
+
+def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(python, tmp_path):
+  module, found = ('-m', 'common.pretrain'), {}
+  for name, how, of in (
+    ('one', module, '--precision=float32'),
+    ('two', ('-c', _ON_TWO), '--distribution_strategy=mirrored'),
+    ('bfloat16', module, '--precision=mixed_bfloat16'),
+  ):
+    folder = tmp_path / name
+    done = python(*how, *TOY, of, f'--run_dir={folder}', '--dropout=0', '--steps=20')
+    assert done.returncode == 0, done.stderr[-3000:]
+    made = results(folder)
+    found[name] = [
+      made['training'][0]['history'][-1]['loss'],
+      made['models'][-1]['valid']['mlm_loss'],
+    ]
+  np.testing.assert_allclose(found['two'], found['one'], rtol=1e-4)
+  np.testing.assert_allclose(found['bfloat16'], found['one'], rtol=0.02)
+  assert found['bfloat16'] != found['one']
+
+
 def test_metrics_and_losses_by_hand():
   tf_keras.utils.set_random_seed(2)
   config = EncoderConfig(
