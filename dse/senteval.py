@@ -209,7 +209,7 @@ def _encoders(run: FinishedRun) -> Iterator[tuple[str, Encode]]:
   student, train = run.config(StudentConfig), run.config(TrainConfig)
   yield student.pretrained, _encoder(*DSE.from_pretrained(student, outputs=1))
   for variant in train.variants:
-    if variant != 'frozen':  # the checkpoint's own vectors
+    if variant != 'frozen' or train.from_teacher:  # else its vectors are the checkpoint's own
       folder = training.path(run.path('student'), train, variant)
       name = suite.model_name(training.title(train, variant), run.flags)
       yield name, _encoder(*DSE.load(folder))
