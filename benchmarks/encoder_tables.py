@@ -89,8 +89,9 @@ def _teachers() -> str:
         ]
         for number, row in enumerate(made['rows'])
       ]
-      note = f"""Fine-tuned alike on Home Depot's labelled pairs: mean ± standard deviation of {seeds} seeds; delta
-and p (paired bootstrap, of the mean) are against the first row."""
+      of = f'mean ± standard deviation of {seeds} seeds' if seeds > 1 else 'one seed'
+      note = f"""Fine-tuned alike on Home Depot's labelled pairs, {of}. Delta and p (paired bootstrap) are against
+the first row."""
       sections.append(section(title, made, markdown(headers, rows), note))
   return '\n\n'.join(sections)
 
