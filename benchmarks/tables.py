@@ -9,6 +9,7 @@ import re
 from benchmarks import (
   dse_tables,
   encoder_tables,
+  home_depot_tables,
   inspection_table,
   pictures,
   robustness_table,
@@ -17,7 +18,7 @@ from benchmarks import (
 from benchmarks.committed import ROOT, folded, markdown, read, section, shown
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
-from common.evaluation.cells import change, digits, label, metric
+from common.evaluation.cells import digits
 from dipair.study import tables as study_tables
 
 _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
@@ -46,8 +47,7 @@ def written() -> dict[str, str]:
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [
     _speeds(),
-    _steps(),
-    _vectors(),
+    *home_depot_tables.sections(),
     *map(_study, _STUDIES),
     *encoder_tables.sections(),
     _mined(),
@@ -188,46 +188,6 @@ def _memory() -> str:
 def _shortlist() -> str:
   made = read('shortlist')
   return shown('The first stage: Home Depot', made, speed_tables.shortlist(made)) if made else ''
-
-
-def _steps() -> str:
-  """Home Depot's student by the steps of its second stage."""
-  runs = [made for name in ('homedepot', 'homedepot_long') if (made := read(name))]
-  if not runs:
-    return ''
-  primary, rows, tested = runs[0]['primary_metric'], [], []
-  for made in runs:
-    *before, last = made['training']
-    for trained in (*(before if made is runs[0] else ()), last):
-      found = [f'{at["step"]:,}: {metric(at["valid"][primary])}' for at in trained['history'][1:]]
-      rows.append(
-        [f'{trained["name"]}, {trained["history"][-1]["step"]:,} steps', ', '.join(found)]
-      )
-    student = made['models'][-1]
-    tested.append(f'{metric(student["test"][primary])}, {change(student, "test")}')
-  note = 'On test the student has, against its teacher: ' + '; '.join(tested) + '. '
-  note += 'The runs are two, by two commits, each with a stage 1 of its own; the later one gains on valid, which picks '
-  note += 'the checkpoint, and nothing that can be seen on test.'
-  headers = ['', f'{label(primary)} on valid, by step']
-  title = 'Home Depot: what more steps bring'
-  return section(title, runs[-1], markdown(headers, rows), note)
-
-
-def _vectors() -> str:
-  """Home Depot's titles as vectors, beside the student of its texts after as many steps."""
-  made, texts = read('homedepot_vectors'), read('homedepot_long')
-  if not made or not texts:
-    return ''
-  primary = made['primary_metric']
-  models = {'titles as texts': texts, "titles as their words' SVD, 256 wide": made}
-  rows = []
-  for name, of in models.items():
-    student = next(model for model in of['models'] if model['name'] == 'student, stage 1')
-    rows.append([name, metric(student['valid'][primary]), metric(student['test'][primary])])
-  headers = ['', f'{label(primary)} (valid)', f'{label(primary)} (test)']
-  note = "The same teacher's scores of the same pairs, 4,000 steps of stage 1. By `examples/product_vectors.py`:"
-  title = 'Home Depot: vectors in place of titles (DiPair §5)'
-  return section(title, made, markdown(headers, rows), note)
 
 
 def _retrieval() -> str:

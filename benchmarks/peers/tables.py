@@ -11,7 +11,8 @@ _ENCODING = """\
 {texts:,} distinct titles, sorted by length by each library itself, at the batch size that was \
 fastest for it; all on the same {threads} cores, in turn. Int8 of theirs: sentence-transformers' own \
 dynamic quantization, {quantized}. Pearson: on the test set; theirs by the cosine of \
-all-MiniLM-L6-v2, not trained on the task, ours by the exact head. Theirs: {versions}."""
+all-MiniLM-L6-v2, not trained on the task, ours by the exact head, of a student from before the one \
+of the README. Theirs: {versions}."""
 _SCORING = """\
 Cross-encoders: {pairs:,} test pairs from their text; CrossEncoder has MiniLM-L6's shape and an \
 untrained output, so no Pearson. The others: the best of {candidates:,} stored titles for each of \

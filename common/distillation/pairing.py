@@ -38,7 +38,12 @@ class PairingConfig:
   block_texts: tuple[int, ...] = flags.option(
     (64, 64), 'left and right texts of a block', bounds=(1, 10**6)
   )
-  block_pairs: int = flags.option(512, 'pairs of a block', bounds=(1, 10**9))
+  block_pairs: int = flags.option(
+    128,
+    'pairs of a block, the training pairs among its texts first: of fewer, more of the set are such, and '
+    'more texts are in it',
+    bounds=(1, 10**9),
+  )
   block_near: float = flags.option(
     0.75, "share of a block's pairs that is near; the rest is random", bounds=(0, 1)
   )
