@@ -118,7 +118,7 @@ def _rows(folder: str) -> list[Row]:
     rows.append(_pairs(f'DiPair FFNN, {name}', scorer, tokens, mflop))
     rows.append(_of_parts(f'DiPair FFNN, parts, {name}', scorer, tokens, 2 * 128 * 129 / 1e6))
   for title, (head, kept, products) in _HEADS.items():
-    path = random_exports.dipair(f'{folder}/{head}', head=head, output_tokens=kept)
+    path = random_exports.dipair(f'{folder}/{title}', head=head, output_tokens=kept)
     own = [t[:, :k] for t, k in zip(tokens, kept, strict=True)]
     for name in ('litert', 'litert-int8'):
       scorer = Scorer.load(path, name)
@@ -131,6 +131,7 @@ _TOKEN = 2 * 2 * 256 * 1024 / 1e6 + 4 * 12 * 256 / 1e6  # first layer: feed-forw
 _LAST = (2 * 2 * 256 * 256 + 2 * 2 * 256 * 1024 + 4 * 12 * 256) / 1e6  # the first row of the last
 _HEADS = {  # title: head, tokens kept, multiplications a pair from parts
   'DiPair DE-Cos': ('cosine', (1, 1), 256),
+  'DiPair DE-FFNN': ('ffnn', (1, 1), 128 * 129),
   'DiPair MaxSim': ('max_sim', (4, 8), 4 * 8 * 256),
   'DiPair LITE': ('lite', (4, 8), 4 * 8 * 256 + 2 * 4 * 8 * 96 + 2 * 8 * 4 * 48 + 4 * 8),
   'DiPair Poly-encoder, 8 codes': ('poly_encoder', (4, 1), 8 * 256),

@@ -1,16 +1,18 @@
 """Speeds of a study's students: heads by runtime, cross-attention students, all in one run."""
 
 import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tqdm import tqdm
 
 from common.data.records import RecordSet
-from common.data.tokens import TokenizedTuples
 from common.distillation import measure
 from common.distillation.inference import TupleScorer
 from common.evaluation import benchmark
+from common.export import student_export
 from common.files import read_json, write_json
 from common.scoring import runtimes
 from common.scoring.exported import Export
@@ -22,6 +24,8 @@ from dipair.study.students import SETS, Kept, Student
 
 RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 INT8 = RUNTIMES[2]
+ENCODERS = ('tensorflow', INT8)
+_SAMPLES = 4  # texts that an export is compared on
 REAL, BASELINE = 'real lengths', f'{benchmark.BASELINE_TOKENS} tokens'
 
 
@@ -69,24 +73,47 @@ def measured(run: FinishedRun, students: list[Kept], rounds: int) -> dict[str, A
 
 
 @strategies.precision()
-def encoding(run: FinishedRun, students: Sequence[Kept]) -> dict[str, float]:
-  """Texts a second that students encode in TensorFlow, side by side, by name."""
-  texts = measure.sample(RecordSet(run.path('data/test')))
+def encoding(run: FinishedRun, students: Sequence[Kept]) -> dict[str, dict[str, float]]:
+  """Texts a second that students encode as they are exported, by runtime, side by side, by name."""
+  texts = list(zip(*measure.sample(RecordSet(run.path('data/test'))), strict=True))
   chosen = [student for student in students if isinstance(student, Student)]
-  contenders = [_encoder(student, texts) for student in chosen]
-  rates = benchmark.rates(contenders, rounds=3, seconds=0) if contenders else []
-  return {rate['name']: rate['pairs_per_second'] for rate in rates}
+  with tempfile.TemporaryDirectory() as folder:
+    contenders = {}
+    for student in tqdm(chosen, desc='export encoders', unit=' students'):
+      path = os.path.join(folder, str(len(contenders)))
+      _export(run, student, path, texts)
+      for runtime in ENCODERS:
+        contenders[student.name, runtime] = _encoder(
+          Scorer.load(path, encoder_runtime=runtime), texts
+        )
+    rates = benchmark.rates(list(contenders.values()), rounds=3, seconds=0) if contenders else []
+  found: dict[str, dict[str, float]] = {student.name: {} for student in chosen}
+  for (name, runtime), rate in zip(contenders, rates, strict=True):
+    found[name][runtime] = rate['pairs_per_second']
+  return found
 
 
-def _encoder(student: Student, texts: list[tuple[str, ...]]) -> benchmark.Contender:
-  """A student's encoders on the distinct texts of tuples, tokenization included."""
-  live = TupleScorer(*student.model(), tf.distribute.get_strategy())
-  count = sum(len(set(column)) for column in zip(*texts, strict=True))
+def _export(
+  run: FinishedRun, student: Student, folder: str, texts: Sequence[Sequence[str]]
+) -> None:
+  """Writes a whole export of a student into a folder."""
+  samples = [column[:_SAMPLES] for column in texts]
+  student_export.write(
+    folder, *student.model(), slots=run.slots, task=run.table.base_task, samples=samples
+  )
+
+
+def _encoder(scorer: Scorer, texts: Sequence[Sequence[str]]) -> benchmark.Contender:
+  """An export's encoders on the distinct texts of each slot, tokenization included."""
+  distinct = {
+    slot: list(dict.fromkeys(column)) for slot, column in zip(scorer.slots, texts, strict=True)
+  }
 
   def encode() -> None:
-    live.gather(TokenizedTuples.of_texts(texts, live.tokenizer))
+    for slot, of_slot in distinct.items():
+      scorer.encode(of_slot, slot)
 
-  return benchmark.Contender(student.name, encode, count)
+  return benchmark.Contender('encoder', encode, sum(map(len, distinct.values())))
 
 
 def _scorers(student: Student) -> dict[str, Scorer]:

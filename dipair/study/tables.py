@@ -8,7 +8,7 @@ from common.evaluation import speeds
 from common.evaluation.cells import chance, change, digits, label, mean, metric, percent, times
 from common.evaluation.tables import Table
 from dipair.study.results import RANKING
-from dipair.study.speeds import BASELINE, INT8, REAL, RUNTIMES
+from dipair.study.speeds import BASELINE, ENCODERS, INT8, REAL, RUNTIMES
 
 _DELTA = 'Delta: against the teacher, in brackets its 95% interval.'
 _P = (
@@ -30,11 +30,12 @@ def table(study: dict[str, Any], key: str) -> Table:
   rows, timed = comparison['rows'], comparison['timed']
   headers = ['Student', f'{label(primary)} (valid)', 'Delta (valid)', f'{label(primary)} (test)']
   headers += ['Delta (test)', 'p', 'p (closest)', f'{label(second)} (test)']
-  headers += [f'{label(RANKING)} (test)', 'Head parameters', 'Bytes a text', 'Texts/s', 'Pairs/s']
+  headers += [f'{label(RANKING)} (test)', 'Head parameters', 'Bytes a text', 'Texts/s']
+  headers += ['Texts/s in int8', 'Pairs/s']
   headers += [*reversed(speeds.AGAINST), '× in int8', 'Test in int8']
   encoding = study['encoding'] if comparison.get('encoders') else {}
   cells = [
-    [*_quality(study, row), _texts(encoding, row), *_speeds(study, row, timed)] for row in rows
+    [*_quality(study, row), *_texts(encoding, row), *_speeds(study, row, timed)] for row in rows
   ]
   if study['teacher']:
     cells.insert(0, _teacher(study, timed))
@@ -42,7 +43,7 @@ def table(study: dict[str, Any], key: str) -> Table:
   notes = [_DELTA, _P] if study['teacher'] else [_P.replace('against the teacher, and ', '')]
   notes += [_SPREAD] * any(len(row['students']) > 1 for row in rows)
   if encoding:
-    notes.append('Texts/s: encoding of texts of test in TensorFlow, tokenization included.')
+    notes.append('Texts/s: texts of test, encoded as exported, tokenization included.')
   if timed:
     notes.append(f'Pairs/s: of a head on stored vectors in LiteRT. {speeds.COMPARED}')
   shown = [[row[i] for i in kept] for row in cells]
@@ -79,10 +80,10 @@ def _quality(study: dict[str, Any], row: dict[str, Any]) -> list[str]:
   ]
 
 
-def _texts(encoding: dict[str, float], row: dict[str, Any]) -> str:
-  """Texts that a row's students encode a second; empty where that was not measured."""
-  rate = encoding.get(row['students'][0])
-  return digits(rate) if rate else ''
+def _texts(encoding: dict[str, dict[str, float]], row: dict[str, Any]) -> list[str]:
+  """Texts that a row's students encode a second, by runtime; empty where that was not measured."""
+  rates = encoding.get(row['students'][0], {})
+  return [digits(rates[runtime]) if runtime in rates else '' for runtime in ENCODERS]
 
 
 def _speeds(study: dict[str, Any], row: dict[str, Any], timed: bool) -> list[str]:
@@ -109,7 +110,7 @@ def _teacher(study: dict[str, Any], timed: bool) -> list[str]:
   valid, test = study['teacher']['valid'], study['teacher']['test']
   cells = ['teacher', metric(valid[primary]), '', metric(test[primary]), '', '', '']
   ranking = metric(test[RANKING]) if _ranks(study, study['teacher']) else ''
-  cells += [metric(test[second]), ranking, '', '', '']
+  cells += [metric(test[second]), ranking, '', '', '', '']
   if timed and (rate := study['speed'].get('teacher')):
     ratio = rate['pairs_per_second'] / study['speed']['base']['pairs_per_second']
     return [*cells, digits(rate['pairs_per_second']), times(ratio), '1×', '', '']
