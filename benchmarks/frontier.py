@@ -126,7 +126,7 @@ def _export(run: FinishedRun, size: Size) -> str:
   export = os.path.join(student.folder, 'export')
   if not os.path.exists(export):
     with whole_folder(export) as part, strategies.precision():
-      run.export(part, student=student.weights)
+      run.export(part, student.model())
   return export
 
 

@@ -86,9 +86,9 @@ class FinishedRun(finished_run.FinishedRun):
     paths = [path for path in given if not function_teacher.is_named(path)]
     return [Teacher.load(path, length, task, classes) for path in paths]
 
-  def export(self, folder: str, student: str = '') -> str:
-    """Exports the run's student, or a folder's, as this version does, into a folder, and returns it."""
-    model, tokenizer = DiPair.load(student or self.path('student'))
+  def export(self, folder: str, student: tuple[DiPair, Tokenizer] | None = None) -> str:
+    """Exports the run's student, or another of its data, as this version does, into a folder, and returns it."""
+    model, tokenizer = student or DiPair.load(self.path('student'))
     student_export.write(
       folder,
       model,

@@ -83,18 +83,10 @@ def evaluate(
     if set_name == 'test':
       by_name = dict(zip(names, columns, strict=True))
       students = [name for name in scorers if name not in ('teacher', *alone)]
-      tested = [
-        {
-          'model': student,
-          'baseline': name,
-          **significance.difference(by_name[name], by_name[student])._asdict(),
-        }
-        for name in [*students[-2:-1], *alone]
-      ]
       if len(students) > 1:
-        found['significance'] = tested.pop(0)
+        found['significance'] = _tested(by_name, student, students[-2])
       if alone:
-        found['against_one'] = tested
+        found['against_one'] = [_tested(by_name, student, name) for name in alone]
   by_model = {name: logits[name] for name in names}
   of_models, found['ranking'] = ranked.of_sets(judges, by_model, names[-1], folder)
   for model in models:
@@ -117,6 +109,12 @@ def evaluate(
     of_sets = [(labels[name], logits[student][name]) for name in ('test', 'valid')]
     found['calibration']['thresholds'] = reliability.thresholds(*of_sets)
   return {'models': models, **found}
+
+
+def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:
+  """A model against another, by their resampled metrics."""
+  found = significance.difference(columns[baseline], columns[model])
+  return {'model': model, 'baseline': baseline, **found._asdict()}
 
 
 def _score(logits: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ from common.data.records import RecordSet
 from common.distillation import measure
 from common.distillation.inference import TupleScorer
 from common.evaluation import benchmark
-from common.export import student_export
 from common.files import read_json, write_json
 from common.scoring import runtimes
 from common.scoring.exported import Export
@@ -25,7 +24,6 @@ from dipair.study.students import SETS, Kept, Student
 RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 INT8 = RUNTIMES[2]
 ENCODERS = ('tensorflow', INT8)
-_SAMPLES = 4  # texts that an export is compared on
 REAL, BASELINE = 'real lengths', f'{benchmark.BASELINE_TOKENS} tokens'
 
 
@@ -80,8 +78,7 @@ def encoding(run: FinishedRun, students: Sequence[Kept]) -> dict[str, dict[str, 
   with tempfile.TemporaryDirectory() as folder:
     contenders = {}
     for student in tqdm(chosen, desc='export encoders', unit=' students'):
-      path = os.path.join(folder, str(len(contenders)))
-      _export(run, student, path, texts)
+      path = run.export(os.path.join(folder, str(len(contenders))), student.model())
       for runtime in ENCODERS:
         contenders[student.name, runtime] = _encoder(
           Scorer.load(path, encoder_runtime=runtime), texts
@@ -91,16 +88,6 @@ def encoding(run: FinishedRun, students: Sequence[Kept]) -> dict[str, dict[str, 
   for (name, runtime), rate in zip(contenders, rates, strict=True):
     found[name][runtime] = rate['pairs_per_second']
   return found
-
-
-def _export(
-  run: FinishedRun, student: Student, folder: str, texts: Sequence[Sequence[str]]
-) -> None:
-  """Writes a whole export of a student into a folder."""
-  samples = [column[:_SAMPLES] for column in texts]
-  student_export.write(
-    folder, *student.model(), slots=run.slots, task=run.table.base_task, samples=samples
-  )
 
 
 def _encoder(scorer: Scorer, texts: Sequence[Sequence[str]]) -> benchmark.Contender:
