@@ -91,7 +91,7 @@ class Mixer(tf_keras.layers.Layer):
     super().__init__(name=name, dtype=tf.float32)
     uniform = tf_keras.initializers.RandomUniform(-(tokens**-0.5), tokens**-0.5)
     self.inner = tf_keras.layers.Dense(hidden, 'relu', bias_initializer=uniform, name='inner')
-    self.norm = tf_keras.layers.LayerNormalization(epsilon=1e-6, name='norm')
+    self.norm = tf_keras.layers.LayerNormalization(epsilon=1e-6, name='layer_norm')
     self.dropout = tf_keras.layers.Dropout(dropout)
     self.outer = tf_keras.layers.Dense(tokens, 'relu', name='outer')
 

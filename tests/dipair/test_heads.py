@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from common import flags
 from common.errors import InputError
+from common.training.optimization import PhaseConfig, create_optimizer
 from dipair import heads, initialization
 from dipair.config import StudentConfig
 from dipair.heads import HeadsConfig
@@ -20,6 +21,16 @@ SETTINGS = {'head_layers': 2, 'head_attention_heads': 2, 'head_inner_dim': 12, '
 def build(name, *, dim=D, outputs=1, **settings):
   config = flags.build(HeadsConfig, {**SETTINGS, **settings})
   return heads.build(name, config, TOKENS, dim, outputs, 0.0)
+
+
+@pytest.mark.parametrize('name', heads.HEADS)
+def test_norms_and_biases_do_not_decay(name):
+  head, optimizer = build(name), create_optimizer(PhaseConfig())
+  vectors = [tf.ones([1, tokens, D]) for tokens in TOKENS]
+  head.logits([head.part(v, slot) for slot, v in enumerate(vectors)], vectors)  # makes what is lazy
+  for variable in head.variables:
+    if variable.name.split('/')[-1].split(':')[0] in ('gamma', 'beta', 'bias'):
+      assert not optimizer._do_use_weight_decay(variable.name), variable.name
 
 
 def layer_norm(x, layer):

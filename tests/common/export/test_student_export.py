@@ -97,8 +97,11 @@ def _scores(folder, runtime):
   return np.stack([scorer.score(left, right), scorer.one_to_many(left[:1], part, right, None)])
 
 
-@pytest.mark.parametrize('kind', ['dipair', 'dse'])
-@pytest.mark.parametrize('calibration', CALIBRATIONS, ids=['temperature', 'isotonic'])
+@pytest.mark.parametrize(
+  ('kind', 'calibration'),
+  list(zip(['dipair', 'dse'], CALIBRATIONS, strict=True)),
+  ids=['dipair-temperature', 'dse-isotonic'],
+)
 def test_a_calibrated_score_is_the_same_in_every_runtime(kind, calibration, export, tmp_path):
   """It is the map of the uncalibrated one, in every signature, and the logits stay."""
   plain, model, tokenizer, _ = export(kind)
