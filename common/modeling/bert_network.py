@@ -30,11 +30,11 @@ Weights = dict[str, np.ndarray]  # by TF1 variable name
 
 # TF1 variable name -> where BertEncoderV2, and thus its TF2 checkpoint, keeps the variable.
 _POOLER = {f'bert/pooler/dense/{leaf}': f'_pooler_layer/{leaf}' for leaf in ('kernel', 'bias')}
-WORDS = 'bert/embeddings/word_embeddings'
+WORDS, SEGMENTS = (f'bert/embeddings/{of}_embeddings' for of in ('word', 'token_type'))
 _EMBEDDINGS = {
   WORDS: '_embedding_layer/embeddings',
   'bert/embeddings/position_embeddings': '_position_embedding_layer/embeddings',
-  'bert/embeddings/token_type_embeddings': '_type_embedding_layer/embeddings',
+  SEGMENTS: '_type_embedding_layer/embeddings',
   'bert/embeddings/LayerNorm/gamma': '_embedding_norm_layer/gamma',
   'bert/embeddings/LayerNorm/beta': '_embedding_norm_layer/beta',
 }

@@ -107,17 +107,18 @@ def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
     bert_network.assign(encoder, kept)
 
 
-def word_embeddings(pretrained: Pretrained) -> np.ndarray | None:
-  """A checkpoint's word embeddings [vocab_size, embedding_width]; None where it has random weights."""
+def embeddings(pretrained: Pretrained, name: str, count: int) -> np.ndarray | None:
+  """A checkpoint's embeddings [count, width] of a name in `bert_network`; None where it has random weights."""
   if pretrained.format == 'random':
     return None
+  config = pretrained.config
   with located(pretrained.path):
-    words = _READERS[pretrained.format](pretrained.path).get(bert_network.WORDS)
-    needed = (pretrained.config.vocab_size, pretrained.config.embedding_width)
-    if words is None or words.shape != needed:
-      found = 'none' if words is None else f'some of {words.shape}'
-      raise InputError(f'word embeddings of {needed} are needed; it has {found}')
-    return np.asarray(words, np.float32)
+    rows = _READERS[pretrained.format](pretrained.path).get(name)
+    needed = (count, config.embedding_width or config.hidden_size)
+    if rows is None or rows.shape != needed:
+      found = 'none' if rows is None else f'some of {rows.shape}'
+      raise InputError(f'{name} of {needed} is needed; it has {found}')
+    return np.asarray(rows, np.float32)
 
 
 def tensors(folder: str) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import InputError
-from common.modeling.bert_network import EncoderConfig, Weights
+from common.modeling.bert_network import SEGMENTS, EncoderConfig, Weights
 
 # Model type -> its config's names of BERT's fields.
 _FIELDS = {
@@ -143,5 +143,5 @@ def weights(of: str, tensors: dict[str, np.ndarray]) -> Weights:
     found[name] = array
   if of == 'distilbert' and (words := found.get('bert/embeddings/word_embeddings')) is not None:
     zeros = np.zeros([_SEGMENTS, words.shape[-1]], np.float32)
-    found['bert/embeddings/token_type_embeddings'] = zeros
+    found[SEGMENTS] = zeros
   return found

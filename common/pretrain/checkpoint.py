@@ -13,12 +13,10 @@ from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import bert_network, checkpoints, hugging_face
-from common.modeling.bert import Bert
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from common.pretrain.language_model import LanguageModel
 
-_SEGMENTS = 'bert/embeddings/token_type_embeddings'
 _ALSO = {  # of Google's checkpoints as they were converted, and of tied biases
   'LayerNorm.weight': 'LayerNorm.gamma',
   'LayerNorm.bias': 'LayerNorm.beta',
@@ -56,7 +54,7 @@ def write(
   """
   weights = bert_network.weights(model.encoder.network)
   seen = np.minimum(np.arange(config.type_vocab_size), segments - 1)
-  weights[_SEGMENTS] = weights[_SEGMENTS][seen]
+  weights[bert_network.SEGMENTS] = weights[bert_network.SEGMENTS][seen]
   heads = {name: variable.numpy() for name, variable in _heads(model).items()}
   tensors = hugging_face.tensors({**weights, **heads})
   architecture = 'BertForPreTraining' if model.next_sentence else 'BertForMaskedLM'
@@ -75,10 +73,9 @@ def write(
 
 def segments(pretrained: Pretrained) -> int:
   """Segments that a checkpoint tells apart: one, where all have the first one's embedding, as `write` leaves it."""
-  encoder = Bert(pretrained.config, pad_id=0)
-  encoder.restore(pretrained)
-  rows = bert_network.weights(encoder.network)[_SEGMENTS]
-  return 1 if (rows == rows[0]).all() else len(rows)
+  count = pretrained.config.type_vocab_size
+  rows = checkpoints.embeddings(pretrained, bert_network.SEGMENTS, count)
+  return 1 if rows is not None and (rows == rows[0]).all() else count
 
 
 def restore(model: LanguageModel, pretrained: Pretrained) -> None:

@@ -48,7 +48,7 @@ def test_tokens_are_the_slow_ones_however_a_text_is_padded(length):
 def test_it_starts_from_the_word_embeddings_of_a_checkpoint(build):
   pretrained = encoders.read('bilstm:minilm')
   assert pretrained.config == BiLSTMConfig(30_522, 384, 384)
-  words = checkpoints.word_embeddings(pretrained)
+  words = checkpoints.embeddings(pretrained, bert_network.WORDS, 30_522)
   bert = bert_network.build(checkpoints.read('minilm').config)
   checkpoints.restore(bert, checkpoints.read('minilm'))
   np.testing.assert_array_equal(words, bert.get_embedding_table())
