@@ -36,7 +36,9 @@ class StudyConfig:
     "arithmetic of training; run: the run's, auto: mixed_bfloat16 where the devices compute in it",
     (AS_RUN, 'float32', 'mixed_bfloat16', 'auto'),
   )
-  cross: CrossConfig = flags.group(CrossConfig, heading='cross-attention students')
+  cross: CrossConfig = flags.group(
+    CrossConfig, heading='cross-attention students, left out at --cross_steps=0'
+  )
   rounds: int = flags.option(
     5, 'rounds of the speeds, of which the median is taken', bounds=(1, 1000)
   )

@@ -100,6 +100,7 @@ class Plan:
       comparison: [
         (row, [found.setdefault(s.name, s) for s in self._students(row)])
         for row in comparison.rows(base)
+        if config.cross.phase.steps or not row.is_cross
       ]
       for comparison in comparisons
     }

@@ -25,6 +25,7 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair.study import figures, results, rows, sweep, tables
 from dipair.study.config import StudyConfig
+from dipair.study.cross_students import CrossConfig
 from dipair.study.plan import Plan, cost
 from dipair.study.rows import Base
 from dipair.study.students import SETS, Kept, Student, folder_name
@@ -95,6 +96,19 @@ def test_rows_fit_the_run_and_name_each_student_once():
     (6, False),
     (0, True),
   ]
+
+
+@pytest.mark.parametrize(('steps', 'crossed'), [(6000, 4), (0, 0)])
+def test_cross_attention_students_without_steps_are_left_out(monkeypatch, steps, crossed):
+  monkeypatch.setattr('dipair.study.plan.base_of', lambda run: Base((4, 12), (16, 48), 4, 6, 6))
+  monkeypatch.setattr(Plan, '_students', lambda self, row: [])
+  table = types.SimpleNamespace(text_columns=('query', 'title'), vector_columns=())
+  run = types.SimpleNamespace(table=table, flags={'precision': 'float32'}, path=lambda name: name)
+  phase = dataclasses.replace(CrossConfig().phase, steps=steps)
+  made = Plan(StudyConfig(cross=CrossConfig(phase=phase)), run, [rows.TABLES['2']])
+  (found,) = made.rows.values()
+  assert sum(row.is_cross for row, _ in found) == crossed
+  assert sum(not row.is_cross for row, _ in found) == 7
 
 
 def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
