@@ -115,6 +115,8 @@ def _study(run: str) -> str:
   note = f'{table.note}\n\n![Speed and quality](study/{run}/figure1.png)\n\n'
   note += f'[All of its tables and figures](study/{run}/study.md). {_STUDIES[run]}'
   title = f'The students of the DiPair paper, on {made["title"].removeprefix("DiPair on ")}'
+  if (seeds := len(next(iter(made['comparisons'].values()))['rows'][0]['students'])) > 1:
+    title += f', {seeds} seeds'
   return shown(title, made, table, note)
 
 
