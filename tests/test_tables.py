@@ -104,6 +104,11 @@ def _of_heads() -> Iterator[tuple[str, str]]:
   text = f'at {float32:.0f} times its pairs a second in float32 and {int8:.0f} times in int8'
   loss = -_named(made['comparisons']['table2']['rows'])['MaxSim']['delta']['test']
   yield 'docs/serving.md', f'{text}; MaxSim (`--head=max_sim`) loses {loss:.1%} there'
+  rows = _named(_made('study_homedepot_seeds')['comparisons']['table2']['rows'])
+  own, lite, max_sim = (
+    f'{-rows[name]["delta"]["test"]:.1%}' for name in ('DiPair, transformer', 'LITE', 'MaxSim')
+  )
+  yield 'docs/serving.md', f'with encoders frozen it loses {own}, LITE {lite}, MaxSim {max_sim}'
   rows = _named(_made('scoring')['rows'])
   for name in ('DiPair, Keras layers', 'DiPair, litert', 'DiPair, parts, litert'):
     yield 'docs/architecture.md', f' | {rows[name]["mflop"]:.1f} |'

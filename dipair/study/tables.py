@@ -16,6 +16,7 @@ _P = (
   'that is next below on test.'
 )
 _SPREAD = 'Mean ± standard deviation over seeds; tests are of the mean.'
+_FIRST = "In int8: of the first seed, after the exact head's."
 
 
 def table(study: dict[str, Any], key: str) -> Table:
@@ -41,7 +42,8 @@ def table(study: dict[str, Any], key: str) -> Table:
     cells.insert(0, _teacher(study, timed))
   kept = [i for i in range(len(headers)) if any(row[i] for row in cells)]
   notes = [_DELTA, _P] if study['teacher'] else [_P.replace('against the teacher, and ', '')]
-  notes += [_SPREAD] * any(len(row['students']) > 1 for row in rows)
+  if any(len(row['students']) > 1 for row in rows):
+    notes += [_SPREAD, _FIRST] if timed else [_SPREAD]
   if encoding:
     notes.append('Texts/s: texts of test, encoded as exported, tokenization included.')
   if timed:
@@ -95,13 +97,16 @@ def _speeds(study: dict[str, Any], row: dict[str, Any], timed: bool) -> list[str
   at_base = runs.get(BASELINE) or runs[RUNTIMES[1]]
   beside = runs.get(REAL) or runs[RUNTIMES[1]]
   own = teacher and beside['pairs_per_second'] / teacher['pairs_per_second']
-  int8 = runs.get(INT8)
+  int8, in_int8 = runs.get(INT8), ''
+  if int8:
+    exact, *others = values(study, row, 'test', study['metrics'][0])
+    in_int8 = f'{metric(exact)}, {metric(int8["test"])}' if others else metric(int8['test'])
   return [
     digits(at_base['pairs_per_second']),
     times(at_base['ratio']),
     times(own) if own else '',
     times(int8['ratio']) if int8 else '',
-    metric(int8['test']) if int8 else '',
+    in_int8,
   ]
 
 

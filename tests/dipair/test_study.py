@@ -259,6 +259,7 @@ def test_a_table_by_hand():
   assert columns['× BERT-base at 128'] == ('10×', '200×', '8×')
   assert columns['× its teacher'] == ('1×', '20×', '3×')  # each on real lengths, but for heads
   assert columns['× in int8'] == ('', '500×', '')
+  assert columns['Test in int8'] == ('', '0.450, 0.440', '')  # of the first seed, exact before it
   encoding = study(encoding={'a': {'tensorflow': 1234.5, 'litert-int8': 5678.0}})
   assert 'Texts/s' not in tables.table(encoding, 'figure1').headers
   encoding['comparisons']['figure1']['encoders'] = True
@@ -276,14 +277,15 @@ def test_the_tradeoff_stands_where_it_was_measured():
   drawn = figures.draw(study(), 'figure1')
   (axes,) = drawn.axes
   points = {tuple(xy.round(6)) for line in axes.lines for xy in np.transpose(line.get_data())}
-  assert {(200.0, 0.46), (500.0, 0.44), (8.0, 0.425)} <= points  # one is at the bottom
+  # Int8 costs 0.01 of the first seed's 0.45, so of the seeds' mean too; one is at the bottom.
+  assert {(200.0, 0.46), (500.0, 0.45), (8.0, 0.4)} <= points
   assert drawn.legends[0].get_texts()[1].get_text() == '2  tiny (0.360)'
   assert figures.draw(study(), 'table2') is None
   lost = json.loads(json.dumps(study()).replace('pearson', 'log_loss'))  # less is better
-  lost['students']['c']['test']['log_loss'] = 0.6
+  lost['students']['c']['test']['log_loss'] = 0.7
   (axes,) = figures.draw(lost, 'figure1').axes
   points = {tuple(xy.round(6)) for line in axes.lines for xy in np.transpose(line.get_data())}
-  assert {(200.0, 0.46), (8.0, 0.575)} <= points
+  assert {(200.0, 0.46), (8.0, 0.6)} <= points
   assert {'teacher', '+3%', '2↑'} <= {text.get_text() for text in axes.texts}
 
 
