@@ -1,16 +1,24 @@
-"""Home Depot's students, as sections of docs/results.md: what brings them near their teacher, vectors as titles."""
+"""Home Depot's students, as sections of docs/results.md: what brings them near their teacher, what they are made of."""
 
 from typing import Any
 
 from benchmarks.committed import markdown, read, section
 from common.evaluation.cells import change, label, metric
+from dipair.study import tables as study_tables
 
+STUDY = 'homedepot'  # of one seed; its folder in docs/study
 _RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', 'homedepot_ensemble')
+_STUDIED = {  # comparisons of the study that are shown, and their titles
+  'table2': 'Cross-attention students (Table 2b)',
+  'table6': 'Tokens that are kept (Table 6)',
+  'table5': 'Width of the projection (Table 5)',
+  'figure3b': 'Layers of the encoders (Figure 3b)',
+}
 
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_levers(), _vectors()]
+  return [_levers(), _vectors(), _studied()]
 
 
 def _levers() -> str:
@@ -69,3 +77,24 @@ def _vectors() -> str:
   note = "The same teacher's scores of the same pairs, 4,000 steps of stage 1. By `examples/product_vectors.py`:"
   title = 'Home Depot: vectors in place of titles (DiPair §5)'
   return section(title, made, markdown(headers, rows), note)
+
+
+def _studied() -> str:
+  """Students of other sizes, each of stage 1 alone; beside DiPair's those that read both texts."""
+  made = read(f'study_{STUDY}')
+  if not made:
+    return ''
+  parts = []
+  for key, title in _STUDIED.items():
+    table = study_tables.table(made, key)
+    crossed = [row['name'] for row in made['comparisons'][key]['rows'] if row['cross']]
+    names = ['teacher', 'DiPair, transformer', *crossed] if crossed else None
+    rows = [row for row in table.rows if names is None or row[0] in names]
+    parts.append(f'**{title}**\n\n{markdown(table.headers, rows)}\n\n{table.note}')
+  note = f"""One seed, and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs (a quarter of the shipped
+config's), at one learning rate for all; the cross-attention students have 1,200 steps of 64. As in the paper, more
+tokens are better, and two a side lose little; a projection narrower than 128 loses fast, and without one the student
+is far from done. First layers alone, frozen, are no sentence encoder's:
+for fewer layers than all a student needs its second stage. [All of its tables and figures](study/{STUDY}/study.md)."""
+  title = 'Home Depot: tokens, widths, depths, and students that read both texts'
+  return section(title, made, '\n\n'.join(parts), note)

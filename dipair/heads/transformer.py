@@ -134,7 +134,9 @@ class TransformerHead(Head):
     """
     self.positions.assign(-np.concatenate([_mean_by_position(tokens) for tokens in vectors]))
     segments = np.random.default_rng(seed).normal(size=self.segments.shape)
-    self.segments.assign(segments)
+    self.segments.assign(
+      _spread(vectors) * segments
+    )  # as large as tokens, which may be no projection's
     span, _ = np.linalg.qr(segments.T)
     turned = np.eye(self.dim) - 2 * span @ span.T
     for variable in self.attention_kernels():
@@ -156,6 +158,12 @@ def _mean_by_position(tokens: np.ndarray) -> np.ndarray:
   """Mean over the texts that reach a position: [U, k, D] to [k, D]."""
   there = np.any(tokens != 0, axis=-1).sum(0)  # [k]
   return tokens.sum(0) / np.maximum(1, there)[:, None]
+
+
+def _spread(vectors: Sequence[np.ndarray]) -> float:
+  """Root of the mean variance of the tokens' numbers, [U_i, k_i, D] a slot; about 1 after a projection's start."""
+  rows = np.concatenate([tokens.reshape([-1, tokens.shape[-1]]) for tokens in vectors])
+  return float(np.sqrt(rows[rows.any(axis=1)].var(axis=0).mean()))
 
 
 def _initializer() -> tf_keras.initializers.Initializer:
