@@ -92,9 +92,11 @@ def _studied() -> str:
     rows = [row for row in table.rows if names is None or row[0] in names]
     parts.append(f'**{title}**\n\n{markdown(table.headers, rows)}\n\n{table.note}')
   note = f"""One seed, and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs (a quarter of the shipped
-config's), at one learning rate for all; the cross-attention students have 1,200 steps of 64. As in the paper, more
-tokens are better, and two a side lose little; a projection narrower than 128 loses fast, and without one the student
-is far from done. First layers alone, frozen, are no sentence encoder's:
-for fewer layers than all a student needs its second stage. [All of its tables and figures](study/{STUDY}/study.md)."""
+config's), at one learning rate for all; the cross-attention students have 1,200 steps of 64. Of these, MiniLM's first
+three layers alone are above DiPair's head, at a small part of its pairs a second; BERT-Tiny's shape has random weights.
+As in the paper, more tokens are better, though rows next to each other cannot be told apart, and two a side lose
+little; a narrower projection loses, and none at all gives no more than 256. First layers alone, frozen, are no sentence
+encoder's: for fewer layers than all a student needs its second stage. [All of its tables and
+figures](study/{STUDY}/study.md)."""
   title = 'Home Depot: tokens, widths, depths, and students that read both texts'
   return section(title, made, '\n\n'.join(parts), note)
