@@ -3,8 +3,7 @@
 from typing import Any
 
 from benchmarks.committed import markdown, read, section, shown
-from common.evaluation import speeds
-from common.evaluation.cells import chance, change, digits, label, mean, metric, times
+from common.evaluation.cells import chance, change, digits, label, mean, metric
 from common.pretrain.language_model import LOSS
 from dipair.study import tables as study_tables
 from dipair.study.speeds import ENCODERS
@@ -38,7 +37,7 @@ _HEADERS = [
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_pretraining(), _teachers(), _students(), _siamese()]
+  return [_pretraining(), _teachers(), _students()]
 
 
 def _pretraining() -> str:
@@ -75,32 +74,6 @@ of MiniLM's layers (every other one, trained, against the first as they are), an
 itself (the run's own row, whose p is against that one, next below). On texts as short as these the BiLSTM comes near
 it, and encodes {plain} times as many a second, in int8 {int8} times."""
   return shown('Other encoders: Home Depot', made, table, note)
-
-
-def _siamese() -> str:
-  """A BiLSTM as the siamese student, beside its teacher."""
-  made = read('homedepot_bilstm')
-  if not made:
-    return ''
-  teacher, student = made['models'][0], made['models'][-1]
-  of = made['primary_metric']
-  texts = {row['name']: digits(row['texts_per_second']) for row in made['encoders']}
-  pairs = {row['name'].rsplit(' ', 1)[-1]: row for row in speeds.heads(made)}
-  own = [metric(student['valid'][of]), metric(student['test'][of]), change(student, 'test')]
-  own += [chance(student['p_value']['test']), *(texts[runtime] for runtime in ENCODERS)]
-  for runtime in ENCODERS:
-    own += [
-      digits(pairs[runtime]['pairs_per_second']),
-      *map(times, speeds.multiples(made, pairs[runtime])),
-    ]
-  headers = ['', f'{label(of)} (valid)', f'{label(of)} (test)', 'Delta (test)', 'p', 'Texts/s']
-  headers += ['in int8', 'Pairs/s', *speeds.AGAINST, 'in int8', *speeds.AGAINST]
-  first = [metric(teacher['valid'][of]), metric(teacher['test'][of])]
-  rows = [['teacher', *first, *[''] * (len(headers) - 3)], ['siamese BiLSTM', *own]]
-  note = """DSE with a BiLSTM on MiniLM's word embeddings, otherwise from random weights, and L2 on the teacher's logits
-alone, of the same 300,032 pairs as DiPair's students (Tang et al., 2019)."""
-  title = 'A siamese BiLSTM: Home Depot'
-  return section(title, made, markdown(headers, rows), note)
 
 
 def _teachers() -> str:

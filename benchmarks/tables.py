@@ -25,8 +25,8 @@ _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
   'homedepot_seeds': "Stage 1 alone, 1,000 steps of 256 pairs, a quarter of the shipped config's, at one learning rate "
   "for all heads; the encoders are frozen, so DE-Cos is the start's own cosine with a scale and a bias. As in the paper, "
   "DE-Cos is last and DiPair's transformer first, above LITE, the next below, and above all others; DiPair's FFNN stands "
-  "below DE-FFNN here, on MedQuAD and in the larger heads of its Table 4. To see all of an FFNN's tokens is not to "
-  'compare them: what compares each with each (MaxSim, LITE, codes that attend) is above both.',
+  'below DE-FFNN here, on MedQuAD and in the larger heads of its Table 4. LITE and the Poly-encoder, which compare '
+  'tokens with one another, are above both; MaxSim and DE-FFNN cannot be told apart, nor can LITE and the Poly-encoder.',
   'p2t': 'One seed, and short stages: 500 steps, then 20, which are all that "one stage" has; the '
   "cross-attention students have 300 steps, too few to compare with. The catalogue's labels follow words that two "
   'texts share, which favours MaxSim and cosines; FFNNs, which start at random, are far from done.',

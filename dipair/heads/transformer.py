@@ -134,9 +134,8 @@ class TransformerHead(Head):
     """
     self.positions.assign(-np.concatenate([_mean_by_position(tokens) for tokens in vectors]))
     segments = np.random.default_rng(seed).normal(size=self.segments.shape)
-    self.segments.assign(
-      _spread(vectors) * segments
-    )  # as large as tokens, which may be no projection's
+    # As large as the tokens, which without a projection are as the encoder gives them.
+    self.segments.assign(_spread(vectors) * segments)
     span, _ = np.linalg.qr(segments.T)
     turned = np.eye(self.dim) - 2 * span @ span.T
     for variable in self.attention_kernels():
