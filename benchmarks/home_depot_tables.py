@@ -74,7 +74,8 @@ def _vectors() -> str:
     student = next(model for model in of['models'] if model['name'] == 'student, stage 1')
     rows.append([name, metric(student['valid'][primary]), metric(student['test'][primary])])
   headers = ['', f'{label(primary)} (valid)', f'{label(primary)} (test)']
-  note = "The same teacher's scores of the same pairs, 4,000 steps of stage 1. By `examples/product_vectors.py`:"
+  note = """The same teacher's scores of the same pairs, 4,000 steps of stage 1; not measured again since a head's segment
+embeddings are as large as its tokens, which of vectors are not quite of size 1. By `examples/product_vectors.py`:"""
   title = 'Home Depot: vectors in place of titles (DiPair §5)'
   return section(title, made, markdown(headers, rows), note)
 
@@ -84,19 +85,26 @@ def _studied() -> str:
   made = read(f'study_{STUDY}')
   if not made:
     return ''
-  parts = []
+  parts, notes = [], []
   for key, title in _STUDIED.items():
     table = study_tables.table(made, key)
     crossed = [row['name'] for row in made['comparisons'][key]['rows'] if row['cross']]
     names = ['teacher', 'DiPair, transformer', *crossed] if crossed else None
     rows = [row for row in table.rows if names is None or row[0] in names]
-    parts.append(f'**{title}**\n\n{markdown(table.headers, rows)}\n\n{table.note}')
-  note = f"""One seed, and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs (a quarter of the shipped
-config's), at one learning rate for all; the cross-attention students have 1,200 steps of 64. Of these, MiniLM's first
-three layers alone are above DiPair's head, at a small part of its pairs a second; BERT-Tiny's shape has random weights.
-As in the paper, more tokens are better, though rows next to each other cannot be told apart, and two a side lose
-little; a narrower projection loses, and none at all gives no more than 256. First layers alone, frozen, are no sentence
-encoder's: for fewer layers than all a student needs its second stage. [All of its tables and
-figures](study/{STUDY}/study.md)."""
+    parts.append(f'**{title}**\n\n{markdown(table.headers, rows)}')
+    notes.append(table.note)
+  note = f"""{notes[0]}
+
+One seed, and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, a quarter of the shipped config's and as many
+as there was time for, at one learning rate for all; the cross-attention students have 1,200 steps of 64. Of these,
+MiniLM's first three layers alone are above DiPair's head, at a small part of its pairs a second; BERT-Tiny's shape has
+random weights. As in the paper, the most tokens are the best, two a side are among the worst, and a narrower projection
+loses; rows next to each other cannot be told apart, and none of the p's allows for how many rows there are. First
+layers alone, frozen, are no sentence encoder's: how far a second stage brings them is not measured here.
+
+The students are of several starts of the command below, from commit 910cba17f9 on. That of D=16 was trained without
+oneDNN, with which it was [ended twice](architecture.md#choices-the-machine). That without a projection was trained
+again, at the commit below: before, its head did not start from matches, and came to 0.306 on test; the rows with a
+projection start from before that change. [All of its tables and figures](study/{STUDY}/study.md)."""
   title = 'Home Depot: tokens, widths, depths, and students that read both texts'
   return section(title, made, '\n\n'.join(parts), note)

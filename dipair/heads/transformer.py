@@ -160,7 +160,10 @@ def _mean_by_position(tokens: np.ndarray) -> np.ndarray:
 
 
 def _spread(vectors: Sequence[np.ndarray]) -> float:
-  """Root of the mean variance of the tokens' numbers, [U_i, k_i, D] a slot; about 1 after a projection's start."""
+  """Root of the mean variance of the tokens' numbers, [U_i, k_i, D] a slot.
+
+  1 after the projection that `initialization` gives texts, unless that is wider than their encoder.
+  """
   rows = np.concatenate([tokens.reshape([-1, tokens.shape[-1]]) for tokens in vectors])
   return float(np.sqrt(rows[rows.any(axis=1)].var(axis=0).mean()))
 
