@@ -19,6 +19,7 @@ from common.errors import InputError
 
 TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
+_NO_ROWS = 'no rows below the header; an empty file is no data set'
 _LEAST = 1e-6  # a probability's distance from 0 and 1, so that its logit is finite
 
 
@@ -136,12 +137,10 @@ def read(
       where += f' (id {row_id})'
     else:
       row_id = f'{number}'
-    for column in config.text_columns:
-      if not row[column].strip():
-        raise InputError(f'{where}: the text in column {column!r} is empty')
+    cells = [_text(row, column, where) for column in config.text_columns]
     texts = tuple(
-      vectors[column].read(row[column], where) if column in vectors else row[column]
-      for column in config.text_columns
+      vectors[column].read(cell, where) if column in vectors else cell
+      for column, cell in zip(config.text_columns, cells, strict=True)
     )
     label = _label(row[config.label_column], config, where) if labelled else _known(row, config)
     z, column = None, config.teacher_logits_column
@@ -150,13 +149,28 @@ def read(
       lowest, highest = min(lowest, *z), max(highest, *z)
     yield Example(row_id, texts, label, z)
   if not row_id:
-    raise InputError(f'{path}: no rows below the header; an empty file is no data set')
+    raise InputError(f'{path}: {_NO_ROWS}')
   if config.teacher_scores == 'logit' and 0 <= lowest <= highest <= 1:
     raise InputError(
       f'{path}: column {config.teacher_logits_column!r} lies within [0, 1], as probabilities do and '
       'logits do not; --teacher_scores=probability takes it'
     )
   _refuse_duplicates(path, config, hashes)
+
+
+def column(path: str, name: str, encoding: str) -> Iterator[str]:
+  """Streams the texts of one column of a table, whose others are not read; an empty one is refused."""
+  number = 0
+  for number, row in tables.rows(path, encoding):
+    yield _text(row, name, f'{path}:{number}')
+  if not number:
+    raise InputError(f'{path}: {_NO_ROWS}')
+
+
+def _text(row: tables.Row, column: str, where: str) -> str:
+  if not row[column].strip():
+    raise InputError(f'{where}: the text in column {column!r} is empty')
+  return row[column]
 
 
 def _known(row: tables.Row, config: TableConfig) -> float | None:

@@ -88,6 +88,32 @@ def tables_from(record_set: RecordSet, folder: str) -> tuple[tuple[Table, ...], 
   )
 
 
+def extended(
+  record_set: RecordSet, folder: str, more: Mapping[int, Iterable[str]]
+) -> tuple[list[Sequence[Table]], dict[int, np.ndarray]]:
+  """The tables of a set with more texts after its own, which keep their numbers.
+
+  Args:
+    record_set: The set.
+    folder: Folder of the other set; gets `items/` with the tables that have grown.
+    more: Texts by slot; one may be among the set's, or come twice.
+
+  Returns:
+    The tables by slot, relative to `folder`, and the numbers [texts] of `more`, by slot.
+  """
+  tables: list[Sequence[Table]] = list(tables_from(record_set, folder))
+  numbers = {}
+  for slot, texts in more.items():
+    items, path = record_set.items(slot), os.path.join(folder, 'items', f'{slot}.tfrecord')
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with files.whole(path) as temporary, ItemWriter(temporary) as writer:
+      for item, key in zip(items.contents(), items.ids(), strict=True):
+        writer.number(item, key)
+      numbers[slot] = np.array([writer.number(text) for text in texts], np.int32)
+    tables[slot] = [table(folder, path, len(writer))]
+  return tables, numbers
+
+
 def write_shards(folder: str, groups: Iterable[Tuples], slots: int) -> list[Shard]:
   """Streams groups, whose slots have one table each, into shards of about `SHARD_TUPLES`."""
   tf.io.gfile.makedirs(folder)

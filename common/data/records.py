@@ -9,7 +9,7 @@ two sets by id or by their items, never by position.
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,22 +92,13 @@ class RecordSet:
   def items(self, slot: int) -> Items:
     """The distinct items of a slot."""
     if slot not in self._items:
-      tables = self.manifest.tables[slot]
-      paths = [os.path.normpath(os.path.join(self.folder, table.path)) for table in tables]
-      for path, table in zip(paths, tables, strict=True):
-        digests.check_file(path, bytes=table.bytes, sha256=table.sha256, remedy=_REMEDY)
-      self._items[slot] = Items.open(
-        paths,
-        [table.count for table in tables],
-        [table.sha256 for table in tables],
-        self.widths[slot],
-      )
+      self._items[slot] = open_items(self.folder, self.manifest.tables[slot])
     return self._items[slot]
 
   @property
   def widths(self) -> tuple[int, ...]:
     """Width of each slot's vectors; 0: it holds texts."""
-    return tuple(max((table.width for table in slot), default=0) for slot in self.manifest.tables)
+    return tuple(map(_width, self.manifest.tables))
 
   def texts(self, rows: Any = slice(None)) -> list[tuple[Any, ...]]:
     """The texts (or vectors) of tuples: all, or some rows; for small sets."""
@@ -234,6 +225,19 @@ def read_manifest(folder: str) -> Manifest:
       if file.count > file.bytes:
         raise ValueError(f'{file.count} rows in {file.bytes} bytes')
   return manifest
+
+
+def open_items(folder: str, tables: Sequence[Table]) -> Items:
+  """The items of a slot, of the tables that a set in `folder` names; a damaged table is refused."""
+  paths = [os.path.normpath(os.path.join(folder, table.path)) for table in tables]
+  for path, table in zip(paths, tables, strict=True):
+    digests.check_file(path, bytes=table.bytes, sha256=table.sha256, remedy=_REMEDY)
+  counts, sha256 = [table.count for table in tables], [table.sha256 for table in tables]
+  return Items.open(paths, counts, sha256, _width(tables))
+
+
+def _width(tables: Sequence[Table]) -> int:
+  return max((table.width for table in tables), default=0)
 
 
 def groups_of(path: str) -> Iterator[Tuples]:

@@ -1,21 +1,24 @@
 """A run's data as record sets, labelled and not, from whichever source its flags ask for."""
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from tqdm import tqdm
+
 from common import flags
-from common.data import record_writer
+from common.data import examples, record_writer
 from common.data.examples import TableConfig
-from common.data.records import BLOCKS, SCHEMA_VERSION, RecordSet
+from common.data.records import BLOCKS, SCHEMA_VERSION, RecordSet, open_items
 from common.distillation import augmentation, pairing
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import Catalogue, CatalogueConfig
 from common.distillation.sources.glue import GlueConfig, GlueFolders
 from common.distillation.sources.mined import Mined
-from common.distillation.sources.source import Source, UnlabelledSet, write_examples
+from common.distillation.sources.source import Source, UnlabelledSet, digests, write_examples
 from common.distillation.sources.tables import Tables, TablesConfig
 from common.distillation.sources.tfds import TensorFlowDatasets
 from common.errors import InputError
@@ -51,10 +54,28 @@ class DataConfig:
         f'--vector_columns={",".join(self.table.vector_columns)}: pairs are made of texts alone; a '
         '--distillation_file is needed'
       )
+    for flag in self.pairing.unlabelled_texts:
+      self._check_unlabelled(flag)
     if self.pairing.augmentations and (self.files.distillation_file or self.mining.mine_from):
       raise InputError(
         f'--augmentations={self.pairing.augmentations} is of the training set, which '
         '--distillation_file and --mine_from take the place of'
+      )
+
+  def _check_unlabelled(self, flag: str) -> None:
+    """Refuses one of `--unlabelled_texts` that pairs are not made of."""
+    columns, column = self.table.text_columns, pairing.parse(flag)[0]
+    if column not in columns:
+      raise InputError(f'--unlabelled_texts={flag}: not one of --text_columns={",".join(columns)}')
+    if len(columns) > 2 and column != columns[0]:
+      raise InputError(
+        f'--unlabelled_texts={flag}: of {len(columns)} texts all but {columns[0]!r} stand together in a '
+        'pair; name a --distillation_file with the whole of them'
+      )
+    if not isinstance(self.source, Tables) or self.files.distillation_file:
+      raise InputError(
+        f'--unlabelled_texts={flag}: pairs of a --train_file are made with them, and of no other '
+        'source; a --distillation_file is taken as it is'
       )
 
   @property
@@ -75,11 +96,12 @@ class DataConfig:
   def unlabelled_inputs(self) -> dict[str, Any]:
     """Inputs of the unlabelled set, beside the labelled ones."""
     pairs = flags.without(flags.flat(self.pairing), _NEWER)
-    return {**pairs, **self.source.unlabelled_inputs()}
+    texts = digests(path for _, path in map(pairing.parse, self.pairing.unlabelled_texts))
+    return {**pairs, **texts, **self.source.unlabelled_inputs()}
 
 
 # Flags that once were not, with what they then stood at: sets from before stay as they are.
-_NEWER = {'augmentations': 0, 'vector_columns': ()}
+_NEWER = {'augmentations': 0, 'unlabelled_texts': (), 'vector_columns': ()}
 
 # Each makes a source of the run's flags; the last one is taken where no other is asked for.
 SOURCES: list[Callable[[DataConfig], Source]] = [
@@ -129,13 +151,25 @@ def write_unlabelled(
     if config.pairing.augmentations:
       rows = augmentation.from_training(train, config.pairing.augmentations, seed)
       return UnlabelledSet(write_examples(folder, {'': rows}, train.slots)[''].count)
-    blocks = config.pairing.distillation_pairs > 0
-    groups = pairing.from_training(train, config.pairing, seed) if blocks else train.groups()
-    tables = record_writer.tables_from(train, folder)
+    tables, more = record_writer.extended(train, folder, _more_texts(config))
+    groups = train.groups()
+    if blocks := config.pairing.distillation_pairs > 0:
+      items = [open_items(folder, of_slot) for of_slot in tables]
+      groups = pairing.from_training(train.tuples().items, items, config.pairing, seed, more)
     written = record_writer.write(folder, groups, tables, info={BLOCKS: blocks})
     made = UnlabelledSet(written.count)
   _refuse_empty('unlabelled', made.count)
   return made
+
+
+def _more_texts(config: DataConfig) -> dict[int, Iterable[str]]:
+  """The texts of `--unlabelled_texts`, by slot."""
+  more: dict[int, list[Iterable[str]]] = {}
+  for column, path in map(pairing.parse, config.pairing.unlabelled_texts):
+    texts = examples.column(path, column, config.table.encoding)
+    slot = config.table.text_columns.index(column)
+    more.setdefault(slot, []).append(tqdm(texts, desc=f'{column}, unlabelled', unit=' texts'))
+  return {slot: itertools.chain(*streams) for slot, streams in more.items()}
 
 
 def _refuse_empty(name: str, count: int) -> None:

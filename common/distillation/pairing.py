@@ -1,4 +1,4 @@
-"""A distillation set from training texts: blocks of pairs that share texts.
+"""A distillation set from training texts, and unlabelled ones: blocks of pairs that share texts.
 
 A block has `lefts` left items and `rights` right ones, and `pairs` of their combinations, so that
 many pairs cost few encodings. Half the blocks grow from a group of neighbouring lefts, half from a
@@ -10,13 +10,13 @@ and the right item the rest.
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from tqdm import tqdm
 
 from common import flags
-from common.data.records import RecordSet
+from common.data.items import Items
 from common.data.tuples import Tuples
 from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
@@ -28,7 +28,7 @@ _NEIGHBOURS = 16
 
 @dataclasses.dataclass(frozen=True)
 class PairingConfig:
-  """Number of pairs made from the training texts, and the blocks that they come in."""
+  """Pairs made from the training texts and unlabelled ones, and the blocks that they come in."""
 
   distillation_pairs: int = flags.option(
     300_000,
@@ -48,6 +48,11 @@ class PairingConfig:
     0.75, "share of a block's pairs that is near; the rest is random", bounds=(0, 1)
   )
   pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors say what is near')
+  unlabelled_texts: tuple[str, ...] = flags.option(
+    (),
+    'more texts that pairs are made of, COLUMN:FILE each: a column of --text_columns in a table whose '
+    'other columns are not read, as product_title:catalogue.tsv',
+  )
   augmentations: int = flags.option(
     0,
     'in place of pairs, with --distillation_pairs=0: so many tuples made of each training tuple, at the '
@@ -63,6 +68,13 @@ class PairingConfig:
         f'--augmentations={self.augmentations} stands in place of '
         f'--distillation_pairs={self.distillation_pairs}: let that be 0'
       )
+    for flag in self.unlabelled_texts:
+      if not all(parse(flag)):
+        raise InputError(f'--unlabelled_texts={flag}: COLUMN:FILE is needed')
+      if not self.distillation_pairs:
+        raise InputError(
+          f'--unlabelled_texts={flag}: pairs are made of them; --distillation_pairs=0 makes none'
+        )
 
   @property
   def makes(self) -> bool:
@@ -70,13 +82,19 @@ class PairingConfig:
     return bool(self.distillation_pairs or self.augmentations)
 
 
+def parse(flag: str) -> tuple[str, str]:
+  """(column, file) of one of `--unlabelled_texts`."""
+  column, _, path = flag.partition(':')
+  return column, path
+
+
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """The distinct lefts, or rights, of a training set, first seen first.
+  """The distinct lefts, or rights, that pairs are made of: a training set's, first seen first, then more.
 
   Attributes:
     items: [distinct, slots of the side] item numbers.
-    index: [tuples] which of them a tuple has.
+    index: [tuples] which of them a training tuple has.
   """
 
   items: np.ndarray
@@ -89,22 +107,37 @@ class Side:
     order = np.argsort(firsts)
     return cls(items[firsts[order]], np.argsort(order)[inverse.reshape(-1)])
 
+  def joined(self, numbers: np.ndarray) -> 'Side':
+    """A side of one slot, and such items as it lacks."""
+    new = np.setdiff1d(numbers, self.items)
+    return Side(np.concatenate([self.items, new[:, None]]), self.index)
 
-def from_training(train: RecordSet, config: PairingConfig, seed: int) -> Iterator[Tuples]:
-  """Makes unlabelled tuples, a group a block, of the items of labelled ones.
+
+def from_training(
+  known: np.ndarray,
+  items: Sequence[Items],
+  config: PairingConfig,
+  seed: int,
+  more: Mapping[int, np.ndarray] | None = None,
+) -> Iterator[Tuples]:
+  """Makes unlabelled tuples, a group a block, of the items of labelled ones, and of more.
 
   Args:
-    train: The training set.
+    known: [tuples, slots] item numbers of the training set.
+    items: Each slot's items.
     config: Sizes.
     seed: Seed of the groups and of what is random.
+    more: Numbers of further items, by slot; of a side of one slot.
 
   Yields:
-    Whole blocks, about `config.distillation_pairs` tuples in all; their items are the training set's.
+    Whole blocks, about `config.distillation_pairs` tuples in all.
   """
-  items = train.tuples().items
-  left, right = Side.of(items[:, :1]), Side.of(items[:, 1:])
+  sides = [Side.of(known[:, :1]), Side.of(known[:, 1:])]
+  for slot, numbers in (more or {}).items():
+    sides[slot] = sides[slot].joined(numbers)
+  left, right = sides
   encoder = MeanPooledEncoder(checkpoints.read(config.pairing_pretrained))
-  left_vectors, right_vectors = _vectors(train, [left, right], encoder)
+  left_vectors, right_vectors = _vectors(items, sides, encoder)
   partners = np.stack([left.index, right.index], 1)
   shape, pairs = block_shape(len(left.items), len(right.items), config)
   near = config.block_near
@@ -246,7 +279,7 @@ def in_turn(candidates: Sequence[np.ndarray], count: int) -> list[int]:
 
 
 def _vectors(
-  train: RecordSet, sides: Sequence[Side], encoder: MeanPooledEncoder
+  items: Sequence[Items], sides: Sequence[Side], encoder: MeanPooledEncoder
 ) -> list[np.ndarray]:
   """Vectors of each side's distinct members: the mean of their texts' vectors, of length one.
 
@@ -254,10 +287,10 @@ def _vectors(
   """
   texts: dict[str, int] = {}
   rows = []  # of each slot's items among the texts' vectors
-  for slot in range(train.slots):
+  for slot, of_slot in enumerate(items):
     used = np.unique(sides[min(slot, 1)].items[:, max(slot - 1, 0)])
-    row = np.zeros(len(train.items(slot)), np.int64)
-    row[used] = [texts.setdefault(t, len(texts)) for t in train.items(slot).texts(used)]
+    row = np.zeros(len(of_slot), np.int64)
+    row[used] = [texts.setdefault(t, len(texts)) for t in of_slot.texts(used)]
     rows.append(row)
   vectors = encoder.encode(list(texts), progress='embed')
   found = []

@@ -28,6 +28,18 @@ def test_three_texts_and_ids(tmp_path):
   assert found == [Example('k1', ('3', '1', '2'))]
 
 
+def test_one_column_alone_and_what_is_wrong_with_it(tmp_path):
+  path = tmp_path / 't.tsv'
+  path.write_text('a\tb\n1\t x \n2\t\n', encoding='utf-8')
+  texts = examples.column(str(path), 'b', 'utf-8')
+  assert next(texts) == ' x '
+  with pytest.raises(InputError, match="t.tsv:3: the text in column 'b' is empty"):
+    next(texts)
+  path.write_text('a\tb\n', encoding='utf-8')
+  with pytest.raises(InputError, match='t.tsv: no rows below the header'):
+    list(examples.column(str(path), 'b', 'utf-8'))
+
+
 @pytest.mark.parametrize(
   ('label', 'expected'), [('1', 0), ('1.5', 0.25), ('2', 0.5), ('3', 1), (' 3.0', 1)]
 )

@@ -86,6 +86,57 @@ def test_the_training_set_itself_shares_its_items_and_keeps_its_labels(tmp_path)
   assert not (unlabelled / 'items').exists()
 
 
+def test_pairs_are_made_of_unlabelled_texts_too(tmp_path):
+  paths = [tmp_path / name for name in ('products.tsv', 'more.csv')]
+  paths[0].write_text('price\tright\n1\tc\n2\td\n3\tb\n', encoding='utf-8')
+  paths[1].write_text('right\ne\nd\n', encoding='utf-8')
+  made = PairingConfig(
+    8,
+    (2, 5),
+    10,
+    pairing_pretrained='random-tiny',
+    unlabelled_texts=tuple(f'right:{p}' for p in paths),
+  )
+  config = tables(tmp_path, [('x', 'a', 1), ('y', 'b', 0)], pairing=made)
+  data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
+  dataset.write_labelled(config, str(data), seed=1)
+  assert dataset.write_unlabelled(config, str(data), str(unlabelled), seed=1).count == 10
+  assert set(rows_of(unlabelled)) == {(left, right) for left in 'xy' for right in 'abcde'}
+  items = RecordSet(str(unlabelled)).items
+  assert [list(items(slot).texts()) for slot in (0, 1)] == [['x', 'y'], list('abcde')]
+  assert f'sha256 of {paths[1]}' in config.unlabelled_inputs()
+
+
+@pytest.mark.parametrize(
+  ('flag', 'columns', 'files', 'message'),
+  [
+    ('c:t.tsv', 'ab', TablesConfig('t.tsv', 'v.tsv', 't.tsv'), 'not one of --text_columns=a,b'),
+    (
+      'b:t.tsv',
+      'abc',
+      TablesConfig('t.tsv', 'v.tsv', 't.tsv'),
+      "of 3 texts all but 'a' stand together",
+    ),
+    (
+      'a:t.tsv',
+      'ab',
+      TablesConfig('t.tsv', 'v.tsv', 't.tsv', 'd.tsv'),
+      'a --distillation_file is taken as',
+    ),
+    (
+      'a:t.tsv',
+      'ab',
+      TablesConfig(),
+      'pairs of a --train_file are made with them, and of no other',
+    ),
+  ],
+)
+def test_unlabelled_texts_that_no_pairs_are_made_of_are_refused(flag, columns, files, message):
+  table, made = TableConfig(text_columns=tuple(columns)), PairingConfig(unlabelled_texts=(flag,))
+  with pytest.raises(InputError, match=f'--unlabelled_texts={flag}: .*{message}'):
+    DataConfig(files=files, table=table, pairing=made)
+
+
 def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
   (tmp_path / 'RTE').mkdir()
   rows = ''.join(f'{i}\tPremise {i}.\tSo.\tnot_entailment\n' for i in range(30))

@@ -10,6 +10,7 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
 from common.data.texts import hash64
+from common.data.tuples import Tuples
 from common.distillation import pairing
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
@@ -155,10 +156,15 @@ def train_set(folder, texts: int) -> RecordSet:
   return RecordSet(str(folder / 'train'))
 
 
+def made_of(train: RecordSet) -> list[Tuples]:
+  items = [train.items(slot) for slot in range(train.slots)]
+  return list(pairing.from_training(train.tuples().items, items, TINY, seed=1))
+
+
 @pytest.mark.parametrize('texts', [2, 3])
 def test_tuples_from_training_texts(texts, tmp_path):
   train = train_set(tmp_path, texts)
-  made = list(pairing.from_training(train, TINY, seed=1))
+  made = made_of(train)
   assert [len(block) for block in made] == [4, 4, 4]  # whole blocks, 10 pairs or more
   tables = record_writer.tables_from(train, str(tmp_path / 'made'))
   record_writer.write(str(tmp_path / 'made'), made, tables)
@@ -206,7 +212,7 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
   monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
   found = [
     [tuple(names[slot][n] for slot, n in enumerate(row)) for row in block.items]
-    for block in pairing.from_training(train, TINY, seed=1)
+    for block in made_of(train)
   ]
   assert found == expected
 
@@ -221,5 +227,9 @@ def test_block_shape(block_texts, shape):
 
 
 def test_config_is_refused_when_made():
+  with pytest.raises(InputError, match='--unlabelled_texts=c.tsv: COLUMN:FILE is needed'):
+    PairingConfig(unlabelled_texts=('c.tsv',))
+  with pytest.raises(InputError, match='=a:b.tsv: pairs are made of them; --distillation_pairs=0 '):
+    PairingConfig(0, unlabelled_texts=('a:b.tsv',))
   with pytest.raises(InputError, match=r'--block_texts=\(4,\): two numbers, lefts,rights, are'):
     PairingConfig(block_texts=(4,))
