@@ -1,11 +1,6 @@
 """A distillation set from training texts, and unlabelled ones: blocks of pairs that share texts.
 
-A block has `lefts` left items and `rights` right ones, and `pairs` of their combinations, so that
-many pairs cost few encodings. Half the blocks grow from a group of neighbouring lefts, half from a
-group of neighbouring rights; the other side is the group's training partners (others each time), then its
-nearest neighbours, in turn. Of the combinations, the training pairs come first, then each item's
-nearest in turn, then random ones. For tuples of more than two texts the left item is the first text
-and the right item the rest.
+For tuples of more than two texts the left item is the first text and the right item the rest.
 """
 
 import dataclasses
@@ -18,12 +13,10 @@ from tqdm import tqdm
 from common import flags
 from common.data.items import Items
 from common.data.tuples import Tuples
+from common.distillation import blocks
 from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.vectors import neighbors
-
-_NEIGHBOURS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,9 +134,9 @@ def from_training(
   partners = np.stack([left.index, right.index], 1)
   shape, pairs = block_shape(len(left.items), len(right.items), config)
   near = config.block_near
-  blocks = pair_blocks(left_vectors, right_vectors, partners, shape, pairs, near, seed)
+  made = blocks.pair_blocks(left_vectors, right_vectors, partners, shape, pairs, near, seed)
   count = -(-config.distillation_pairs // pairs)
-  for block in tqdm(itertools.islice(blocks, count), total=count, desc='pairs', unit=' blocks'):
+  for block in tqdm(itertools.islice(made, count), total=count, desc='pairs', unit=' blocks'):
     both = [left.items[block[:, 0]], right.items[block[:, 1]]]
     yield Tuples(np.concatenate(both, 1))
 
@@ -152,130 +145,6 @@ def block_shape(lefts: int, rights: int, config: PairingConfig) -> tuple[tuple[i
   """Left and right items of a block, and its pairs: as configured, or all where there are fewer."""
   lefts, rights = min(config.block_texts[0], lefts), min(config.block_texts[1], rights)
   return (lefts, rights), min(config.block_pairs, lefts * rights)
-
-
-def pair_blocks(
-  left: np.ndarray,
-  right: np.ndarray,
-  partners: np.ndarray,
-  shape: tuple[int, int],
-  pairs: int,
-  near: float,
-  seed: int,
-) -> Iterator[np.ndarray]:
-  """Yields blocks of (left, right) numbers without end.
-
-  Args:
-    left: [lefts, dim] vectors of length one.
-    right: [rights, dim] vectors of length one.
-    partners: [known pairs, 2].
-    shape: Lefts and rights of a block, at most all.
-    pairs: Pairs of a block, at most shape[0] * shape[1].
-    near: Share of the pairs that is known or near; the rest is random.
-    seed: Seed of the order and of the random pairs.
-
-  Yields:
-    [pairs, 2] ints, sorted; no pair twice.
-  """
-  rng = np.random.default_rng(seed)
-  vectors = (left, right)
-  neighbours = [_neighbours(left, right), _neighbours(right, left)]
-  known = [partners_of(partners, 0, len(left)), partners_of(partners, 1, len(right))]
-  groups = [_endless_groups(vectors[side], shape[side], rng) for side in (0, 1)]
-  while True:
-    for side in (0, 1):
-      group, other = next(groups[side]), 1 - side
-      candidates = [
-        np.concatenate([rng.permutation(known[side][i]), neighbours[side][i]]) for i in group
-      ]
-      chosen = in_turn(candidates, shape[other])
-      rest = rng.permutation(len(vectors[other]))
-      chosen = [*chosen, *rest[~np.isin(rest, chosen)][: shape[other] - len(chosen)]]
-      lefts, rights = (group, np.array(chosen)) if side == 0 else (np.array(chosen), group)
-      matches = [known[0][item] for item in lefts]
-      i, j = combinations(left[lefts] @ right[rights].T, rights, matches, pairs, near, rng)
-      yield np.stack([lefts[i], rights[j]], axis=1)
-
-
-def combinations(
-  similarity: np.ndarray,
-  rights: np.ndarray,
-  matches: Sequence[np.ndarray],
-  pairs: int,
-  near: float,
-  rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-  """A block's pairs: those known, the best of each row and column in turn, then random ones.
-
-  Args:
-    similarity: [lefts, rights] inner products.
-    rights: Their numbers.
-    matches: Numbers that each left is known to match.
-    pairs: Kept, at the most.
-    near: Share of them that is known or near.
-    rng: Generator of the random ones.
-
-  Returns:
-    Rows [pairs] and columns [pairs], in order.
-  """
-  known = np.array([np.isin(rights, of_left) for of_left in matches])  # [lefts, rights]
-  similarity = np.where(known, np.inf, similarity)
-  ranks = [np.argsort(np.argsort(-similarity, axis), axis) for axis in (0, 1)]
-  rank = np.where(known, -1, np.minimum(*ranks))
-  order = np.lexsort([-similarity.ravel(), rank.ravel()])
-  best = round(near * pairs)
-  kept = np.concatenate([order[:best], rng.permutation(order[best:])[: pairs - best]])
-  return np.divmod(np.sort(kept), similarity.shape[1])
-
-
-def _endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:
-  """Groups of `size` neighbours that cover all, in random order, then other groups again."""
-  while True:
-    order = neighbour_order(vectors, size, rng)
-    starts = rng.permutation(range(0, len(order) - size + 1, size))
-    yield from (order[start : start + size] for start in starts)
-
-
-def neighbour_order(vectors: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-  """An order of items that puts near ones together.
-
-  Halves the items along the line between two random ones, again and again, down to `size`.
-  """
-  order, stack = [], [rng.permutation(len(vectors))]
-  while stack:
-    items = stack.pop()
-    if len(items) <= size:
-      order.append(items)
-      continue
-    direction = vectors[items[0]] - vectors[items[1]]
-    items = items[np.argsort(vectors[items] @ direction, kind='stable')]
-    middle = max(size, len(items) // 2 // size * size)
-    stack += [items[middle:], items[:middle]]
-  return np.concatenate(order)
-
-
-def _neighbours(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-  """[queries, k] numbers of each query's nearest items, by inner product, nearest first."""
-  return neighbors.index_of(items).search(queries, min(_NEIGHBOURS, len(items)))[1]
-
-
-def partners_of(partners: np.ndarray, side: int, count: int) -> list[np.ndarray]:
-  """Partners of each of `count` items of a side in the pairs [n, 2]."""
-  order = np.argsort(partners[:, side], kind='stable')
-  ends = np.searchsorted(partners[order, side], np.arange(count), side='right')
-  return np.split(partners[order, 1 - side], ends[:-1])
-
-
-def in_turn(candidates: Sequence[np.ndarray], count: int) -> list[int]:
-  """The first `count` distinct candidates, one from each list in turn."""
-  chosen: dict[int, None] = {}
-  for rank in range(max(map(len, candidates))):
-    for options in candidates:
-      if len(chosen) == count:
-        return list(chosen)
-      if rank < len(options) and options[rank] >= 0:
-        chosen[int(options[rank])] = None
-  return list(chosen)
 
 
 def _vectors(

@@ -13,7 +13,7 @@ from common.data import record_writer
 from common.data.matching import SPLITS
 from common.data.records import BLOCKS, RecordSet
 from common.data.tuples import Tuples
-from common.distillation import datasheet, mining, pairing
+from common.distillation import blocks, datasheet, mining
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig, Pairs
 from common.vectors import neighbors
@@ -47,7 +47,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
     queries=mined.queries,
     passages=mined.passages,
     numbers=np.flatnonzero(mined.splits == 0),
-    known=pairing.partners_of(mined.positives, 0, len(mined.queries)),
+    known=blocks.partners_of(mined.positives, 0, len(mined.queries)),
     index=neighbors.open_index(mined.passages, config.index),
     count=min(config.transfer_per_query, len(mined.passages)),
     rng=np.random.default_rng(seed),
@@ -101,7 +101,7 @@ class _Pool:
   def order(self, group: int) -> np.ndarray:
     """The training queries, each group of them neighbours, which share passages."""
     vectors = self.queries.vectors(self.numbers)
-    return self.numbers[pairing.neighbour_order(vectors, group, self.rng)]
+    return self.numbers[blocks.neighbour_order(vectors, group, self.rng)]
 
 
 def _all_near(pool: _Pool, group: int) -> Iterator[Pairs]:
@@ -125,7 +125,7 @@ def _blocks(pool: _Pool, group: int, size: int) -> Iterator[Pairs]:
     vectors, known = pool.queries.vectors(some), [pool.known[query] for query in some]
     near = pool.index.search(vectors, pool.count)[1]
     candidates = [np.concatenate(both) for both in zip(known, near, strict=True)]
-    chosen = np.array(pairing.in_turn(candidates, _TEXTS))
+    chosen = np.array(blocks.in_turn(candidates, _TEXTS))
     similarity = vectors @ pool.passages.vectors(chosen).T
-    i, j = pairing.combinations(similarity, chosen, known, size, _NEAR, pool.rng)
+    i, j = blocks.combinations(similarity, chosen, known, size, _NEAR, pool.rng)
     yield Pairs(some[i], chosen[j], similarity[i, j])

@@ -11,7 +11,7 @@ from common.data.examples import Example
 from common.data.records import RecordSet
 from common.data.texts import hash64
 from common.data.tuples import Tuples
-from common.distillation import pairing
+from common.distillation import blocks, pairing
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
 
@@ -27,10 +27,10 @@ RIGHT = arc(1.1, 15.2, 31.9, 50.3, 78.7, 86.4, 90)
 PARTNERS = np.array([(0, 6), (0, 4), (1, 5), (3, 0), (4, 1), (5, 2), (0, 6)])  # (2, none)
 
 
-def blocks(count: int, shape=(2, 3), seed=0, left=LEFT, right=RIGHT, partners=PARTNERS):
+def first_blocks(count: int, shape=(2, 3), seed=0, left=LEFT, right=RIGHT, partners=PARTNERS):
   """The first blocks, of all combinations, as (side of the group, lefts, rights)."""
   pairs = shape[0] * shape[1]
-  made = pairing.pair_blocks(left, right, partners, shape, pairs, 1.0, seed)
+  made = blocks.pair_blocks(left, right, partners, shape, pairs, 1.0, seed)
   found = []
   for side, block in zip(itertools.cycle((0, 1)), itertools.islice(made, count), strict=False):
     lefts, rights = (list(dict.fromkeys(block[:, i].tolist())) for i in (0, 1))
@@ -60,14 +60,14 @@ def in_turn(group: list[int], side: int, count: int) -> list[list[int]]:
 def test_partners_come_first_then_the_nearest_by_hand():
   # Left 0 has the partner 2, far away; left 1 has none and right 1 nearest.
   vectors = {'left': arc(0, 40), 'right': arc(5, 39, 90), 'partners': np.array([(0, 2)])}
-  ((_, lefts, rights),) = blocks(1, shape=(2, 2), **vectors)
+  ((_, lefts, rights),) = first_blocks(1, shape=(2, 2), **vectors)
   assert sorted(lefts) == [0, 1]
   assert rights == ([2, 1] if lefts == [0, 1] else [1, 2])
 
 
 @pytest.mark.parametrize('shape', [(2, 3), (1, 4), (3, 2), (2, 7)])
 def test_near_items_equal_the_reference(shape):
-  found = blocks(24, shape)
+  found = first_blocks(24, shape)
   assert len(found) == 24
   for side, lefts, rights in found:
     assert (len(lefts), len(rights)) == shape
@@ -76,19 +76,19 @@ def test_near_items_equal_the_reference(shape):
 
 
 def test_a_group_meets_other_partners_each_time():
-  chosen = {tuple(rights) for side, lefts, rights in blocks(24, (1, 1)) if lefts == [0]}
+  chosen = {tuple(rights) for side, lefts, rights in first_blocks(24, (1, 1)) if lefts == [0]}
   assert {(4,), (6,)} <= chosen
 
 
 def test_groups_are_neighbours():
-  groups = {tuple(sorted(lefts)) for side, lefts, _ in blocks(6) if side == 0}
+  groups = {tuple(sorted(lefts)) for side, lefts, _ in first_blocks(6) if side == 0}
   assert groups == {(0, 1), (2, 3), (4, 5)}  # an epoch of left groups, every one once
 
 
 def test_known_pairs_then_the_nearest_of_each_item_by_hand():
   vectors = arc(0, 40), arc(5, 39, 90)
   (block,) = itertools.islice(
-    pairing.pair_blocks(*vectors, np.array([(0, 2)]), (2, 3), 3, 1.0, 0), 1
+    blocks.pair_blocks(*vectors, np.array([(0, 2)]), (2, 3), 3, 1.0, 0), 1
   )
   # (0, 2) is known; then right 1 of left 1 (1 degree) and right 0 of left 0 (5 degrees).
   assert {tuple(pair) for pair in block.tolist()} == {(0, 2), (1, 1), (0, 0)}
@@ -107,14 +107,14 @@ def test_combinations_equal_the_reference(pairs):
     return -1 if (i, j) in known else min(of_left, of_right)
 
   expected = sorted(everything, key=lambda pair: (turn(*pair), -value[pair]))[:pairs]
-  made = pairing.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), pairs, 1.0, 0)
+  made = blocks.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), pairs, 1.0, 0)
   found = [sorted(map(tuple, block.tolist())) for block in itertools.islice(made, 4)]
   assert found == [sorted(expected)] * 4
 
 
 def test_the_rest_of_a_block_is_random_and_never_twice():
   seen = set()
-  made = pairing.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), 12, 0.5, 0)
+  made = blocks.pair_blocks(LEFT, RIGHT, PARTNERS, (6, 7), 12, 0.5, 0)
   for block in itertools.islice(made, 40):
     pairs = {tuple(pair) for pair in block.tolist()}
     assert len(pairs) == 12
@@ -124,13 +124,13 @@ def test_the_rest_of_a_block_is_random_and_never_twice():
 
 
 def test_blocks_are_a_function_of_the_seed():
-  assert blocks(8, seed=3) == blocks(8, seed=3)
-  assert blocks(8, seed=3) != blocks(8, seed=4)
+  assert first_blocks(8, seed=3) == first_blocks(8, seed=3)
+  assert first_blocks(8, seed=3) != first_blocks(8, seed=4)
 
 
 @pytest.mark.parametrize('side', [0, 1])
 def test_every_item_gets_its_groups(side):
-  groups = [b[1 + side] for b in blocks(60, shape=(4, 5)) if b[0] == side]
+  groups = [b[1 + side] for b in first_blocks(60, shape=(4, 5)) if b[0] == side]
   assert {item for group in groups for item in group} == set(range((6, 7)[side]))
 
 
@@ -206,8 +206,8 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
   partners = np.array([(lefts.index(r[:1]), rights.index(r[1:])) for r in rows])
-  blocks = pairing.pair_blocks(vectors(lefts), vectors(rights), partners, (2, 2), 4, 0.5, 1)
-  expected = [[lefts[i] + rights[j] for i, j in block] for block in itertools.islice(blocks, 3)]
+  made = blocks.pair_blocks(vectors(lefts), vectors(rights), partners, (2, 2), 4, 0.5, 1)
+  expected = [[lefts[i] + rights[j] for i, j in block] for block in itertools.islice(made, 3)]
   names = [list(train.items(slot).texts()) for slot in range(texts)]
   monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
   found = [
