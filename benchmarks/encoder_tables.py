@@ -3,7 +3,8 @@
 from typing import Any
 
 from benchmarks.committed import markdown, read, section, shown
-from common.evaluation.cells import chance, change, digits, label, mean, metric
+from common.evaluation import speeds
+from common.evaluation.cells import chance, change, digits, label, mean, metric, times
 from common.pretrain.language_model import LOSS
 from dipair.study import tables as study_tables
 from dipair.study.speeds import ENCODERS
@@ -24,6 +25,7 @@ _NAMES = {  # by checkpoint
   'runs/distilbert_homedepot/checkpoint': 'every other layer, taught (DistilBERT)',
   'runs/untaught_homedepot/checkpoint': 'every other layer, masked words alone',
 }
+_SIAMESE = ('homedepot_bilstm', 'homedepot_bilstm_catalogue')
 _HEADERS = [
   '',
   'Parameters',
@@ -37,7 +39,7 @@ _HEADERS = [
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_pretraining(), _teachers(), _students()]
+  return [_pretraining(), _teachers(), _students(), _siamese_lstm()]
 
 
 def _pretraining() -> str:
@@ -74,6 +76,41 @@ of MiniLM's layers (every other one, trained, against the first as they are), an
 itself (the run's own row, whose p is against that one, next below). On texts as short as these the BiLSTM comes near
 it, and encodes {plain} times as many a second, in int8 {int8} times."""
   return shown('Other encoders: Home Depot', made, table, note)
+
+
+def _siamese_lstm() -> str:
+  """The student of Tang et al. (2019), DSE on a BiLSTM, on sets of pairs."""
+  runs = [made for name in _SIAMESE if (made := read(name))]
+  if not runs:
+    return ''
+  primary, teacher = runs[0]['primary_metric'], runs[0]['models'][0]
+  of = label(primary)
+  headers = ['', f'{of} (valid)', 'Delta (valid)', f'{of} (test)', 'Delta (test)', 'Texts/s']
+  headers += ['in int8', 'Pairs/s', *speeds.AGAINST, 'Pairs/s in int8', *speeds.AGAINST]
+  rate = digits(speeds.by_model(runs[0])['teacher']['pairs_per_second'])
+  quality = [metric(teacher['valid'][primary]), '', metric(teacher['test'][primary])]
+  rows = [['teacher', *quality, '', '', '', rate, '1×', '', '', '', '']]
+  rows += [_siamese_row(made, primary) for made in runs]
+  commands = '\n'.join(f'- `{made["command"]}`, commit {made["commit"]}' for made in runs)
+  note = f"""One bidirectional LSTM on MiniLM's word pieces and their embeddings, a text the mean of its outputs,
+f(u, v) as DSE's, squared error on the teacher's logits; one seed. {speeds.COMPARED}"""
+  title = '## The siamese BiLSTM of Tang et al. (2019): Home Depot'
+  return '\n\n'.join([title, markdown(headers, rows), note, commands])
+
+
+def _siamese_row(made: dict[str, Any], primary: str) -> list[str]:
+  flags, student = made['flags'], made['models'][-1]
+  name = f'{flags["distillation_pairs"]:,} pairs, {flags["steps"]:,} steps of {flags["batch_size"]}'
+  if flags.get('unlabelled_texts'):
+    name += ", of the other sets' titles too"
+  quality = [[metric(student[of][primary]), change(student, of)] for of in ('valid', 'test')]
+  rows = {row['name']: row for row in made['encoders']}
+  encoded = [digits(rows[runtime]['texts_per_second']) for runtime in ENCODERS]
+  speed = []
+  for runtime in ENCODERS:
+    head = next(row for row in speeds.heads(made) if row['name'].endswith(f' {runtime}'))
+    speed += [digits(head['pairs_per_second']), *map(times, speeds.multiples(made, head))]
+  return [name, *quality[0], *quality[1], *encoded, *speed]
 
 
 def _teachers() -> str:
