@@ -93,7 +93,10 @@ def _siamese_lstm() -> str:
   rows += [_siamese_row(made, primary) for made in runs]
   commands = '\n'.join(f'- `{made["command"]}`, commit {made["commit"]}' for made in runs)
   note = f"""One bidirectional LSTM on MiniLM's word pieces and their embeddings, a text the mean of its outputs,
-f(u, v) as DSE's, squared error on the teacher's logits; one seed. {speeds.COMPARED}"""
+f(u, v) as DSE's, squared error on the teacher's logits; one seed. The second row's pairs are made of the valid and test
+sets' titles too, without their labels or terms (`--unlabelled_texts`), as all products of a shop are known; it differs
+from the first in steps and pairs as well, and what each of the three gives is not measured. The second is
+`configs/homedepot_bilstm.flags`. {speeds.COMPARED}"""
   title = '## The siamese BiLSTM of Tang et al. (2019): Home Depot'
   return '\n\n'.join([title, markdown(headers, rows), note, commands])
 

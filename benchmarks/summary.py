@@ -75,8 +75,25 @@ All from MiniLM-L6; timed on the same two cores in one run, with sentence-transf
 cross-encoder's, which reads both texts: the teacher in LiteRT's int8 (sentence-transformers' ONNX int8:
 {theirs_crossed}); a title is encoded once, {ours} a second in int8 (by
 sentence-transformers' ONNX int8 {theirs}). Not for texts that are each met once, in one pair: encoding is
-the whole cost then, and a cross-encoder scores better."""
+the whole cost then, and a cross-encoder scores better.{_lstm()}"""
   return f'{markdown(headers, rows)}\n\n{note}'
+
+
+def _lstm() -> str:
+  """What a student without attention comes to, in a run of its own."""
+  made = read('homedepot_bilstm_catalogue')
+  if not made:
+    return ''
+  quality = metric(made['models'][-1]['test'][made['primary_metric']])
+  encoder, head, stored = (
+    next(row for row in made[of] if row[name].endswith('int8'))
+    for of, name in (('encoders', 'name'), ('speed', 'name'), ('stored', 'dtype'))
+  )
+  return f"""
+
+Of texts as short as these, DSE on a BiLSTM comes to {quality} where it has met all titles without their labels
+(`--unlabelled_texts`; `configs/homedepot_bilstm.flags`, a run of its own): {digits(head['pairs_per_second'])} pairs/s and
+{stored['bytes']['right']} bytes a title in int8, and {digits(encoder['texts_per_second'])} titles encoded a second ([measured](docs/results.md#the-siamese-bilstm-of-tang-et-al-2019-home-depot))."""
 
 
 def summary() -> str:
