@@ -7,7 +7,8 @@ from common.evaluation.cells import change, label, metric
 from dipair.study import tables as study_tables
 
 STUDY = 'homedepot'  # of one seed; its folder in docs/study
-_RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', 'homedepot_ensemble')
+_ENSEMBLE, _CATALOGUE = 'homedepot_ensemble', 'homedepot_catalogue'
+_RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', _ENSEMBLE, _CATALOGUE)
 _STUDIED = {  # comparisons of the study that are shown, and their titles
   'table2': 'Cross-attention students (Table 2b)',
   'table6': 'Tokens that are kept (Table 6)',
@@ -23,14 +24,16 @@ def sections() -> list[str]:
 
 def _levers() -> str:
   """Home Depot's student by what its distillation set is made of and the steps of its second stage."""
-  runs = [made for name in _RUNS if (made := read(name))]
+  runs = {name: made for name in _RUNS if (made := read(name))}
   if not runs:
     return ''
-  primary, rows, curves = runs[0]['primary_metric'], [], []
-  for made in runs:
+  primary, rows, curves = runs['homedepot']['primary_metric'], [], []
+  for made in runs.values():
     flags, student, last = made['flags'], _student(made), made['training'][-1]
-    name = f'blocks of {flags["block_pairs"]} pairs; {flags["stage2_steps"]:,} steps of '
-    name += f'{flags["stage2_batch_size"]} in stage 2'
+    name = f'blocks of {flags["block_pairs"]} pairs'
+    if flags.get('unlabelled_texts'):
+      name += f", {flags['distillation_pairs']:,} in all, of the other sets' titles too"
+    name += f'; {flags["stage2_steps"]:,} steps of {flags["stage2_batch_size"]} in stage 2'
     if (teachers := len(flags['teachers'])) > 1:
       name += f', of {teachers} teachers'
     quality = [[metric(student[of][primary]), change(student, of)] for of in ('valid', 'test')]
@@ -40,15 +43,25 @@ def _levers() -> str:
   of = label(primary)
   headers = ['', f'{of} (valid)', 'Delta (valid)', f'{of} (test)', 'Delta (test)', 'Commit']
   tables = [markdown(headers, rows), markdown(['', f'{of} on valid, by step of stage 2'], curves)]
-  note = """Each has 300,032 pairs made of the training texts, in all rows but the last scored by the same teacher, and a
-stage 1 of 4,000 steps of its own. Delta: against the teacher, in brackets the 95% interval (paired bootstrap). A block is of 64 terms
-and 64 titles, and the training pairs among them come first: of fewer pairs a block, they are more of the set, as test
-has them, and of more blocks, more of the titles are in one. The third row is the shipped config's. The last one's
-student learnt the mean logits of three teachers, the others' one and two more, and is compared with that one: the
-mean is better ({} on test, {} alone), but of what the two bring little arrives. Its command:"""
-  tests = [metric(model['test'][primary]) for model in runs[-1]['models']]
-  title = 'Home Depot: what brings the student near its teacher'
-  return section(title, runs[-1], '\n\n'.join(tables), note.format(*tests))
+  note = """All but the last have 300,032 pairs made of the training texts, in the first three rows scored by the same
+teacher, and each a stage 1 of 4,000 steps of its own. Delta: against the teacher, in brackets the 95% interval (paired
+bootstrap). A block is of 64 terms and 64 titles, and the training pairs among them come first: of fewer pairs a block,
+they are more of the set, as test has them, and of more blocks, more of the titles are in one. The third row is the
+shipped config's.
+
+The fourth row's student learnt the mean logits of three teachers, the first rows' one and two more, and is compared
+with that one: the mean is better ({} on test, {} alone), but of what the two bring little arrives.
+
+The last row's pairs are made of the titles of valid and test too (`--unlabelled_texts`), without their labels and the
+terms that stand beside them there, as all products of a shop are known when a student is distilled; no title of theirs
+is in train. It has twice as many pairs, so the two are not told apart; its teacher is another of the same flags, in
+float32 ({} on test), so it is compared with the rows above by what it loses alone. The commands of these two:"""
+  ensemble, catalogue = runs[_ENSEMBLE], runs[_CATALOGUE]
+  tests = [metric(model['test'][primary]) for model in ensemble['models'][:2]]
+  tests.append(metric(catalogue['models'][0]['test'][primary]))
+  commands = '\n'.join(f'- `{m["command"]}`, commit {m["commit"]}' for m in (ensemble, catalogue))
+  title = '## Home Depot: what brings the student near its teacher'
+  return '\n\n'.join([title, *tables, note.format(*tests), commands])
 
 
 def _student(made: dict[str, Any]) -> dict[str, Any]:
