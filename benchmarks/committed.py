@@ -1,6 +1,7 @@
 """The committed results of benchmarks: written, read, and as Markdown of tables."""
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from common import flags
@@ -32,8 +33,16 @@ def markdown(headers: list[str], rows: list[list[str]]) -> str:
 
 def section(title: str, made: dict[str, Any], table: str, note: str = '') -> str:
   """A section of docs/results.md: the table, the note, the command and its commit."""
-  by = f'`{made["command"]}`, commit {made["commit"]}.'
-  return '\n\n'.join(filter(None, [f'## {title}', table, note, by]))
+  return '\n\n'.join(filter(None, [f'## {title}', table, note, f'{_by(made)}.']))
+
+
+def commands(runs: Iterable[dict[str, Any]]) -> str:
+  """What several results are by, for the end of a section of them."""
+  return '\n'.join(f'- {_by(made)}' for made in runs)
+
+
+def _by(made: dict[str, Any]) -> str:
+  return f'`{made["command"]}`, commit {made["commit"]}'
 
 
 def shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.committed import markdown, read, section, shown
+from benchmarks.committed import commands, markdown, read, section, shown
 from common.evaluation import speeds
 from common.evaluation.cells import chance, change, digits, label, mean, metric, times
 from common.pretrain.language_model import LOSS
@@ -55,9 +55,8 @@ training pairs; {corpus['held out']:,} others are held out. Loss (nats) and accu
 checkpoint as it is read back. Losses over different word pieces are not comparable. MiniLM comes without a head for
 masked words, and 1,200 steps have not made it a better one than its students become: what being taught by it can
 give is not seen here, and the layers alone do better."""
-  commands = '\n'.join(f'- `{made["command"]}`, commit {made["commit"]}' for made in runs.values())
   title = "## Language models of one's own texts: Home Depot"
-  return '\n\n'.join([title, markdown(_HEADERS, rows), note, commands])
+  return '\n\n'.join([title, markdown(_HEADERS, rows), note, commands(runs.values())])
 
 
 def _students() -> str:
@@ -81,7 +80,7 @@ it, and encodes {plain} times as many a second, in int8 {int8} times."""
 def _siamese_lstm() -> str:
   """The student of Tang et al. (2019), DSE on a BiLSTM, on sets of pairs."""
   runs = [made for name in _SIAMESE if (made := read(name))]
-  if not runs:
+  if len(runs) < len(_SIAMESE):
     return ''
   primary, teacher = runs[0]['primary_metric'], runs[0]['models'][0]
   of = label(primary)
@@ -91,14 +90,13 @@ def _siamese_lstm() -> str:
   quality = [metric(teacher['valid'][primary]), '', metric(teacher['test'][primary])]
   rows = [['teacher', *quality, '', '', '', rate, '1×', '', '', '', '']]
   rows += [_siamese_row(made, primary) for made in runs]
-  commands = '\n'.join(f'- `{made["command"]}`, commit {made["commit"]}' for made in runs)
   note = f"""One bidirectional LSTM on MiniLM's word pieces and their embeddings, a text the mean of its outputs,
 f(u, v) as DSE's, squared error on the teacher's logits; one seed. The second row's pairs are made of the valid and test
 sets' titles too, without their labels or terms (`--unlabelled_texts`), as all products of a shop are known; it differs
 from the first in steps and pairs as well, and what each of the three gives is not measured. The second is
 `configs/homedepot_bilstm.flags`. {speeds.COMPARED}"""
   title = '## The siamese BiLSTM of Tang et al. (2019): Home Depot'
-  return '\n\n'.join([title, markdown(headers, rows), note, commands])
+  return '\n\n'.join([title, markdown(headers, rows), note, commands(runs)])
 
 
 def _siamese_row(made: dict[str, Any], primary: str) -> list[str]:

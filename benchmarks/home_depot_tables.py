@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.committed import markdown, read, section
+from benchmarks.committed import commands, markdown, read, section
 from common.evaluation.cells import change, label, metric
 from dipair.study import tables as study_tables
 
@@ -25,7 +25,7 @@ def sections() -> list[str]:
 def _levers() -> str:
   """Home Depot's student by what its distillation set is made of and the steps of its second stage."""
   runs = {name: made for name in _RUNS if (made := read(name))}
-  if not runs:
+  if len(runs) < len(_RUNS):
     return ''
   primary, rows, curves = runs['homedepot']['primary_metric'], [], []
   for made in runs.values():
@@ -59,9 +59,8 @@ float32 ({} on test), so it is compared with the rows above by what it loses alo
   ensemble, catalogue = runs[_ENSEMBLE], runs[_CATALOGUE]
   tests = [metric(model['test'][primary]) for model in ensemble['models'][:2]]
   tests.append(metric(catalogue['models'][0]['test'][primary]))
-  commands = '\n'.join(f'- `{m["command"]}`, commit {m["commit"]}' for m in (ensemble, catalogue))
   title = '## Home Depot: what brings the student near its teacher'
-  return '\n\n'.join([title, *tables, note.format(*tests), commands])
+  return '\n\n'.join([title, *tables, note.format(*tests), commands([ensemble, catalogue])])
 
 
 def _student(made: dict[str, Any]) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def read(
       where += f' (id {row_id})'
     else:
       row_id = f'{number}'
-    cells = [_text(row, column, where) for column in config.text_columns]
+    cells = [tables.text(row, column, where) for column in config.text_columns]
     texts = tuple(
       vectors[column].read(cell, where) if column in vectors else cell
       for column, cell in zip(config.text_columns, cells, strict=True)
@@ -162,15 +162,9 @@ def column(path: str, name: str, encoding: str) -> Iterator[str]:
   """Streams the texts of one column of a table, whose others are not read; an empty one is refused."""
   number = 0
   for number, row in tables.rows(path, encoding):
-    yield _text(row, name, f'{path}:{number}')
+    yield tables.text(row, name, f'{path}:{number}')
   if not number:
     raise InputError(f'{path}: {_NO_ROWS}')
-
-
-def _text(row: tables.Row, column: str, where: str) -> str:
-  if not row[column].strip():
-    raise InputError(f'{where}: the text in column {column!r} is empty')
-  return row[column]
 
 
 def _known(row: tables.Row, config: TableConfig) -> float | None:

@@ -71,6 +71,11 @@ class ItemWriter:
       self._write(item, digest, key)
     return number
 
+  def copy(self, items: 'Items') -> None:
+    """Writes a slot's items with their ids; a table that begins with them numbers them as the slot does."""
+    for item, key in zip(items.contents(), items.ids(), strict=True):
+      self.number(item, key)
+
   def _write(self, item: Item, digest: bytes, key: str) -> None:
     feature = {'hash': _bytes(digest)}
     if isinstance(item, str):

@@ -141,14 +141,10 @@ def read(path: str, query_column: str, passage_column: str) -> Matching:
 def _question_answers(path: str, query_column: str, passage_column: str) -> Matching:
   matching = Matching()
   for number, row in _progress(path):
-    query, passage = row[query_column], row[passage_column]
-    for column, text in ((query_column, query), (passage_column, passage)):
-      if not text.strip():
-        raise InputError(f'{path}:{number}: the text in column {column!r} is empty')
-    key = str(number)
-    matching.add_query(key, query, where=f'{path}:{number}')
-    matching.add_passage(key, passage, where=f'{path}:{number}')
-    matching.add_pair(key, key, f'{path}:{number}')
+    key, where = str(number), f'{path}:{number}'
+    matching.add_query(key, tables.text(row, query_column, where), where=where)
+    matching.add_passage(key, tables.text(row, passage_column, where), where=where)
+    matching.add_pair(key, key, where)
   return matching
 
 

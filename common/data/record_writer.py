@@ -104,11 +104,10 @@ def extended(
   tables: list[Sequence[Table]] = list(tables_from(record_set, folder))
   numbers = {}
   for slot, texts in more.items():
-    items, path = record_set.items(slot), os.path.join(folder, 'items', f'{slot}.tfrecord')
+    path = os.path.join(folder, 'items', f'{slot}.tfrecord')
     tf.io.gfile.makedirs(os.path.dirname(path))
     with files.whole(path) as temporary, ItemWriter(temporary) as writer:
-      for item, key in zip(items.contents(), items.ids(), strict=True):
-        writer.number(item, key)
+      writer.copy(record_set.items(slot))
       numbers[slot] = np.array([writer.number(text) for text in texts], np.int32)
     tables[slot] = [table(folder, path, len(writer))]
   return tables, numbers

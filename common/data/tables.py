@@ -82,6 +82,13 @@ def rows(
     yield number, cells_row(header, values, f'{path}:{number}', f'{path}:1')
 
 
+def text(row: Row, column: str, where: str) -> str:
+  """A row's text in a column; an empty one is refused, at the row's place `where`."""
+  if not row[column].strip():
+    raise InputError(f'{where}: the text in column {column!r} is empty')
+  return row[column]
+
+
 def check_header(header: Sequence[str], where: str) -> None:
   """Refuses columns of one name: which of them is meant is unknown."""
   if len(set(header)) < len(header):

@@ -119,9 +119,7 @@ class Tables(Source):
         f'--text_columns and --task need {needed[0]} and {needed[1]}'
       )
     for slot, writer in enumerate(writers):
-      items = records.items(slot)
-      for item, key in zip(items.contents(), items.ids(), strict=True):
-        writer.number(item, key)  # as the set numbers it: both in order, each once
+      writer.copy(records.items(slot))
     for group in records.groups():
       if labelled and not group.labelled.all():
         key = next(iter(group.ids), 'the first of a group')
