@@ -3,7 +3,7 @@
   python -m benchmarks.cost --pairs=1e9,1e12 --lefts=1e6 --rights=1e7 \\
     --output=benchmarks/results/cost.json
 
-Arithmetic on what was measured (benchmarks/results: scoring.json, p2t_encoding.json, score_job.json)
+Arithmetic on what was measured (benchmarks/results: scoring.json, p2t.json, score_job.json)
 and on what the flags assume, all of which is printed. Rates are those of a core of that machine;
 more cores are taken to be as many times as fast, since nothing is shared but the reading of files.
 Cross-encoders take 128 tokens a pair: MiniLM-L6, which teachers are by default, and BERT-base.
@@ -25,7 +25,7 @@ from common.vectors.values import DTYPES
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')
 _EFFICIENCY, _WRITTEN = 0.85, 20.0  # where the job was not measured
-_HEAD = 'DiPair, litert-int8'
+_HEAD, _ENCODER = 'DiPair, litert-int8', 'litert-int8'
 _TEACHER = 'MiniLM-L6 cross-encoder, 128 tokens'
 _BASELINE = 'BERT-base cross-encoder, 128 tokens'
 
@@ -90,7 +90,11 @@ def main(config: CostConfig) -> None:
     ['head, pairs/s a core', digits(rates.pairs), f'scoring.json, {_HEAD}, times --efficiency'],
     ['MiniLM-L6, pairs/s a core', digits(rates.teacher_pairs), f'scoring.json, {_TEACHER}'],
     ['BERT-base, pairs/s a core', digits(rates.baseline_pairs), f'scoring.json, {_BASELINE}'],
-    ['texts/s a core', digits(rates.texts), 'p2t_encoding.json: right texts, lefts taken as these'],
+    [
+      'texts/s a core',
+      digits(rates.texts),
+      f'p2t.json, {_ENCODER}: right texts, lefts taken as these',
+    ],
   ]
   print(report.grid(Table('', ['Assumed or measured', '', ''], assumed)))
   rows = [row for pairs in config.pairs for row in costs(pairs, config, rates)]
@@ -111,7 +115,7 @@ def main(config: CostConfig) -> None:
 
 def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
   """The config with nothing left open, and the rates."""
-  scoring, encoding = (_read(name) for name in ('scoring', 'p2t_encoding'))
+  scoring, encoding = (_read(name) for name in ('scoring', 'p2t'))
   job = {'ratio': _EFFICIENCY, 'written_bytes_per_pair': _WRITTEN}
   if os.path.exists(os.path.join(RESULTS, 'score_job.json')):
     job = _read('score_job')['rows'][-1]
@@ -121,7 +125,7 @@ def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
     written_bytes=config.written_bytes or round(job['written_bytes_per_pair'], 1),
   )
   speed = {row['name']: row['pairs_per_second'] for row in scoring['rows']}
-  texts = next(r['texts_per_second'] for r in encoding['rows'] if r['name'] == 'export')
+  texts = next(r['texts_per_second'] for r in encoding['encoders'] if r['name'] == _ENCODER)
   cores = scoring['environment']['cores']
   return config, Rates(
     speed[_HEAD] / cores * config.efficiency,

@@ -143,8 +143,7 @@ def of_runs(runs: dict[str, dict[str, Any]]) -> Table:
     for title, results in runs.items()
     for row in results['speed']
   ]
-  note = f'{speeds.COMPARED} A head of no named runtime is from before there were others: '
-  return Table(f'{note}it is `tensorflow`.', ['run', '', 'pairs/s', *speeds.AGAINST], rows)
+  return Table(speeds.COMPARED, ['run', '', 'pairs/s', *speeds.AGAINST], rows)
 
 
 def encoding(made: dict[str, Any]) -> Table:
@@ -167,7 +166,10 @@ def training(made: dict[str, Any]) -> Table:
     (what, forms), rates = row['name'].split(': '), row['pairs_per_second']
     one, other = forms.split(' / ')
     rows.append([what, f'{one} against {other}', *map(digits, rates), times(row['ratio'])])
-  note = 'Steps of both forms in turn, on a CPU with AMX. '
+  blocks = made.get('block_pairs', 512)
+  note = (
+    f"Steps of both forms in turn, on a CPU with AMX; stage 2's on pairs in blocks of {blocks}. "
+  )
   note += 'Plain: both texts of every pair, padded to the longest.'
   return Table(note, ['', 'forms', 'pairs/s', 'against', '×'], rows)
 

@@ -74,26 +74,33 @@ All from MiniLM-L6; timed on the same two cores in one run, with sentence-transf
 [forms of it](docs/results.md#other-libraries-beside-ours-home-depot). Pairs/s are of stored vectors, but the
 cross-encoder's, which reads both texts: the teacher in LiteRT's int8 (sentence-transformers' ONNX int8:
 {theirs_crossed}); a title is encoded once, {ours} a second in int8 (by
-sentence-transformers' ONNX int8 {theirs}). Not for texts that are each met once, in one pair: encoding is
+sentence-transformers' ONNX int8 {theirs}). DiPair's Pearson is of a later student of the same sizes (the one timed:
+{metric(of['DiPair head, litert-int8']['test'])}); MaxSim and cosines were timed on float32. Not for texts that are each met once, in one pair: encoding is
 the whole cost then, and a cross-encoder scores better.{_lstm()}"""
   return f'{markdown(headers, rows)}\n\n{note}'
 
 
 def _lstm() -> str:
   """What a student without attention comes to, in a run of its own."""
-  made = read('homedepot_bilstm_catalogue')
-  if not made:
+  of_dipair = 'homedepot_catalogue'
+  made, dipair = read('homedepot_bilstm_catalogue'), read(of_dipair)
+  if not made or not dipair:
     return ''
   quality = metric(made['models'][-1]['test'][made['primary_metric']])
-  encoder, head, stored = (
-    next(row for row in made[of] if row[name].endswith('int8'))
-    for of, name in (('encoders', 'name'), ('speed', 'name'), ('stored', 'dtype'))
+  (encoder, head, stored), (beside_encoder, beside, _) = (
+    [
+      next(row for row in results[of] if row[name].endswith('int8'))
+      for of, name in (('encoders', 'name'), ('speed', 'name'), ('stored', 'dtype'))
+    ]
+    for results in (made, dipair)
   )
   return f"""
 
 Of texts as short as these, DSE on a BiLSTM comes to {quality} where it has met all titles without their labels
-(`--unlabelled_texts`; `configs/homedepot_bilstm.flags`, a run of its own): {digits(head['pairs_per_second'])} pairs/s and
-{stored['bytes']['right']} bytes a title in int8, and {digits(encoder['texts_per_second'])} titles encoded a second ([measured](docs/results.md#the-siamese-bilstm-of-tang-et-al-2019-home-depot))."""
+(`--unlabelled_texts`; `configs/homedepot_bilstm.flags`), with {stored['bytes']['right']} bytes a title in int8
+([measured](docs/results.md#the-siamese-bilstm-of-tang-et-al-2019-home-depot)). Its run has {digits(head['pairs_per_second'])} pairs/s and {digits(encoder['texts_per_second'])}
+titles encoded a second in int8, on a day on which [DiPair of the same pairs](benchmarks/results/{of_dipair}.json)
+had {digits(beside['pairs_per_second'])} and {digits(beside_encoder['texts_per_second'])}."""
 
 
 def summary() -> str:
@@ -114,7 +121,8 @@ def summary() -> str:
   names = ', '.join(f'`{name}`' for name in dict.fromkeys(teachers))
   note = f"""\
 Speed is the head's pairs/s on stored vectors by the default runtime, `tensorflow`, and after "int8"
-by the fastest, `litert-int8`; an empty place was not measured. **Encoding, once per text, is not in
+by the fastest, `litert-int8`; what it is divided by is in TensorFlow's float32{_in_int8()}. An empty place was not
+measured. **Encoding, once per text, is not in
 it** (in DSE's paper and in BERT-Large's shapes, the query's is). *Its teacher* is the run's own
 ({names}), on the test pairs at their real lengths, tokenization included; the papers have their own,
 BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a cross-encoder of
@@ -122,6 +130,20 @@ BERT-base's shapes with random weights, on 128 tokens. In brackets: a change's 9
 bootstrap over the test pairs). DSE's tasks are small, QQP and SNLI subsets, and MiniLM-L6 is a sentence encoder that
 has seen such pairs: [what that explains](docs/results.md#dse-on-glue-table-1), and each task's interval."""
   return f'{markdown(headers, rows)}\n\n{note}'
+
+
+def _in_int8() -> str:
+  """What a teacher gains in int8, which no multiple counts."""
+  made = read('peers')
+  if not made:
+    return ''
+  of = {row['name']: row for row in made['rows']}
+  int8, exact = (
+    of[f"DiPair's teacher, {runtime}"]['pairs_per_second']
+    for runtime in ('litert-int8', 'tensorflow')
+  )
+  return f""" (in int8 the teacher of Home Depot is itself {times(int8 / exact)} as
+fast, [measured](docs/results.md#other-libraries-beside-ours-home-depot))"""
 
 
 def _run(results: dict[str, Any], title: str) -> list[str]:

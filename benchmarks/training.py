@@ -129,7 +129,8 @@ def main(config: BenchmarkConfig) -> None:
     rows.append({'name': name, 'pairs_per_second': rates, 'ratio': rates[0] / rates[1]})
     print(f'{name:34} {rates[0]:8.0f} {rates[1]:8.0f}  x{rates[0] / rates[1]:.2f}')
   if config.output:
-    committed.write(config.output, 'training', config, rows=rows)
+    blocks = run.flags['block_pairs']
+    committed.write(config.output, 'training', config, block_pairs=blocks, rows=rows)
 
 
 def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[None]:

@@ -34,7 +34,7 @@ class StudentConfig:
     'a bidirectional LSTM on its vocabulary and word embeddings',
   )
   encoder_layers: int = flags.option(
-    4, "K: the encoders are the checkpoint's first K layers", bounds=(1, 256)
+    0, "K: the encoders are the checkpoint's first K layers; 0: all", bounds=(0, 256)
   )
   left_encoder_layers: int = flags.option(
     0,
@@ -64,7 +64,7 @@ class StudentConfig:
   )
   head: str = flags.option('transformer', 'head that scores the kept tokens', tuple(HEADS))
   heads: HeadsConfig = flags.group(HeadsConfig)
-  dropout: float = flags.option(0.1, "dropout of the student's encoders and head", bounds=(0, 0.99))
+  dropout: float = flags.option(0.0, "dropout of the student's encoders and head", bounds=(0, 0.99))
 
   def __post_init__(self):
     if len(self.max_lengths) != len(self.output_tokens):
@@ -88,7 +88,7 @@ class StudentConfig:
 
   @property
   def depths(self) -> tuple[int, ...]:
-    """K of each text's encoder."""
+    """K of each text's encoder; 0: all of the checkpoint's layers, as a student's own config never has it."""
     if len(self.output_tokens) != 2:
       return (self.encoder_layers,) * len(self.output_tokens)
     depths = (self.left_encoder_layers, self.right_encoder_layers)
@@ -111,8 +111,8 @@ class TrainConfig:
     'training, stage 1',
     batch_size=256,
     steps=4000,
-    warmup_steps=200,
-    learning_rate=1e-3,
+    warmup_steps=100,
+    learning_rate=2e-3,
   )
   stage2: PhaseConfig = flags.group(
     PhaseConfig,

@@ -12,6 +12,7 @@ from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
 from common.export import student_export
+from common.modeling import saving
 from common.modeling.losses import CrossEntropy
 from common.training.strategies import DeviceConfig
 from dipair.student import DiPair
@@ -31,6 +32,9 @@ class FinishedRun(finished_run.FinishedRun):
 
   def __init__(self, folder: str):
     super().__init__(folder, 'dipair')
+    if not self.flags['encoder_layers']:  # all of them, whose number the student has
+      fields, _ = saving.read(self.path('student'))
+      self.flags['encoder_layers'] = fields['config']['encoder_layers']
     self.table = self.config(TableConfig)
     self.metric = self.flags.get('primary_metric', '')
 

@@ -5,6 +5,7 @@ Vectors that the run's export stored of right texts stay valid: the new export t
 
 import dataclasses
 import os
+from typing import Any
 
 from common import flags
 from common.errors import InputError
@@ -51,12 +52,12 @@ def start(student: DiPair, frozen: DiPair) -> None:
   student.head.set_weights(frozen.head.get_weights())
 
 
-def _compared(config: StudentConfig, encoder: object, outputs: int) -> dict[str, object]:
+def _compared(config: StudentConfig, encoder: Any, outputs: int) -> dict[str, object]:
   """What both students need alike."""
   return {
     **{f'--{name}': value for name, value in flags.flat(config).items() if name not in _FREE},
-    'depth of its right encoder': config.depths[-1],
+    'depth of its right encoder': config.depths[-1] or encoder.num_layers,
     'length of its right texts': config.max_lengths[-1],
     'outputs': outputs,
-    'encoder': dataclasses.replace(encoder, num_layers=1, dropout=0.0),  # type: ignore[type-var]
+    'encoder': dataclasses.replace(encoder, num_layers=1, dropout=0.0),
   }

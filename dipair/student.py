@@ -25,7 +25,7 @@ class DiPair(Student):
 
   Args:
     config: Architecture.
-    encoder: The encoders' own config but for their depths, which `config` has.
+    encoder: The encoders' own config but for their depths, which `config` has, or of all its layers.
     outputs: O.
     pad_id: Word id of padding.
     widths: w a slot, 0 where it holds texts; empty: all do.
@@ -41,6 +41,8 @@ class DiPair(Student):
     pad_id: int,
     widths: Sequence[int] = (),
   ):
+    layers = config.encoder_layers or encoder.num_layers
+    config = dataclasses.replace(config, encoder_layers=layers)
     super().__init__(config, encoder, outputs, pad_id, widths)
     self.dim = config.projection_dim or encoder.hidden_size
     depths = [layers for slot, layers in enumerate(config.depths) if not self.widths[slot]]

@@ -1,8 +1,12 @@
 """The cost calculator, against sums done by hand."""
 
+import dataclasses
+import os
+
 import pytest
 
-from benchmarks.cost import CostConfig, Rates, costs, stored
+from benchmarks.cost import RESULTS, CostConfig, Rates, costs, measured, stored
+from common.files import read_json
 
 
 def test_costs_by_hand():
@@ -18,3 +22,8 @@ def test_costs_by_hand():
   assert [row['written_bytes'] for row in (head, baseline)] == pytest.approx([72e9, 72e9])
   assert [row['joined_bytes'] for row in (head, baseline)] == pytest.approx([43.2e9, 0])
   assert stored('int8', config)['bytes'] == 1.8e5 * 12 * 260  # 256 wide and a scale
+
+
+def test_the_committed_cost_is_of_the_committed_speeds():
+  committed = read_json(os.path.join(RESULTS, 'cost.json'))['rates']
+  assert committed == pytest.approx(dataclasses.asdict(measured(CostConfig())[1]))

@@ -16,6 +16,10 @@ _P = (
   'that is next below on test.'
 )
 _SPREAD = 'Mean ± standard deviation over seeds; tests are of the mean.'
+_CROSS = (
+  "A cross-attention student's pairs/s and × BERT-base are on 128 tokens, its × the teacher is at real "
+  "lengths, as are the teacher's pairs/s."
+)
 _FIRST = "In int8: of the first seed, after the exact head's."
 
 
@@ -48,6 +52,7 @@ def table(study: dict[str, Any], key: str) -> Table:
     notes.append('Texts/s: texts of test, encoded as exported, tokenization included.')
   if timed:
     notes.append(f'Pairs/s: of a head on stored vectors in LiteRT. {speeds.COMPARED}')
+    notes += [_CROSS] if any(row['cross'] for row in rows) else []
   shown = [[row[i] for i in kept] for row in cells]
   return Table(' '.join(notes), [headers[i] for i in kept], shown)
 

@@ -16,6 +16,7 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import stages
 from dipair.config import StudentConfig, TrainConfig
+from dipair.finished_run import FinishedRun
 from dipair.run import DiPairStudent, RunConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -83,6 +84,15 @@ def test_a_student_saved_by_earlier_versions_loads(tiny, tmp_path):
 def test_depths_that_cannot_be_are_named_by_their_flag(tiny, changes, message):
   with pytest.raises(InputError, match=message):
     tiny(**changes)
+
+
+def test_all_layers_are_a_number_in_the_student_and_in_its_finished_run(tiny, tmp_path):
+  model, tokenizer = tiny(encoder_layers=0, right_encoder_layers=2)
+  assert model.config.depths == (2, 2) and len(model.encoders) == 1  # random-tiny has 2
+  model.save(str(tmp_path / 'student'), tokenizer)
+  made = {'student': 'dipair', 'flags': {'encoder_layers': 0}}
+  (tmp_path / 'results.json').write_text(json.dumps(made))
+  assert FinishedRun(str(tmp_path)).config(StudentConfig).encoder_layers == 2
 
 
 def test_depths_left_alone_leave_earlier_runs_as_they_are():
