@@ -41,6 +41,7 @@ class Untrained:
 
   name, title, scorer, takes_labels = 'dipair', 'DiPair', Scorer, False
   depends_on = {'pretrained': 'random-tiny'}
+  batch_sizes: dict[str, int] = {}
 
   def __init__(self, model: DiPair, tokenizer: Tokenizer):
     self.model, self.tokenizer = model, tokenizer

@@ -128,3 +128,9 @@ class TrainConfig:
     "most disk for stage 1's cached encoder outputs; beyond, texts are encoded batch by batch",
     bounds=(0, 10**6),
   )
+
+  @property
+  def batch_sizes(self) -> dict[str, int]:
+    """Tuples of a step, by flag, of the stages that there are."""
+    phases = {'stage1_batch_size': self.stage1, 'stage2_batch_size': self.stage2}
+    return {flag: phase.batch_size for flag, phase in phases.items() if phase.steps}

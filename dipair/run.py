@@ -48,6 +48,7 @@ class DiPairStudent:
   def __init__(self, config: RunConfig):
     self.config = config
     self.takes_labels = 'label' in config.train.objective.build().needs
+    self.batch_sizes = config.train.batch_sizes
     self.depends_on = flags.without(
       {**flags.flat(config.student), **flags.flat(config.train)}, NEWER
     )

@@ -98,6 +98,13 @@ class TrainConfig:
     return {'distilled': self.objective.alpha, 'labels': 0.0}.get(variant, 1.0)
 
   @property
+  def batch_sizes(self) -> dict[str, int]:
+    """Tuples of a step, by flag, of the phases that there are."""
+    sizes = {'batch_size': self.phase.batch_size} if self.variants != ('frozen',) else {}
+    frozen = {'frozen_batch_size': self.frozen_phase.batch_size}
+    return sizes | (frozen if 'frozen' in self.variants else {})
+
+  @property
   def least_alpha(self) -> float:
     """The variants' smallest alpha; below 1, training takes labels."""
     return min(map(self.alpha_of, self.variants))

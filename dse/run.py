@@ -82,6 +82,7 @@ class DSEStudent:
       {**flags.flat(config.student), **flags.flat(config.train)}, _NEWER
     )
     self.takes_labels = config.train.least_alpha < 1
+    self.batch_sizes = config.train.batch_sizes
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""

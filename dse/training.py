@@ -44,7 +44,7 @@ def train(
     with training.strategy.scope():
       model, tokenizer = DSE.from_pretrained(config, training.outputs)
       if teacher:
-        model.start_from_teacher(teacher)
+        model.start_from_teacher(teacher, tokenizer)
     trainer = Trainer(model, tokenizer, training, variants.loss_of(variant, training.task))
     if config.similarity == 'cosine':
       # An encoder's learning rate hardly moves a scale and a bias: they start where texts say.

@@ -116,6 +116,7 @@ class ToyStudent:
 
   name, title, scorer, takes_labels = 'toy', 'Toy', PairScorer, False
   depends_on: ClassVar = {}
+  batch_sizes: ClassVar = {'batch_size': PHASE.batch_size}
 
   def check(self):
     Toy.read_pretrained(ToyConfig())

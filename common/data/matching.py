@@ -93,8 +93,8 @@ class Matching:
     """The split of each query, a number into `SPLITS`.
 
     The data's own, where they have a training split: 'dev' is valid and 'test' test, or half each
-    of the one there is. Otherwise by a hash of the query, in these shares, and the rest
-    test. Queries of no split and without a positive are training queries: of the transfer set.
+    of the one there is. Otherwise by a hash of the query as it is first spelled, in these shares,
+    and the rest test. Queries of no split and without a positive are training queries: of the transfer set.
     """
     own = 'train' in self._split.values()
     held = {split for split in self._split.values() if split in _HELD_OUT}

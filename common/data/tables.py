@@ -162,8 +162,8 @@ def _value(cell: Any) -> Any:
 
 
 def cell(value: object, where: str) -> str:
-  """A value as the text of a cell: a text as it is, anything else as JSON."""
-  if value is None:
+  """A value as the text of a cell: a text as it is, none or NaN as an empty one, anything else as JSON."""
+  if value is None or value != value:
     return ''
   text = value if isinstance(value, str) else json.dumps(value)
   try:

@@ -86,6 +86,12 @@ class ExperimentConfig:
       raise InputError(
         f'--teacher_scores={table.teacher_scores} is of --teacher_logits_column, which is missing'
       )
+    files = self.data.files
+    if self.fine_tunes and files.distillation_file and not files.train_file:
+      raise InputError(
+        '--train_file is needed: a teacher is fine-tuned on it; or --teacher=DIR, or the scores of '
+        '--distillation_file (--teacher_logits_column)'
+      )
     if functions and self.brings_logits:
       raise InputError(
         f'--teacher={functions[0]}: the distillation file brings its scores already; one of the two'
@@ -130,7 +136,9 @@ class Experiment:
     function: Function | None = None,
   ):
     self.data = Data(shared, config.data)
-    self.unlabelled = Unlabelled(shared, config.data, self.data, student.takes_labels)
+    self.unlabelled = Unlabelled(
+      shared, config.data, self.data, student.takes_labels, student.batch_sizes
+    )
     self.teacher = None
     if config.fine_tunes:
       self.teacher = Teacher(shared, config.teacher, config.teacher_phase, self.data)

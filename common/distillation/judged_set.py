@@ -25,10 +25,14 @@ def primary(task: str, metric: str = '') -> str:
   return metric or own
 
 
-def check(data: str, task: str, metric: str) -> None:
-  """Refuses a metric of ranking where `valid` or `test` in `data` has nothing to rank."""
-  for name in ('valid', 'test') if ranking.is_metric(metric) else ():
-    JudgedSet(RecordSet(os.path.join(data, name)), task, metric)
+def check(data: str, task: str, metric: str, outputs: int) -> None:
+  """Refuses a `valid` or `test` in `data` that cannot judge: nothing to rank, labels all alike."""
+  for name in ('valid', 'test'):
+    judged = JudgedSet(RecordSet(path := os.path.join(data, name)), task, metric)
+    try:
+      judged.evaluate(np.zeros([len(judged.labels), outputs]))
+    except InputError as error:
+      raise InputError(f'{path}: {error}') from error
 
 
 class JudgedSet:

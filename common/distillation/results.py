@@ -36,7 +36,7 @@ def evaluate(
 
   Args:
     scorers: Scorers by name; 'teacher' is what the others are compared with, the last is the student. With
-      no teacher among them, logits that the sets hold are the teacher's.
+      no teacher among them, logits that all of the sets hold are the teacher's.
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     data: Folder of the record sets `valid` and `test`.
     folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
@@ -54,16 +54,15 @@ def evaluate(
   logits: dict[str, dict[str, np.ndarray]] = {}
   uncalibrated: dict[str, np.ndarray] = {}
   judges, student = {}, list(scorers)[-1]
-  sets = [name for name in _SETS if os.path.exists(os.path.join(data, name))]
-  for set_name in sets:
-    records = RecordSet(os.path.join(data, set_name))
-    tuples = records.tuples()
+  sets = {
+    name: RecordSet(path) for name in _SETS if os.path.exists(path := os.path.join(data, name))
+  }
+  if 'teacher' not in scorers and (brought := _brought(sets)):
+    models.insert(0, {'name': 'teacher'})
+    logits['teacher'] = brought
+  for set_name, records in sets.items():
     judged = JudgedSet(records, task, metric, ranks=True)
     judges[set_name] = records, judged
-    if 'teacher' not in scorers and tuples.teacher_logits is not None:
-      if set_name == 'valid':
-        models.insert(0, {'name': 'teacher'})
-      logits.setdefault('teacher', {})[set_name] = tuples.teacher_logits
     for name, scorer in scorers.items():
       logits.setdefault(name, {})[set_name] = scorer(records)
     uncalibrated[set_name] = logits[student][set_name]
@@ -109,6 +108,18 @@ def evaluate(
     of_sets = [(labels[name], logits[student][name]) for name in ('test', 'valid')]
     found['calibration']['thresholds'] = reliability.thresholds(*of_sets)
   return {'models': models, **found}
+
+
+def _brought(sets: dict[str, RecordSet]) -> dict[str, np.ndarray]:
+  """The teacher's logits that sets hold, by set; none where one of them has none."""
+  held = {name: records.tuples().teacher_logits for name, records in sets.items()}
+  found = {name: logits for name, logits in held.items() if logits is not None}
+  if len(found) == len(held):
+    return found
+  if found:
+    without = ', '.join(name for name in held if name not in found)
+    print(f"{without}: without the teacher's logits, so no set is compared with it")
+  return {}
 
 
 def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:

@@ -200,16 +200,22 @@ class Student(tf_keras.layers.Layer):
       one.encoder.restore(pretrained)
     return student, tokenizer
 
-  def start_from_teacher(self, folder: str) -> None:
+  def start_from_teacher(self, folder: str, tokenizer: Tokenizer) -> None:
     """Starts the encoders from a teacher's fine-tuned one (DSE §3.4 tried it).
 
     Args:
       folder: Teacher's folder, from `Teacher.save`.
+      tokenizer: The student's.
 
     Raises:
-      InputError: If their architectures differ.
+      InputError: If their architectures or vocabularies differ.
     """
-    fields, _ = saving.read(folder)
+    fields, theirs = saving.read(folder)
+    if (theirs.vocabulary, theirs.lower_case) != (tokenizer.vocabulary, tokenizer.lower_case):
+      raise InputError(
+        f"--from_teacher: {folder} has another vocabulary than the student's --pretrained; one "
+        'checkpoint for both is needed'
+      )
     there = dataclasses.replace(EncoderConfig(**fields['encoder']), dropout=0.0)
     here = dataclasses.replace(self.encoder_config, dropout=0.0)
     if there != here:

@@ -139,6 +139,10 @@ REFUSED = (
   ),
   (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
   (
+    ['--distillation_file=d.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'],
+    '--train_file is needed: a teacher is fine-tuned on it',
+  ),
+  (
     ['--calibration=isotonic', '--task=multiclass', '--classes=a,b'],
     '--calibration=isotonic is of one output, and --task=multiclass has several',
   ),

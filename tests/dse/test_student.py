@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.data.tokenization import Tokenizer
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from dipair.student import DiPair
@@ -113,11 +114,18 @@ def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
   teacher = Teacher(model.encoder_config, tokenizer, 16, outputs=1)
   teacher.save(str(tmp_path))
   before = model.encoders[0].encoder.get_weights()
-  model.start_from_teacher(str(tmp_path))
+  model.start_from_teacher(str(tmp_path), tokenizer)
   assert not np.array_equal(before[0], model.encoders[0].encoder.get_weights()[0])
   for found, expected in zip(
     model.encoders[0].encoder.get_weights(), teacher.model.encoder.get_weights(), strict=True
   ):
     np.testing.assert_array_equal(found, expected)
   with pytest.raises(InputError, match='--from_teacher: .* has EncoderConfig.*the student'):
-    tiny(encoder_layers=1, pooled_layers=1)[0].start_from_teacher(str(tmp_path))
+    tiny(encoder_layers=1, pooled_layers=1)[0].start_from_teacher(str(tmp_path), tokenizer)
+  other = Tokenizer(
+    [*tokenizer.vocabulary[:-2], *tokenizer.vocabulary[:-3:-1]], tokenizer.lower_case
+  )
+  with pytest.raises(
+    InputError, match='--from_teacher: .* has another vocabulary than the student'
+  ):
+    model.start_from_teacher(str(tmp_path), other)

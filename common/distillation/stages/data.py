@@ -9,6 +9,7 @@ from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import Stage
 from common.distillation.sources.source import UnlabelledSet
 from common.distillation.stages.run import Run
+from common.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +41,28 @@ class Unlabelled(Stage[UnlabelledSet]):
     config: The source.
     data: The labelled sets.
     labelled: Whether every tuple must have a label, as the student learns from them.
+    batch_sizes: Tuples of a step of the student, by flag, which there must be.
   """
 
   name, result = 'unlabelled', UnlabelledSet
 
-  def __init__(self, shared: Run, config: DataConfig, data: Data, labelled: bool):
+  def __init__(
+    self,
+    shared: Run,
+    config: DataConfig,
+    data: Data,
+    labelled: bool,
+    batch_sizes: dict[str, int],
+  ):
     super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seed_flags})
     self.config, self.data, self.seed, self.labelled = config, data, shared.seed, labelled
+    self.batch_sizes = batch_sizes
 
   def run(self, folder: str) -> UnlabelledSet:
     data, seed = self.data.folder, self.seed
     tf_keras.utils.set_random_seed(seed)  # likewise
-    return dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)
+    made = dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)
+    for flag, size in self.batch_sizes.items():
+      if size > made.count:
+        raise InputError(f'--{flag}={size}: the distillation set has {made.count} tuples')
+    return made

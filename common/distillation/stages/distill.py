@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.data.records import RecordSet
-from common.distillation import annotate, function_teacher, judged_set, teacher
+from common.distillation import annotate, function_teacher, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.run_folder import Stage
@@ -73,7 +73,7 @@ class Distill(Stage[Annotation]):
 
   def run(self, folder: str) -> Annotation:
     shared = self.shared
-    judged_set.check(self.data.folder, shared.table.base_task, shared.metric)
+    shared.check_sets(self.data.folder)
     name, logits_of = 'logits of the file', None
     differs: dict[str, Any] = {}
     started = time.monotonic()

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from common.data.examples import TableConfig
+from common.distillation import judged_set
 from common.distillation.trainer import Training
 from common.evaluation import metrics
 from common.training.loop import Callback
@@ -46,6 +47,11 @@ class Run:
     if self.metric in ('', metrics.primary_metric(self.table.base_task)):
       watched = {}  # as in runs from before the flag
     return {**self.seed_flags, 'precision': self.devices.precision, **watched}
+
+  def check_sets(self, data: str) -> None:
+    """Refuses labelled sets in `data` that could not judge what is trained, before it is."""
+    table = self.table
+    judged_set.check(data, table.base_task, self.metric, table.outputs)
 
   def training(self, targets: str, valid: str) -> Training:
     """Training on a record set with targets, judged on a labelled one."""

@@ -11,7 +11,7 @@ import tf_keras
 from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
-from common.distillation import function_teacher, judged_set, teacher
+from common.distillation import function_teacher, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.function_teacher import Function
 from common.distillation.run_folder import Stage
@@ -36,7 +36,7 @@ class Teacher(Stage[Trained]):
 
   def run(self, folder: str) -> Trained:
     shared, config = self.shared, self.config
-    judged_set.check(self.data.folder, shared.table.base_task, shared.metric)
+    shared.check_sets(self.data.folder)
     tf_keras.utils.set_random_seed(shared.seed)
     training = shared.training(
       os.path.join(self.data.folder, 'train'), os.path.join(self.data.folder, 'valid')

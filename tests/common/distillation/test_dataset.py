@@ -14,7 +14,10 @@ from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import TablesConfig
+from common.distillation.stages.data import Data, Unlabelled
+from common.distillation.stages.run import Run
 from common.errors import InputError
+from common.training.strategies import DeviceConfig
 
 RTE = TableConfig(task='rte')
 HEADER = 'index\tsentence1\tsentence2\tlabel\n'
@@ -213,6 +216,16 @@ def test_an_empty_set_is_refused(tmp_path):
   config = DataConfig(glue=GlueConfig(str(tmp_path)), table=RTE)
   with pytest.raises(InputError, match='(train|valid): no tuples; train needs more of them'):
     dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
+
+
+def test_a_batch_larger_than_the_set_is_refused_as_soon_as_the_set_is_there(tmp_path):
+  config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
+  shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
+  data = Data(shared, config)
+  dataset.write_labelled(config, data.folder, seed=1)
+  unlabelled = Unlabelled(shared, config, data, False, {'stage1_batch_size': 2, 'batch_size': 3})
+  with pytest.raises(InputError, match='--batch_size=3: the distillation set has 2 tuples'):
+    unlabelled.run(str(tmp_path / 'unlabelled'))
 
 
 def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):

@@ -47,13 +47,18 @@ def test_classes_are_not_ranked():
     judged_set.primary('multiclass', 'map')
 
 
-def test_nothing_to_rank_is_refused_before_a_run_trains(tmp_path):
+def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
   _set(tmp_path / 'valid', [(('q', 'a'), 1), (('r', 'a'), 0), (('q', 'a'), 0)])
-  judged_set.check(str(tmp_path), 'binary', 'auc_roc')
+  _set(tmp_path / 'test', [(('q', 'a'), 1), (('r', 'a'), 1)])
+  with pytest.raises(
+    InputError, match='/test: AUC-ROC needs both classes; all 2 labels are of one'
+  ):
+    judged_set.check(str(tmp_path), 'binary', 'auc_roc', 1)
+  judged_set.check(str(tmp_path), 'multiclass', '', 2)
   with pytest.raises(
     InputError, match='valid has no left text with two candidates or more; auc_roc'
   ):
-    judged_set.check(str(tmp_path), 'binary', 'map')
+    judged_set.check(str(tmp_path), 'binary', 'map', 1)
 
 
 def test_stages_from_before_the_flag_stay_as_they_are():

@@ -53,6 +53,22 @@ def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_
   assert tested['low'] > 1 and tested['p_value'] == 0
 
 
+@pytest.mark.parametrize('scored', [('valid',), ('test',), ('valid', 'test')])
+def test_logits_that_some_sets_bring_are_no_teacher(scored, tmp_path, capsys):
+  def rows(name):
+    z = [(float(i),) if name in scored else None for i in range(4)]
+    rows = [Example('', (f'l {i}', 'r'), i / 3, teacher_logits=z[i]) for i in range(4)]
+    return record_writer.of_examples(rows, 2)
+
+  record_writer.write_sets(str(tmp_path), {name: rows(name) for name in ('valid', 'test')}, 2)
+  scorers = {name: lambda records: np.arange(4.0)[:, None] for name in ('first', 'student')}
+  models = results.evaluate(scorers, 'regression', str(tmp_path), str(tmp_path))['models']
+  whole = len(scored) == 2
+  assert [model['name'] for model in models] == ['teacher'] * whole + ['first', 'student']
+  assert ('delta' in models[-1]) == whole
+  assert ("without the teacher's logits" in capsys.readouterr().out) == (not whole)
+
+
 def test_several_teachers_are_their_mean_and_each_alone_asked_once():
   asked = []
 
