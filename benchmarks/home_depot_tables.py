@@ -6,20 +6,23 @@ from benchmarks.committed import commands, markdown, read, section
 from common.evaluation.cells import change, label, metric
 from dipair.study import tables as study_tables
 
-STUDY = 'homedepot'  # of one seed; its folder in docs/study
+STUDIES = ('homedepot', 'homedepot_settings')  # of one seed; their folders in docs/study
 _ENSEMBLE, _CATALOGUE = 'homedepot_ensemble', 'homedepot_catalogue'
 _RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', _ENSEMBLE, _CATALOGUE)
-_STUDIED = {  # comparisons of the study that are shown, and their titles
+_STUDIED = {  # comparisons of the studies that are shown, and their titles
   'table2': 'Cross-attention students (Table 2b)',
   'table6': 'Tokens that are kept (Table 6)',
   'table5': 'Width of the projection (Table 5)',
   'figure3b': 'Layers of the encoders (Figure 3b)',
+  'losses': 'Losses of distillation',
+  'temperature': 'Temperature of the soft labels',
+  'figure4': 'Length of the texts (Figure 4)',
 }
 
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_levers(), _vectors(), _studied()]
+  return [_levers(), _vectors(), _sizes(), _settings()]
 
 
 def _levers() -> str:
@@ -92,20 +95,28 @@ embeddings are as large as its tokens, which of vectors are not quite of size 1.
   return section(title, made, markdown(headers, rows), note)
 
 
-def _studied() -> str:
-  """Students of other sizes, each of stage 1 alone; beside DiPair's those that read both texts."""
-  made = read(f'study_{STUDY}')
-  if not made:
-    return ''
+def _comparisons(made: dict[str, Any]) -> tuple[str, str]:
+  """A study's tables, and the first one's note; of main results those that read both texts, and DiPair's."""
   parts, notes = [], []
   for key, title in _STUDIED.items():
+    if key not in made['comparisons']:
+      continue
     table = study_tables.table(made, key)
     crossed = [row['name'] for row in made['comparisons'][key]['rows'] if row['cross']]
     names = ['teacher', 'DiPair, transformer', *crossed] if crossed else None
     rows = [row for row in table.rows if names is None or row[0] in names]
     parts.append(f'**{title}**\n\n{markdown(table.headers, rows)}')
     notes.append(table.note)
-  note = f"""{notes[0]}
+  return '\n\n'.join(parts), notes[0]
+
+
+def _sizes() -> str:
+  """Students of other sizes, each of stage 1 alone; beside DiPair's those that read both texts."""
+  made = read(f'study_{STUDIES[0]}')
+  if not made:
+    return ''
+  tables, first = _comparisons(made)
+  note = f"""{first}
 
 One seed, and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, a quarter of the shipped config's and as many
 as there was time for, at one learning rate for all; the cross-attention students have 1,200 steps of 64. Of these,
@@ -117,6 +128,18 @@ layers alone, frozen, are no sentence encoder's: how far a second stage brings t
 The students are of several starts of the command below, from commit 910cba17f9 on. That of D=16 was trained without
 oneDNN, with which it was [ended twice](architecture.md#choices-the-machine). That without a projection was trained
 again, at the commit below: before, its head did not start from matches, and came to 0.306 on test; the rows with a
-projection start from before that change. [All of its tables and figures](study/{STUDY}/study.md)."""
+projection start from before that change. [All of its tables and figures](study/{STUDIES[0]}/study.md)."""
   title = 'Home Depot: tokens, widths, depths, and students that read both texts'
-  return section(title, made, '\n\n'.join(parts), note)
+  return section(title, made, tables, note)
+
+
+def _settings() -> str:
+  """Students of one size by loss, temperature and length, each of stage 1 alone."""
+  made = read(f'study_{STUDIES[1]}')
+  if not made:
+    return ''
+  tables, first = _comparisons(made)
+  note = f"""{first}
+
+TODO. [All of its tables and figures](study/{STUDIES[1]}/study.md)."""
+  return section('Home Depot: losses, temperature, lengths', made, tables, note)

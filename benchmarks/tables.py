@@ -43,7 +43,7 @@ def main() -> None:
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
   pictures.draw()
-  for run in (home_depot_tables.STUDY, *_STUDIES):
+  for run in (*home_depot_tables.STUDIES, *_STUDIES):
     pictures.study(run)
 
 

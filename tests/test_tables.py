@@ -122,6 +122,14 @@ def _of_training() -> Iterator[tuple[str, str]]:
   found = {f'{rows[f"{name}: bfloat16 / float32"]["ratio"]:.1f}' for name in ('teacher', 'stage 2')}
   assert len(found) == 1
   yield 'docs/training.md', f'[{found.pop()} times as fast](results.md#training)'
+  made = _made('homedepot')
+  minutes = [f'{phase["seconds"] / 60:.0f}' for phase in made['training']]
+  yield (
+    'README.md',
+    'took {} minutes for the teacher, {} for stage 1 and {} for stage 2'.format(*minutes),
+  )
+  first, both = (f'{model["test"]["pearson"]:.3f}' for model in made['models'][-2:])
+  yield 'README.md', f'its Pearson is {first} in place of {both}'
   lstm, own = (
     f'{-_made(name)["models"][-1]["delta"]["test"]:.1%}'
     for name in ('homedepot_bilstm_catalogue', 'homedepot_catalogue')
