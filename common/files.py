@@ -127,7 +127,7 @@ def _check_same(path: str, folder: int) -> None:
 
 @contextlib.contextmanager
 def turn(path: str) -> Iterator[bool]:
-  """Waits for other processes in this block with the same local folder.
+  """Waits for other processes in this block with the same local folder or file.
 
   It is given whether it can: a file system may have no locks.
   """

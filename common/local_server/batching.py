@@ -51,6 +51,7 @@ class Batcher:
     call: Arrays in, arrays out; all share their first dimension.
     config: Sizes and times.
     ran: Told the rows of each batch.
+    joins: Whether requests may be run together; if not, each is a batch.
   """
 
   def __init__(
@@ -58,8 +59,9 @@ class Batcher:
     call: Callable[[Arrays], Arrays],
     config: BatchingConfig,
     ran: Callable[[int], None] = lambda rows: None,
+    joins: bool = True,
   ):
-    self._call, self.config, self._ran = call, config, ran
+    self._call, self.config, self._ran, self._joins = call, config, ran, joins
     self._queue: queue.Queue[_Request | None] = queue.Queue(config.max_enqueued)
     self._lock, self._closed = threading.Lock(), False
     self._thread = threading.Thread(target=self._run, daemon=True, name='batcher')
@@ -118,7 +120,7 @@ class Batcher:
     batch, rows, text = [first], first.rows, first.text
     wait = bool(self.config.batch_timeout)
     until = time.monotonic() + self.config.batch_timeout
-    while rows < self.config.max_batch_size:
+    while self._joins and rows < self.config.max_batch_size:
       try:
         more = self._queue.get(wait, max(0.0, until - time.monotonic()))
       except queue.Empty:

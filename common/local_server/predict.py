@@ -122,7 +122,7 @@ class Predictor:
       key = (version, signature.name)
       if key not in self._batchers:
         rows = self.metrics.batch_rows.labels(version.model, signature.name)
-        self._batchers[key] = Batcher(signature.call, self.batching, rows.observe)
+        self._batchers[key] = Batcher(signature.call, self.batching, rows.observe, signature.joins)
       return self._batchers[key]
 
   def _swap(self, version: Version) -> None:

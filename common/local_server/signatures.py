@@ -43,6 +43,11 @@ class Signature:
   outputs: Mapping[str, Spec]
   call: Callable[[Arrays], Arrays]
 
+  @property
+  def joins(self) -> bool:
+    """Whether rows of several requests may be run together: none of its inputs has a size of its own."""
+    return all(spec.shape[:1] == (-1,) for spec in self.inputs.values())
+
 
 def of_version(
   definitions: Mapping[str, Any],
@@ -152,6 +157,6 @@ def _by_scorer(scorer: PairScorer) -> Callable[[Arrays], Arrays]:
     scores = scorer.one_to_many(vectors, scorer.parts(vectors, left), inputs['candidates'], None)
     if scores.ndim > 1:
       return {'scores': scores}
-    return {'scores': scores, 'order': top(scores, 0).astype(np.int32)}
+    return {'scores': scores, 'order': top(scores, len(scores)).astype(np.int32)}
 
   return call

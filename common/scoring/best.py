@@ -13,9 +13,9 @@ _READ = 8192  # candidates read at a time, for all queries
 
 
 def top(scores: np.ndarray, top_k: int) -> np.ndarray:
-  """Indices of the top scores, best first; ties stay in input order."""
+  """Indices of the `top_k` highest scores, best first; ties stay in input order."""
   numbers = np.arange(len(scores))
-  if 0 < top_k < len(scores):  # what ties with the last one stays, so that order decides
+  if top_k < len(scores):  # what ties with the last one stays, so that order decides
     numbers = np.flatnonzero(scores >= np.partition(scores, -top_k)[-top_k])
   return numbers[np.argsort(-scores[numbers], kind='stable')][:top_k]
 

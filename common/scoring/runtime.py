@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from common.errors import InputError
 from common.scoring.exported import Export
 from common.vectors.values import Stored
 
@@ -106,8 +107,11 @@ class EncoderKind(NamedTuple):
 
 
 def rows_of(inputs: Inputs) -> int:
-  """B."""
-  return max(len(value) for value in inputs.values())
+  """B; inputs of other sizes, which blocks would fill up with zeros, are refused."""
+  rows = max(len(value) for value in inputs.values())
+  if wrong := [name for name, value in inputs.items() if len(value) not in (1, rows)]:
+    raise InputError(f'{wrong[0]}: {len(inputs[wrong[0]])} rows; another input has {rows}')
+  return rows
 
 
 def blocks(rows: int, sizes: Sequence[int], largest: int = 0) -> Iterator[tuple[int, int, int]]:

@@ -231,7 +231,8 @@ class Rest:
       if isinstance(getattr(error, 'reason', error), TimeoutError):
         raise ServingError('too late', grpc.StatusCode.DEADLINE_EXCEEDED) from error
       raise ServingError(str(error), grpc.StatusCode.UNAVAILABLE) from error
-    named = outputs if isinstance(outputs, dict) else {_ONLY.get(model.split('_')[-1], ''): outputs}
+    only = 'part' if signature.endswith('_part') else _ONLY.get(model.split('_')[-1], '')
+    named = outputs if isinstance(outputs, dict) else {only: outputs}
     arrays = {name: np.array(value) for name, value in named.items()}
     return {n: a.astype(np.float32) if a.dtype.kind == 'f' else a for n, a in arrays.items()}
 

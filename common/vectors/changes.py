@@ -82,7 +82,8 @@ def compact(folder: str, shard_size: int = _SHARD) -> VectorStore:
       number += 1
     store = publish(folder, manifest, shards)
   for name in files.names(folder):
-    version = re.fullmatch(r'nearest-(\w+)\.faiss(\.json)?', name)  # none that is being written
+    # None that is being written.
+    version = re.fullmatch(r'nearest-(\w+)\.faiss(\.json|\.lock)?', name)
     if version and not store.version.startswith(version[1]):
       os.remove(os.path.join(folder, name))
   return store

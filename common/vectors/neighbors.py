@@ -6,6 +6,8 @@ from a sample, gets vectors added and is searched.
 
 import importlib
 import os
+import threading
+import weakref
 from typing import Any, Protocol
 
 import faiss
@@ -63,7 +65,8 @@ def nearest(store: VectorStore, queries: np.ndarray, count: int) -> np.ndarray:
 def open_index(store: VectorStore, library: str = 'faiss') -> Index:
   """The index of a store's pooled vectors.
 
-  FAISS's is made at the first call and kept beside the store's shards; ScaNN's is made each time.
+  FAISS's is made at the first call, kept beside the store's shards, and stays open as long as the store;
+  ScaNN's is made each time.
 
   Args:
     store: The vectors to search.
@@ -107,18 +110,40 @@ def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:
   return index
 
 
+_OPEN: weakref.WeakKeyDictionary[VectorStore, faiss.Index] = weakref.WeakKeyDictionary()
+_OPENING = threading.Lock()
+
+
 def _kept_faiss(store: VectorStore) -> faiss.Index:
+  """A store's index, read or made once, whichever of many threads asks first."""
+  if (index := _OPEN.get(store)) is None:
+    with _OPENING:
+      if (index := _OPEN.get(store)) is None:
+        index = _OPEN[store] = _opened(store)
+  return index
+
+
+def _opened(store: VectorStore) -> faiss.Index:
+  """Reads the index, or makes it, whichever of many processes asks first."""
   path = os.path.join(store.folder, f'nearest-{store.version[:12]}.faiss')
-  if os.path.exists(path):
-    remedy = 'delete it, which is made anew'
-    listed = f'{path}.json'
-    if os.path.exists(listed):  # not of an index from before
-      digests.check_entry(path, files.read_json(listed, remedy), remedy)
-    with damaged(path, remedy):
-      index = faiss.read_index(path)
-      if index.ntotal != len(store):
-        raise ValueError(f'{index.ntotal} vectors of {len(store)}')
-    return index
+  if not os.path.exists(path):
+    with open(f'{path}.lock', 'a', encoding='utf-8'):
+      pass
+    with files.turn(f'{path}.lock'):
+      if not os.path.exists(path):
+        return _made(store, path)
+  remedy = 'delete it, which is made anew'
+  listed = f'{path}.json'
+  if os.path.exists(listed):  # not of an index from before
+    digests.check_entry(path, files.read_json(listed, remedy), remedy)
+  with damaged(path, remedy):
+    index = faiss.read_index(path)
+    if index.ntotal != len(store):
+      raise ValueError(f'{index.ntotal} vectors of {len(store)}')
+  return index
+
+
+def _made(store: VectorStore, path: str) -> faiss.Index:
   rows = np.random.default_rng(0).permutation(len(store))[: 4 * _BLOCK]
   index = _faiss_index(pooled(store.vectors(np.sort(rows))), len(store))
   for block in _blocks(store):

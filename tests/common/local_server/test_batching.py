@@ -4,9 +4,11 @@ import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.local_server.batching import MOST_TEXT, Batcher, BatchingConfig
 from common.local_server.errors import ServingError
+from common.local_server.signatures import Signature, Spec
 
 
 def test_a_request_that_the_model_refuses_costs_the_others_nothing():
@@ -30,6 +32,29 @@ def test_a_request_that_the_model_refuses_costs_the_others_nothing():
     bad.result()
   batcher.close()
   assert sizes == [1, 4, 2, 1, 1]
+
+
+def test_requests_of_one_row_whose_signature_takes_one_are_run_alone():
+  started, go_on, sizes = threading.Event(), threading.Event(), []
+
+  def call(inputs):
+    started.set()
+    go_on.wait()
+    sizes.append(len(inputs['candidates']))
+    return {'order': np.arange(len(inputs['candidates']))}
+
+  specs = {'text': Spec(tf.string, (1,)), 'candidates': Spec(tf.float32, (-1, 2))}
+  online = Signature('online', specs, {}, call)
+  assert not online.joins and Signature('', {'x': Spec(tf.int32, (-1,))}, {}, call).joins
+  batcher = Batcher(call, BatchingConfig(), joins=online.joins)
+  inputs = {'text': np.array([b'a'], object), 'candidates': np.zeros([1, 2])}
+  first = batcher.submit(inputs)
+  started.wait()
+  others = [batcher.submit(inputs) for _ in range(2)]
+  go_on.set()
+  assert [f.result()['order'].tolist() for f in (first, *others)] == [[0]] * 3
+  batcher.close()
+  assert sizes == [1, 1, 1]
 
 
 def test_what_nobody_waits_for_is_refused_and_long_texts_are_run_alone():

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from common.errors import InputError
 from common.scoring import litert_head, runtimes
+from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
 from tests.conftest import TERMS
 
@@ -33,6 +34,9 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(export, load, stude
       expected = plain.score(np.repeat(left[:1], rows, 0), right)
       np.testing.assert_allclose([ranked[i] for i in range(rows)], expected, atol=atol)
   assert np.ptp(exact) > 0.01
+  inputs = dict(zip(scorer.slots, (left[:2], right[:3]), strict=True))
+  with pytest.raises(InputError, match='^left: 2 rows; another input has 3$'):
+    runtimes.load_head(Export(folder), runtime).run('serving_default', inputs)
 
 
 @pytest.mark.parametrize(('width', 'rows'), [(4000, 32), (1, 256), (10**6, 16)])

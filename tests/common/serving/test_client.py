@@ -116,6 +116,25 @@ def test_vectors_as_an_int8_store_holds_them(target, folders, load, name):
   np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_a_part_has_its_name(target, folders, load):
+  client, query = (
+    Client(target, 'p2t', deadline=limits.ANSWER),
+    load(folders['p2t']).encode(['a'], 'left'),
+  )
+  found = client.call('head', 'left_part', {'left': query})['part']
+  np.testing.assert_allclose(found, load(folders['p2t']).parts(query, 'left'), atol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['p2t', 'stsb'])
+def test_online_by_litert_ranks_too(folders, load, name):
+  scorer = load(folders[name])
+  vectors = scorer.encode(PRODUCTS, 'right')
+  version = Version(name, f'{folders[name]}/online', 1, 'litert', 'litert')
+  inputs = {'text': np.array([b'nike shoes'], object), 'candidates': vectors}
+  found = version.signature('serving_default').call(inputs)
+  assert found['order'].tolist() == [row for row, _ in scorer.rank('nike shoes', vectors)]
+
+
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
 def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
   client = Client(target, name, deadline=limits.ANSWER)

@@ -1,5 +1,7 @@
 """Both libraries find what a product of matrices finds."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,18 @@ def store(folder, vectors):
   ids = [str(i) for i in range(len(vectors))]
   writer.write(0, ids, ids, vectors)
   return writer.finish(1)
+
+
+def test_many_threads_share_one_index_which_stays_open(tmp_path):
+  made = store(tmp_path, np.eye(8, dtype=np.float32))
+  with ThreadPoolExecutor(8) as pool:
+    rows = list(
+      pool.map(lambda i: neighbors.nearest(made, np.eye(8)[i : i + 1], 1)[0, 0], range(8))
+    )
+  assert rows == [*range(8)]
+  (kept,) = tmp_path.glob('nearest-*.faiss')
+  kept.unlink()  # nobody reads it again
+  assert neighbors.nearest(made, np.eye(8)[:1], 1).tolist() == [[0]]
 
 
 @pytest.mark.parametrize('library', neighbors.LIBRARIES)
