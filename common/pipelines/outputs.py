@@ -1,5 +1,6 @@
 """Tables as a job writes them: Parquet, TSV, JSONL, or TFRecords of `tf.train.Example`."""
 
+import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from common.errors import InputError
 from common.pipelines.shards import Shard
 
 FORMATS = ('parquet', 'tsv', 'jsonl', 'tfrecord')
+_ROWS, _CHARACTERS = 1 << 16, 1 << 26  # of a row group of Parquet: one is written at either
 
 
 class TableWriter:
@@ -23,6 +25,8 @@ class TableWriter:
 
   def __init__(self, path: str, columns: dict[str, type]):
     self.columns, self.format = columns, path.rsplit('.', 1)[1]
+    self._held: list[list[Any]] = [[] for _ in columns]  # a row group, as far as it is there
+    self._characters = 0  # of its texts
     if self.format == 'parquet':
       types = {str: pa.string(), int: pa.int64(), float: pa.float32()}
       self._schema = pa.schema([(name, types[of]) for name, of in columns.items()])
@@ -40,16 +44,28 @@ class TableWriter:
     return self
 
   def __exit__(self, *exception: object) -> None:
-    self._file.close()
+    with contextlib.closing(self._file):
+      if exception[0] is None:
+        self._write_held()
 
   def write(self, *columns: Sequence[Any]) -> None:
     """Adds rows, given as columns."""
     if self.format == 'parquet':
-      arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
-      self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
+      for held, column, of in zip(self._held, columns, self.columns.values(), strict=True):
+        held.extend(column)
+        self._characters += sum(map(len, column)) if of is str else 0
+      if len(self._held[0]) >= _ROWS or self._characters >= _CHARACTERS:
+        self._write_held()
       return
     for row in zip(*columns, strict=True):
       self._file.write(self._row(row))
+
+  def _write_held(self) -> None:
+    if not self._held[0]:
+      return
+    arrays = [pa.array(c, f.type) for c, f in zip(self._held, self._schema, strict=True)]
+    self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
+    self._held, self._characters = [[] for _ in arrays], 0
 
   def _row(self, row: Sequence[Any]) -> Any:
     values = [of(value) for of, value in zip(self.columns.values(), row, strict=True)]

@@ -29,6 +29,7 @@ from common.vectors import store
 from common.vectors.shard_writer import ShardWriter
 
 PARTITION = 'partition.json'
+_SOURCE = 'source'  # in it: digest of the manifest of the store that was cut, so of its contents
 _MOST = 512  # buckets: a worker has a file of each open
 
 
@@ -53,7 +54,8 @@ class Buckets:
     rows: Rows of all buckets together.
     fingerprint: Fingerprint of the encoder.
     side: Side of the texts: 'left' or 'right'.
-    version: Digest of the manifest: another one where the store has changed.
+    version: Another one where the store has changed; of a partition that names no source, where its
+      rows are more or fewer.
   """
 
   folder: str
@@ -75,8 +77,8 @@ class Buckets:
       manifest = _manifest(folder)
       _shard_units(folder, manifest)
       buckets, rows = [folder], sum(shard['rows'] for shard in manifest['shards'])
-    version = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], manifest['side'], version)
+    side, version = manifest['side'], _digest(manifest)
+    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], side, version)
 
   def number(self, key: str) -> int:
     """The bucket of an id."""
@@ -150,11 +152,16 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
     path = FileSystems.join(config.out.output, folder, store.MANIFEST)
     shards.write_json(path, {**description, 'shards': files})
   whole = {**description, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
+  whole[_SOURCE] = _digest(manifest)
   shards.write_json(FileSystems.join(config.out.output, PARTITION), whole)
 
 
 def _name(number: int) -> str:
   return f'bucket-{number:05d}'
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+  return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _manifest(folder: str) -> dict[str, Any]:
@@ -166,8 +173,7 @@ def _manifest(folder: str) -> dict[str, Any]:
 
 def _shard_units(folder: str, manifest: dict[str, Any]) -> list[Unit]:
   """A store's shards; raises InputError if one is missing or not as long as it was."""
-  found = FileSystems.match([FileSystems.join(folder, '*')])[0].metadata_list
-  sizes = {file.path: file.size_in_bytes for file in found}
+  sizes = shards.sizes(folder)
   shards_of = enumerate(manifest['shards'])
   todo = [Unit(i, FileSystems.join(folder, s['name']), 0, s['bytes']) for i, s in shards_of]
   for unit in todo:

@@ -16,11 +16,12 @@ of its slots.
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from common import flags
+from common import digests, files, flags
 from common.errors import InputError
 from common.pipelines import jobs, outputs, partition, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
@@ -143,6 +144,7 @@ class ScoreJob:
           if not isinstance(listed, list) or any(isinstance(of, (list, dict)) for of in listed):
             raise ValueError
           ids = [str(value) for value in listed]
+          ''.join(ids).encode()  # half of a character, which JSON can escape, is no id's
         except (ValueError, RecursionError):
           shard.refuse(unit.path, 'no JSON list of ids', row)
           continue
@@ -171,7 +173,8 @@ class ScoreJob:
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
-  description = exported.describe(shards.local(config.export_dir))
+  export = shards.local(config.export_dir)
+  description = exported.describe(export)
   slots, folders = description['slots'], config.folders
   columns = config.columns_of(slots)
   for name, given in (('columns', columns), ('stores', folders or slots)):
@@ -210,7 +213,7 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
     for name, value in flags.flat(config).items()
     if name not in neither
   }
-  plan['export'] = description['fingerprint']
+  plan['export'] = _version(export)
   if stores:
     plan['contents of the stores'] = [store.version for store in stores]
   if not parted:
@@ -219,6 +222,12 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   job = JoinJob(config.handler(), Grid(stores, config.join_salts), columns, config.output_format)
   todo = job.todo(todo)
   jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
+
+
+def _version(export: str) -> str:
+  """A digest of an export, head and calibration too: the fingerprint is that of its encoders."""
+  path = os.path.join(export, digests.NAME)
+  return files.sha256(path) if os.path.exists(path) else files.sha256_of_folder(export)
 
 
 def _ranked(query: str, ranked: Sequence[tuple[int, float]], store: VectorStore) -> tuple:

@@ -92,9 +92,9 @@ def test_buckets_are_stores_of_the_same_bytes(stores, tmp_path):
 
 
 def test_deleted_rows_are_in_no_bucket(stores, tmp_path):
-  shutil.copytree(stores[1], tmp_path / 'store')
-  left = VectorStore(str(tmp_path / 'store')).delete(['p0', 'p5'])
-  folder, found = cut(left.folder, tmp_path / 'cut', 3), []
+  shutil.copytree(stores[1], tmp_path / 'store [1]')  # no pattern
+  left = VectorStore(str(tmp_path / 'store [1]')).delete(['p0', 'p5'])
+  folder, found = cut(left.folder, tmp_path / '*cut?', 3), []
   for number in range(3):
     bucket = VectorStore(f'{folder}/bucket-{number:05d}')
     ids = bucket.ids(range(len(bucket)))
@@ -113,6 +113,21 @@ def test_deleted_rows_are_in_no_bucket(stores, tmp_path):
   assert redone == {name for name in before if name.endswith('00001.arrow')}
   with pytest.raises(InputError, match='begun with other buckets'):
     cut(stores[1], output, 4)
+
+
+def test_a_partition_of_other_contents_is_another_version(stores, tmp_path):
+  versions = []
+  for name, deleted in (('a', 'p0'), ('b', 'p0'), ('c', 'p5')):
+    shutil.copytree(stores[1], tmp_path / name)
+    store = VectorStore(str(tmp_path / name)).delete([deleted])
+    found = partition.Buckets.of(cut(store.folder, tmp_path / f'{name}-2', 2))
+    versions.append(found.version)
+    assert found.rows == len(RIGHT) - 1
+  assert versions[0] == versions[1] != versions[2]
+  path = tmp_path / 'c-2' / partition.PARTITION
+  older = {k: v for k, v in json.loads(path.read_text()).items() if k not in ('source', 'seal')}
+  path.write_text(json.dumps(older))
+  assert partition.Buckets.of(found.folder).rows == found.rows
 
 
 @pytest.mark.parametrize('sides', [(2, 3), (0, 3), (2, 1)])

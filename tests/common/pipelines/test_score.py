@@ -11,6 +11,7 @@ import pytest
 from apache_beam.ml.inference.base import RunInference
 from apache_beam.testing.util import assert_that, equal_to
 
+from common import digests
 from common.errors import InputError
 from common.pipelines import encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
@@ -84,8 +85,9 @@ def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv)
   expected = expected_scores(exported)
   rows = [('t1', '["p0", "p7", "p3"]'), ('t0', '["p1"]'), ('t2', '["p9"]'), ('t2', 'p1')]
   rows += [('t2', '{"p1": 1}'), ('t2', '"p1"'), ('t2', '[["p1"]]')]  # JSON, and no list of ids
+  rows += [('t2', r'["\ud800", "p1"]')]  # half of a character
   files = tsv(tmp_path / 'queries.tsv', ('left', 'right'), rows)
-  out = OutputConfig(output=str(tmp_path / 'some'), max_bad_rows=5)
+  out = OutputConfig(output=str(tmp_path / 'some'), max_bad_rows=6)
   some = score.ScoreConfig(
     exported[0], 'tensorflow', 0, 'candidates', files, *stores, top_k=2, out=out
   )
@@ -115,6 +117,23 @@ def test_scores_of_a_store_that_was_changed_since_are_not_gone_on_with(exported,
   score.main(every, [])
   VectorStore(right).delete(['p0'])
   with pytest.raises(InputError, match='begun with other contents of the stores; go on with'):
+    score.main(every, [])
+
+
+@pytest.mark.parametrize('digested', [True, False])  # exports from before have no digests
+def test_scores_of_another_head_are_not_gone_on_with(exported, stores, tmp_path, digested):
+  export = str(shutil.copytree(exported[0], tmp_path / 'export'))
+  if not digested:
+    digests.remove(export)
+  out = OutputConfig(output=str(tmp_path / 'all'))
+  every = score.ScoreConfig(export, 'tensorflow', 0, 'all', FilesConfig(), *stores, out=out)
+  score.main(every, [])
+  score.main(every, [])
+  with open(f'{export}/head/1/saved_model.pb', 'ab') as file:
+    file.write(b'x')
+  if digested:
+    digests.write(export)
+  with pytest.raises(InputError, match='begun with other export; go on with'):
     score.main(every, [])
 
 

@@ -236,8 +236,10 @@ def test_a_shard_that_was_lost_is_not_taken_for_done(tmp_path):
     shards.marks(output)
 
 
-def test_a_shard_is_whole_or_not_there(tmp_path):
-  output = str(tmp_path / 'out')
+@pytest.mark.parametrize('name', ['out', 'out [v1]', '[o', '*?'])  # never a pattern
+def test_a_shard_is_whole_or_not_there(tmp_path, monkeypatch, name):
+  monkeypatch.chdir(tmp_path)
+  output = name
   shard = Shard(output, 3)
   with pytest.raises(ZeroDivisionError), shard.file('x.txt') as path:
     pathlib.Path(path).write_text('half')
@@ -264,6 +266,18 @@ def test_tables_are_read_as_they_were_written(tmp_path, kind):
   found = [(row['id'], float(row['score']), int(row['rank'])) for row in rows(path)]
   assert [(i, r) for i, _, r in found] == [('é', 1), ('b', 2), ('c', 3)]
   assert [s for _, s, _ in found] == pytest.approx([0.5, 1.25, 0.1])
+
+
+def test_small_pieces_share_a_row_group(tmp_path, monkeypatch):
+  monkeypatch.setattr(outputs, '_ROWS', 4)
+  monkeypatch.setattr(outputs, '_CHARACTERS', 10)
+  path = str(tmp_path / 'a.parquet')
+  with outputs.TableWriter(path, {'id': str, 'rank': int}) as writer:
+    for text in ('a', 'b', 'a long text', 'c'):
+      writer.write([text] * 3, range(3))
+  file = pq.ParquetFile(path)
+  assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [6, 3, 3]
+  assert file.read().column('id').to_pylist()[::3] == ['a', 'b', 'a long text', 'c']
 
 
 def test_a_tsv_of_cells_with_tabs_is_refused(tmp_path):
