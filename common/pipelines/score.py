@@ -16,12 +16,11 @@ of its slots.
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from common import digests, files, flags
+from common import flags
 from common.errors import InputError
 from common.pipelines import jobs, outputs, partition, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
@@ -213,7 +212,7 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
     for name, value in flags.flat(config).items()
     if name not in neither
   }
-  plan['export'] = _version(export)
+  plan['export'] = shards.version(export)  # its fingerprint is that of its encoders alone
   if stores:
     plan['contents of the stores'] = [store.version for store in stores]
   if not parted:
@@ -222,12 +221,6 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   job = JoinJob(config.handler(), Grid(stores, config.join_salts), columns, config.output_format)
   todo = job.todo(todo)
   jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
-
-
-def _version(export: str) -> str:
-  """A digest of an export, head and calibration too: the fingerprint is that of its encoders."""
-  path = os.path.join(export, digests.NAME)
-  return files.sha256(path) if os.path.exists(path) else files.sha256_of_folder(export)
 
 
 def _ranked(query: str, ranked: Sequence[tuple[int, float]], store: VectorStore) -> tuple:

@@ -5,6 +5,7 @@ A second run skips what is marked. Paths are those of Beam's filesystems.
 
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import posixpath
@@ -160,6 +161,15 @@ def local(folder: str) -> str:
   if '://' in folder and not folder.startswith(hub.PREFIX):
     return copied(folder)
   return exported.local(folder)
+
+
+def version(folder: str) -> str:
+  """A digest of a model's folder, of its list of digests where it has one; empty: remote, and without."""
+  path = FileSystems.join(folder, digests.NAME)
+  if exists(path):
+    with open_file(path) as file:
+      return hashlib.sha256(file.read()).hexdigest()
+  return files.sha256_of_folder(folder) if os.path.isdir(folder) else ''
 
 
 def copied(folder: str) -> str:

@@ -55,3 +55,6 @@ def test_an_id_that_comes_twice_makes_no_record_set(tmp_path, tsv):
     annotate.main(config, [])
   with pytest.raises(InputError, match='no manifest.json'):
     RecordSet(out.output)
+  Teacher(pretrained.config, tokenizer, 32, 1).save(str(tmp_path / 'teacher'))  # another one
+  with pytest.raises(InputError, match='begun with other contents of the teachers'):
+    annotate.main(config, [])
