@@ -32,7 +32,7 @@ class FinishedRun(finished_run.FinishedRun):
 
   def __init__(self, folder: str):
     super().__init__(folder, 'dipair')
-    if not self.flags['encoder_layers']:  # all of them, whose number the student has
+    if self.flags.get('encoder_layers') == 0:  # all of them, whose number the student has
       fields, _ = saving.read(self.path('student'))
       self.flags['encoder_layers'] = fields['config']['encoder_layers']
     self.table = self.config(TableConfig)

@@ -86,12 +86,6 @@ class ExperimentConfig:
       raise InputError(
         f'--teacher_scores={table.teacher_scores} is of --teacher_logits_column, which is missing'
       )
-    files = self.data.files
-    if self.fine_tunes and files.distillation_file and not files.train_file:
-      raise InputError(
-        '--train_file is needed: a teacher is fine-tuned on it; or --teacher=DIR, or the scores of '
-        '--distillation_file (--teacher_logits_column)'
-      )
     if functions and self.brings_logits:
       raise InputError(
         f'--teacher={functions[0]}: the distillation file brings its scores already; one of the two'
@@ -105,6 +99,12 @@ class ExperimentConfig:
       raise InputError(
         f'--annotation_runtime={self.annotation_runtime} runs a teacher of a folder, not a Python '
         'function'
+      )
+    files = self.data.files
+    if self.fine_tunes and files.distillation_file and not files.train_file:
+      raise InputError(
+        '--train_file is needed: a teacher is fine-tuned on it; or --teacher=DIR, or the scores of '
+        '--distillation_file (--teacher_logits_column)'
       )
 
   @property

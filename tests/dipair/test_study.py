@@ -125,7 +125,7 @@ def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
   file = tmp_path / 'bad.flags'
   for text, error in (
     ('--seed=8', "Unknown command line flag 'seed'"),
-    ('--encoder_layers=0', '--encoder_layers=0: a number from 1 to 256 is needed'),
+    ('--encoder_layers=257', '--encoder_layers=257: a number from 0 to 256 is needed'),
     (
       'encoder_layers=3',
       "'encoder_layers=3' is not a flag; flags look like --name=value (see --help)",
