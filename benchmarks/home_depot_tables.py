@@ -6,7 +6,6 @@ from benchmarks.committed import commands, markdown, read, section
 from common.evaluation.cells import change, label, metric
 from dipair.study import tables as study_tables
 
-STUDIES = ('homedepot', 'homedepot_losses')  # of one seed; their folders in docs/study
 _ENSEMBLE, _CATALOGUE = 'homedepot_ensemble', 'homedepot_catalogue'
 _RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', _ENSEMBLE, _CATALOGUE)
 _STUDIED = {  # comparisons of the studies that are shown, and their titles
@@ -15,12 +14,41 @@ _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'table5': 'Width of the projection (Table 5)',
   'figure3b': 'Layers of the encoders (Figure 3b)',
   'losses': 'Losses of distillation',
+  'table4': 'Settings of the head (Table 4)',
+  'table7': 'DiPair and Poly-encoders (Table 7)',
+  'figure4': 'Length of the texts (Figure 4)',
+  'temperature': 'Temperature of the soft labels',
+}
+STUDIES = {  # of one seed, by their folders in docs/study: a title, and how to read what was found
+  'homedepot': (
+    'tokens, widths, depths, and students that read both texts',
+    """One seed, and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, a quarter of the shipped config's and as many
+as there was time for, at one learning rate for all; the cross-attention students have 1,200 steps of 64. Of these,
+MiniLM's first three layers alone are above DiPair's head, at a small part of its pairs a second; BERT-Tiny's shape has
+random weights. As in the paper, the most tokens are the best, two a side are among the worst, and a narrower projection
+loses; rows next to each other cannot be told apart, and none of the p's allows for how many rows there are. First
+layers alone, frozen, are no sentence encoder's: how far a second stage brings them is not measured here.
+
+The students are of several starts of the command below, from commit 910cba17f9 on. That of D=16 was trained without
+oneDNN, with which it was [ended twice](architecture.md#choices-the-machine). That without a projection was trained
+again, at the commit below: before, its head did not start from matches, and came to 0.306 on test; the rows with a
+projection start from before that change.""",
+  ),
+  'homedepot_losses': (
+    'losses of distillation',
+    """One seed and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, at one learning rate for all; the teacher is
+another training by the flags of the tables above. Eq. 1 and the squared error of logits, which DSE takes, cannot be
+told apart. Margin-MSE and listwise KL compare the candidates of a query alone, so nothing tells them what a score is
+over all pairs, which Pearson compares; within a query, by NDCG@10, they are near the others (not tested). On the run
+that `python -m dipair.run --flagfile=configs/homedepot.flags --stage1_steps=1000 --stage1_eval_every=250
+--stage2_steps=0` makes (its teacher and pairs at commit fbd9529, the rest at the commit below).""",
+  ),
 }
 
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_levers(), _vectors(), _sizes(), _losses()]
+  return [_levers(), _vectors(), *map(_studied, STUDIES)]
 
 
 def _levers() -> str:
@@ -93,57 +121,21 @@ embeddings are as large as its tokens, which of vectors are not quite of size 1.
   return section(title, made, markdown(headers, rows), note)
 
 
-def _comparisons(made: dict[str, Any]) -> tuple[str, str]:
-  """A study's tables, and the first one's note; of main results those that read both texts, and DiPair's."""
+def _studied(name: str) -> str:
+  """A study's tables and how to read them; of main results those that read both texts, beside DiPair's."""
+  made = read(f'study_{name}')
+  if not made:
+    return ''
+  title, prose = STUDIES[name]
   parts, notes = [], []
-  for key, title in _STUDIED.items():
+  for key, of in _STUDIED.items():
     if key not in made['comparisons']:
       continue
     table = study_tables.table(made, key)
     crossed = [row['name'] for row in made['comparisons'][key]['rows'] if row['cross']]
     names = ['teacher', 'DiPair, transformer', *crossed] if crossed else None
     rows = [row for row in table.rows if names is None or row[0] in names]
-    parts.append(f'**{title}**\n\n{markdown(table.headers, rows)}')
+    parts.append(f'**{of}**\n\n{markdown(table.headers, rows)}')
     notes.append(table.note)
-  return '\n\n'.join(parts), notes[0]
-
-
-def _sizes() -> str:
-  """Students of other sizes, each of stage 1 alone; beside DiPair's those that read both texts."""
-  made = read(f'study_{STUDIES[0]}')
-  if not made:
-    return ''
-  tables, first = _comparisons(made)
-  note = f"""{first}
-
-One seed, and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, a quarter of the shipped config's and as many
-as there was time for, at one learning rate for all; the cross-attention students have 1,200 steps of 64. Of these,
-MiniLM's first three layers alone are above DiPair's head, at a small part of its pairs a second; BERT-Tiny's shape has
-random weights. As in the paper, the most tokens are the best, two a side are among the worst, and a narrower projection
-loses; rows next to each other cannot be told apart, and none of the p's allows for how many rows there are. First
-layers alone, frozen, are no sentence encoder's: how far a second stage brings them is not measured here.
-
-The students are of several starts of the command below, from commit 910cba17f9 on. That of D=16 was trained without
-oneDNN, with which it was [ended twice](architecture.md#choices-the-machine). That without a projection was trained
-again, at the commit below: before, its head did not start from matches, and came to 0.306 on test; the rows with a
-projection start from before that change. [All of its tables and figures](study/{STUDIES[0]}/study.md)."""
-  title = 'Home Depot: tokens, widths, depths, and students that read both texts'
-  return section(title, made, tables, note)
-
-
-def _losses() -> str:
-  """Students of one size by the loss that they learnt by, each of stage 1 alone."""
-  made = read(f'study_{STUDIES[1]}')
-  if not made:
-    return ''
-  tables, first = _comparisons(made)
-  note = f"""{first}
-
-One seed and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, at one learning rate for all; the teacher is
-another training by the flags of the tables above. Eq. 1 and the squared error of logits, which DSE takes, cannot be
-told apart. Margin-MSE and listwise KL compare the candidates of a query alone, so nothing tells them what a score is
-over all pairs, which Pearson compares; within a query, by NDCG@10, they are near the others (not tested). On the run
-that `python -m dipair.run --flagfile=configs/homedepot.flags --stage1_steps=1000 --stage1_eval_every=250
---stage2_steps=0` makes (its teacher and pairs at commit fbd9529, the rest at the commit below).
-[All of its tables and figures](study/{STUDIES[1]}/study.md)."""
-  return section('Home Depot: losses of distillation', made, tables, note)
+  note = f'{notes[0]}\n\n{prose}\n[All of its tables and figures](study/{name}/study.md).'
+  return section(f'Home Depot: {title}', made, '\n\n'.join(parts), note)
