@@ -41,6 +41,20 @@ def write(folder: str, names: Iterable[str] = ()) -> None:
   files.write_json(os.path.join(folder, NAME), {'files': found}, sealed=True)
 
 
+def contents(*folders: str) -> dict[str, str]:
+  """{'contents of FOLDER': digest} of local folders, for what is made of the models in them.
+
+  Where a folder has a list of digests it stands for the files. Any other name has none: a built-in
+  checkpoint, a hub's id, a remote folder.
+  """
+  found = {}
+  for folder in filter(os.path.isdir, folders):
+    path = os.path.join(folder, NAME)
+    whole = files.sha256(path) if os.path.exists(path) else files.sha256_of_folder(folder)
+    found[f'contents of {folder}'] = whole[:16]
+  return found
+
+
 def remove(folder: str) -> None:
   """Takes a local folder's digests away, before its files are written anew."""
   if os.path.exists(path := os.path.join(folder, NAME)):

@@ -12,6 +12,7 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.modeling import encoders
 from common.scoring import exported
 from common.training.loop import Callback
 from dipair import frozen_right, stages
@@ -52,6 +53,7 @@ class DiPairStudent:
     self.depends_on = flags.without(
       {**flags.flat(config.student), **flags.flat(config.train)}, NEWER
     )
+    self.depends_on |= encoders.contents(config.student.pretrained)
     if frozen := config.student.freeze_right:
       there = exported.describe(os.path.join(frozen, 'export'))
       self.depends_on['fingerprint of --freeze_right'] = exported.fingerprints(there)['right']

@@ -18,7 +18,7 @@ from common.distillation.pairing import PairingConfig
 from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
-from common.modeling import saving
+from common.modeling import encoders, saving
 from common.training.loop import Callback
 from dse import suite, training
 from dse.config import StudentConfig, TrainConfig
@@ -81,6 +81,7 @@ class DSEStudent:
     self.depends_on = flags.without(
       {**flags.flat(config.student), **flags.flat(config.train)}, _NEWER
     )
+    self.depends_on |= encoders.contents(config.student.pretrained)
     self.takes_labels = config.train.least_alpha < 1
     self.batch_sizes = config.train.batch_sizes
 

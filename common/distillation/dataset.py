@@ -12,6 +12,7 @@ from common import flags
 from common.data import examples, record_writer
 from common.data.examples import TableConfig
 from common.data.records import BLOCKS, SCHEMA_VERSION, RecordSet, open_items
+from common.digests import contents
 from common.distillation import augmentation, pairing
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
@@ -97,7 +98,8 @@ class DataConfig:
     """Inputs of the unlabelled set, beside the labelled ones."""
     pairs = flags.without(flags.flat(self.pairing), _NEWER)
     texts = digests(path for _, path in map(pairing.parse, self.pairing.unlabelled_texts))
-    return {**pairs, **texts, **self.source.unlabelled_inputs()}
+    near = contents(self.pairing.pairing_pretrained)
+    return {**pairs, **texts, **near, **self.source.unlabelled_inputs()}
 
 
 # Flags that once were not, with what they then stood at: sets from before stay as they are.

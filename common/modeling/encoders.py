@@ -6,6 +6,7 @@ path alone for BERT.
 
 from typing import Any
 
+from common import digests
 from common.modeling.bert import Bert
 from common.modeling.bert_network import EncoderConfig
 from common.modeling.bilstm import BiLSTM
@@ -15,7 +16,16 @@ from common.modeling.encoder import Encoder
 BERT = 'bert'
 ENCODERS: dict[str, type[Encoder]] = {BERT: Bert, 'bilstm': BiLSTM}
 
-__all__ = ['ENCODERS', 'EncoderConfig', 'build', 'config_of', 'is_random', 'kind_of', 'read']
+__all__ = [
+  'ENCODERS',
+  'EncoderConfig',
+  'build',
+  'config_of',
+  'contents',
+  'is_random',
+  'kind_of',
+  'read',
+]
 
 
 def read(path: str) -> Pretrained:
@@ -27,8 +37,19 @@ def read(path: str) -> Pretrained:
   Raises:
     InputError: It is not there, or not whole.
   """
+  kind, place = _parse(path)
+  return ENCODERS[kind].read(place)
+
+
+def contents(path: str) -> dict[str, str]:
+  """As of `digests.contents`, of a checkpoint as `read` takes it."""
+  return digests.contents(_parse(path)[1])
+
+
+def _parse(path: str) -> tuple[str, str]:
+  """Name of an encoder, and the checkpoint's own path."""
   kind, colon, rest = path.partition(':')
-  return ENCODERS[kind].read(rest) if colon and kind in ENCODERS else Bert.read(path)
+  return (kind, rest) if colon and kind in ENCODERS else (BERT, path)
 
 
 def build(config: Any, pad_id: int, rows: int | None = None) -> Encoder:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common import files, flags
+from common import digests, files, flags
 from common.data.tokenization import Tokenizer
 from common.distillation.run_folder import Stage
 from common.distillation.stages.run import Trained
@@ -65,7 +65,11 @@ class Vocabulary(Stage[Words]):
   def __init__(self, config: PretrainConfig, corpus: Corpus):
     own = flags.flat(config.vocabulary)
     kept = config.kept_vocabulary
-    own = {'vocabulary': kept} if kept else {n: own[n] for n in ('vocab_size', 'lower_case')}
+    own = (
+      {'vocabulary': kept, **digests.contents(kept)}
+      if kept
+      else {n: own[n] for n in ('vocab_size', 'lower_case')}
+    )
     super().__init__(config.run_dir, [corpus], own)
     self.config, self.corpus, self.kept = config, corpus, kept
 
@@ -140,7 +144,8 @@ class Training(Stage[Trained]):
     shape = {'pretrained': config.pretrained} if config.pretrained else flags.flat(config.shape)
     if config.distil.distil_from:
       shape = flags.flat(config.distil)
-    super().__init__(config.run_dir, [pieces], {**own, **shape})
+    start = digests.contents(config.pretrained, config.distil.distil_from)
+    super().__init__(config.run_dir, [pieces], {**own, **shape, **start})
     self.config, self.pieces, self.strategy = config, pieces, strategy
 
   def run(self, folder: str) -> Trained:

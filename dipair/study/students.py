@@ -198,6 +198,7 @@ class Student(Kept):
     """Architecture, training, seed and arithmetic, and the distillation set."""
     made = read_json(self.run.path('distill/stage.json'))['fingerprint']
     own = {**flags.flat(self.config), **flags.flat(self.phases)}
+    own |= encoders.contents(self.config.pretrained)
     return {**own, 'seed': self.seed, 'precision': self.devices.precision, 'distill': made}
 
   @property
@@ -211,7 +212,8 @@ class Student(Kept):
     """Named by all that the outputs depend on, but for how many first tokens are kept."""
     config, folders = self.config, []
     for slot, layers in enumerate(config.depths):
-      about = [slot, config.pretrained.replace('/', '_'), layers, config.max_lengths[slot]]
+      about = [slot, config.pretrained.replace('/', '_')]
+      about += [*encoders.contents(config.pretrained).values(), layers, config.max_lengths[slot]]
       about += [config.token_selection, self.devices.precision]
       if config.token_selection == 'last':
         about.append(config.output_tokens[slot])

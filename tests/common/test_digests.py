@@ -101,3 +101,17 @@ def test_a_folder_is_verified_with_all_below(folder):
     verify.verify(str(folder))
   with pytest.raises(InputError, match='--folder=.*below: nothing there names the digests'):
     verify.verify(str(folder / 'below'))
+
+
+def test_contents_are_those_of_the_files_or_of_their_list_of_digests(folder):
+  of = str(folder)
+  listed = digests.contents(of, 'minilm', 'gs://bucket/model', '')
+  assert list(listed) == [f'contents of {of}']
+  (folder / 'a.txt').write_text('two')
+  assert digests.contents(of) == listed  # as long as the list is the same
+  digests.write(of)
+  again = digests.contents(of)
+  digests.remove(of)
+  found = digests.contents(of)
+  (folder / 'a.txt').write_text('one')
+  assert len({str(one) for one in (listed, again, found, digests.contents(of))}) == 4

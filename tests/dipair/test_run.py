@@ -5,9 +5,14 @@ import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from common import flags
+from common.distillation.experiment import Experiment
+from common.distillation.stages.run import Run
 from common.scoring import exported
 from dipair import Scorer
+from dipair.run import DiPairStudent, RunConfig
 
 STAGES = (
   *('data', 'unlabelled', 'teacher', 'distill'),
@@ -215,6 +220,32 @@ def test_a_run_of_records_that_held_texts_is_refused_in_one_line(tmp_path, run):
   assert done.returncode == 2
   assert 'made with other flags (schema of record sets was None, is 2' in line
   assert '--redo makes data anew, another --run_dir leaves them' in line
+
+
+@pytest.mark.parametrize(
+  ('flag', 'anew'),
+  [
+    ('pairing_pretrained', {'unlabelled', 'distill', 'student'}),
+    ('teacher_pretrained', {'teacher', 'distill', 'student'}),
+    ('teachers', {'distill', 'student'}),
+    ('pretrained', {'student'}),
+  ],
+)
+def test_another_model_at_the_same_path_makes_anew_what_it_was_read_for(tmp_path, flag, anew):
+  (weights := tmp_path / 'weights').write_text('one')
+  where = (str(tmp_path),) if flag == 'teachers' else str(tmp_path)
+  config = flags.parse(RunConfig, {'run_dir': 'run', flag: where})
+  ran, table = config.experiment, config.experiment.data.table
+  shared = Run('run', table, ran.devices, tf.distribute.get_strategy(), ran.seed)
+
+  def fingerprints():
+    stages = Experiment(ran, DiPairStudent(config), shared).stages()[:-3]
+    return {stage.name: stage.fingerprint for stage in stages}
+
+  before = fingerprints()
+  assert fingerprints() == before
+  weights.write_text('two')
+  assert {name for name, of in fingerprints().items() if of != before[name]} == anew
 
 
 def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):

@@ -169,6 +169,16 @@ DATA = DataConfig(pairing=PairingConfig(distillation_pairs=0))
 CLASSES = dataclasses.replace(DATA, table=TableConfig(task='multiclass', classes=('a', 'b', 'c')))
 
 
+def test_a_student_depends_on_what_its_checkpoint_holds(tmp_path):
+  (tmp_path / 'weights').write_text('one')
+  student = StudentConfig(pretrained=f'bilstm:{tmp_path}')
+  config = RunConfig(experiment=ExperimentConfig(data=DATA), student=student)
+  before = DSEStudent(config).depends_on
+  (tmp_path / 'weights').write_text('two')
+  after = DSEStudent(config).depends_on
+  assert {name for name in after if after[name] != before[name]} == {f'contents of {tmp_path}'}
+
+
 def test_flags_left_alone_leave_earlier_runs_as_they_are():
   earlier = DSEStudent(RunConfig(experiment=ExperimentConfig(data=DATA))).depends_on
   assert earlier['alpha'] == 0.5 and not {'similarity', 'loss', 'loss_margin'} & set(earlier)

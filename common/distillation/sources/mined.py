@@ -6,6 +6,7 @@ from typing import Any
 
 from common.data.examples import TableConfig
 from common.data.records import Manifest
+from common.digests import contents
 from common.distillation import datasheet, mining, transfer
 from common.distillation.mining import MiningConfig
 from common.distillation.sources.source import Source, UnlabelledSet, digests
@@ -34,9 +35,10 @@ class Mined(Source):
     path = self.config.mine_from
     if not os.path.exists(path):
       raise InputError(f'--mine_from={path}: no such file or folder')
+    own = {**self.config.labelled_flags(), **contents(self.config.embedder)}
     if os.path.isdir(path):
-      return {**self.config.labelled_flags(), f'sha256 of {path}': saved_models.fingerprint(path)}
-    return {**self.config.labelled_flags(), **digests([path])}
+      return {**own, f'sha256 of {path}': saved_models.fingerprint(path)}
+    return {**own, **digests([path])}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     return self.config.transfer_flags()

@@ -8,7 +8,7 @@ from typing import Any
 
 import tf_keras
 
-from common import flags
+from common import digests, flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.distillation import function_teacher, teacher
@@ -31,6 +31,7 @@ class Teacher(Stage[Trained]):
 
   def __init__(self, shared: Run, config: TeacherConfig, phase: PhaseConfig, data: Data):
     own = {**flags.flat(config, 'teacher_'), **flags.flat(phase, 'teacher_')}
+    own |= digests.contents(config.pretrained)
     super().__init__(shared.folder, [data], {**own, **shared.training_flags})
     self.shared, self.config, self.phase, self.data = shared, config, phase, data
 
@@ -73,7 +74,8 @@ class Teachers:
     """Flags that their logits depend on."""
     folders = [path for path in self.given if not function_teacher.is_named(path)]
     ready = [path for path in folders if not saving.is_there(path)]
-    return {'teachers': self.given} | ({'teacher_max_length': self.max_length} if ready else {})
+    length = {'teacher_max_length': self.max_length} if ready else {}
+    return {'teachers': self.given, **length, **digests.contents(*folders)}
 
   def labellers(self) -> Callable[[RecordSet], Labeller]:
     """A function of a record set to what labels its tuples; the teachers are read once."""

@@ -13,7 +13,8 @@ from common.errors import InputError
 from common.modeling import checkpoints
 from common.modeling.bert import Bert
 from common.modeling.bert_network import EncoderConfig
-from common.pretrain import checkpoint, language_model
+from common.pretrain import checkpoint, language_model, stages
+from common.pretrain.config import PretrainConfig
 from common.pretrain.language_model import LanguageModel
 from common.training import strategies
 
@@ -158,6 +159,22 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(python, tmp_path)
   np.testing.assert_allclose(found['two'], found['one'], rtol=1e-4)
   np.testing.assert_allclose(found['bfloat16'], found['one'], rtol=0.02)
   assert found['bfloat16'] != found['one']
+
+
+def test_it_starts_anew_from_another_checkpoint_at_the_same_path(tmp_path):
+  (tmp_path / 'weights').write_text('one')
+  of = PretrainConfig(run_dir='run', pretrained=str(tmp_path))
+
+  def fingerprints():
+    words = stages.Vocabulary(of, corpus := stages.Corpus(of))
+    training = stages.Training(of, pieces := stages.Tokenization(of, corpus, words), None)
+    return [stage.fingerprint for stage in (corpus, words, pieces, training)]
+
+  before = fingerprints()
+  (tmp_path / 'weights').write_text('two')
+  assert [one == other for one, other in zip(before, fingerprints(), strict=True)] == [True] + 3 * [
+    False
+  ]
 
 
 def test_metrics_and_losses_by_hand():
