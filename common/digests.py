@@ -6,6 +6,7 @@ from any of them. Folders from before have none, and are not checked.
 
 import contextlib
 import functools
+import hashlib
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -44,14 +45,19 @@ def write(folder: str, names: Iterable[str] = ()) -> None:
 def contents(*folders: str) -> dict[str, str]:
   """{'contents of FOLDER': digest} of local folders, for what is made of the models in them.
 
-  Where a folder has a list of digests it stands for the files. Any other name has none: a built-in
-  checkpoint, a hub's id, a remote folder.
+  Where a folder has a list of digests it stands for the files; of others hidden files and notes (.md) do
+  not count. Any other name has none: a built-in checkpoint, a hub's id, a remote folder.
   """
   found = {}
   for folder in filter(os.path.isdir, folders):
-    path = os.path.join(folder, NAME)
-    whole = files.sha256(path) if os.path.exists(path) else files.sha256_of_folder(folder)
-    found[f'contents of {folder}'] = whole[:16]
+    names = [NAME] if os.path.exists(os.path.join(folder, NAME)) else sorted(_below(folder))
+    of_files = [
+      f'{name} {files.sha256(os.path.join(folder, name))}'
+      for name in names
+      if not (name.endswith('.md') or any(part.startswith('.') for part in name.split(os.sep)))
+    ]
+    digest = hashlib.sha256('\n'.join(of_files).encode())
+    found[f'contents of {folder}'] = digest.hexdigest()[:16]
   return found
 
 

@@ -113,5 +113,9 @@ def test_contents_are_those_of_the_files_or_of_their_list_of_digests(folder):
   again = digests.contents(of)
   digests.remove(of)
   found = digests.contents(of)
+  (folder / '.git').mkdir()
+  (folder / '.git' / 'index').write_text('one')
+  (folder / 'README.md').write_text('one')
+  assert digests.contents(of) == found
   (folder / 'a.txt').write_text('one')
   assert len({str(one) for one in (listed, again, found, digests.contents(of))}) == 4
