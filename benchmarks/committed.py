@@ -1,6 +1,7 @@
 """The committed results of benchmarks: written, read, and as Markdown of tables."""
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def write(path: str, module: str, config: Any, **made: Any) -> None:
   """Writes what a benchmark made, with its command, commit and environment."""
-  command = ' '.join([f'python -m benchmarks.{module}', *flags.changed(config)])
+  command = flags.command_line(f'benchmarks.{module}', flags.changed(config))
   about = {'command': command, 'commit': results.commit(), 'environment': results.environment()}
   write_json(path, {**about, **made})
 
@@ -41,8 +42,13 @@ def commands(runs: Iterable[dict[str, Any]]) -> str:
   return '\n'.join(f'- {_by(made)}' for made in runs)
 
 
+def command(made: dict[str, Any]) -> str:
+  """The command of results as a shell takes it: of earlier ones, values with a space are without quotes."""
+  return re.sub(r"(?<==)([^'\s]\S*(?: (?!--)\S+)+)", r"'\1'", made['command'])
+
+
 def _by(made: dict[str, Any]) -> str:
-  return f'`{made["command"]}`, commit {made["commit"]}'
+  return f'`{command(made)}`, commit {made["commit"]}'
 
 
 def shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> str:

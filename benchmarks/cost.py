@@ -102,7 +102,7 @@ def main(config: CostConfig) -> None:
   print('\n' + report.grid(costs_table(rows, config)))
   print('\n' + report.grid(stores_table(stores)))
   if config.output:
-    command = ' '.join(['python -m benchmarks.cost', *flags.changed(asked)])
+    command = flags.command_line('benchmarks.cost', flags.changed(asked))
     made: dict[str, Any] = {
       'command': command,
       'commit': results.commit(),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from benchmarks.committed import command
 from common.evaluation.tables import Table
 
 
@@ -11,7 +12,7 @@ def robustness(made: dict[str, dict[str, Any]]) -> Table:
   for name, of_trial in TRIALS.items():
     if found := made.get(name):
       for what, cases, outcome in of_trial(found):
-        rows.append([what, f'{cases:,}', outcome, f'`{found["command"]}`, {found["commit"]}'])
+        rows.append([what, f'{cases:,}', outcome, f'`{command(found)}`, {found["commit"]}'])
   note = (
     'A refusal is one line that names the flag, the file or the row, and a status that is not zero.'
   )

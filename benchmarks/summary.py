@@ -72,8 +72,8 @@ def choice() -> str:
   note = f"""\
 All from MiniLM-L6; timed on the same two cores in one run, with sentence-transformers'
 [forms of it](docs/results.md#other-libraries-beside-ours-home-depot). Pairs/s are of stored vectors, but the
-cross-encoder's, which reads both texts: the teacher in LiteRT's int8 (sentence-transformers' ONNX int8:
-{theirs_crossed}); a title is encoded once, {ours} a second in int8 (by
+cross-encoder's, which reads both texts: the teacher in LiteRT's int8, its Pearson in float32
+(sentence-transformers' ONNX int8: {theirs_crossed}); a title is encoded once, {ours} a second in int8 (by
 sentence-transformers' ONNX int8 {theirs}). DiPair's Pearson is of a later student of the same sizes (the one timed:
 {metric(of['DiPair head, litert-int8']['test'])}); MaxSim and cosines were timed on float32. Not for texts that are each met once, in one pair: encoding is
 the whole cost then, and a cross-encoder scores better.{_lstm()}"""

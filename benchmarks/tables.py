@@ -15,7 +15,7 @@ from benchmarks import (
   robustness_table,
   speed_tables,
 )
-from benchmarks.committed import ROOT, folded, markdown, read, section, shown
+from benchmarks.committed import ROOT, command, folded, markdown, read, section, shown
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
 from common.evaluation.cells import digits
@@ -259,7 +259,7 @@ def _cost() -> str:
     return ''
   tables = [markdown(table['headers'], table['rows']) for table in made['tables']]
   notes = [table['note'] for table in made['tables'] if table['note']]
-  return '\n\n'.join([f'`{made["command"]}`', *tables, *notes])
+  return '\n\n'.join([f'`{command(made)}`', *tables, *notes])
 
 
 if __name__ == '__main__':

@@ -12,8 +12,9 @@ import contextlib
 import dataclasses
 import functools
 import logging as python_logging
+import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from common import extras, files, termination
@@ -136,6 +137,13 @@ def changed(config: Any, also: Collection[str] = ()) -> list[str]:
   """The flags that differ from the defaults, and those of the names `also`, as `--name=value`."""
   defaults = flat(type(config)())
   return lines({k: v for k, v in flat(config).items() if v != defaults[k] or k in also})
+
+
+def command_line(program: str, given: Iterable[str]) -> str:
+  """A program's command as a shell takes it, its flags as of `changed`."""
+  of_flags = (flag.partition('=') for flag in given)
+  shown = (f'{name}{equals}{shlex.quote(value)}' for name, equals, value in of_flags)
+  return ' '.join([f'python -m {program}', *shown])
 
 
 def given(config: Any) -> list[str]:

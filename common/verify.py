@@ -31,7 +31,7 @@ def verify(folder: str) -> tuple[int, int]:
     InputError: If there are no digests, or at the first file that is missing or differs.
   """
   sizes: dict[str, int] = {}
-  for base, _, names in os.walk(folder):
+  for base, _, names in os.walk(folder, onerror=_unread, followlinks=True):
     marks = os.path.basename(base) == _MARKS
     for name in sorted(names):
       if name not in (digests.NAME, _MANIFEST, _STAGE) and not (marks and name.endswith('.json')):
@@ -44,6 +44,10 @@ def verify(folder: str) -> tuple[int, int]:
   if not sizes:
     raise InputError(f'--folder={folder}: nothing there names the digests of its files')
   return len(sizes), sum(sizes.values())
+
+
+def _unread(error: OSError) -> None:
+  raise InputError(f'{error.filename}: cannot be read: {error.strerror}') from error
 
 
 def _entries(value: Any, name: str = '') -> Iterator[tuple[str, dict[str, Any]]]:

@@ -48,7 +48,7 @@ def main(config: InspectConfig) -> None:
   chosen = rng.choice(len(records), min(config.texts, len(records)), replace=False)
   found = {
     'title': run.results['title'],
-    'command': ' '.join(['python -m dipair.inspect', *flags.changed(config)]),
+    'command': flags.command_line('dipair.inspect', flags.changed(config)),
     'commit': results.commit(),
     **inspection.inspect(scorer, records, chosen, run.results['task'], run.table.text_columns),
   }

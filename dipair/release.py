@@ -73,6 +73,11 @@ def write(config: ReleaseConfig) -> None:
   """
   config.check()
   run = FinishedRun(config.run_dir)
+  records = RecordSet(run.path('data/test'))
+  if any(records.widths):
+    raise InputError(
+      f'--run_dir={config.run_dir}: holds vectors in place of texts; a release is of texts'
+    )
   export, name = run.path('export'), os.path.basename(config.output)
   terms = {key: getattr(config, key) for key in ('license', 'data', 'data_license')}
   with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +89,7 @@ def write(config: ReleaseConfig) -> None:
     card = os.path.join(content, 'README.md')
     report.write_model_card(run.results, card, {**terms, 'archive': name, 'runtime': _RUNTIME})
     archive.pack(content, packed)
-    texts = RecordSet(run.path('data/test')).texts(slice(_TUPLES))
+    texts = records.texts(slice(_TUPLES))
     _compare(packed, export, list(zip(*texts, strict=True)))
     os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
     with files.whole(config.output) as temporary:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common import flags
+from common.data import vector_cells
 from common.distillation import distilled, experiment
 from common.distillation.distilled import Distilled, Path, Teacher
 from common.distillation.experiment import ExperimentConfig
@@ -19,6 +20,8 @@ from dipair import frozen_right, stages
 from dipair.config import NEWER, StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
+
+_LEAST_LENGTH = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +39,13 @@ class RunConfig:
         f'--text_columns names {len(columns)} texts, --output_tokens and --max_lengths {texts}'
       )
     table = self.experiment.data.table
+    vectors = {vector_cells.parse(flag)[0] for flag in table.vector_columns}
+    for column, most in zip(columns, self.student.max_lengths, strict=True):
+      if most < _LEAST_LENGTH and column not in vectors:
+        raise InputError(
+          f'--max_lengths={",".join(map(str, self.student.max_lengths))}: a text takes {_LEAST_LENGTH} '
+          'or more, [CLS] and [SEP]'
+        )
     if table.vector_columns and self.student.freeze_right:
       raise InputError('--freeze_right is of texts; --vector_columns names vectors')
     self.train.objective.check(table.task, table.outputs)

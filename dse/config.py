@@ -88,6 +88,16 @@ class TrainConfig:
       raise InputError(f'--variants={",".join(self.variants)}: some of {", ".join(VARIANTS)}')
     if len(set(self.variants)) < len(self.variants):
       raise InputError(f'--variants={",".join(self.variants)}: each once')
+    alphas: dict[float, str] = {}
+    for variant in self.variants:
+      if (
+        variant != 'frozen'
+        and (same := alphas.setdefault(self.alpha_of(variant), variant)) != variant
+      ):
+        raise InputError(
+          f'--variants={",".join(self.variants)}: {same} and {variant} are one student, of alpha '
+          f'{self.alpha_of(variant):g}; leave one out, or name another --alpha'
+        )
 
   def loss_of(self, variant: str, task: str) -> Loss:
     """A variant's loss, of a task: 'regression', 'binary' or 'multiclass'."""

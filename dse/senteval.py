@@ -64,6 +64,7 @@ def main(config: SentEvalConfig) -> None:
   """Evaluates a run's students and their checkpoint, prints Table 2, writes the file."""
   if not config.run_dir or not config.data_dir:
     raise InputError("--run_dir, of dse.run, and --data_dir, SentEval's folder, are needed")
+  os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   run = FinishedRun(config.run_dir, 'dse')
   encoders = dict(_encoders(run))
   cache = os.path.join(config.cache_dir or run.path('senteval'), _made(run))
@@ -75,7 +76,7 @@ def main(config: SentEvalConfig) -> None:
   table = table2(found)
   print(report.grid(table))
   if config.output:
-    command = ' '.join(['python -m dse.senteval', *flags.changed(config)])
+    command = flags.command_line('dse.senteval', flags.changed(config))
     made = {'command': command, 'commit': results.commit()}
     write_json(config.output, {**made, 'scores': found, 'table': table._asdict()})
 

@@ -1,6 +1,6 @@
 """SentEval's downstream sets, from its own files (Conneau and Kiela, 2018; §4.2).
 
-Lines end at a line feed alone. MR and SUBJ are latin-1 or windows-1252, the others UTF-8.
+Lines end at a line feed alone. MR, CR, SUBJ, MPQA and TREC are read as latin-1, the others as UTF-8.
 """
 
 import dataclasses
@@ -77,16 +77,19 @@ def _sst(name: str, folder: str) -> Dataset:
   for split in ('train', 'dev', 'test'):
     path = os.path.join(folder, f'sentiment-{split}')
     rows = [_cells(line, 2, path) for line in _lines(path)]
-    splits[split] = _split(rows, [0], 1)
+    splits[split] = _split(rows, [0], 1, path)
   return Dataset(name, 'classes', splits)
 
 
 def _trec(name: str, folder: str) -> Dataset:
   splits = {}
   for split, file in (('train', 'train_5500.label'), ('test', 'TREC_10.label')):
-    lines = _lines(os.path.join(folder, file), 'latin-1')
-    labels = [line.split(':')[0] for line in lines]
-    splits[split] = Split(([line.split(' ', 1)[1] for line in lines],), np.array(labels))
+    path = os.path.join(folder, file)
+    rows = [line.split(' ', 1) for line in _lines(path, 'latin-1')]
+    if bad := [row for row in rows if len(row) < 2]:
+      raise InputError(f'{path}: a line without a question: {bad[0][0][:60]!r}')
+    labels = [label.split(':')[0] for label, _ in rows]
+    splits[split] = Split(([question for _, question in rows],), np.array(labels))
   return Dataset(name, 'classes', splits)
 
 
@@ -94,7 +97,8 @@ def _mrpc(name: str, folder: str) -> Dataset:
   splits = {}
   for split in ('train', 'test'):
     path = os.path.join(folder, f'msr_paraphrase_{split}.txt')
-    splits[split] = _split([_cells(line, 5, path) for line in _lines(path)[1:]], [3, 4], 0)
+    rows = [_cells(line, 5, path) for line in _lines(path)[1:]]
+    splits[split] = _split(rows, [3, 4], 0, path)
   return Dataset(name, 'pairs', splits)
 
 
@@ -104,7 +108,8 @@ def _sick(name: str, folder: str) -> Dataset:
   for split, file in files.items():
     path = os.path.join(folder, f'{file}.txt')
     rows = [_cells(line, 5, path) for line in _lines(path)[1:]]
-    splits[split] = _split(rows, [1, 2], 3 if name == 'SICK-R' else 4, name == 'SICK-R')
+    scored = name == 'SICK-R'
+    splits[split] = _split(rows, [1, 2], 3 if scored else 4, path, scored)
   return Dataset(name, 'relatedness' if name == 'SICK-R' else 'pairs', splits)
 
 
@@ -113,7 +118,7 @@ def _stsb(name: str, folder: str) -> Dataset:
   for split in ('train', 'dev', 'test'):
     path = os.path.join(folder, f'sts-{split}.csv')
     rows = [_cells(line, 7, path) for line in _lines(path)]
-    splits[split] = _split(rows, [5, 6], 4, True)
+    splits[split] = _split(rows, [5, 6], 4, path, True)
   return Dataset(name, 'relatedness', splits)
 
 
@@ -125,11 +130,18 @@ def _cells(line: str, least: int, path: str) -> list[str]:
 
 
 def _split(
-  rows: Sequence[Sequence[str]], texts: Sequence[int], label: int, score: bool = False
+  rows: Sequence[Sequence[str]],
+  texts: Sequence[int],
+  label: int,
+  path: str,
+  scored: bool = False,
 ) -> Split:
   labels = [row[label].strip() for row in rows]
   columns = tuple([row[column].strip() for row in rows] for column in texts)
-  return Split(columns, np.array([float(x) for x in labels] if score else labels))
+  try:
+    return Split(columns, np.array([float(x) for x in labels] if scored else labels))
+  except ValueError as error:
+    raise InputError(f'{path}: a score that is no number: {error}') from error
 
 
 _READERS = {

@@ -1,5 +1,6 @@
 """GLUE's tasks one after another, and the paper's Table 1 from what they come to."""
 
+import math
 import os
 import subprocess
 import sys
@@ -73,8 +74,8 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
     raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')
   table = table1(done)
   about = [f'--suite={",".join(names)}', f'--run_dir={run_dir}', f'--suite_data_dir={data_dir}']
-  command = ['python -m dse.run', *about, *given]
-  found = {'command': ' '.join(command), 'commit': results.commit(), 'table': table._asdict()}
+  command = flags.command_line('dse.run', [*about, *given])
+  found = {'command': command, 'commit': results.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**found, 'results': done})
   print(report.grid(table))
 
@@ -105,7 +106,8 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
   for task in tasks:
     for model in done[task]['models']:
       wanted = _SCORES.get(task, [('test', 'accuracy')])
-      scores = [100 * model[set_name][metric] for set_name, metric in wanted if set_name in model]
+      found = [model[set_name][metric] for set_name, metric in wanted if set_name in model]
+      scores = [math.nan if score is None else 100 * score for score in found]
       ours.setdefault(model_name(model['name'], done[task]['flags']), {})[task] = scores
   paper: Rows = {}
   for name, text in _PAPER.items():

@@ -20,6 +20,8 @@ from common.errors import InputError
 TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
 _NO_ROWS = 'no rows below the header; an empty file is no data set'
+_SUM_OFF = 0.02  # of classes' probabilities from 1, rounded as they are written
+_TRUTH = {'true': '1', 'false': '0'}  # as tables of other programs have a binary label
 _LEAST = 1e-6  # a probability's distance from 0 and 1, so that its logit is finite
 
 
@@ -77,6 +79,10 @@ class TableConfig:
       raise InputError(
         f'--text_columns={",".join(self.text_columns)}: two or more names are needed'
       )
+    for flag in ('text_columns', 'classes'):
+      names = getattr(self, flag)
+      if len(set(names)) < len(names):
+        raise InputError(f'--{flag}={",".join(names)}: each once')
     for flag in self.vector_columns:
       if parse(flag)[0] not in self.text_columns:
         raise InputError(
@@ -183,6 +189,7 @@ def _label(text: str, config: TableConfig, where: str) -> float:
       raise InputError(f'{where}: label {text!r} is none of --classes={",".join(config.classes)}')
     return float(config.classes.index(text))
   low, high = config.label_range
+  text = _TRUTH.get(text.casefold(), text) if config.task == 'binary' else text
   value = _number(text, where, 'label')
   if not low <= value <= high:
     raise InputError(f'{where}: label {text} is outside --label_range={low:g},{high:g}')
@@ -207,6 +214,10 @@ def logits(scores: Sequence[float], config: TableConfig, where: str) -> tuple[fl
     return tuple(scores)
   if not all(0 <= p <= 1 for p in scores):
     raise InputError(f'{where}: {what} {shown} is outside [0, 1]; or is it --teacher_scores=logit?')
+  if len(scores) > 1 and abs(sum(scores) - 1) > _SUM_OFF:
+    raise InputError(
+      f'{where}: {what} {shown} of classes adds up to {sum(scores):.3g}, not to 1, as of a softmax'
+    )
   clipped = [min(max(p, _LEAST), 1 - _LEAST) for p in scores]
   return tuple(math.log(p) - (math.log1p(-p) if len(clipped) == 1 else 0) for p in clipped)
 
@@ -219,7 +230,7 @@ def _cells(text: str, config: TableConfig, where: str) -> list[float]:
 
 def _number(text: str, where: str, what: str) -> float:
   try:
-    value = float(text)
+    value = math.nan if '_' in text else float(text)  # Python takes 1_0 for 10
   except ValueError:
     value = math.nan
   if not math.isfinite(value):

@@ -141,21 +141,25 @@ def _members(task: str, data_dir: str) -> list[GlueTask]:
 
 
 def _rows(member: GlueTask, path: str) -> Iterator[tuple[str, tuple[str, str], float]]:
-  counts = {'rows': 0, 'undecided': 0, 'broken': 0}
+  rows = undecided = broken = 0
   for number, row in tables.rows(path, ragged=True):
-    counts['rows'] += 1
+    rows += 1
     texts, label = (row[member.texts[0]], row[member.texts[1]]), row[member.label]
     if label == '-':
-      counts['undecided'] += 1
+      undecided += 1
     elif not all(text.strip() for text in texts) or not label:
-      counts['broken'] += 1
+      broken += 1
     else:
       stem = os.path.basename(path).rsplit('.', 1)[0]
       yield f'{member.folder}-{stem}-{number}', texts, _label(member, label, f'{path}:{number}')
-  if counts['undecided'] or counts['broken']:
+  say_skipped(path, rows, undecided, broken)
+
+
+def say_skipped(where: str, rows: int, undecided: int, broken: int) -> None:
+  """Prints how many rows were skipped, if any."""
+  if undecided or broken:
     print(
-      f'{path}: of {counts["rows"]:,} rows, {counts["undecided"]:,} undecided and '
-      f'{counts["broken"]:,} broken ones are skipped'
+      f'{where}: of {rows:,} rows, {undecided:,} undecided and {broken:,} broken ones are skipped'
     )
 
 

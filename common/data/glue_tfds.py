@@ -47,15 +47,20 @@ def sets(task: str, made: Any) -> dict[str, str]:
 
 
 def read(task: str, made: Any, name: str) -> Iterator[tuple[str, tuple[str, str], float]]:
-  """Streams (id, texts, label) of a set, as `glue.read`; undecided rows (label -1) are skipped."""
+  """Streams (id, texts, label) of a set, as `glue.read`; undecided rows (label -1) and empty texts are skipped, and counted."""
   of_task, splits = glue.TASKS[task], sets(task, made)
   shared, split = splits['valid'] == 'train' and name in ('train', 'valid'), splits[name]
-  for number, row in enumerate(tfds.as_numpy(made.as_dataset(split=split, shuffle_files=False))):
+  rows = undecided = broken = 0
+  for row in tfds.as_numpy(made.as_dataset(split=split, shuffle_files=False)):
+    rows += 1
     first, second = (row[feature].decode() for feature in of_task.tfds_texts)
-    if row['label'] < 0 or not first.strip() or not second.strip():
-      continue
-    if not shared or (name == 'valid') == glue.for_validation(first):
-      yield f'{task}-{split}-{number}', (first, second), float(row['label']) / of_task.most
+    if row['label'] < 0:
+      undecided += 1
+    elif not first.strip() or not second.strip():
+      broken += 1
+    elif not shared or (name == 'valid') == glue.for_validation(first):
+      yield f'{task}-{split}-{rows - 1}', (first, second), float(row['label']) / of_task.most
+  glue.say_skipped(f'{made.info.full_name}, {split}', rows, undecided, broken)
 
 
 def _labelled(made: Any) -> bool:

@@ -4,11 +4,9 @@ Texts alike are one text: queries up to case, spaces and punctuation, passages t
 query is in two splits, and what is known of one of them is known of all.
 """
 
-import csv
 import glob
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -20,7 +18,8 @@ from common.errors import InputError
 
 SPLITS = ('train', 'valid', 'test')
 _MARCO = ('collection.tsv', 'collection.tsv.gz')
-_HELD_OUT = ('dev', 'test')  # names of the splits of qrels
+_HELD_OUT = SPLITS[1:]
+_VALID = ('dev', 'valid', 'val', 'validation')  # as files of qrels name it
 
 
 class Matching:
@@ -92,7 +91,7 @@ class Matching:
   def splits(self, train: float, valid: float) -> np.ndarray:
     """The split of each query, a number into `SPLITS`.
 
-    The data's own, where they have a training split: 'dev' is valid and 'test' test, or half each
+    The data's own, where they have a training split: valid and test as they are, or half each
     of the one there is. Otherwise by a hash of the query as it is first spelled, in these shares,
     and the rest test. Queries of no split and without a positive are training queries: of the transfer set.
     """
@@ -155,7 +154,7 @@ def _marco(folder: str) -> Matching:
     matching.add_passage(row['id'], row['text'], where=f'{collection}:{number}')
   for path in _matches(folder, 'qrels.*.tsv*'):
     name = os.path.basename(path)
-    split = name.split('.')[1]
+    split = _split(path, name.split('.')[1])
     queries = os.path.join(folder, name.replace('qrels', 'queries', 1))
     for number, row in _progress(queries, header=('id', 'text')):
       matching.add_query(row['id'], row['text'], split, where=f'{queries}:{number}')
@@ -174,7 +173,7 @@ def _beir(folder: str) -> Matching:
   for number, row in _progress(queries):
     matching.add_query(row['_id'], row['text'], where=f'{queries}:{number}')
   for path in _matches(os.path.join(folder, 'qrels'), '*.tsv'):
-    split = os.path.basename(path).split('.')[0]
+    split = _split(path, os.path.basename(path).split('.')[0])
     for number, row in _progress(path):
       if _grade(row['score'], f'{path}:{number}') > 0:
         matching.add_pair(row['query-id'], row['corpus-id'], f'{path}:{number}', split=split)
@@ -183,7 +182,6 @@ def _beir(folder: str) -> Matching:
 
 def _wands(folder: str) -> Matching:
   matching = Matching()
-  csv.field_size_limit(sys.maxsize)
   products, queries = (os.path.join(folder, name) for name in ('product.csv', 'query.csv'))
   for number, row in _progress(products, delimiter='\t'):
     text = f'{row["product_name"]}. {row["product_description"]}'.strip(' .')
@@ -217,6 +215,14 @@ def _matches(folder: str, pattern: str) -> list[str]:
   if not found:
     raise InputError(f'{folder}: no {pattern}')
   return [os.path.join(folder, name) for name in found]
+
+
+def _split(path: str, name: str) -> str:
+  """The split, of `SPLITS`, that a file of qrels is of."""
+  split = 'valid' if name in _VALID else name
+  if split not in SPLITS:
+    raise InputError(f'{path}: split {name!r}; train, test or one of {", ".join(_VALID)}')
+  return split
 
 
 def _grade(text: str, where: str) -> float:

@@ -12,6 +12,7 @@ import difflib
 import gzip
 import io
 import json
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -179,6 +180,7 @@ def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+  csv.field_size_limit(sys.maxsize)  # Python's own, 131,072 characters, is less than a page has
   reader = csv.reader(lines, delimiter=delimiter, strict=True)
   ended = 0  # an open quote goes on to the end of the file
   try:

@@ -27,17 +27,19 @@ def listed(texts: Any, name: str = '') -> list[str]:
   rows = list(texts)
   for number, text in enumerate(rows):
     check_text(text, f'{what}, row {number}')
-  return rows
+  return [text.decode() if isinstance(text, bytes) else text for text in rows]
 
 
 def check_text(text: Any, where: str) -> None:
-  """Refuses what is no text: another type, or a `str` with half of a character."""
+  """Refuses what is no text: another type, a `str` with half of a character, `bytes` that are not UTF-8."""
   if not isinstance(text, (str, bytes)):
     raise InputError(f'{where}: {shown(text)} is not a text')
   try:
     if isinstance(text, str):
       text.encode()  # half of a surrogate pair is no character
-  except UnicodeEncodeError as error:
+    else:
+      text.decode()
+  except UnicodeError as error:
     raise InputError(f'{where}: not a text: {error}') from error
 
 

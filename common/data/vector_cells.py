@@ -92,9 +92,9 @@ class VectorColumn:
       return
     try:
       self._vectors = np.load(self._path, mmap_mode='r')
-      with open(ids_path(self._path), encoding='utf-8') as file:
+      with open(ids_path(self._path), encoding='utf-8-sig') as file:
         ids = [line.rstrip('\r\n') for line in file]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
       raise InputError(
         f'--vector_columns={flag}: {error}; an array [rows, width] is needed, and beside it '
         f'{os.path.basename(ids_path(self._path))} with an id a line'

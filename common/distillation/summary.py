@@ -72,7 +72,7 @@ def collect(
 
 def command(student: str, config: Any) -> str:
   """The command of a run, with the flags that differ from the defaults."""
-  return ' '.join([f'python -m {student}.run', *flags.changed(config)])
+  return flags.command_line(f'{student}.run', flags.changed(config))
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

@@ -93,14 +93,14 @@ def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
 
 
 def delta(student: float, teacher: float) -> float:
-  """Relative change from the teacher, (s - t) / t: the Delta of the paper's Tables 2 and 3.
+  """Relative change from the teacher, (s - t) / |t|: the Delta of the paper's Tables 2 and 3, where t > 0.
 
-  nan where the teacher's metric is 0.
+  Of a negative t too a better student's is above 0; nan where the teacher's metric is 0.
 
   >>> round(delta(0.731, 0.757), 3)
   -0.034
   """
-  return (student - teacher) / teacher if teacher else float('nan')
+  return (student - teacher) / abs(teacher) if teacher else float('nan')
 
 
 def _accuracy(labels: np.ndarray, logits: np.ndarray) -> float:

@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 from common.modeling.losses import probabilities
 
 _LARGEST = 30.0  # of logits, whose sigmoid is not yet 1
+_ENDS = (expit(-_LARGEST), expit(_LARGEST))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,4 +48,5 @@ class Calibration:
     if not len(self.knots):
       return scaled
     places, values = np.array(self.knots, np.float64).T
-    return logit(np.interp(expit(np.clip(scaled, -_LARGEST, _LARGEST)), places, values))
+    found = np.interp(expit(np.clip(scaled, -_LARGEST, _LARGEST)), places, values)
+    return logit(np.clip(found, *_ENDS))  # on a flat line rounding comes to 1

@@ -64,7 +64,7 @@ def collect(
     'primary_metric': LOSS,
     'unit': 'sequences',
     'commit': results.commit(),
-    'command': ' '.join(['python -m common.pretrain', *flags.changed(config)]),
+    'command': flags.command_line('common.pretrain', flags.changed(config)),
     'environment': results.environment(),
     'flags': flags.flat(config),
     'models': [{'name': 'start', 'valid': start}, {'name': 'checkpoint', 'valid': written.valid}],

@@ -22,6 +22,8 @@ def main(config: StudyConfig) -> None:
   """Says what it costs, trains what is missing, evaluates, measures, writes tables and figures."""
   asked = (config.tables, config.figures, config.students)
   comparisons = [] if config.sweep else rows.asked(*asked)
+  if config.sweep and (config.seeds or config.output or config.students):
+    raise InputError('--sweep prints one student: leave out --students, --seeds and --output')
   if not comparisons and not config.sweep:
     raise InputError(
       f'--tables (of {", ".join(rows.TABLES)}), --figures (of {", ".join(rows.FIGURES)}), --students '
@@ -29,7 +31,8 @@ def main(config: StudyConfig) -> None:
     )
   run = FinishedRun(config.run_dir)
   plan = Plan(config, run, comparisons)
-  os.makedirs(plan.root, exist_ok=True)
+  for folder in (plan.root, os.path.dirname(config.output) or '.'):
+    os.makedirs(folder, exist_ok=True)
   with files.alone(plan.root, '--run_dir'):
     plan.renew()
     if config.sweep:
@@ -43,7 +46,7 @@ def main(config: StudyConfig) -> None:
     study = {
       'title': run.results['title'],
       'metrics': list(dict.fromkeys([run.results['primary_metric'], *own]))[:2],
-      'command': ' '.join(['python -m dipair.study', *flags.changed(config)]),
+      'command': flags.command_line('dipair.study', flags.changed(config)),
       'commit': environments.commit(),
       'environment': environments.environment(),
       **results.collect(plan),

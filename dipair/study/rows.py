@@ -141,9 +141,14 @@ def _tokens(base: Base) -> list[Row]:
   fit = [s for s in sizes if s[0] <= base.lengths[0] and s[1] <= base.lengths[1]]
   own = f'N={base.tokens[0]}, M={base.tokens[1]}'
   return [
-    Row(f'{own}, the first', {'token_selection': 'first'}),
-    Row(f'{own}, the last', {'token_selection': 'last'}),
-    Row(f'{own}, the first, the mean of all for [CLS]', {'token_selection': 'mean'}),
+    *(
+      Row(f'{own}, {name}', {**_TRANSFORMER, 'token_selection': selection})
+      for selection, name in (
+        ('first', 'the first'),
+        ('last', 'the last'),
+        ('mean', 'the first, the mean of all for [CLS]'),
+      )
+    ),
     *(
       Row(f'N={n}, M={m}, L={layers}', {**_TRANSFORMER, **base.kept(n, m), 'head_layers': layers})
       for n, m, layers in fit
@@ -188,7 +193,7 @@ def _lengths(base: Base) -> list[Row]:
   """The own most tokens, and quarters of them; N and M at the most as many."""
   rows = []
   for quarters in (1, 2, 3, 4):
-    left, right = (max(1, n * quarters // 4) for n in base.lengths)
+    left, right = (max(2, n * quarters // 4) for n in base.lengths)
     n, m = base.tokens
     own = {'max_lengths': (left, right), 'output_tokens': (min(n, left), min(m, right))}
     rows.append(Row(f'{left}+{right}', own))

@@ -1,11 +1,14 @@
 """Learning rates and batch sizes of both stages by Optuna (§4.4), judged on valid."""
 
+import hashlib
+import json
 import os
 from typing import Any
 
 from common import extras, flags
 from common.evaluation import metrics
-from dipair.config import TrainConfig
+from common.files import read_json
+from dipair.config import StudentConfig, TrainConfig
 from dipair.study.plan import Plan, differing
 from dipair.study.students import Student
 
@@ -19,8 +22,8 @@ _BATCHES = {'stage1': (128, 256, 512), 'stage2': (128, 256, 512, 1024)}
 def sweep(plan: Plan, trials: int) -> list[str]:
   """Trains students until there are so many, or goes on with them.
 
-  A stage sees as many tuples as the run's whatever its batch size. Trials are in `sweep.db`; one that
-  was killed is asked for again and goes on in its folder.
+  A stage sees as many tuples as the run's whatever its batch size. Trials are in `sweep.db`, of other
+  flags or another distillation set apart; one that was killed is asked for again and goes on in its folder.
 
   Args:
     plan: Of the study.
@@ -32,9 +35,12 @@ def sweep(plan: Plan, trials: int) -> list[str]:
   run, base = plan.run, {**flags.flat(plan.run.config(TrainConfig)), **plan.config.steps}
   primary = run.results['primary_metric']
   optuna.logging.set_verbosity(optuna.logging.WARNING)
+  of_run = read_json(run.path('distill/stage.json'))['fingerprint']
+  about = [flags.flat(run.config(StudentConfig)), base, plan.devices.precision, primary, of_run]
+  digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
   found = optuna.create_study(
     storage=f'sqlite:///{os.path.join(plan.root, "sweep.db")}',
-    study_name='sweep',
+    study_name=f'sweep {digest.hexdigest()[:16]}',
     load_if_exists=True,
     direction='minimize' if primary in metrics.LESS_IS_BETTER else 'maximize',
     sampler=optuna.samplers.TPESampler(),

@@ -96,6 +96,10 @@ def test_digests_of_named_files_stand_beside_others(folder):
 
 def test_a_folder_is_verified_with_all_below(folder):
   assert verify.verify(str(folder)) == (2, 6)
+  elsewhere = folder.parent / f'{folder.name}-elsewhere'
+  elsewhere.mkdir()
+  (elsewhere / 'link').symlink_to(folder, target_is_directory=True)
+  assert verify.verify(str(elsewhere)) == (2, 6)
   (folder / 'below' / 'b.txt').write_text('to')
   with pytest.raises(InputError, match='below/b.txt: damaged: 2 bytes; 3 were written; delete'):
     verify.verify(str(folder))

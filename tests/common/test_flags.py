@@ -172,6 +172,8 @@ def test_changed_names_what_differs_and_parses():
   assert flags.changed(Config()) == []
   assert flags.changed(config) == changes
   assert parsed(*flags.changed(OTHER)) == as_json(OTHER)
+  line = flags.command_line('my.run', ['--title=Home Depot', '--sizes=3,4'])
+  assert line == "python -m my.run --title='Home Depot' --sizes=3,4"
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,17 @@ def test_the_command_says_size_and_digest_and_refuses_in_one_line(run, tmp_path,
   assert not (tmp_path / 'other.tar.gz').exists()
 
 
+def test_a_run_of_vectors_is_not_released(run, tmp_path):
+  shutil.copytree(run, tmp_path / 'run')
+  row = Example('', ('red', np.ones(3, np.float32)), 0.5)
+  record_writer.write_sets(
+    str(tmp_path / 'run' / 'data'), {'test': record_writer.of_examples([row])}, 2
+  )
+  config = ReleaseConfig(str(tmp_path / 'run'), str(tmp_path / 'toys.tar.gz'), **TERMS_OF_USE)
+  with pytest.raises(InputError, match='holds vectors in place of texts; a release is of texts$'):
+    release.write(config)
+
+
 def test_what_differs_from_the_export_is_not_released(run, tmp_path, monkeypatch):
   copied = release._copy
 

@@ -131,6 +131,10 @@ REFUSED = (
   (['--teacher_batch_size=0'], '--teacher_batch_size=0: a number from 1 to 1,000,000 is'),
   (['--output_tokens=4'], '--output_tokens=(4,): one number a text column each'),
   (['--output_tokens=4,x'], '--output_tokens=4,x: invalid literal for int()'),
+  (
+    ['--max_lengths=1,16', '--output_tokens=1,4'],
+    '--max_lengths=1,16: a text takes 2 or more, [CLS] and [SEP]',
+  ),
   (['--teacher_pretrained=/nowhere'], '/nowhere: no such folder'),
   (['--teachers=/nowhere'], '/nowhere: no such folder'),
   (['--teachers=tests'], "tests: no teacher there: neither a run's (model.json)"),

@@ -348,24 +348,36 @@ def test_rows_by_a_metric_of_which_less_is_better_and_one_that_is_undefined():
 
 
 @pytest.mark.parametrize(('metric', 'best'), [('log_loss', min), ('auc_roc', max)])
-def test_a_sweep_looks_for_the_best(tmp_path, monkeypatch, metric, best):
+def test_a_sweep_looks_for_the_best_and_for_another_one_of_other_steps(
+  tmp_path, monkeypatch, metric, best
+):
   values = [0.7, 0.2, 0.5]
-  made = iter(values)
+  made = iter([*values, 0.4])
   student = types.SimpleNamespace(
     name='', train=lambda: None, result=lambda: {'valid': {metric: next(made)}}
   )
   monkeypatch.setattr(sweep, 'Student', lambda *arguments: student)
   monkeypatch.setattr(sweep, 'differing', lambda run, own: own)
+  (tmp_path / 'distill').mkdir()
+  (tmp_path / 'distill' / 'stage.json').write_text('{"fingerprint": "of the set"}')
   run = types.SimpleNamespace(
-    config=lambda cls: cls(), flags={'seed': 1}, results={'primary_metric': metric}
+    config=lambda cls: cls(),
+    flags={'seed': 1},
+    results={'primary_metric': metric},
+    path=lambda name: f'{tmp_path}/{name}',
   )
   devices = types.SimpleNamespace(precision='float32')
   config = types.SimpleNamespace(steps={})
   plan = types.SimpleNamespace(root=str(tmp_path), run=run, config=config, devices=devices)
   lines = sweep.sweep(plan, 3)
-  found = optuna.load_study(study_name='sweep', storage=f'sqlite:///{tmp_path}/sweep.db')
+  storage = f'sqlite:///{tmp_path}/sweep.db'
+  found = optuna.load_study(study_name=None, storage=storage)
   assert found.best_value == best(values)
   assert f'--stage1_batch_size={found.best_params["stage1_batch_size"]}' in lines
+  assert sweep.sweep(plan, 3) == lines
+  config.steps = {'stage2_steps': 0}  # were these trials the others', one would be missed here
+  assert '--stage2_steps=0' in sweep.sweep(plan, 1)
+  assert len(optuna.get_all_study_names(storage)) == 2
 
 
 def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python, smoke_run):

@@ -106,6 +106,11 @@ def test_what_is_no_vector_is_refused(run, tmp_path):
   (tmp_path / 'x.txt').write_text('p0\np1\n')
   with pytest.raises(InputError, match='and 2 ids in .*: floats .rows, width. and as many ids'):
     VectorColumn(f'b:{tmp_path}/x.npy')
+  (tmp_path / 'x.txt').write_text('\ufeffp0\np1\np2\n')  # as Windows begins a file
+  assert VectorColumn(f'b:{tmp_path}/x.npy').read('p0', '').tolist() == VECTORS[0].tolist()
+  (tmp_path / 'empty.npy').touch()
+  with pytest.raises(InputError, match='empty.npy: No data left in file; an array .rows, width.'):
+    VectorColumn(f'b:{tmp_path}/empty.npy')
   for cell, why in (('[]', 'holds none'), ('1 x', 'no vector of numbers'), ('1,inf', 'not all')):
     with pytest.raises(InputError, match=f"^row 1, column 'b': .*{why}"):
       VectorColumn('b').read(cell, 'row 1')

@@ -153,6 +153,9 @@ def test_table_1_by_hand():
     'mrpc': {'models': models, 'flags': flags},
   }
   assert suite.table1(some).rows[1] == ['DSE (alpha = 0.5)', '80.0/70.0', '', '', '', '']
+  undefined = {'name': 'student', 'test': {**lower, 'pearson': None}}  # of constant scores
+  some['stsb'] = {'models': [models[0], undefined], 'flags': flags}
+  assert suite.table1(some).rows[1][:4] == ['DSE (alpha = 0.5)', '80.0/70.0', 'nan/40.0', 'nan']
   lower_by = {'delta': {'test': -0.125}, 'interval': {'test': [-0.2, 0.01]}}
   done = {'models': [models[0], models[1] | lower_by], 'flags': flags, 'primary_metric': 'accuracy'}
   done['significance'] = {'model': 'student', 'baseline': 'student, labels', 'delta': 0.02}
@@ -220,6 +223,12 @@ def test_flags_left_alone_leave_earlier_runs_as_they_are():
         )
       ),
       'alpha 0.5 takes labels, which pairs made or mined have not',
+    ),
+    (
+      lambda: TrainConfig(
+        variants=('frozen', 'teacher', 'distilled'), objective=LossConfig(alpha=1.0)
+      ),
+      '--variants=frozen,teacher,distilled: teacher and distilled are one student, of alpha 1; leave',
     ),
     (
       lambda: StudentConfig(encoder_layers=2),

@@ -59,6 +59,12 @@ def test_what_is_missing_or_broken_is_named(folder, tmp_path):
   (folder / 'SICK' / 'SICK_train.txt').write_bytes(b'header\n1\tonly\n')
   with pytest.raises(InputError, match='SICK_train.txt: a line of 2 columns, of 5'):
     senteval_data.read(str(folder))
+  (folder / 'SICK' / 'SICK_train.txt').write_bytes(b'header\n1\ta\tb\tso so\tNEUTRAL\n')
+  with pytest.raises(InputError, match="SICK_train.txt: a score that is no number: .*'so so'"):
+    senteval_data.read(str(folder))
+  (folder / 'TREC' / 'TREC_10.label').write_bytes(b'HUM:desc\n')
+  with pytest.raises(InputError, match="TREC_10.label: a line without a question: 'HUM:desc'"):
+    senteval_data.read(str(folder))
   with pytest.raises(InputError, match="none of SentEval's folders"):
     senteval_data.read(str(tmp_path / 'MR'))
 

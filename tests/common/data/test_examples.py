@@ -48,6 +48,14 @@ def test_label_range_is_mapped_to_0_and_1(label, expected, tmp_path):
   assert found.label == expected
 
 
+def test_a_binary_label_may_be_true_or_false(tmp_path):
+  content = ''.join(
+    f'{{"left": "a", "right": "b", "label": {y}}}\n' for y in ('true', '"False"', 1)
+  )
+  found = read(tmp_path, content, name='t.jsonl', task='binary')
+  assert [example.label for example in found] == [1, 0, 1]
+
+
 def test_classes_are_numbered_in_the_order_of_the_flag(tmp_path):
   content = 'left\tright\tgold\na\tb\tno\nc\td\tyes\ne\tf\tmaybe\n'
   classes = ('yes', 'maybe', 'no')
@@ -194,6 +202,16 @@ ERRORS = {
     {'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
     r':3: teacher probability 1.01 is outside \[0, 1\]',
   ),
+  'probabilities of several classes': (
+    'left\tright\tlabel\tz\na\tb\tx\t0.9 0.9\n',
+    {**CLASSES, 'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
+    ':2: teacher probability 0.9 0.9 of classes adds up to 1.8, not to 1, as of a softmax',
+  ),
+  'number that Python alone reads': (
+    'left\tright\tlabel\na\tb\t1_0\n',
+    {'label_range': (0.0, 10.0)},
+    ":2: label '1_0' is not a finite number",
+  ),
   'probability below 0': (
     'left\tright\tlabel\tz\na\tb\tx\t0.5 -0.1\n',
     {**CLASSES, 'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
@@ -222,6 +240,8 @@ def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
   [
     ({'text_columns': ('a',)}, '--text_columns=a: two or more names are needed'),
     ({'text_columns': ('a', '')}, '--text_columns=a,: two or more names are needed'),
+    ({'text_columns': ('a', 'a')}, '--text_columns=a,a: each once'),
+    ({'task': 'multiclass', 'classes': ('x', 'y', 'x')}, '--classes=x,y,x: each once'),
     ({'label_range': (1.0, 1.0)}, r'--label_range=\(1.0, 1.0\): two numbers, low,high, are needed'),
     ({'label_range': (0.0, 1.0, 2.0)}, '--label_range=.*: two numbers'),
     ({'label_range': (0.0, float('nan'))}, '--label_range=.*: two numbers'),

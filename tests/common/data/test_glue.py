@@ -1,8 +1,10 @@
 """GLUE's folders in their published forms: columns, quirks, held-out rows, what is refused."""
 
 import os
+import types
 
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from common.data import glue, glue_tfds
@@ -165,3 +167,15 @@ def test_a_data_set_that_is_not_there_is_refused(tmp_path):
     glue_tfds.builder('mrpc', 'glue/nothing', str(tmp_path))
   with pytest.raises(InputError, match='--task is one of mrpc'):
     glue_tfds.builder('allnli', 'glue/mrpc', str(tmp_path))
+
+
+def test_rows_of_tfds_that_say_nothing_are_skipped_and_counted(capsys):
+  rows = {'sentence1': ['a', 'b', ' ', 'd'], 'sentence2': ['e'] * 4, 'label': [1, -1, 0, 0]}
+  made = types.SimpleNamespace(
+    info=types.SimpleNamespace(full_name='glue/mrpc/2.0.0'),
+    as_dataset=lambda **_: tf.data.Dataset.from_tensor_slices(rows),
+  )
+  found = list(glue_tfds.read('mrpc', made, 'test'))
+  assert found == [('mrpc-test-0', ('a', 'e'), 1.0), ('mrpc-test-3', ('d', 'e'), 0.0)]
+  said = 'glue/mrpc/2.0.0, test: of 4 rows, 1 undecided and 1 broken ones are skipped\n'
+  assert capsys.readouterr().out == said

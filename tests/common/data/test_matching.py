@@ -74,7 +74,16 @@ def test_beir(tmp_path):
   found = read(tmp_path)
   assert found.passages == ['T one', 'two']
   assert pairs(found, found.positives) == {('q0', 'd1'), ('q1', 'd1'), ('q2', 'd2')}
-  assert split_of(found) == {'q0': 'train', 'q1': 'valid', 'q2': 'test', 'q3': 'train'}
+  splits = {'q0': 'train', 'q1': 'valid', 'q2': 'test', 'q3': 'train'}
+  assert split_of(found) == splits
+  for name in ('validation.tsv', 'test-v2.tsv'):
+    (tmp_path / 'qrels' / 'dev.tsv').rename(tmp_path / 'qrels' / name)
+    if name == 'test-v2.tsv':
+      break
+    assert split_of(read(tmp_path)) == splits
+    (tmp_path / 'qrels' / name).rename(tmp_path / 'qrels' / 'dev.tsv')
+  with pytest.raises(InputError, match="test-v2.tsv: split 'test-v2'; train, test or one of dev, "):
+    read(tmp_path)
 
 
 def test_wands(tmp_path):

@@ -11,7 +11,7 @@ def test_texts_become_a_list():
   for given in (['a', 'é'], ('a', 'é'), np.array(['a', 'é']), np.array(['a', 'é'], object)):
     assert texts.listed(given) == ['a', 'é']
   assert texts.listed(text for text in 'ab') == ['a', 'b']
-  assert texts.listed(np.array([b'a'])) == [b'a']
+  assert texts.listed(np.array([b'a', 'é'.encode()])) == ['a', 'é']
   assert texts.listed([]) == []
 
 
@@ -28,6 +28,7 @@ def test_texts_become_a_list():
     ({'a'}, 'left texts: a list of texts is needed, not a value of type set'),
     (np.array('a'), 'left texts: a list of texts is needed, not a value of type ndarray'),
     (['a', '\ud800'], 'left texts, row 1: not a text: .* surrogates not allowed'),
+    (['a', b'\xff'], "left texts, row 1: not a text: 'utf-8' codec .* invalid start byte"),
     (['a', ['b']], 'left texts, row 1: a value of type list is not a text'),
     ([np.zeros([2, 2])], 'left texts, row 0: a value of type ndarray is not a text'),
   ],

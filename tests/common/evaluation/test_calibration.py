@@ -97,3 +97,9 @@ def test_the_graph_and_the_logits_hold_the_same_map(made):
 def test_isotonic_of_classes_is_refused():
   with pytest.raises(InputError, match='--calibration=isotonic is of one output'):
     calibration.check('isotonic', 'multiclass')
+
+
+def test_a_flat_line_at_the_top_gives_logits_that_are_finite():
+  places = [0, 1 - 1e-9, 1]
+  of = Calibration(knots=list(zip(places, [0, 1 - 2**-52, 1], strict=True)))
+  assert np.isfinite(of.logits(np.array([[-40.0], [29.0], [40.0]]))).all()

@@ -117,3 +117,4 @@ def test_wrong_data_are_refused(task, labels, logits, message):
 def test_delta_as_in_table_2():
   assert metrics.delta(0.731, 0.757) == pytest.approx(-0.0343, abs=1e-4)  # the paper's -3.4%
   assert math.isnan(metrics.delta(0.5, 0.0))
+  assert metrics.delta(0.1, -0.1) == 2 and metrics.delta(-0.2, -0.1) == -1  # better, worse
