@@ -88,7 +88,7 @@ class TrainConfig:
       raise InputError(f'--variants={",".join(self.variants)}: some of {", ".join(VARIANTS)}')
     if len(set(self.variants)) < len(self.variants):
       raise InputError(f'--variants={",".join(self.variants)}: each once')
-    alphas: dict[float, str] = {}
+    alphas = {}
     for variant in self.variants:
       if (
         variant != 'frozen'
