@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import psutil
 import tensorflow as tf
+from scipy.special import expit
 
 from common.data.records import RecordSet
 from common.distillation import ranked, run_log
@@ -131,7 +132,7 @@ def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[s
 def _score(logits: np.ndarray) -> np.ndarray:
   """Probability of the one output, or the most probable class."""
   if logits.shape[1] == 1:
-    return 1 / (1 + np.exp(-logits[:, 0]))
+    return expit(logits[:, 0])
   return logits.argmax(1).astype(float)
 
 
