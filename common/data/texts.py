@@ -27,19 +27,17 @@ def listed(texts: Any, name: str = '') -> list[str]:
   rows = list(texts)
   for number, text in enumerate(rows):
     check_text(text, f'{what}, row {number}')
-  return [text.decode() if isinstance(text, bytes) else text for text in rows]
+  return rows
 
 
 def check_text(text: Any, where: str) -> None:
-  """Refuses what is no text: another type, a `str` with half of a character, `bytes` that are not UTF-8."""
+  """Refuses what is no text: another type, or a `str` with half of a character."""
   if not isinstance(text, (str, bytes)):
     raise InputError(f'{where}: {shown(text)} is not a text')
   try:
     if isinstance(text, str):
       text.encode()  # half of a surrogate pair is no character
-    else:
-      text.decode()
-  except UnicodeError as error:
+  except UnicodeEncodeError as error:
     raise InputError(f'{where}: not a text: {error}') from error
 
 
@@ -88,10 +86,13 @@ def stacked(vectors: Any, width: int, name: str) -> np.ndarray:
 
 def distinct(items: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
   """The items, texts or vectors, each once; and for each of those given, which one it is."""
-  vectors = len(items) > 0 and isinstance(items[0], np.ndarray)
-  rows = np.stack(items) if vectors else np.array(items, object)
-  found, numbers = np.unique(rows, axis=0 if vectors else None, return_inverse=True)
-  return list(found), numbers.reshape(-1)
+  if len(items) and isinstance(items[0], np.ndarray):
+    found, numbers = np.unique(np.stack(items), axis=0, return_inverse=True)
+    return list(found), numbers.reshape(-1)
+  # In UTF-8, so that bytes and texts may stand beside each other; it sorts as texts do.
+  rows = np.array([text.encode() if isinstance(text, str) else text for text in items], object)
+  _, firsts, numbers = np.unique(rows, return_index=True, return_inverse=True)
+  return [items[row] for row in firsts], numbers
 
 
 def shown(value: Any) -> str:
