@@ -88,7 +88,7 @@ def test_a_runs_log_tells_its_start_its_stages_and_its_end(smoke):
   folder, output = smoke
   lines = (folder / 'run.log').read_text('utf-8').splitlines()
   log = [line[20:].rstrip() for line in lines]  # after the time
-  assert log[0].startswith('== python -m dipair.run --run_dir=') and '--title=toy data' in log[0]
+  assert log[0].startswith('== python -m dipair.run --run_dir=') and "--title='toy data'" in log[0]
   for about in (
     'commit ',
     'python 3.',

@@ -38,7 +38,7 @@ def _circle(monkeypatch):
     for i in range(PASSAGES):
       found.add_passage(f'p{i}', f'passage at {i}')
     for i in range(QUERIES):
-      found.add_query(f'q{i}', f'query {6 * i}', 'train' if i < 40 else 'dev')
+      found.add_query(f'q{i}', f'query {6 * i}', 'train' if i < 40 else 'valid')
       found.add_pair(f'q{i}', f'p{6 * i}', '')
       found.add_pair(f'q{i}', f'p{(6 * i + 1) % 360}', '', positive=False)
     found.add_query('new', 'query 3')

@@ -9,6 +9,7 @@ import safetensors.numpy
 import tensorflow as tf
 import tf_keras
 
+from common import digests
 from common.data.examples import TableConfig
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
@@ -93,9 +94,13 @@ def test_soft_labels_depend_on_the_length_of_a_ready_teacher_alone(tmp_path):
   teacher.save(str(tmp_path / 'run'))
   write_ready(tmp_path / 'ready', teacher)
   run, ready = str(tmp_path / 'run'), str(tmp_path / 'ready')
-  assert Teachers(None, (run,), 32, None).depends_on == {'teachers': (run,)}
+  contents = digests.contents(run, ready)
+  assert Teachers(None, (run,), 32, None).depends_on == {
+    'teachers': (run,),
+    **digests.contents(run),
+  }
   both = Teachers(None, (run, ready), 32, None).depends_on
-  assert both == {'teachers': (run, ready), 'teacher_max_length': 32}
+  assert both == {'teachers': (run, ready), 'teacher_max_length': 32, **contents}
   check((run, ready), 32, TableConfig())
   for path in (run, ready):
     with pytest.raises(InputError, match=f'{path}.* has .*--task needs 3'):
