@@ -8,7 +8,7 @@ from typing import Any
 
 import tf_keras
 
-from common import files, flags, schema
+from common import digests, files, flags, schema
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
 from common.distillation import datasheet, mining, transfer
@@ -16,7 +16,7 @@ from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
 from common.errors import InputError, damaged
 
-_MANIFEST = 'manifest.json'
+_MANIFEST, _EMBEDDER = 'manifest.json', 'embedder_contents'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +34,14 @@ def main(config: MineConfig) -> None:
     raise InputError(
       '--mine_from and --output are needed: known matches, and a folder for the task'
     )
+  embedder = digests.contents(config.mining.embedder)
   path = os.path.join(config.output, _MANIFEST)
   if os.path.exists(path):
     sheet = files.read_json(path, remedy := f'delete {config.output} and mine again')
     with damaged(path, remedy):
       schema.check(sheet, {'flags': dict, 'seed': int})
-    asked = {**flags.flat(config.mining), 'seed': config.seed}
-    made = {**sheet['flags'], 'seed': sheet['seed']}
+    asked = {**flags.flat(config.mining), 'seed': config.seed, **embedder}
+    made = {**sheet['flags'], 'seed': sheet['seed'], **sheet.get(_EMBEDDER, embedder)}
     if differs := [
       name for name, value in json.loads(json.dumps(asked)).items() if made.get(name) != value
     ]:
@@ -48,11 +49,11 @@ def main(config: MineConfig) -> None:
         f'{config.output}: mined with other {", ".join(differs)}; name a new --output'
       )
   else:
-    sheet = _mine(config)
+    sheet = _mine(config, embedder)
   print(datasheet.summary(sheet))
 
 
-def _mine(config: MineConfig) -> dict[str, Any]:
+def _mine(config: MineConfig, embedder: dict[str, str]) -> dict[str, Any]:
   """Mines into record sets, as a run does, and writes what a person reads beside them."""
   data, unlabelled = (os.path.join(config.output, name) for name in ('data', 'unlabelled'))
   os.makedirs(data, exist_ok=True)
@@ -64,8 +65,10 @@ def _mine(config: MineConfig) -> dict[str, Any]:
     for name in SPLITS:
       _write(config.output, name, task.rows(RecordSet(os.path.join(data, name))))
     _write(config.output, transfer.TRANSFER, task.rows(RecordSet(unlabelled)))
-    for name, target in ((datasheet.PICTURE, datasheet.PICTURE), (datasheet.SHEET, _MANIFEST)):
-      files.put(os.path.join(unlabelled, name), os.path.join(config.output, target))
+    picture = datasheet.PICTURE
+    files.put(os.path.join(unlabelled, picture), os.path.join(config.output, picture))
+    sheet[_EMBEDDER] = embedder
+    files.write_json(os.path.join(config.output, _MANIFEST), sheet, sealed=True)
     return sheet
 
 

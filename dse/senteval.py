@@ -104,6 +104,8 @@ def evaluate(
   features = {name: x - middle for name, x in features.items()}
   labels = {name: split.labels for name, split in dataset.splits.items()}
   bar = tqdm(desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
+  if dataset.kind != 'relatedness' and 'dev' not in labels:
+    _check_folds(labels['train'], folds, 'test' not in labels, dataset.name)
   if 'test' not in labels:
     scores = [
       accuracy_score(labels['train'][test], fit.predict(features['train'][test]))
@@ -152,6 +154,17 @@ def table2(found: dict[str, dict[str, list[float]]]) -> Table:
 def _fit(x: np.ndarray, y: np.ndarray, weight: float, bar: tqdm, **options) -> LogisticRegression:
   bar.update()
   return LogisticRegression(C=weight, tol=1e-3, max_iter=300).fit(x, y, **options)
+
+
+def _check_folds(labels: np.ndarray, folds: int, nested: bool, name: str) -> None:
+  classes, counts = np.unique(labels, return_counts=True)
+  needed = (
+    folds + 2 * nested
+  )  # an outer fold takes two of so many, and leaves one for each inner one
+  if (least := counts.min()) < needed:
+    raise InputError(
+      f'{name}: {least} rows of class {classes[counts.argmin()]}; --folds={folds} needs {needed} at the least'
+    )
 
 
 def _folds(labels: np.ndarray, folds: int):

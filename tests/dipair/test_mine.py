@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
 
+from common import digests
 from common.data.records import RecordSet
 from common.distillation import embedders
 from common.distillation.dataset import DataConfig
@@ -39,8 +41,12 @@ def questions(folder):
 
 
 def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
+  embedder = shutil.copytree(exported[0], tmp_path / 'embedder')
   config = MiningConfig(
-    mine_from=questions(tmp_path), embedder=exported[0], negatives_from=20, negative_quantile=0.9
+    mine_from=questions(tmp_path),
+    embedder=str(embedder),
+    negatives_from=20,
+    negative_quantile=0.9,
   )
   out = str(tmp_path / 'out')
   mine.main(mine.MineConfig(out, 7, config))
@@ -56,6 +62,9 @@ def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
   done = python('-m', 'dipair.mine', f'--output={out}', f'--mine_from={tmp_path}', '--seed=8')
   assert done.returncode == 2
   assert 'mined with other embedder, negatives_from, negative_quantile, seed' in done.stderr
+  (embedder / digests.NAME).write_text('of another')
+  with pytest.raises(InputError, match=f'mined with other contents of {embedder}; name a new'):
+    mine.main(mine.MineConfig(out, 7, config))
 
 
 def test_a_run_from_a_folder_of_matches(tmp_path, python):

@@ -82,6 +82,13 @@ def test_separable_sentences_are_told_apart_and_random_ones_are_not():
   assert senteval.evaluate(one, {'train': [RNG.normal(size=(120, 2))]}, folds=3)[0] < 70
 
 
+def test_every_class_has_rows_for_every_fold_and_the_folds_inside_it():
+  vectors, few = {'train': [RNG.normal(size=(25, 2))]}, np.arange(25) // 20  # 20 and 5
+  with pytest.raises(InputError, match='MR: 5 rows of class 1; --folds=4 needs 6 at the least'):
+    senteval.evaluate(dataset('classes', 'MR', {'train': few}), vectors, folds=4)
+  assert senteval.evaluate(dataset('classes', 'MR', {'train': few}), vectors, folds=3)
+
+
 def test_pairs_are_told_by_their_difference_and_product():
   labels = {'train': np.array(['0', '1'] * 40), 'test': np.array(['0', '1'] * 10)}
   vectors = {}
