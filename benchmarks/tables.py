@@ -16,6 +16,7 @@ from benchmarks import (
   speed_tables,
 )
 from benchmarks.committed import ROOT, command, folded, markdown, read, section, shown
+from benchmarks.findings import findings
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS, choice, summary
 from common.evaluation.cells import digits
@@ -51,6 +52,7 @@ def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
   sections = [
+    findings(),
     _speeds(),
     *home_depot_tables.sections(),
     *map(_study, _STUDIES),
