@@ -1,6 +1,5 @@
 """What was found, in brief: the head of docs/results.md, each figure from the file of its section."""
 
-from collections.abc import Callable
 from typing import Any
 
 from benchmarks.committed import read
@@ -10,7 +9,7 @@ from dipair.study import tables as study_tables
 _TEST, _PAIRS, _TEXTS = 'Pearson (test)', 'Pairs/s', 'Texts/s'
 _TRANSFORMER = 'DiPair, transformer'
 _LIMITS = """Not in these: students of large teachers, or of more than a few hundred thousand pairs; and a second seed, but in the
-comparison of heads. What is called alike was not told apart by the paired bootstrap, which sees differences from about
+first comparison of heads. What is called alike was not told apart by the paired bootstrap, which sees differences from about
 1% on among the 7,552 pairs of Home Depot's test set."""
 
 Cells = dict[str, dict[str, str]]  # of a comparison, by row and header
@@ -19,7 +18,9 @@ Cells = dict[str, dict[str, str]]  # of a comparison, by row and header
 def findings() -> str:
   """The section; empty where a result that it tells of is missing."""
   try:
-    found = [f'- **{title}**{text()}' for title, text in _FINDINGS.items()]
+    found = [
+      text() for text in (_nearness, _levers, _heads, _transformer, _losses, _encoders, _speed)
+    ]
   except FileNotFoundError:
     return ''
   return '\n\n'.join(['## What was found, in brief', '\n'.join(found), _LIMITS])
@@ -30,18 +31,18 @@ def _nearness() -> str:
     _lost(name) for name in ('homedepot', 'homedepot_catalogue', 'homedepot_wide', 'q2p')
   )
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
-  return f""", on test: Home Depot {shipped}, and {known} where the titles of all products
-  were known, without their labels, and {wide} with twice the tokens kept; MedQuAD {medquad}; DSE's four GLUE tasks {averages['DSE (alpha = 0.5)']} in the mean,
-  from a start that has seen such pairs."""
+  return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped}; {known} where the titles of all
+  products were known, without their labels; {wide} with twice the tokens kept too. MedQuAD {medquad}. DSE's four GLUE
+  tasks {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs."""
 
 
 def _levers() -> str:
   tests = {
     model['name']: metric(model['test']['pearson']) for model in _made('homedepot')['models']
   }
-  return f""" ([more](#home-depot-what-brings-the-student-near-its-teacher)): the second stage
-  ({tests['student, stage 1']} without, {tests['student']} with it), blocks half of whose pairs are training pairs, and
-  more pairs together with the titles that it will meet. The mean of three teachers is a better teacher; little of that arrives."""
+  return f"""- **What brings it near** ([more](#home-depot-what-brings-the-student-near-its-teacher)): the second stage
+  ({tests['student, stage 1']} without, {tests['student']} with it). Runs with smaller blocks, of more training pairs,
+  with more pairs and the titles of all products, and of three teachers lose less; they are not tested against one another."""
 
 
 def _heads() -> str:
@@ -49,7 +50,7 @@ def _heads() -> str:
   names = (_TRANSFORMER, 'LITE', 'Poly-encoder', 'MaxSim', 'DE-FFNN', 'DE-Cos')
   order = ', '.join(f'{name} {seeds[name][_TEST]}' for name in names)
   lite, own = (medquad[name]['AUC-ROC (test)'] for name in ('LITE', _TRANSFORMER))
-  return f""" on frozen encoders ([three seeds](#the-students-of-the-dipair-paper-on-home-depot-3-seeds)): {order}.
+  return f"""- **Heads** on frozen encoders ([three seeds](#the-students-of-the-dipair-paper-on-home-depot-3-seeds)): {order}.
   LITE has {_more(seeds['LITE'], seeds[_TRANSFORMER], _PAIRS)} the transformer's pairs/s, and on
   [MedQuAD](#the-students-of-the-dipair-paper-on-medquad) its quality (AUC-ROC {lite} and {own})."""
 
@@ -60,10 +61,10 @@ def _transformer() -> str:
     cells[_TRANSFORMER + change]
     for change in ('', ', 8x24 tokens', ', inner width: 256', ', layers: 1')
   )
-  return f""" ([more](#home-depot-heads-poly-encoders-temperature-and-length)) the tokens kept count most:
+  return f"""- **Of the transformer** ([more](#home-depot-heads-poly-encoders-temperature-and-length)) the tokens kept count most:
   {own[_TEST]} of 4 and 12, {wide[_TEST]} of 8 and 24, for twice the bytes. An inner width of 256 does what 1,024 does
   ({narrow[_TEST]}) at {_more(narrow, own, _PAIRS)} the pairs/s, one layer nearly ({one[_TEST]}) at
-  {_more(one, own, _PAIRS)}; more attention heads do nothing."""
+  {_more(one, own, _PAIRS)}; more attention heads give nothing that can be seen."""
 
 
 def _losses() -> str:
@@ -72,15 +73,15 @@ def _losses() -> str:
     cells[name][_TEST]
     for name in ("Eq. 1 on the run's soft labels", 'squared error', 'margin-MSE', 'listwise KL')
   )
-  return f""" ([more](#home-depot-losses-of-distillation)): Eq. 1 and the squared error of logits are alike ({cross},
-  {squared}), no temperature is better than 1, and losses that compare a query's candidates alone say little of a score over
-  all pairs ({margin}, {lists})."""
+  return f"""- **Of the loss** ([more](#home-depot-losses-of-distillation)): Eq. 1 and the squared error of logits are alike
+  ({cross}, {squared}), [no temperature](#home-depot-heads-poly-encoders-temperature-and-length) is better than 1, and losses
+  that compare a query's candidates alone say little of a score over all pairs ({margin}, {lists})."""
 
 
 def _encoders() -> str:
   depths, cells = _cells('homedepot', 'figure3b'), _cells('encoders', 'students')
   own, lstm = cells["as the run's"], cells['bilstm']
-  return f""" ([more](#other-encoders-home-depot)): frozen, all 6 layers of MiniLM come to {depths['6'][_TEST]}, the first 4 to
+  return f"""- **Of the encoder** ([more](#other-encoders-home-depot)): frozen, all 6 layers of MiniLM come to {depths['6'][_TEST]}, the first 4 to
   {depths['4'][_TEST]}; depth costs nothing when pairs are scored. A BiLSTM on MiniLM's embeddings comes to {lstm[_TEST]}
   where MiniLM has {own[_TEST]}, and encodes {_more(lstm, own, _TEXTS)} as many short texts a second."""
 
@@ -90,19 +91,8 @@ def _speed() -> str:
   head, teacher = (
     digits(rates[f'{name}, litert-int8']) for name in ('DiPair head', "DiPair's teacher")
   )
-  return f""" ([beside other libraries](#other-libraries-beside-ours-home-depot)): on two cores, in one run, {head} pairs/s of
+  return f"""- **Speed** ([beside other libraries](#other-libraries-beside-ours-home-depot)): on two cores, in one run, {head} pairs/s of
   the head in int8 on stored vectors, {teacher} of its teacher in int8."""
-
-
-_FINDINGS: dict[str, Callable[[], str]] = {
-  'How near a student comes to its teacher': _nearness,
-  'What brings it near': _levers,
-  'Heads,': _heads,
-  'Of the transformer': _transformer,
-  'Of the loss': _losses,
-  'Of the encoder': _encoders,
-  'Speed': _speed,
-}
 
 
 def _made(name: str) -> dict[str, Any]:
@@ -122,6 +112,6 @@ def _cells(study: str, key: str) -> Cells:
 
 
 def _more(of: dict[str, str], against: dict[str, str], header: str) -> str:
-  """How many times as many, of two cells."""
+  """How many times as many, as the two cells show it."""
   value, base = (float(cells[header].replace(',', '')) for cells in (of, against))
   return times(value / base)

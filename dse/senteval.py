@@ -103,9 +103,9 @@ def evaluate(
   middle = features['train'].mean(0)
   features = {name: x - middle for name, x in features.items()}
   labels = {name: split.labels for name, split in dataset.splits.items()}
-  bar = tqdm(desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
   if dataset.kind != 'relatedness' and 'dev' not in labels:
     _check_folds(labels['train'], folds, 'test' not in labels, dataset.name)
+  bar = tqdm(desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
   if 'test' not in labels:
     scores = [
       accuracy_score(labels['train'][test], fit.predict(features['train'][test]))
@@ -158,9 +158,8 @@ def _fit(x: np.ndarray, y: np.ndarray, weight: float, bar: tqdm, **options) -> L
 
 def _check_folds(labels: np.ndarray, folds: int, nested: bool, name: str) -> None:
   classes, counts = np.unique(labels, return_counts=True)
-  needed = (
-    folds + 2 * nested
-  )  # an outer fold takes two of so many, and leaves one for each inner one
+  # An outer fold takes two of `folds + 2` at the most, and leaves one for each inner fold.
+  needed = folds + 2 if nested else folds
   if (least := counts.min()) < needed:
     raise InputError(
       f'{name}: {least} rows of class {classes[counts.argmin()]}; --folds={folds} needs {needed} at the least'

@@ -124,14 +124,11 @@ def _of_training() -> Iterator[tuple[str, str]]:
   yield 'docs/training.md', f'[{found.pop()} times as fast](results.md#training)'
   made = _made('homedepot')
   teacher, first, second = (f'{phase["seconds"] / 60:.0f}' for phase in made['training'])
-  scores = f'{made["annotation"]["seconds"] / 60:.0f}'
-  yield (
-    'README.md',
-    f'took {teacher} minutes for the teacher, {scores} for its scores of 300,032 pairs',
-  )
-  yield 'README.md', f'in int8, {first} for stage 1 and {second} for stage 2'
-  first, both = (f'{model["test"]["pearson"]:.3f}' for model in made['models'][-2:])
-  yield 'README.md', f'its Pearson is {first} in place of {both}'
+  scores = f'{made["annotation"]["seconds"] / 60:.0f} for its scores of {made["annotation"]["count"]:,} pairs'
+  stages = f'{first} for stage 1 and {second} for stage 2'
+  yield 'README.md', f'took {teacher} minutes for the teacher, {scores} in int8, {stages}'
+  one, both = (f'{model["test"]["pearson"]:.3f}' for model in made['models'][-2:])
+  yield 'README.md', f'its Pearson is {one} in place of {both}'
   lstm, own = (
     f'{-_made(name)["models"][-1]["delta"]["test"]:.1%}'
     for name in ('homedepot_bilstm_catalogue', 'homedepot_catalogue')
