@@ -39,7 +39,7 @@ def fit(method: str, task: str, labels: np.ndarray, logits: np.ndarray) -> Calib
   """
   check(method, task)
   if task == 'binary':
-    labels = (labels >= 0.5).astype(np.float64)
+    labels = metrics.positives(labels).astype(np.float64)
   if method == TEMPERATURE:
     return Calibration(temperature=temperature(task, labels, logits))
   if method == ISOTONIC:

@@ -67,12 +67,17 @@ def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
   return pearson(stats.rankdata(labels), stats.rankdata(scores))
 
 
+def positives(labels: np.ndarray) -> np.ndarray:
+  """Which labels of a binary task are positive, [n] bool: those from 0.5 up."""
+  return np.asarray(labels) >= 0.5
+
+
 def auc_roc(labels: np.ndarray, scores: np.ndarray) -> float:
-  """P(a positive row outscores a negative one), ties counted half; labels from 0.5 up positive.
+  """P(a positive row outscores a negative one), ties counted half.
 
   By Mann and Whitney's ranks: quick enough for thousands of resamples.
   """
-  positive = np.asarray(labels) >= 0.5
+  positive = positives(labels)
   one = positive.all() or not positive.any()
   _refuse(one, f'AUC-ROC needs both classes; all {len(positive)} labels are of one')
   ranks, count = stats.rankdata(scores)[positive], np.count_nonzero(positive)
@@ -104,11 +109,11 @@ def delta(student: float, teacher: float) -> float:
 
 
 def _accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
-  return float(np.mean((labels >= 0.5) == (logits >= 0)))
+  return float(np.mean(positives(labels) == (logits >= 0)))
 
 
 def _f1(labels: np.ndarray, logits: np.ndarray) -> float:
-  return float(f1_score(labels >= 0.5, logits >= 0, zero_division=0))
+  return float(f1_score(positives(labels), logits >= 0, zero_division=0))
 
 
 def _class_accuracy(labels: np.ndarray, logits: np.ndarray) -> float:

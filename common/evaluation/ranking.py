@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.errors import InputError
-from common.evaluation import significance
+from common.evaluation import metrics, significance
 
 SHOWN = ('ndcg@10', 'mrr@10', 'map', 'recall@10', 'precision@10')
 NAMES = 'ndcg@K, mrr@K, map, recall@K, precision@K'
@@ -157,7 +157,7 @@ def of_pairs(
     return None
   _, numbers = np.unique(queries[rows], return_inverse=True)
   grades = labels[rows].astype(np.float64)
-  relevant = grades >= 0.5
+  relevant = metrics.positives(grades)
   judged = Judged(numbers, grades, relevant, int(numbers.max()) + 1)
   return rows, Candidates(numbers, ties[texts[rows]], grades, relevant, judged)
 

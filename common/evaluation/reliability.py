@@ -12,6 +12,8 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.metrics import f1_score, precision_recall_curve, precision_score, recall_score
 
+from common.evaluation import metrics
+
 BINS = 10
 THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 _ASKED, _AROUND = 0.7, 0.05  # 'what does 0.7 mean': what came of 0.65 to 0.75
@@ -35,7 +37,7 @@ def of_logits(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, An
   if task == 'multiclass':
     outcomes = (logits.argmax(1) == labels).astype(np.float64)
   elif task == 'binary':
-    outcomes = (labels >= 0.5).astype(np.float64)
+    outcomes = metrics.positives(labels).astype(np.float64)
   numbers = np.digitize(scores, np.arange(1, BINS) / BINS)
   bins = [
     _row(number / BINS, (number + 1) / BINS, scores, outcomes, numbers == number)
@@ -63,7 +65,7 @@ def thresholds(
     the count is 0.
   """
   (positive, scores), chosen = (
-    (labels >= 0.5, scores_of(logits)) for labels, logits in (test, valid)
+    (metrics.positives(labels), scores_of(logits)) for labels, logits in (test, valid)
   )
   precision, recall, places = precision_recall_curve(*chosen)
   both = np.maximum(precision + recall, 1e-12)[:-1]  # the last point has no threshold
