@@ -53,7 +53,7 @@ class SentEvalConfig:
 
   run_dir: str = flags.option('', 'a finished run of dse.run')
   data_dir: str = flags.option('', "folder of SentEval's downstream folders (MR, CR, SUBJ, ...)")
-  cache_dir: str = flags.option('', "folder of the texts' vectors; empty: senteval in the run's")
+  cache_dir: str = flags.option('', "folder of vectors and scores; empty: senteval in the run's")
   folds: int = flags.option(
     10, 'folds of cross-validation, the outer and the inner ones', bounds=(2, 1000)
   )
@@ -71,8 +71,9 @@ def main(config: SentEvalConfig) -> None:
   found: dict[str, dict[str, list[float]]] = {name: {} for name in encoders}
   for dataset in senteval_data.read(config.data_dir):
     for name, encode in encoders.items():
-      vectors = _vectors(dataset, encode, os.path.join(cache, name.replace('/', '-')))
-      found[name][dataset.name] = evaluate(dataset, vectors, config.folds, name)
+      folder = os.path.join(cache, name.replace('/', '-'))
+      scores = found[name][dataset.name] = _scores(dataset, encode, folder, config.folds, name)
+      print(f'{name}, {dataset.name}: {_cell(scores)}', flush=True)
   table = table2(found)
   print(report.grid(table))
   if config.output:
@@ -105,7 +106,8 @@ def evaluate(
   labels = {name: split.labels for name, split in dataset.splits.items()}
   if dataset.kind != 'relatedness' and 'dev' not in labels:
     _check_folds(labels['train'], folds, 'test' not in labels, dataset.name)
-  bar = tqdm(desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
+  total = folds if 'test' not in labels else len(_WEIGHTS) if 'dev' in labels else 1
+  bar = tqdm(total=total, desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
   if 'test' not in labels:
     scores = [
       accuracy_score(labels['train'][test], fit.predict(features['train'][test]))
@@ -142,13 +144,17 @@ def table2(found: dict[str, dict[str, list[float]]]) -> Table:
   shown = [
     [
       title,
-      *('/'.join(f'{s:.1f}' for s in scores[name]) for name in names),
+      *(_cell(scores[name]) for name in names),
       f'{np.mean([np.mean(scores[name]) for name in names]):.1f}',
     ]
     for title, scores in rows.items()
   ]
   note = 'MRPC: F1/accuracy; SICK-R: Pearson x 100; STS-B: Pearson/Spearman x 100; else accuracy.'
   return Table(note, ['Model', *names, 'AVG'], shown)
+
+
+def _cell(scores: list[float]) -> str:
+  return '/'.join(f'{score:.1f}' for score in scores)
 
 
 def _fit(x: np.ndarray, y: np.ndarray, weight: float, bar: tqdm, **options) -> LogisticRegression:
@@ -196,18 +202,28 @@ def _relatedness(
   return lambda features: fit.predict_proba(features) @ fit.classes_
 
 
-def _vectors(dataset: Dataset, encode: Encode, cache: str) -> dict[str, list[np.ndarray]]:
-  """Vectors of each split's slots; each text is encoded once, for this model and these texts."""
+def _scores(dataset: Dataset, encode: Encode, cache: str, folds: int, title: str) -> list[float]:
+  """`evaluate` of an encoder's vectors, once for this task: its fits take from minutes to an hour."""
+  os.makedirs(cache, exist_ok=True)
+  rows = [(name, s.texts, s.labels.tolist()) for name, s in dataset.splits.items()]
+  digest = hashlib.sha256(repr(rows).encode()).hexdigest()[:12]
+  path = os.path.join(cache, f'{dataset.name}-{digest}')
+  done = f'{path}-{folds}.json'
+  if not os.path.exists(done):
+    vectors = _vectors(dataset, encode, f'{path}.npy')
+    write_json(done, {'scores': evaluate(dataset, vectors, folds, title)})
+  return read_json(done)['scores']
+
+
+def _vectors(dataset: Dataset, encode: Encode, path: str) -> dict[str, list[np.ndarray]]:
+  """Vectors of each split's slots; each text is encoded once, into the file `path`."""
   texts = sorted({text for s in dataset.splits.values() for column in s.texts for text in column})
-  digest = hashlib.sha256('\n'.join(texts).encode()).hexdigest()[:12]
-  path = os.path.join(cache, f'{dataset.name}-{digest}.npy')
   if not os.path.exists(path):
-    os.makedirs(cache, exist_ok=True)
     blocks = [texts[i : i + 4096] for i in range(0, len(texts), 4096)]
     bar = tqdm(blocks, desc=f'encode {dataset.name}', unit=' blocks', leave=False)
     with files.whole(path) as temporary, open(temporary, 'wb') as file:
       np.save(file, np.concatenate([encode(block) for block in bar]))
-    digests.write(cache, [os.path.basename(path)])
+    digests.write(os.path.dirname(path), [os.path.basename(path)])
   vectors = digests.read_arrays(path, 'delete it and run again')
   row = {text: number for number, text in enumerate(texts)}
 

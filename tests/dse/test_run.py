@@ -80,7 +80,9 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(finished):
   assert found['flags']['dropout'] == 0.1
 
 
-def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(finished, tmp_path):
+def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(
+  finished, tmp_path, monkeypatch
+):
   run_dir, data = str(finished[0] / 'mrpc'), tmp_path / 'MR'
   data.mkdir()
   for name in ('pos', 'neg'):
@@ -93,6 +95,9 @@ def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(finished, 
   assert list(found) == ['random-tiny', 'DSE (alpha = 0.5)', 'DSE (alpha = 0)']
   vectors = [np.load(path) for path in (finished[0] / 'mrpc' / 'senteval').rglob('*.npy')]
   assert len(vectors) == 3 and not np.allclose(vectors[0], vectors[1])
+  monkeypatch.setattr(senteval, 'evaluate', None)  # what is done is not done again
+  senteval.main(senteval.SentEvalConfig(**asked))
+  assert read_json(output)['scores'] == found
   with pytest.raises(InputError, match='/none: no results.json; name the folder of a finished run'):
     senteval.main(senteval.SentEvalConfig(run_dir='/none', data_dir='x'))
 
