@@ -17,6 +17,7 @@ from common import files, schema
 from common.errors import InputError, damaged
 
 NAME = 'digests.json'
+STAGE = 'stage.json'  # a run's note of a stage, sealed, written again when the stage is done
 ENTRY = {'bytes': int, 'sha256': str}  # the schema of a file's size and digest
 _ABOVE = 3  # folders above a file, at the most, that digests of it may stand in
 _AGAIN = 'delete its folder and run again'
@@ -33,11 +34,11 @@ def of(path: str) -> dict[str, Any]:
 def write(folder: str, names: Iterable[str] = ()) -> None:
   """Writes the digests of files in a folder: of those named, beside others that there are; or of all.
 
-  All below a local folder are taken where none is named.
+  All below a local folder are taken where none is named, but for what is sealed itself.
   """
   names = list(names)
   found = _read(folder, _AGAIN) if names else {}
-  for name in sorted(names or set(_below(folder)) - {NAME}):
+  for name in sorted(names or set(_below(folder)) - {NAME, STAGE}):
     found[name] = of(os.path.join(folder, name))
   files.write_json(os.path.join(folder, NAME), {'files': found}, sealed=True)
 

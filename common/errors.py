@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+_MOST = 300  # characters of a server's answer
 _REASONS = '|'.join(re.escape(os.strerror(number)) for number in errno.errorcode)
 
 
@@ -71,6 +72,8 @@ def of_system(error: Exception) -> str:
     return f'{found[1]}: {found[2]}'
   if found := re.search(r"\[Errno \d+\] (.+): '(.+?)'", text):
     return f'{found[2]}: {found[1]}'
+  if found := re.search(r'executing an HTTP request: (.+?)\s+when .*?(\w+://\S+)', text, re.DOTALL):
+    return f'{found[2]}: {" ".join(found[1].split())[:_MOST]}'
   return ''
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from common import digests, files, flags
 from common.errors import InputError
 
-_MANIFEST, _STAGE, _MARKS = 'manifest.json', 'stage.json', 'done'
+_MANIFEST, _MARKS = 'manifest.json', 'done'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +34,15 @@ def verify(folder: str) -> tuple[int, int]:
   for base, _, names in os.walk(folder, onerror=_unread, followlinks=True):
     marks = os.path.basename(base) == _MARKS
     for name in sorted(names):
-      if name not in (digests.NAME, _MANIFEST, _STAGE) and not (marks and name.endswith('.json')):
+      if name not in (digests.NAME, _MANIFEST, digests.STAGE) and not (
+        marks and name.endswith('.json')
+      ):
         continue
       value = files.read_json(os.path.join(base, name))
       for path, entry in _entries(value):
         path = os.path.normpath(os.path.join(os.path.dirname(base) if marks else base, path))
+        if os.path.basename(path) == digests.STAGE:
+          continue  # sealed; exports of before list it as it was until its stage was done
         digests.check_entry(path, entry)
         sizes[path] = entry['bytes']
   if not sizes:

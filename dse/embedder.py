@@ -8,9 +8,12 @@ from tqdm import tqdm
 
 from common import files
 from common.errors import InputError, check_whole
+from common.scoring.best import top
 from common.scoring.scorer import PairScorer, Texts
 
-_SCORES_HELD = 16_000_000  # by a block of rows of `score_all_pairs`
+_SCORES_HELD = (
+  16_000_000  # of a block of rows of `score_all_pairs`, whose parts are computed together
+)
 
 
 class Embedder(PairScorer):
@@ -42,7 +45,7 @@ class Embedder(PairScorer):
 
     Args:
       left: n vectors from `encode`, or texts.
-      right: m of them; the left ones where absent.
+      right: m of them; the left ones where absent, but vectors of an encoder of the left side's own.
       top_k: Keep so many for each left text; 0: all.
       out: A `.npy` file for the scores, written as they come, whole or not at all, and returned
         memory-mapped; without it all scores are held in memory.
@@ -51,10 +54,15 @@ class Embedder(PairScorer):
     Returns:
       [n, m] float32 probabilities, [n, m, C] for C classes; with `top_k`, best first, right
       numbers [n, k] and their scores [n, k].
+
+    Raises:
+      InputError: If an argument does not fit.
     """
     check_whole('top_k', top_k, 0)
     if top_k and (out or self.outputs != 1):
       raise InputError('top_k takes a model of one output, and no out')
+    if right is None and isinstance(left, np.ndarray) and not self._shared():
+      raise InputError("each side has an encoder of its own: right, of encode(texts, 'right')")
     u = self._vectors(left, 'left')
     v = self._vectors(left if right is None else right, 'right')
     parts, k = self.parts(v, 'right'), min(top_k, len(v))
@@ -70,13 +78,16 @@ class Embedder(PairScorer):
     with tqdm(total=len(u) * len(v), disable=not progress, unit=' pairs', unit_scale=True) as bar:
       for start in range(0, len(u), height):
         rows = slice(start, start + height)
-        block = self._rows(u[rows], v, parts)
-        if top_k:
-          order = np.argsort(-block, axis=1, kind='stable')[:, :k]
-          found[rows], best[rows] = order, np.take_along_axis(block, order, 1)
-        else:
-          scores[rows] = block
-        bar.update(len(block) * len(v))
+        of_left = zip(u[rows], self.parts(u[rows], 'left'), strict=True)
+        for row, (one, part) in enumerate(of_left, start):
+          asked = one[None], part[None], v, parts
+          if top_k:
+            logits, block = self.one_to_many_scored(*asked)
+            found[row] = top(logits, k)
+            best[row] = block[found[row]]
+          else:
+            scores[row] = self.one_to_many(*asked)
+          bar.update(len(v))
     if top_k:
       return found, best
     if not out:
@@ -85,11 +96,6 @@ class Embedder(PairScorer):
     files.put(out + '.tmp', out)
     return np.load(out, mmap_mode='r')
 
-  def _rows(self, left: np.ndarray, right: np.ndarray, right_parts: np.ndarray) -> np.ndarray:
-    """Scores of every left with every right: [lefts, rights], or [lefts, rights, C]."""
-    parts = self.parts(left, 'left')
-    rows = [
-      self.one_to_many(u[None], part[None], right, right_parts)
-      for u, part in zip(left, parts, strict=True)
-    ]
-    return np.stack(rows)
+  def _shared(self) -> bool:
+    """Whether both sides have one encoder; an export of before does not say, and most do."""
+    return len(set(self._export.description.get('encoded_as', ()))) < 2

@@ -16,7 +16,8 @@ def main(query: str, export_dir: str, input: str) -> None:
   """Prints the three texts of a table that answer a query best."""
   with open(input, encoding='utf-8', newline='') as file:
     texts = [row['text'] for row in csv.DictReader(file, delimiter='\t')]
-  scorer = dipair.Scorer.load(export_dir)  # a run's export, or an archive of one
+  # A run's export, or an archive of one; the runtimes that take no TensorFlow.
+  scorer = dipair.Scorer.load(export_dir, 'litert-int8', encoder_runtime='litert-int8')
   vectors = scorer.encode(texts, side='right')  # once per text, whatever is asked
   for row, score in scorer.rank(query, vectors, top_k=3):
     print(f'{score:.3f}  {texts[row]}')

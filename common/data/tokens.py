@@ -22,7 +22,7 @@ from common.data.tokenization import Tokenizer
 from common.data.vector_table import VectorTable
 from common.errors import InputError, damaged
 
-MOST_PIECES = 2048  # of an item that are kept: more than any encoder has positions
+MOST_PIECES = 8192  # of an item that are kept: the most of --max_lengths
 _READ = 8192  # texts tokenized at a time
 _REMEDY = 'delete it and run again'
 

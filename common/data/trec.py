@@ -1,11 +1,15 @@
 """TREC's files: runs (`query Q0 document rank score name`) and qrels (`query 0 document grade`).
 
-Cells stand between spaces or tabs; `.gz` is read too. A bad line is refused with file and number.
+Cells stand between spaces or tabs; `.gz` is read and written. A bad line is refused with file and number.
 """
 
+import contextlib
 import dataclasses
+import gzip
+import io
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +63,7 @@ def write_run(
     rows: Each query's documents and scores, best first; streamed.
     name: The last cell of each line: what scored.
   """
-  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
+  with _written(path) as file:
     for query, (documents, scores) in zip(queries, rows, strict=True):
       for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
         file.write(f'{query} Q0 {document} {rank} {score:.9g} {name}\n')
@@ -67,9 +71,21 @@ def write_run(
 
 def write_qrels(path: str, rows: Iterable[tuple[str, str, int]]) -> None:
   """Writes judgements (query, document, grade), whole or not at all."""
-  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
+  with _written(path) as file:
     for query, document, grade in rows:
       file.write(f'{query} 0 {document} {grade}\n')
+
+
+@contextlib.contextmanager
+def _written(path: str) -> Iterator[Any]:
+  """A text file that is written whole or not at all."""
+  with files.whole(path) as temporary, contextlib.ExitStack() as stack:
+    if path.endswith('.gz'):
+      raw = stack.enter_context(files.opened(temporary, 'wb'))
+      packed = stack.enter_context(gzip.GzipFile('', 'wb', fileobj=raw, mtime=0))
+      yield stack.enter_context(io.TextIOWrapper(packed, 'utf-8', newline='\n'))
+    else:
+      yield stack.enter_context(files.opened(temporary, 'w'))
 
 
 def _read(path: str, columns: str, number: Callable[[str, str], float]) -> Pairs:

@@ -248,10 +248,17 @@ def _about(student: str, resolved: Any) -> Iterator[str]:
 def _check(config: ExperimentConfig, student: Student, function: Function | None) -> None:
   if function is None:
     teacher.check(config.teachers, config.teacher.max_length, config.data.table)
+  columns = config.data.table.text_columns
+  asked = config.fine_tunes or config.teachers
+  if asked and config.teacher.max_length < (least := len(columns) + 2):
+    raise InputError(
+      f'--teacher_max_length={config.teacher.max_length}: {len(columns)} texts take {least} tokens '
+      'at the least'
+    )
   if config.fine_tunes:
     pretrained = checkpoints.read(config.teacher.pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
-  student_export.slot_names(config.data.table.text_columns)
+  student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
   made = config.data.pairing.makes and not path
   if student.takes_labels and (made or config.data.mining.mine_from):

@@ -18,12 +18,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from common import files, flags, schema
+from common import digests, files, flags, schema
 from common.distillation import run_log
 from common.errors import InputError, damaged
 
 _FLAGS = 'flags.txt'
-_STAGE = 'stage.json'
+_STAGE = digests.STAGE
 _REMEDY = "delete the stage's folder and run again"
 TABLES = 'tables'  # tables that were given in memory
 _BEGUN = {run_log.NAME, f'{_FLAGS}.tmp', TABLES}  # all that a run that ended as it began has left

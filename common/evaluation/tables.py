@@ -96,7 +96,8 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   rows, unit = [], results.get('unit', 'pairs')
   for s in results.get('training', []):
     loss = metric(s['history'][-1]['loss']) if s.get('history') else ''
-    pace = [duration(s['seconds']), digits(s[f'{unit}_per_second']), f'{s["best_step"]:,}']
+    rate = s[f'{unit}_per_second']  # none of no steps
+    pace = [duration(s['seconds']), digits(rate) if rate else '', f'{s["best_step"]:,}']
     rows.append([s['name'], *pace, loss])
   add('Training', ['Stage', 'Time', f'{unit.capitalize()}/s', 'Best step', 'Last loss'], rows)
   for section in ('data', 'corpus', 'annotation', 'export', 'environment'):

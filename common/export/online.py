@@ -29,7 +29,8 @@ def write(
   Args:
     folder: The export.
     encode: Concrete function of the left `text`, or `vector`, that gives its 'vectors'.
-    score: Function of both slots' vectors, by name, that gives 'score'; one left row goes with all right ones.
+    score: Function of both slots' vectors, by name, that gives 'logits' and 'score'; one left row goes with all
+      right ones.
     variables: Variables that both functions read.
     samples: {slot: values}: what `encode` takes of the left, vectors of the right.
   """
@@ -38,10 +39,12 @@ def write(
 
   @tf.function(autograph=False)
   def rank(candidates: tf.Tensor, **query: tf.Tensor) -> dict[str, tf.Tensor]:
-    scores = score(**{left: encode(**query)['vectors'], right: candidates})['score']
-    if scores.shape.rank > 1:
-      return {'scores': scores}
-    return {'scores': scores, 'order': tf.argsort(scores, direction='DESCENDING', stable=True)}
+    found = score(**{left: encode(**query)['vectors'], right: candidates})
+    if found['score'].shape.rank > 1:
+      return {'scores': found['score']}
+    # In float32 the scores of high logits are alike: 1 from 17 on.
+    order = tf.argsort(found['logits'][:, 0], direction='DESCENDING', stable=True)
+    return {'scores': found['score'], 'order': order}
 
   concrete = rank.get_concrete_function(
     candidates=tf.TensorSpec([None, *vectors.shape[1:]], tf.float32, name='candidates'),

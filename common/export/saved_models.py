@@ -19,6 +19,7 @@ from common import files
 from common.scoring.exported import VERSION
 
 TOLERANCE = 1e-5
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WARMUP = 'tf_serving_warmup_requests'  # in assets.extra/, TensorFlow Serving's own name
 BATCHING = 'batching_params.pbtxt'  # likewise
 _NOT_THE_MODEL = (WARMUP, BATCHING, 'fingerprint.pb')  # the last differs from save to save
@@ -69,7 +70,12 @@ def verify(*models: Saved) -> float:
     json.dump(cases, file)
     file.flush()
     command = [sys.executable, '-m', 'common.export.saved_models', file.name]
-    environment = {**os.environ, 'TF_USE_LEGACY_KERAS': '1'}  # Keras 3 is not imported
+    environment = {
+      **os.environ,
+      'TF_USE_LEGACY_KERAS': '1',  # Keras 3 is not imported
+      'PYTHONSAFEPATH': '1',  # nor a `common` of the working folder
+      'PYTHONPATH': os.pathsep.join(filter(None, (_ROOT, os.environ.get('PYTHONPATH')))),
+    }
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
   if done.returncode:
     raise RuntimeError(f'{", ".join(cases)}: not loaded in a fresh process:\n{done.stderr[-2000:]}')

@@ -38,7 +38,7 @@ from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction
 
 _OWN = (*heads.NAMES, 'score')  # no slot's signatures
 _LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise
-_HEAD_TOLERANCE = 1e-4  # of logits, restructured
+_HEAD_TOLERANCE = 1e-4  # of logits, restructured, which are of any scale
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
@@ -185,6 +185,7 @@ def _of_head(model: Student, slots: Sequence[str], head: ExportedHead) -> dict[s
     'outputs': model.outputs,
     'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
     'attends': head.attends,
+    'encoded_as': [model.encoded_as(slot) for slot in range(model.slots)],
   }
 
 
@@ -269,6 +270,7 @@ def _variables(layers: Sequence[tf.Module]) -> list[tf.Variable]:
 def _check(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) -> None:
   """The head as exported must be the trained one."""
   parts = [head.part(tf.constant(v), slot) for slot, v in enumerate(vectors)]
-  difference = np.abs(head.logits(parts, vectors) - model.score_vectors(vectors)).max()
-  if not difference <= _HEAD_TOLERANCE:
+  trained = model.score_vectors(vectors)
+  difference = np.abs(head.logits(parts, vectors) - trained).max()
+  if not difference <= _HEAD_TOLERANCE * max(1, np.abs(trained).max()):
     raise RuntimeError(f'the exported head differs from the trained one by {difference:g}')

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from common.scoring import runtimes
 from common.scoring.best import top
-from common.scoring.exported import ONE_TO_MANY_INT8, Export
+from common.scoring.exported import ONE_TO_MANY_INT8, Export, check_version
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Stored, Vectors
 from common.scoring.scorer import PairScorer
 
@@ -72,6 +72,7 @@ def of_version(
   if encoder_runtime != 'tensorflow' and of_items:
     encoder = runtimes.load_encoder(export, encoder_runtime)
   if 'tensorflow' not in (runtime, encoder_runtime) and _is_online(definitions):
+    check_version(export.folder, 'online')
     scorer = PairScorer.load(export.folder, runtime, encoder_runtime=encoder_runtime)
   found: dict[str, Signature] = {}
   for name, definition in definitions.items():
@@ -154,9 +155,10 @@ def _by_scorer(scorer: PairScorer) -> Callable[[Arrays], Arrays]:
 
   def call(inputs: Arrays) -> Arrays:
     vectors = scorer.encode(_items(inputs), left)
-    scores = scorer.one_to_many(vectors, scorer.parts(vectors, left), inputs['candidates'], None)
-    if scores.ndim > 1:
-      return {'scores': scores}
-    return {'scores': scores, 'order': top(scores, len(scores)).astype(np.int32)}
+    asked = vectors, scorer.parts(vectors, left), inputs['candidates'], None
+    if scorer.outputs > 1:
+      return {'scores': scorer.one_to_many(*asked)}
+    logits, scores = scorer.one_to_many_scored(*asked)
+    return {'scores': scores, 'order': top(logits, len(logits)).astype(np.int32)}
 
   return call

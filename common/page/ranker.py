@@ -22,13 +22,14 @@ class Ranker:
 
   Args:
     folder: The export.
-    store: Folder of the texts' vectors; encoded there where it is missing.
+    store: Folder of the texts' vectors; those that it lacks are encoded and added.
     runtime: Runtime of the head; one of `runtimes.HEADS`.
     encoder_runtime: Runtime of the encoders; one of `runtimes.ENCODERS`.
     texts: Texts by id.
 
   Raises:
-    InputError: If the model does not give pairs one score, or the store is another encoder's.
+    InputError: If the model does not give pairs one score, or the store is another encoder's or side's, or
+      has another text under an id.
 
   Attributes:
     name: The run's name, or the archive's.
@@ -45,11 +46,15 @@ class Ranker:
     if len(self._scorer.slots) != 2 or self._scorer.outputs != 1 or self._scorer.widths:
       raise InputError(f'{folder}: the page takes models of two texts and one score')
     side = self._scorer.slots[1]
-    if not os.path.exists(os.path.join(store, MANIFEST)):
-      self._scorer.encode_to(store, iter(texts.items()), side, dtype='int8', total=len(texts))
-    opened = VectorStore(store)
-    if opened.fingerprint != self._scorer.fingerprints[side]:
-      raise InputError(f'{store}: vectors of another encoder than {folder}; name a new folder')
+    dtype = 'int8'
+    if os.path.exists(os.path.join(store, MANIFEST)):
+      there = VectorStore(store)
+      if there.fingerprint != self._scorer.fingerprints[side]:
+        raise InputError(f'{store}: vectors of another encoder than {folder}; name a new folder')
+      dtype = there.dtype
+    # A text that is not the one encoded under its id is refused; what the store lacks is added.
+    rows = iter(texts.items())
+    opened = self._scorer.encode_to(store, rows, side, dtype=dtype, total=len(texts))
     self._keys = list(texts)
     self._vectors = opened.vectors(opened.rows(self._keys))
     few = len(texts) <= _PARTS
@@ -66,9 +71,10 @@ class Ranker:
       vectors = self._scorer.encode([query], left)
       encoded = time.perf_counter()
       part = self._scorer.parts(vectors, left)
-      scores = self._scorer.one_to_many(vectors, part, self._vectors, self._parts)
+      asked = vectors, part, self._vectors, self._parts
+      logits, scores = self._scorer.one_to_many_scored(*asked)
       scored = time.perf_counter()
-    order = top(scores, count)
+    order = top(logits, count)
     ids = [self._keys[row] for row in order]
     ends = (encoded - started, scored - encoded, time.perf_counter() - scored)
     ms = {name: 1e3 * t for name, t in zip(('encode', 'head', 'sort'), ends, strict=True)}

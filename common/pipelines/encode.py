@@ -81,6 +81,8 @@ class EncodeJob:
 
 def main(config: EncodeConfig, options: Sequence[str]) -> None:
   """Runs the job; the store's manifest comes last."""
+  if not config.export_dir:
+    raise InputError('--export_dir is needed')
   export = exported.describe(shards.local(config.export_dir))
   slots = export['slots']
   if config.side not in slots:

@@ -12,6 +12,7 @@ from common.data import vector_cells
 from common.pipelines import shards
 from common.pipelines.units import Refuse
 from common.scoring import runtimes
+from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
@@ -44,10 +45,12 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
     """The export, its runtimes and TensorFlow held to the threads."""
     if 'tensorflow' in (self.encoder_runtime, self.runtime) or self.runtime == 'xla':
       limit_threads(self.threads)
-    kind = runtimes.HEADS.get(self.runtime)
-    own = self.threads if kind and kind.threaded else 0
-    folder = shards.local(self.export_dir)
-    return PairScorer.load(folder, self.runtime, own, encoder_runtime=self.encoder_runtime)
+    export = Export(shards.local(self.export_dir))
+    of_head = (
+      self.threads if runtimes.HEADS[self.runtime].threaded else 0
+    )  # the others': limited above
+    encoder = runtimes.load_encoder(export, self.encoder_runtime, self.threads)
+    return PairScorer(export, encoder, runtimes.load_head(export, self.runtime, of_head))
 
   def run_inference(
     self, batch: Sequence[tuple[Any, ...]], model: PairScorer, inference_args: Any = None

@@ -142,7 +142,7 @@ class ScoreJob:
           listed = json.loads(text)
           if not isinstance(listed, list) or any(isinstance(of, (list, dict)) for of in listed):
             raise ValueError
-          ids = [str(value) for value in listed]
+          ids = list(dict.fromkeys(map(str, listed)))  # each has one place
           ''.join(ids).encode()  # half of a character, which JSON can escape, is no id's
         except (ValueError, RecursionError):
           shard.refuse(unit.path, 'no JSON list of ids', row)
@@ -172,6 +172,8 @@ class ScoreJob:
 
 def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
+  if not config.export_dir:
+    raise InputError('--export_dir is needed')
   export = shards.local(config.export_dir)
   description = exported.describe(export)
   slots, folders = description['slots'], config.folders

@@ -9,6 +9,7 @@ import csv
 import dataclasses
 import io
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -177,6 +178,7 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
 
 def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
   lines = io.TextIOWrapper(file, 'utf-8-sig', errors='surrogateescape', newline='')
+  csv.field_size_limit(sys.maxsize)  # as in `tables`
   reader = csv.reader(lines, strict=True)
   try:
     header = next(reader, [])

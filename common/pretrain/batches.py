@@ -49,7 +49,8 @@ class MaskedBatches:
       step, replica = divmod(int(element), replicas)
       rows = order.rows(step)[replica * size : (replica + 1) * size]
       copy, numbers = np.divmod(rows, len(self.sequences))
-      return self._arrays(numbers, copy if copies else np.full(size, step))
+      visits = element * size + np.arange(size)  # a sequence that comes twice in a batch has two
+      return self._arrays(numbers, copy if copies else visits)
 
     def tensors(element: tf.Tensor) -> Batch:
       found = tf.numpy_function(arrays, [element], [*_MATRICES.values(), tf.int32])

@@ -90,6 +90,14 @@ class PretrainConfig:
       raise InputError(f'--distil_from or --{other}, not both')
     if self.distil.distil_from and self.vocabulary.vocabulary:
       raise InputError('--distil_from has a vocabulary of its own: leave out --vocabulary')
+    if start := 'pretrained' * bool(self.pretrained) or 'distil_from' * bool(
+      self.distil.distil_from
+    ):
+      for name, value in flags.flat(self.shape).items():
+        if value != getattr(ShapeConfig, name):
+          raise InputError(f'--{start} has a shape of its own: leave out --{name}')
+    if not self.distil.distil_from and self.distil != DistilConfig():
+      raise InputError('--distil_temperature and weights of losses need --distil_from')
     if self.pretrained and self.vocabulary.vocabulary:
       raise InputError('--pretrained has a vocabulary of its own: leave out --vocabulary')
 

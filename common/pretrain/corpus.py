@@ -22,6 +22,7 @@ from common.errors import InputError
 
 TRAIN, VALID = SETS = ('train', 'valid')
 _PATTERN = frozenset('*?[')
+_TABLES = ('.jsonl', '.csv', '.tsv', '.parquet')
 
 Document = tuple[str, ...]  # its passages
 
@@ -59,12 +60,15 @@ class CorpusConfig:
     """The input files, patterns resolved; one that is not there is refused."""
     found = []
     for path in self.input_files:
-      matches = sorted(tf.io.gfile.glob(path)) if _PATTERN & set(path) else [path]
+      pattern = _PATTERN & set(path) and not tf.io.gfile.exists(path)
+      matches = sorted(tf.io.gfile.glob(path)) if pattern else [path]
       if not matches:
         raise InputError(f'--input_files={path}: no file has such a name')
       for match in matches:
         if tf.io.gfile.isdir(match):
           raise InputError(f'--input_files={match}: a folder; name its files: {match}/*')
+        if not self.text_columns and match.removesuffix('.gz').endswith(_TABLES):
+          raise InputError(f'--input_files={match}: a table; name its --text_columns')
       found += matches
     return found
 
@@ -84,6 +88,12 @@ class Counts:
   repeated: int
   held_out: int
   passages: dict[str, int]
+
+  def pairs(self) -> bool:
+    """Whether each set has several documents, and some of several passages."""
+    trained = self.documents - self.repeated - self.held_out
+    counts = dict(zip(SETS, (trained, self.held_out), strict=True))
+    return all(1 < n < self.passages[name] for name, n in counts.items())
 
 
 def documents(config: CorpusConfig, seed: int) -> Iterator[Document]:
@@ -118,8 +128,8 @@ def plain(path: str, encoding: str = 'utf-8', *, blocks: bool = True) -> Iterato
 def write(read: Callable[[], Iterator[Document]], held_out: int, folder: str) -> Counts:
   """Writes `train.txt` and `valid.txt`, each document once, of blocks as `plain` reads them.
 
-  The documents of the least hashes are held out: more texts move few of them. Texts are read twice,
-  and 8 bytes a document are kept of them.
+  The documents of the least hashes are held out: more texts move few of them. Texts are read three
+  times, and 8 bytes a document are kept of them.
 
   Args:
     read: Streams the documents, the same ones each time.

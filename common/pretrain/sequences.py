@@ -24,6 +24,10 @@ from common.pretrain.corpus import Document
 DRAWS = 4  # uniform numbers a sequence: next or not, where it is cut, document, passage
 _DOCUMENTS = 'documents.npy'
 _SEGMENTS = 2
+NO_PAIRS = (
+  '--next_sentence needs two documents or more in each set, some of several passages: '
+  'an empty line after each document, its passages a line each'
+)
 
 
 class Pieces(NamedTuple):
@@ -163,10 +167,7 @@ class SegmentPairs(Sequences):
     self._bounds = np.array(bounds)
     first, stop = self._bounds[:-1], self._bounds[1:]
     if (stop - first).max() < 2 or len(self._first_units) <= 2:
-      raise InputError(
-        '--next_sentence needs two documents or more in each set, some of several passages: '
-        'an empty line after each document, its passages a line each'
-      )
+      raise InputError(NO_PAIRS)
     inner = self._stops[stop - 1] - self._starts[first]
     self.sizes = np.where(stop - first > 1, inner, room) + 3
 

@@ -22,8 +22,9 @@ from common.pretrain.config import PretrainConfig
 from common.pretrain.corpus import SETS, TRAIN, VALID, Counts, Document
 from common.pretrain.language_model import LOSS, LanguageModel
 from common.pretrain.masking import Masking
-from common.pretrain.sequences import FullSentences, Pieces, SegmentPairs
+from common.pretrain.sequences import NO_PAIRS, FullSentences, Pieces, SegmentPairs
 from common.training import loop, strategies
+from common.training.checkpoints import restore_best
 
 _BATCH = 64  # held-out sequences at a time
 _VOCABULARY = 'vocabulary.json'
@@ -41,9 +42,12 @@ class Corpus(Stage[Counts]):
 
   def run(self, folder: str) -> Counts:
     config = self.config
-    return corpus.write(
+    counts = corpus.write(
       lambda: corpus.documents(config.corpus, config.seed), config.corpus.held_out, folder
     )
+    if config.next_sentence and not counts.pairs():
+      raise InputError(NO_PAIRS)
+    return counts
 
   def documents(self, name: str) -> Iterator[Document]:
     """The documents of a set."""
@@ -201,8 +205,7 @@ class Training(Stage[Trained]):
     """The model of the best evaluation, in float32."""
     with strategies.precision():
       model = self.model()
-    best = tf.train.latest_checkpoint(os.path.join(self.folder, 'best'))
-    tf.train.Checkpoint(variables=model.variables).restore(best).assert_consumed()
+    restore_best(tf.train.Checkpoint(variables=model.variables), self.folder)
     return model
 
 

@@ -34,9 +34,11 @@ class RerankConfig:
   id_column: str = flags.option('id', 'column of the ids')
   text_column: str = flags.option('text', 'column of the texts')
   depth: int = flags.option(100, 'documents of a query that are ranked anew', bounds=(1, 10**6))
-  runtime: str = flags.option('tensorflow', 'runtime of the head', tuple(runtimes.HEADS))
+  runtime: str = flags.option(
+    '', "runtime of the head; empty: tensorflow, or an archive's own", ('', *runtimes.HEADS)
+  )
   encoder_runtime: str = flags.option(
-    'tensorflow', 'runtime of the encoders', tuple(runtimes.ENCODERS)
+    '', 'runtime of the encoders; empty: likewise', ('', *runtimes.ENCODERS)
   )
 
 

@@ -21,7 +21,7 @@ def top(scores: np.ndarray, top_k: int) -> np.ndarray:
 
 
 def ranked(
-  score: Callable[[int, Vectors, np.ndarray | None], np.ndarray],
+  score: Callable[[int, Vectors, np.ndarray | None], tuple[np.ndarray, np.ndarray]],
   queries: int,
   candidates: np.ndarray | VectorStore,
   top_k: int,
@@ -31,7 +31,7 @@ def ranked(
   """The best candidates of each query; all are read once.
 
   Args:
-    score: Scores [b] of a query, by its number, with a block of candidates and their parts.
+    score: Logits and scores [b] of a query, by its number, with a block of candidates and their parts.
     queries: Number of queries.
     candidates: [n, *vector shape], or a store of them.
     top_k: Results a query at the most.
@@ -39,20 +39,24 @@ def ranked(
     rows: The candidates to be ranked, where it is not all.
 
   Returns:
-    [(row of the candidates, score)] a query, best first; equal scores in the candidates' order.
+    [(row of the candidates, score)] a query, best first; equal logits in the candidates' order.
   """
-  best = [(np.zeros([0], np.int64), np.zeros([0], np.float32))] * queries
+  none = np.zeros([0], np.float32)
+  best = [(np.zeros([0], np.int64), none, none)] * queries
   for start in range(0, len(candidates if rows is None else rows), _READ):
     picked: Any = slice(start, start + _READ)
     picked = picked if rows is None else rows[picked]
     block = candidates[picked] if isinstance(candidates, np.ndarray) else candidates.stored(picked)
     numbers = np.arange(start, start + len(block)) if rows is None else picked
     own = None if parts is None else parts[picked]
-    for query, (kept, kept_scores) in enumerate(best):
-      found = score(query, block, own)
-      if (wrong := np.isnan(found)).any():
+    for query, (kept, kept_logits, kept_scores) in enumerate(best):
+      logits, scores = score(query, block, own)
+      if (wrong := np.isnan(logits)).any():
         raise InputError(f'candidates: the score of row {numbers[wrong][0]} is NaN')
-      scores, both = np.append(kept_scores, found), np.append(kept, numbers)
-      order = top(scores, top_k)
-      best[query] = both[order], scores[order]
-  return [[(int(row), float(of_row)) for row, of_row in zip(*of, strict=True)] for of in best]
+      both, logits = np.append(kept, numbers), np.append(kept_logits, logits)
+      order = top(logits, top_k)
+      best[query] = both[order], logits[order], np.append(kept_scores, scores)[order]
+  return [
+    [(int(row), float(of_row)) for row, of_row in zip(numbers, scores, strict=True)]
+    for numbers, _, scores in best
+  ]

@@ -21,7 +21,12 @@ _FIELDS = {
   'attends': bool,
   'fingerprint': str,
 }
-_LATER = {'widths': dict, 'stored_under': dict, 'runtime': str}  # fields of some exports
+_LATER = {  # fields of some exports
+  'widths': dict,
+  'stored_under': dict,
+  'runtime': str,
+  'encoded_as': [int],  # by slot, the first slot that has the same encoder
+}
 
 
 class Export:
@@ -92,6 +97,15 @@ def latest(folder: str) -> str:
   if not versions:
     raise InputError(f'{folder}: no version folder such as {VERSION}/ in it; {REMEDY}')
   return os.path.join(folder, max(versions, key=int))
+
+
+def check_version(folder: str, form: str) -> None:
+  """Refuses what LiteRT's files of an export are not made with: a later version of a SavedModel beside them."""
+  path = os.path.join(folder, form)
+  if os.path.isdir(path) and os.path.basename(found := latest(path)) != VERSION:
+    raise InputError(
+      f"{found}: LiteRT's files beside it are of {form}/{VERSION}; runtime 'tensorflow' takes it, or export the run anew"
+    )
 
 
 def signature_definitions(path: str) -> dict[str, Any]:

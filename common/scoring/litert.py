@@ -104,6 +104,13 @@ def write_by_length(
   write(folder, signatures, variables, precisions)
 
 
+def _cores() -> int:
+  """Those that this process may use, where the system tells (Linux), else all."""
+  if hasattr(os, 'sched_getaffinity'):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 1
+
+
 class Interpreters:
   """Interpreters of a `.tflite` file, of one thread each, which share items of work.
 
@@ -125,7 +132,7 @@ class Interpreters:
     digests.check(path, REMEDY)
     if not os.path.exists(path):
       raise InputError(f'{path} is not there; export the run anew')
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or _cores()
     with damaged(path, REMEDY):
       interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
       self._runners = [

@@ -72,28 +72,34 @@ class LiteRTHead:
     return self._interpreters.inputs[signature]
 
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """As of `HeadRuntime`, in blocks, which the threads share."""
+    """As of `HeadRuntime`."""
+    (found,) = self._run(
+      signature, inputs, lambda of: [of['score'] if 'score' in of else of['part']]
+    )
+    return found
+
+  def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """As of `HeadRuntime`."""
+    logits, scores = self._run(
+      signature, inputs, lambda of: [of.get('logits', of['score']), of['score']]
+    )
+    return logits.reshape(scores.shape), scores
+
+  def _run(
+    self, signature: str, inputs: Inputs, outputs: Callable[[Any], list[np.ndarray]]
+  ) -> list[np.ndarray]:
+    """In blocks, which the threads share."""
     block = self._interpreters.rows[signature]
     fixed = {n: np.repeat(v[:], block, 0) for n, v in inputs.items() if len(v) == 1}
     many = {name: value for name, value in inputs.items() if name not in fixed}
 
-    def run(runners: litert.Runners, part: tuple[int, int, int]) -> np.ndarray:
+    def run(runners: litert.Runners, part: tuple[int, int, int]) -> list[np.ndarray]:
       start, stop, size = part
       own = {name: filled(v[start:stop], size) for name, v in many.items()}
-      (output,) = runners[signature](**fixed, **own).values()
-      return output[: stop - start]
+      return [value[: stop - start] for value in outputs(runners[signature](**fixed, **own))]
 
-    return np.concatenate(self._interpreters.map(run, list(blocks(rows_of(inputs), (block,)))))
-
-
-def _one_output(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dict]:
-  """The function with 'score' alone, of all that it may give."""
-
-  def one(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    outputs = function(**inputs)
-    return {'score': outputs['score']} if 'score' in outputs else outputs
-
-  return one
+    found = self._interpreters.map(run, list(blocks(rows_of(inputs), (block,))))
+    return [np.concatenate(of) for of in zip(*found, strict=True)]
 
 
 def _traced(function: Callable[..., dict[str, tf.Tensor]], shapes: Shapes, rows: int | None) -> Any:
@@ -101,4 +107,4 @@ def _traced(function: Callable[..., dict[str, tf.Tensor]], shapes: Shapes, rows:
   import tensorflow as tf
 
   specs = {k: tf.TensorSpec([rows, *shape], tf.float32, name=k) for k, shape in shapes.items()}
-  return tf.function(_one_output(function), autograph=False).get_concrete_function(**specs)
+  return tf.function(function, autograph=False).get_concrete_function(**specs)

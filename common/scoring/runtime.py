@@ -50,6 +50,13 @@ class HeadRuntime(Protocol):
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
     """A signature's 'score' [B] or [B, C], or 'part' [B, ...]: B rows of inputs, or one for all."""
 
+  def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """'logits' [B], which rank, and 'score' [B] of a head of one output.
+
+    In float32 the scores of logits from 17 on are all 1. Where an earlier export's file gives scores alone,
+    they rank.
+    """
+
 
 class EncoderRuntime(Protocol):
   """The encoders of all slots."""

@@ -3,22 +3,26 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
+from common import extras
 from common.errors import InputError, check_whole
 from common.scoring import litert_encoder, litert_head
-from common.scoring.exported import Export
+from common.scoring.exported import Export, check_version
 from common.scoring.runtime import EncoderKind, EncoderRuntime, HeadKind, HeadRuntime
 
 Kind = TypeVar('Kind')
+_LIGHT = "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: "
 
 
 def _tensorflow(export: Export, jit_compile: bool) -> HeadRuntime:
-  from common.scoring.tensorflow_head import TensorFlowHead
+  with extras.needed('', _LIGHT):
+    from common.scoring.tensorflow_head import TensorFlowHead
 
   return TensorFlowHead(export.head, jit_compile)
 
 
 def _tensorflow_encoder(export: Export, threads: int) -> EncoderRuntime:
-  from common.scoring.tensorflow_encoder import TensorFlowEncoder
+  with extras.needed('', _LIGHT):
+    from common.scoring.tensorflow_encoder import TensorFlowEncoder
 
   del threads
   return TensorFlowEncoder(export.encoder)
@@ -47,12 +51,14 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
     threads: Threads of a runtime that has its own; 0: one a core. The others have the process's.
 
   Raises:
-    InputError: If there is none of that name, or the export has no file for it.
+    InputError: If there is none of that name, or the export has no file for it, or only an earlier version's.
   """
   check_whole('threads', threads, 0, 1024)
   kind: HeadKind = _known(HEADS, 'runtime', name)
   if threads and not kind.threaded:
     raise InputError(f'threads={threads}: runtime={name!r} has those of the process')
+  if kind.threaded:
+    check_version(export.folder, 'head')
   return kind.load(export, threads)
 
 
@@ -60,6 +66,8 @@ def load_encoder(export: Export, name: str, threads: int = 0) -> EncoderRuntime:
   """A runtime of an export's encoders; arguments as for `load_head`, `name` one of `ENCODERS`."""
   check_whole('threads', threads, 0, 1024)
   kind: EncoderKind = _known(ENCODERS, 'encoder_runtime', name)
+  if kind.threaded:
+    check_version(export.folder, 'encoder')
   return kind.load(export, threads if kind.threaded else 0)
 
 

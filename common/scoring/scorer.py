@@ -200,8 +200,8 @@ class PairScorer:
       shortlist: Candidates of the first stage.
 
     Returns:
-      [(index, score)], best first; equal scores in the candidates' order; a list of such lists for
-      several queries. `VectorStore.ids` has the ids of indices.
+      [(index, score)], best first, by logits; equal ones in the candidates' order; a list of such lists
+      for several queries. `VectorStore.ids` has the ids of indices.
     """
     check_whole('top_k', top_k, 1)
     check_whole('shortlist', shortlist, 1)
@@ -223,9 +223,9 @@ class PairScorer:
     if (found := getattr(parts, 'shape', None)) != needed:
       raise InputError(f'parts: of shape {found}; {needed} is needed')
 
-    def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> np.ndarray:
+    def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> Any:
       one = slice(query, query + 1)
-      return self.one_to_many(left[one], left_parts[one], block, block_parts)
+      return self.one_to_many_scored(left[one], left_parts[one], block, block_parts)
 
     ranked = best.ranked(score, len(left), right, top_k, parts, rows)
     return ranked if several else ranked[0]
@@ -236,16 +236,23 @@ class PairScorer:
     Returns:
       The kept word pieces of each text, and [layers, S, S], the mean over attention heads, S the
       kept tokens of all texts; rows add up to one. Of the last layer the first row alone counts.
-    """
-    import tensorflow as tf
 
+    Raises:
+      InputError: If the head has none (`attends`), or the texts are not one a slot.
+    """
     tokens, vectors = [], {}
     if self.widths:
       raise InputError(f'attention is of word pieces; {", ".join(self.widths)} takes vectors')
+    if not self.attends:
+      raise InputError(f'{self._export.folder}: no attention to show; a transformer head has it')
+    if len(texts) != len(self.slots):
+      raise InputError(f'{len(texts)} texts given; this model takes {", ".join(self.slots)}')
+    import tensorflow as tf
+
     for slot, text in zip(self.slots, texts, strict=True):
+      vectors[slot] = tf.constant(self.encode([text], slot))
       kept = self._export.encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens']
       tokens.append([piece.decode() for piece in kept[0].numpy()])
-      vectors[slot] = tf.constant(self.encode([text], slot))
     return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
   def _candidates(self, candidates: Texts | VectorStore) -> np.ndarray | VectorStore:
@@ -265,10 +272,24 @@ class PairScorer:
     """Scores of one left row with every right one, given their parts: [rights], or [rights, C]."""
     if not len(right):
       return self._none()
+    return self._head.run(*self._one_to_many(left, left_part, right, parts))
+
+  def one_to_many_scored(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a model of one output: logits, which rank, and scores, [rights] each."""
+    if not len(right):
+      return self._none(), self._none()
+    return self._head.scored(*self._one_to_many(left, left_part, right, parts))
+
+  def _one_to_many(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> tuple[str, Inputs]:
+    """The signature that takes them, and its inputs."""
     signature = 'one_to_many' if parts is None else 'of_parts'
     one, other = self.slots
     inputs: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
-    return self._head.run(signature, {name: inputs[name] for name in self._head.inputs(signature)})
+    return signature, {name: inputs[name] for name in self._head.inputs(signature)}
 
   def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[np.ndarray, bool]:
     """Vectors of the left side, [q, *shape], and whether several were asked for."""

@@ -1,6 +1,6 @@
 """Heads as SavedModels, run by TensorFlow or compiled by XLA."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,15 @@ class TensorFlowHead:
 
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
     """As of `HeadRuntime`, in blocks."""
+    (found,) = self._run(signature, inputs, [self._output(signature)])
+    return found
+
+  def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """As of `HeadRuntime`."""
+    logits, scores = self._run(signature, inputs, ['logits', 'score'])
+    return logits[:, 0], scores
+
+  def _run(self, signature: str, inputs: Inputs, names: Sequence[str]) -> list[np.ndarray]:
     function, found = self._functions[signature], []
     one = {name: tf.constant(value[:]) for name, value in inputs.items() if len(value) == 1}
     many = {name: value for name, value in inputs.items() if name not in one}
@@ -40,18 +49,20 @@ class TensorFlowHead:
       one, many = {}, inputs
     for start, stop, size in blocks(rows, self.sizes, _BLOCK):
       block = {name: tf.constant(filled(v[start:stop], size)) for name, v in many.items()}
-      found.append(function(**one, **block).numpy()[: stop - start])
-    return np.concatenate(found)
+      outputs = function(**one, **block)
+      found.append([outputs[name].numpy()[: stop - start] for name in names])
+    return [np.concatenate(of_name) for of_name in zip(*found, strict=True)]
+
+  def _output(self, signature: str) -> str:
+    outputs = self._signatures[signature].structured_outputs
+    return next(name for name in ('score', 'part', 'attention') if name in outputs)
 
   def _function(self, signature: Any, jit_compile: bool) -> Any:
-    output = next(
-      name for name in ('score', 'part', 'attention') if name in signature.structured_outputs
-    )
     if not jit_compile:
-      return lambda **inputs: signature(**inputs)[output]
+      return signature
 
-    def call(**inputs: tf.Tensor) -> tf.Tensor:
+    def call(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
       self.traces += 1
-      return signature(**inputs)[output]
+      return signature(**inputs)
 
     return tf.function(call, autograph=False, jit_compile=True)

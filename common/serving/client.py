@@ -231,18 +231,20 @@ class Rest:
       if isinstance(getattr(error, 'reason', error), TimeoutError):
         raise ServingError('too late', grpc.StatusCode.DEADLINE_EXCEEDED) from error
       raise ServingError(str(error), grpc.StatusCode.UNAVAILABLE) from error
-    only = 'part' if signature.endswith('_part') else _ONLY.get(model.split('_')[-1], '')
-    named = outputs if isinstance(outputs, dict) else {only: outputs}
+    named = outputs if isinstance(outputs, dict) else {_only(model, signature): outputs}
     arrays = {name: np.array(value) for name, value in named.items()}
     return {n: a.astype(np.float32) if a.dtype.kind == 'f' else a for n, a in arrays.items()}
 
 
 _UNKNOWN = grpc.StatusCode.UNKNOWN
-_ONLY = {
+_ONLY = {  # what a signature ends with, or else the model: REST has no name for one output
+  'part': 'part',
+  'tokens': 'tokens',
+  'attention': 'attention',
   'encoder': 'vectors',
   'head': 'score',
   'online': 'scores',
-}  # REST has no name for one output
+}
 _CODES = {
   400: grpc.StatusCode.INVALID_ARGUMENT,
   404: grpc.StatusCode.NOT_FOUND,
@@ -250,6 +252,16 @@ _CODES = {
   503: grpc.StatusCode.UNAVAILABLE,
   504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
+
+
+def _only(model: str, signature: str) -> str:
+  """The name of a signature's only output."""
+  for name in (signature, model):
+    if (end := name.split('_')[-1]) in _ONLY:
+      return _ONLY[end]
+  raise ServingError(
+    f'{model}, {signature}: its one output has no name by REST; gRPC names it', _UNKNOWN
+  )
 
 
 def _json(value: np.ndarray) -> Any:

@@ -25,7 +25,7 @@ import tensorflow as tf
 from common import files, flags
 from common.errors import InputError
 from common.export import online, saved_models
-from common.scoring import exported
+from common.scoring import archive, exported
 from common.scoring.tensorflow_head import XLA_BLOCKS
 from common.serving import warmup
 
@@ -111,6 +111,10 @@ def write(config: ServingConfig) -> str:
   """
   if not config.export_dir:
     raise InputError('--export_dir is needed')
+  if archive.is_one(config.export_dir):
+    raise InputError(
+      f"--export_dir={config.export_dir}: an archive has no SavedModels; a run's export has"
+    )
   exported.describe(config.export_dir)
   folder = os.path.abspath(config.export_dir)
   name = config.name or os.path.basename(os.path.dirname(folder))

@@ -8,6 +8,7 @@ TF Serving's REST API in columns (`{"signature_name": …, "inputs": {…}}`). R
 beforehand and sent in turn; each connection sends its next one when the last is answered.
 """
 
+import base64
 import collections
 import dataclasses
 import glob
@@ -23,6 +24,7 @@ from tqdm import tqdm
 from common import flags
 from common.errors import InputError
 from common.files import write_json
+from common.scoring.exported import ONE_TO_MANY_INT8
 from common.serving.client import UNLIMITED, request_of
 
 _PREDICT = '/tensorflow.serving.PredictionService/Predict'
@@ -158,8 +160,7 @@ def _read(path: str, signature: str) -> list[tuple[str, dict[str, Any]]]:
         return [(signature, dict(arrays))]
     if path.endswith('.jsonl'):
       with open(path, encoding='utf-8') as file:
-        bodies = [json.loads(line) for line in file]
-      return [(body.get('signature_name', signature), body['inputs']) for body in bodies]
+        return [_request(json.loads(line), signature) for line in file]
   except Exception as error:  # of damaged bytes, numpy raises nearly anything
     raise InputError(f'{path}: no requests: {error!r}') from error
   raise InputError(f'{path}: .npz or .jsonl')
@@ -174,6 +175,24 @@ def _payload(config: LoadConfig, signature: str, inputs: dict[str, Any]) -> Payl
     raise InputError(f'--rows={config.rows}: a request has {", ".join(rows)}')
   data = request_of(config.model, signature, arrays).SerializeToString()
   return Payload(data, rows[config.rows] if config.rows else max(rows.values()))
+
+
+def _request(body: dict[str, Any], signature: str) -> tuple[str, dict[str, Any]]:
+  """(signature, inputs) of a body of REST's; whole numbers become what the signature takes, which JSON does not tell."""
+  signature = body.get('signature_name', signature)
+  number = np.int8 if signature == ONE_TO_MANY_INT8 else np.float32
+  inputs = {name: np.asarray(_bytes(value)) for name, value in body['inputs'].items()}
+  for name, array in inputs.items():
+    if array.dtype.kind == 'i':
+      inputs[name] = array.astype(np.int32 if name == 'ids' else number)
+  return signature, inputs
+
+
+def _bytes(value: Any) -> Any:
+  """JSON with REST's `{'b64': …}` decoded."""
+  if isinstance(value, list):
+    return [_bytes(item) for item in value]
+  return base64.b64decode(value['b64']) if isinstance(value, dict) else value
 
 
 if __name__ == '__main__':

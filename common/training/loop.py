@@ -82,6 +82,11 @@ def fit(
     raise InputError(
       f'{phase.name}: batch_size={config.batch_size}: a multiple of {replicas}, the replicas, is needed'
     )
+  if 0 < config.steps <= config.warmup_steps:
+    print(
+      f'{phase.name}: all {config.steps:,} steps are of the warm-up, {config.warmup_steps:,} steps: '
+      'the learning rate rises to the end; a tenth of the steps is usual'
+    )
   with strategy.scope():
     run = Run(phase, config, folder, strategies.is_chief(strategy))
   run.restore()

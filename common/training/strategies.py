@@ -28,7 +28,7 @@ class DeviceConfig:
   precision: str = flags.option(
     'float32',
     'arithmetic of training and annotation, auto: mixed_bfloat16 where the devices '
-    'have units for it; variables, evaluation and exports stay float32',
+    'have units for it; variables, the final evaluation and exports stay float32',
     ('float32', 'mixed_bfloat16', 'auto'),
   )
   jit_compile: bool = flags.option(
@@ -36,6 +36,8 @@ class DeviceConfig:
   )
 
   def __post_init__(self):
+    if self.tpu and self.distribution_strategy != 'tpu':
+      raise InputError(f'--tpu={self.tpu} needs --distribution_strategy=tpu')
     if self.precision == 'auto':
       chosen = 'mixed_bfloat16' if self._has_bfloat16() else 'float32'
       print(f'--precision=auto: {chosen}')

@@ -10,13 +10,15 @@ import threading
 import weakref
 from typing import Any, Protocol
 
-import faiss
 import numpy as np
 from tqdm import tqdm
 
 from common import digests, extras, files
 from common.errors import damaged
 from common.vectors.store import VectorStore
+
+with extras.needed('', 'nearest neighbours: '):
+  import faiss
 
 LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common import files
+from common import errors, files
 
 
 def test_a_folder_gets_its_name_when_it_is_whole(tmp_path):
@@ -16,3 +16,14 @@ def test_a_folder_gets_its_name_when_it_is_whole(tmp_path):
     part.mkdir()  # what was left is gone
     (part / 'all').write_text('two')
   assert [path.name for path in target.iterdir()] == ['all'] and not part.exists()
+
+
+def test_what_a_store_of_files_answers_is_one_line():
+  text = (
+    "Error executing an HTTP request: libcurl code 6 meaning 'Could not resolve hostname', error "
+    'details: Could not resolve host: www.googleapis.com\n\t when reading metadata of gs://b/a.txt'
+  )
+  assert errors.of_system(Exception(text)) == (
+    "gs://b/a.txt: libcurl code 6 meaning 'Could not resolve hostname', error details: "
+    'Could not resolve host: www.googleapis.com'
+  )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common import flags
+from common import flags, verify
 from common.distillation.experiment import Experiment
 from common.distillation.stages.run import Run
 from common.scoring import exported
@@ -62,6 +62,7 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
     stage = json.loads((folder / name / 'stage.json').read_text())
     assert 'calibration' not in stage['depends_on'] and list(stage['after']) == after
   assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')
+  assert verify.verify(str(folder))[0] > 40
 
 
 def test_a_second_run_does_nothing_again_and_its_saved_flags_repeat_it(smoke, python):
@@ -141,6 +142,10 @@ REFUSED = (
   (['--pretrained=/nowhere'], '/nowhere: no such folder'),
   (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
   (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),
+  (
+    ['--text_columns=a,b,c,d', '--teacher_max_length=4'],
+    '--teacher_max_length=4: 4 texts take 6 tokens at the least',
+  ),
   (['--teacher_max_length=200'], 'random-tiny has 128 positions'),
   (
     ['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'],

@@ -61,6 +61,8 @@ def test_blocks_a_file_and_the_best_alone_are_the_same_scores(embedders, tmp_pat
 def test_what_a_model_cannot_do_is_refused(embedders):
   with pytest.raises(InputError, match='top_k takes a model of one output'):
     embedders[1].score_all_pairs(LEFT, top_k=1)
+  with pytest.raises(InputError, match="an encoder of its own: right, of encode.texts, 'right'."):
+    embedders[1].score_all_pairs(embedders[1].encode(LEFT))  # right ones are no left ones
   with pytest.raises(InputError, match='rank takes a model of two sides and one output'):
     embedders[1].rank('red', RIGHT)
   with pytest.raises(InputError, match='right: vectors of shape'):

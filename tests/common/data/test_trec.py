@@ -1,5 +1,7 @@
 """TREC's runs and qrels: what is read, and what is refused where."""
 
+import gzip
+
 import pytest
 
 from common.data import trec
@@ -12,7 +14,11 @@ def test_a_written_run_is_read_again(tmp_path):
   assert (tmp_path / 'a.run').read_text() == (
     'q2 Q0 d 1 0.1 ours\nq2 Q0 e 2 -1 ours\nq1 Q0 e 1 0.333333333 ours\n'
   )
-  found = trec.read_run(path)
+  packed = path + '.gz'
+  trec.write_run(packed, ['q2', 'q1'], [(['d', 'e'], [0.1, -1.0]), (['e'], [1 / 3])], 'ours')
+  with gzip.open(packed, 'rt') as file:
+    assert file.read() == (tmp_path / 'a.run').read_text()
+  found = trec.read_run(packed)
   assert (found.queries, found.documents) == (['q2', 'q1'], ['d', 'e'])
   assert found.query.tolist() == [0, 0, 1] and found.document.tolist() == [0, 1, 1]
   assert found.values.tolist() == [0.1, -1, 0.333333333] and found.line.tolist() == [1, 2, 3]

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from common.export import saved_models
+from common.export.online import write
 from common.scoring import exported
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
@@ -56,3 +57,25 @@ def test_online_of_classes_has_scores_and_no_order(classes, load):
     assert set(found) == {'scores'}
     expected = scorer.score([query] * 4, candidates)
     np.testing.assert_allclose(found['scores'], expected, atol=1e-5)
+
+
+def test_order_is_by_logits_where_float32_has_one_score_for_many(tmp_path):
+  logits = tf.constant([[35.3], [13.8], [20.1], [24.0], [35.1], [16.9], [29.7]])
+
+  def score(left, right):
+    return {'logits': logits, 'score': tf.sigmoid(logits)[:, 0]}
+
+  @tf.function
+  def encode(*, text):
+    return {'vectors': tf.zeros([1, 2])}
+
+  samples = {'left': np.array(['a']), 'right': np.zeros([7, 2], np.float32)}
+  made = write(
+    str(tmp_path),
+    encode.get_concrete_function(text=tf.TensorSpec([None], tf.string, name='text')),
+    score,
+    [],
+    samples,
+  )
+  found = made.signatures['serving_default'](text=tf.constant(['a']), candidates=tf.zeros([7, 2]))
+  assert found['order'].numpy().tolist() == [0, 4, 6, 3, 2, 5, 1]

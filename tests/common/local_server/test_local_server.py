@@ -80,6 +80,19 @@ def test_load(served, tmp_path, capsys):
     load_test.main(config)
 
 
+def test_a_line_of_a_load_is_what_rest_takes():
+  body = {'signature_name': 'left', 'inputs': {'text': [{'b64': 'cmVk'}, 'x']}}
+  assert load_test._request(body, '')[1]['text'].tolist() == [b'red', 'x']
+  types = {
+    ('right_ids', 'ids'): np.int32,
+    ('serving_default', 'right'): np.float32,
+    ('one_to_many_int8', 'right'): np.int8,
+  }
+  for (signature, name), expected in types.items():
+    _, inputs = load_test._request({'inputs': {name: [[1, 2]]}}, signature)
+    assert inputs[name].dtype == expected
+
+
 def test_versions_are_swapped_without_losing_a_request(served):
   transports = [Grpc(served.target), Rest(served.url)]
   stop, lost, seen = threading.Event(), [], set()

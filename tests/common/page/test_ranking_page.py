@@ -21,6 +21,7 @@ from common.modeling import checkpoints
 from common.page.__main__ import serving
 from common.page.ranking_page import PageConfig, RankingPage
 from common.scoring.scorer import PairScorer
+from common.vectors.store import VectorStore
 from dipair.attention import head_attention
 from tests import limits
 
@@ -118,6 +119,27 @@ def test_what_is_no_path_is_refused(url):
     404,
     {'error': 'POST /v1/models/x:predict: no such path; the page is at /'},
   )
+
+
+def test_a_store_is_of_the_pages_texts(config, tmp_path):
+  rows = {**TEXTS, 'd': 'new boots'}
+  changed = dataclasses.replace(
+    config,
+    export_dir=config.export_dir[:1],
+    input=str(tmp_path / 'texts.jsonl'),
+    store=(str(tmp_path / 'store'),),
+  )
+  shutil.copytree(config.store[0], changed.store[0])
+  for extra, text in (('d', 'new boots'), ('a', 'an oak lamp')):
+    rows[extra] = text
+    lines = (json.dumps({'id': key, 'text': of}) for key, of in rows.items())
+    (tmp_path / 'texts.jsonl').write_text('\n'.join(lines) + '\n')
+    if extra == 'a':
+      with pytest.raises(InputError, match="id 'a' is there with another text"):
+        RankingPage(changed)
+    else:
+      RankingPage(changed)
+      assert len(VectorStore(changed.store[0])) == 4  # what it lacked is added
 
 
 def test_what_the_command_refuses(config, url):

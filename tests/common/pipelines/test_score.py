@@ -83,7 +83,12 @@ def test_pairs_of_ids_go_on_where_they_stopped(exported, stores, tmp_path, capsy
 
 def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv):
   expected = expected_scores(exported)
-  rows = [('t1', '["p0", "p7", "p3"]'), ('t0', '["p1"]'), ('t2', '["p9"]'), ('t2', 'p1')]
+  rows = [
+    ('t1', '["p0", "p7", "p7", "p0", "p3"]'),
+    ('t0', '["p1"]'),
+    ('t2', '["p9"]'),
+    ('t2', 'p1'),
+  ]
   rows += [('t2', '{"p1": 1}'), ('t2', '"p1"'), ('t2', '[["p1"]]')]  # JSON, and no list of ids
   rows += [('t2', r'["\ud800", "p1"]')]  # half of a character
   files = tsv(tmp_path / 'queries.tsv', ('left', 'right'), rows)
@@ -175,3 +180,22 @@ def test_each_class_has_a_column_of_scores(export, tmp_path, tsv):
   np.testing.assert_allclose(handled, expected, atol=1e-5)
   with pytest.raises(InputError, match='--shape=all ranks by one score; .* gives 3 a pair'):
     score.main(score.ScoreConfig(folder, 'tensorflow', 0, 'all', FilesConfig(), *stores), [])
+
+
+@pytest.mark.parametrize('runtime', ['tensorflow', 'litert'])
+def test_a_process_keeps_to_its_threads(exported, runtime, monkeypatch):
+  threads = []
+  monkeypatch.setattr('common.pipelines.models.limit_threads', lambda count: None)
+  monkeypatch.setattr(
+    'common.scoring.litert.ThreadPoolExecutor', lambda count: threads.append(count)
+  )
+  ScorerHandler(exported[0], runtime, 1, 'litert-int8').load_model()
+  assert set(threads) == {1}
+
+
+@pytest.mark.parametrize(
+  ('main', 'config'), [(score.main, score.ScoreConfig), (encode.main, encode.EncodeConfig)]
+)
+def test_an_export_must_be_named(main, config):
+  with pytest.raises(InputError, match='^--export_dir is needed$'):
+    main(config(), [])

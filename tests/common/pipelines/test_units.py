@@ -80,6 +80,9 @@ def test_whole_files(tmp_path):
   found = {'id': '7', 'text': 'é', 'label': '0.5', 'logits': '[1.0, 2.0]'}
   assert rows(tmp_path / 'a.tfrecord') == [found]
   assert rows(tmp_path / 'a.*v') == rows(tmp_path / 'a.csv')
+  page = 'first, second\n' * 12_000  # more than Python's csv takes by itself
+  (tmp_path / 'page.csv').write_text(f'id,text\n1,"{page}"\n')
+  assert rows(tmp_path / 'page.csv') == [{'id': '1', 'text': page}]
 
 
 def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):

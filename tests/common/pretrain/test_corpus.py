@@ -56,6 +56,29 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     CorpusConfig(input_files=(f'{tmp_path}/*.txt',)).paths()
   with pytest.raises(InputError, match=f'{tmp_path}: a folder; name its files'):
     CorpusConfig(input_files=(str(tmp_path),)).paths()
+  for name in ('docs [2020].txt', 'docs.jsonl', 'docs.csv.gz'):
+    (tmp_path / name).touch()
+  (path,) = CorpusConfig(input_files=(f'{tmp_path}/docs [2020].txt',)).paths()  # no pattern
+  assert path.endswith('docs [2020].txt')
+  for name in ('docs.jsonl', 'docs.c*'):
+    with pytest.raises(InputError, match='a table; name its --text_columns'):
+      CorpusConfig(input_files=(f'{tmp_path}/{name}',)).paths()
+
+
+@pytest.mark.parametrize(
+  ('documents', 'pairs'),
+  [
+    ([('a', 'b'), ('c', 'd'), ('e', 'f'), ('g', 'h')], True),
+    ([('a',), ('b',), ('c', 'd'), ('e', 'f')], None),
+    ([('a',), ('b',), ('c',), ('d',)], False),
+    ([('a', 'b'), ('c', 'd'), ('e', 'f')], False),  # of two held out one is left
+  ],
+)
+def test_pairs_take_several_documents_and_passages_in_each_set(tmp_path, documents, pairs):
+  counts = corpus.write(lambda: iter(documents), 2, str(tmp_path))
+  lines = [(tmp_path / f'{name}.txt').read_text().split('\n\n')[:-1] for name in corpus.SETS]
+  expected = all(len(of) > 1 and any('\n' in one for one in of) for of in lines)
+  assert counts.pairs() == expected and pairs in (None, expected)
 
 
 def test_words_are_split_as_the_tokenizer_splits_them():

@@ -103,6 +103,11 @@ def test_a_batch_is_a_function_of_its_step(pieces, static_masks):
   assert not equal(found[0], arrays(batches(pieces, static_masks, seed=3).training(0, 4), 1)[0])
 
 
+def test_a_sequence_that_comes_twice_in_a_batch_is_masked_twice(pieces):
+  batch = arrays(batches(pieces).training(0, 16), 1)[0]  # of eight sequences
+  assert len({tuple(ids) for ids in batch['ids']}) > 10
+
+
 def test_replicas_share_a_batch_in_order(pieces):
   made = batches(pieces, bucketed=False)
   (whole,) = arrays(made.training(0, 4), 1)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
-from common.scoring import litert_head, runtimes
+from common.scoring import litert, litert_head, runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
 from tests.conftest import TERMS
@@ -100,3 +100,22 @@ def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
   for what in ('runtime', 'encoder_runtime'):
     with pytest.raises(InputError, match='int8.tflite is not there; export the run anew'):
       PairScorer.load(str(tmp_path), **{what: 'litert-int8'})
+
+
+def test_litert_is_not_taken_for_a_version_that_came_after_it(exported, tmp_path):
+  for name in os.listdir(exported.folder):
+    os.symlink(os.path.join(exported.folder, name), tmp_path / name)
+  for form in ('encoder', 'head'):
+    os.remove(tmp_path / form)
+    for number in '12':
+      (tmp_path / form).mkdir(exist_ok=True)
+      os.symlink(os.path.join(exported.folder, form, '1'), tmp_path / form / number)
+  PairScorer.load(str(tmp_path), 'xla')
+  for what, form in (('runtime', 'head'), ('encoder_runtime', 'encoder')):
+    with pytest.raises(InputError, match=f"{form}/2: LiteRT's files beside it are of {form}/1"):
+      PairScorer.load(str(tmp_path), **{what: 'litert'})
+
+
+def test_where_the_system_does_not_tell_a_process_cores_all_are_taken(monkeypatch):
+  monkeypatch.delattr(os, 'sched_getaffinity')  # macOS
+  assert litert._cores() == os.cpu_count()

@@ -91,6 +91,13 @@ def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, mo
   assert scorer.rank('red', products[:0]) == []
 
 
+def test_logits_rank_where_float32_has_one_score_for_many(exported, monkeypatch):
+  scorer = PairScorer.load(exported.folder)
+  logits, ones = np.array([18, 20, 19], np.float32), np.ones(3, np.float32)
+  monkeypatch.setattr(scorer._head, 'scored', lambda *of: (logits, ones))
+  assert scorer.rank('red', RIGHT[:3]) == [(1, 1.0), (2, 1.0), (0, 1.0)]
+
+
 def test_equal_scores_keep_the_candidates_order(exported, load):
   scorer = load(exported[0])
   products = scorer.encode(['red', 'blue throw', 'red', 'blue throw'], side='right')
@@ -153,6 +160,7 @@ def test_deleted_rows_are_never_ranked(exported, load, tmp_path):
   [
     (lambda s: s.encode(['a'], side='top'), "side='top': one of left, right"),
     (lambda s: s.encode('a', side='left'), 'a list of texts'),
+    (lambda s: s.attention('a'), '(1 texts given; this model takes left, right|no attention)'),
     (lambda s: s.score(['a']), '1 sides given; this model takes left, right'),
     (lambda s: s.score(['a', 'b'], ['c']), 'sides of .2, 1. rows'),
     (lambda s: s.score(np.zeros([1, 5, 8]), ['c']), r'left: vectors of shape \(5, 8\)'),
@@ -191,13 +199,23 @@ of_runtimes = {'runtime': 'litert-int8', 'encoder_runtime': 'litert-int8'}
 scorer, embedder = (c.load(f, **of_runtimes) for c, f in zip((dipair.Scorer, dse.Embedder), sys.argv[1:]))
 scorer.encode_to(sys.argv[3], [('a', 'nike shoes'), ('b', 'red throw')], 'right')
 ranked = scorer.rank('red', VectorStore(sys.argv[3]))
+for of in (lambda: dipair.Scorer.load(sys.argv[1]), lambda: dipair.Scorer.load(sys.argv[1], 'litert')):
+  try:
+    of()
+  except dipair.InputError as error:
+    print(error)
 print(json.dumps([ranked, embedder.score_all_pairs(['red', 'x']).tolist()]))
 """
   folders = export('dipair').folder, export('dse').folder
   command = [sys.executable, '-c', program, *folders, str(tmp_path / 'store')]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert not done.returncode, done.stderr
-  ranked, scores = json.loads(done.stdout.splitlines()[-1])
+  *refused, found = done.stdout.splitlines()
+  assert len(refused) == 2 and all(
+    "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: " in line
+    for line in refused
+  )
+  ranked, scores = json.loads(found)
   scorer, embedder = (PairScorer.load(f, encoder_runtime='litert-int8') for f in folders)
   expected = dict(scorer.rank('red', ['nike shoes', 'red throw']))
   np.testing.assert_allclose([s for _, s in ranked], [expected[i] for i, _ in ranked], atol=0.03)

@@ -125,6 +125,8 @@ def test_the_command_prints_how_to_serve_and_refuses_what_is_no_export(export, t
   assert 'name: "terms_online"' in (served / 'serving' / 'models.config').read_text()
   done = run(f'--export_dir={tmp_path}')
   assert (done.returncode, 'no export there' in done.stderr) == (2, True)
+  with pytest.raises(InputError, match="an archive has no SavedModels; a run's export has"):
+    config.write(ServingConfig(export_dir='pretrained/medquad.tar.gz'))
   with pytest.raises(InputError, match='--export_dir is needed'):
     config.write(ServingConfig())
 

@@ -31,9 +31,12 @@ def _after(monkeypatch):
   return after
 
 
-def test_the_end_is_told_once_without_the_first_batch_and_what_was_done_before(after, capsys):
+@pytest.mark.parametrize('disable', [False, True])  # as by TQDM_DISABLE
+def test_the_end_is_told_once_without_the_first_batch_and_what_was_done_before(
+  after, capsys, disable
+):
   """50 of 10 tuples were there, 1 was slow; then 5 in 10 seconds: 944 left of 5 tuples a second."""
-  with Forecast(total=1000, desc='teacher', tuples=10) as bar:
+  with Forecast(total=1000, desc='teacher', tuples=10, disable=disable) as bar:
     bar.skip(50)
     after(300)
     bar.update()

@@ -203,3 +203,8 @@ def test_the_recipe_is_berts_warm_up_and_linear_decay(tmp_path):
   # 2 of 12 steps warm up to 0.1; then 0.1 * (1 - step / 12).
   assert rates[4] == pytest.approx(0.1 * (1 - 4 / 12))
   assert rates[12] == pytest.approx(0.0)
+
+
+def test_a_warm_up_that_is_all_of_a_phase_is_told(tmp_path, capsys):
+  fit(task(), tmp_path, dataclasses.replace(PHASE, warmup_steps=12))
+  assert 'line: all 12 steps are of the warm-up, 12 steps' in capsys.readouterr().out
