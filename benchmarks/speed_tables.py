@@ -97,7 +97,9 @@ def encoders(runs: dict[str, dict[str, Any]]) -> Table:
     for title, results in runs.items()
     for row in results.get('encoders', [])
   ]
-  note = "Texts: the test set's, of the last slot. Cosine: the mean of vectors' with TensorFlow's."
+  note = (
+    "Texts: of the last slot, 512 of the run's. Cosine: the mean of vectors' with TensorFlow's."
+  )
   headers = ['', 'encoders', 'texts/s', '× tensorflow', 'cosine', 'test metric']
   return Table(note, [*headers, 'test metric, head in int8'], rows)
 

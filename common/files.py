@@ -101,14 +101,36 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
 
 
 def _clear(folder: str) -> None:
-  """Removes what killed writes have left below a folder, of names that no other write takes again."""
-  for base, folders, found in os.walk(folder, topdown=False):
+  """Removes what killed writes have left below a folder, of names that no other write takes again.
+
+  Folders in it that another process holds are left alone: their writes are alive.
+  """
+  for base, folders, found in os.walk(folder):
+    if base != folder and _is_held(base):
+      folders.clear()
+      continue
     for name in found:
       if _LEFT.search(name):
         os.remove(os.path.join(base, name))
-    for name in folders:
-      if _LEFT_FOLDERS.fullmatch(name):
-        shutil.rmtree(os.path.join(base, name))
+    for name in filter(_LEFT_FOLDERS.fullmatch, list(folders)):
+      folders.remove(name)
+      shutil.rmtree(os.path.join(base, name))
+
+
+def _is_held(path: str) -> bool:
+  """Whether another process is `alone` in a folder."""
+  import fcntl
+
+  folder = os.open(path, os.O_RDONLY)
+  try:
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError:
+    return True
+  except OSError:
+    pass  # NFS locks no folders
+  finally:
+    os.close(folder)
+  return False
 
 
 def _holder(folder: int) -> str:

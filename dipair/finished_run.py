@@ -1,7 +1,5 @@
 """A finished run of `dipair.run`, on whose data other students are trained."""
 
-import os
-
 import tensorflow as tf
 
 from common.data.examples import TableConfig
@@ -12,6 +10,7 @@ from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
 from common.export import student_export
+from common.files import read_json
 from common.modeling import saving
 from common.modeling.losses import CrossEntropy
 from common.training.strategies import DeviceConfig
@@ -83,7 +82,8 @@ class FinishedRun(finished_run.FinishedRun):
 
     None, if its tuples brought logits or a Python function scored them.
     """
-    own = [self.path('teacher')] if os.path.isdir(self.path('teacher')) else []
+    learnt_from = read_json(self.path('distill/stage.json'))['after']
+    own = [self.path('teacher')] if 'teacher' in learnt_from else []
     length, task = self.flags['teacher_max_length'], self.table.base_task
     classes = self.table.class_names
     given = self.flags['teachers'] or own

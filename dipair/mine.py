@@ -1,6 +1,7 @@
 """Mines a matching task (Appendix B): `python -m dipair.mine --mine_from=DIR --output=mined`."""
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -11,12 +12,13 @@ import tf_keras
 from common import digests, files, flags, schema
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
+from common.data.tables import SUFFIXES
 from common.distillation import datasheet, mining, transfer
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
 from common.errors import InputError, damaged
 
-_MANIFEST, _EMBEDDER = 'manifest.json', 'embedder_contents'
+_MANIFEST, _READ = 'manifest.json', 'embedder_contents'  # and the source's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,14 +36,18 @@ def main(config: MineConfig) -> None:
     raise InputError(
       '--mine_from and --output are needed: known matches, and a folder for the task'
     )
-  embedder = digests.contents(config.mining.embedder)
+  read = {
+    **digests.contents(config.mining.embedder),
+    **_source(config.mining.mine_from),
+  }
   path = os.path.join(config.output, _MANIFEST)
   if os.path.exists(path):
     sheet = files.read_json(path, remedy := f'delete {config.output} and mine again')
     with damaged(path, remedy):
       schema.check(sheet, {'flags': dict, 'seed': int})
-    asked = {**flags.flat(config.mining), 'seed': config.seed, **embedder}
-    made = {**sheet['flags'], 'seed': sheet['seed'], **sheet.get(_EMBEDDER, embedder)}
+    asked = {**flags.flat(config.mining), 'seed': config.seed, **read}
+    # What a version of before did not note is taken for what it read.
+    made = {**read, **sheet['flags'], 'seed': sheet['seed'], **sheet.get(_READ, {})}
     if differs := [
       name for name, value in json.loads(json.dumps(asked)).items() if made.get(name) != value
     ]:
@@ -49,11 +55,28 @@ def main(config: MineConfig) -> None:
         f'{config.output}: mined with other {", ".join(differs)}; name a new --output'
       )
   else:
-    sheet = _mine(config, embedder)
+    sheet = _mine(config, read)
   print(datasheet.summary(sheet))
 
 
-def _mine(config: MineConfig, embedder: dict[str, str]) -> dict[str, Any]:
+def _source(path: str) -> dict[str, str]:
+  """{'contents of PATH': digest} of the tables that hold the matches."""
+  if not os.path.exists(path):
+    raise InputError(f'--mine_from={path}: no such file or folder')
+  found = [path]
+  if os.path.isdir(path):
+    found = sorted(
+      os.path.join(base, name)
+      for base in (path, os.path.join(path, 'qrels'))  # BEIR's
+      if os.path.isdir(base)
+      for name in os.listdir(base)
+      if name.endswith(SUFFIXES)
+    )
+  digest = hashlib.sha256(''.join(files.sha256(one) for one in found).encode())
+  return {f'contents of {path}': digest.hexdigest()[:16]}
+
+
+def _mine(config: MineConfig, read: dict[str, str]) -> dict[str, Any]:
   """Mines into record sets, as a run does, and writes what a person reads beside them."""
   data, unlabelled = (os.path.join(config.output, name) for name in ('data', 'unlabelled'))
   os.makedirs(data, exist_ok=True)
@@ -67,7 +90,7 @@ def _mine(config: MineConfig, embedder: dict[str, str]) -> dict[str, Any]:
     _write(config.output, transfer.TRANSFER, task.rows(RecordSet(unlabelled)))
     picture = datasheet.PICTURE
     files.put(os.path.join(unlabelled, picture), os.path.join(config.output, picture))
-    sheet[_EMBEDDER] = embedder
+    sheet[_READ] = read
     files.write_json(os.path.join(config.output, _MANIFEST), sheet, sealed=True)
     return sheet
 

@@ -39,7 +39,8 @@ class SentenceEncoder(tf_keras.layers.Layer):
     for tokens in encoded.layers[-self.pooled_layers :]:
       tokens = tf.cast(tokens[:, first:], tf.float32)
       if self.pooling == 'mean':
-        pooled.append(tf.reduce_sum(tokens * kept, 1) / tf.reduce_sum(kept, 1))
+        # Rows that fill up a batch of static shape have no tokens, and no part in the loss but their NaN.
+        pooled.append(tf.reduce_sum(tokens * kept, 1) / tf.maximum(tf.reduce_sum(kept, 1), 1.0))
       else:
         pooled.append(tf.reduce_max(tf.where(kept > 0, tokens, tokens.dtype.min), 1))
     return tf.concat(pooled, 1)

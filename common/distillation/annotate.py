@@ -1,6 +1,7 @@
 """Soft labels: the teacher's scores of a distillation set, as a record set of its own (§4.3)."""
 
 import dataclasses
+import io
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.data import record_writer, records
 from common.data.records import Manifest, RecordSet
 from common.data.tuples import Tuples, concatenated
@@ -15,6 +17,7 @@ from common.errors import InputError
 from common.modeling.losses import probabilities
 from common.training.forecast import Forecast
 
+_PIECE = 4096  # tuples that are scored between two writes of their logits
 Advance = Callable[[int], Any]  # as a progress bar's `update`
 Labeller = Callable[[np.ndarray, Advance], np.ndarray]  # items [n, slots] to logits [n, outputs]
 
@@ -25,7 +28,7 @@ def annotate(
   """Copies a record set's tuples with `teacher_logits` and `soft_labels` sigmoid(z / T) added.
 
   The items stay where they are: the new set names the source's tables. Shards correspond one to
-  one, so that an interrupted annotation goes on at the first missing one.
+  one, and a shard's logits are kept as they come, so that an interrupted annotation goes on.
 
   Args:
     source: The record set's folder; one table a slot, as a run writes them.
@@ -48,16 +51,45 @@ def annotate(
         continue
       groups = list(given.shard(shard))
       whole = concatenated(groups)
+      scored = os.path.join(folder, f'{record_writer.shard_name(number)}.logits.npy')
       if logits_of:
-        logits = logits_of(whole.items, bar.update)
+        logits = _scored(scored, whole.items, logits_of, bar)
       else:
         logits = whole.targets('teacher_logits', slice(None), 0)
         bar.update(shard.count)
       labelled = with_logits(groups, logits, temperature)
       shards.append(record_writer.write_shard(folder, number, labelled, shard.tables))
+      if tf.io.gfile.exists(scored):
+        tf.io.gfile.remove(scored)
   tables = record_writer.tables_from(given, folder)
   info = {**given.manifest.info, **info, 'temperature': temperature}
   return record_writer.finish(folder, shards, tables, info)
+
+
+def _scored(path: str, items: np.ndarray, logits_of: Labeller, bar: Forecast) -> np.ndarray:
+  """Logits of a shard's items, kept in a file as they come: a killed annotation goes on from there."""
+  logits = _kept(path, len(items))
+  bar.skip(len(logits))
+  for start in range(len(logits), len(items), _PIECE):
+    found = logits_of(items[start : start + _PIECE], bar.update)
+    logits = np.concatenate([logits, found]) if start else found
+    if len(logits) < len(items):
+      with files.whole(path) as temporary, files.opened(temporary, 'wb') as file:
+        np.save(file, logits)
+  return logits
+
+
+def _kept(path: str, count: int) -> np.ndarray:
+  """The logits of whole pieces that are there; none where the file is not one of a shard of so many."""
+  none = np.zeros([0, 1], np.float32)
+  if not tf.io.gfile.exists(path):
+    return none
+  try:
+    with files.opened(path, 'rb') as file:
+      found = np.load(io.BytesIO(file.read()))
+  except (OSError, ValueError, EOFError):  # damaged
+    return none
+  return found if found.ndim == 2 and len(found) < count and not len(found) % _PIECE else none
 
 
 def _is_whole(path: str, count: int) -> bool:

@@ -1,12 +1,12 @@
 """Speed and quality of an export, by runtime and vector dtype."""
 
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from scipy.special import logit
 
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
@@ -15,6 +15,7 @@ from common.distillation.function_teacher import Function
 from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.evaluation import benchmark
+from common.modeling.calibration import Calibration
 from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
@@ -63,8 +64,9 @@ def of_export(
     texts = sample(test)
     others.append(benchmark.Contender('teacher', lambda: function(texts), len(texts)))
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
-  items = test.items(len(scorers['tensorflow'].slots) - 1)
-  encoded = list(itertools.islice(items.contents(), _TEXTS))
+  slot = len(scorers['tensorflow'].slots) - 1
+  rows = np.unique(test.tuples().items[:, slot])[:_TEXTS]
+  encoded = list(test.items(slot).contents(rows))
   contenders = [_encoder(name, loaded, encoded) for name, loaded in encoders.items()]
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
   exact = encoding[0]['pairs_per_second']
@@ -121,19 +123,20 @@ def compare(
       for encoder in encoders.values()
     ]
     vectors = by_encoder[0]
-    found = [scorer.score(*vectors) for scorer in scorers.values()]
+    found = [judge(judged, scorer, vectors) for scorer in scorers.values()]
     for row in stored:
       narrow = [narrowed(v, row['dtype']) for v in vectors]
       sizes = (sum(a[0].nbytes for a in of_slot if a is not None) for of_slot in narrow)
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
-      found.append(first.score(*(widened(*of_slot) for of_slot in narrow)))
+      found.append(judge(judged, first, [widened(*of_slot) for of_slot in narrow]))
     for row, own in zip(encoding, by_encoder, strict=True):
-      row['int8'][set_name] = primary(judged, int8.score(*own))
+      _, row['int8'][set_name] = judge(judged, int8, own)
       row['cosine'] = float(np.mean([_cosine(*pair) for pair in zip(own, vectors, strict=True)]))
-      found.append(first.score(*own))
-    for row, scores in zip([*running, *stored, *encoding], found, strict=True):
-      row[set_name] = primary(judged, scores)
-      row['max_difference'] = max(row['max_difference'], float(np.abs(scores - found[0]).max()))
+      found.append(judge(judged, first, own))
+    (exact, _), *_ = found
+    for row, (scores, value) in zip([*running, *stored, *encoding], found, strict=True):
+      row[set_name] = value
+      row['max_difference'] = max(row['max_difference'], float(np.abs(scores - exact).max()))
   return running, stored, encoding
 
 
@@ -150,11 +153,24 @@ def _vectors(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> np
   return scorer.encode(found, name, progress=True)[rows.reshape(-1)]
 
 
-def primary(judged: JudgedSet, scores: np.ndarray) -> float:
-  """The primary metric of probabilities [n], or [n, C]."""
-  within = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
-  logits = np.log(within / (1 - within))[:, None] if scores.ndim == 1 else np.log(within)
-  return judged.evaluate(logits)[judged.primary]
+def judge(
+  judged: JudgedSet, scorer: PairScorer, vectors: Sequence[np.ndarray]
+) -> tuple[np.ndarray, float]:
+  """Scores [n] or [n, C] of vectors, a slot each, and the primary metric of their logits.
+
+  In float32 the scores of high logits are alike, so of one output it is the logits that are judged, as
+  calibrated; of classes, the scores' logarithms.
+  """
+  if scorer.outputs > 1:
+    scores = scorer.score(*vectors)
+    return scores, judged.evaluate(np.log(np.clip(scores.astype(np.float64), 1e-12, 1)))[
+      judged.primary
+    ]
+  logits, scores = scorer.scored(*vectors)
+  calibrated = Calibration(**scorer.calibration).logits(logits[:, None].astype(np.float64))
+  if np.array_equal(logits, scores):  # of an earlier export's file
+    calibrated = logit(np.clip(scores[:, None].astype(np.float64), 1e-12, 1 - 1e-12))
+  return scores, judged.evaluate(calibrated)[judged.primary]
 
 
 def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:

@@ -68,7 +68,8 @@ class MiningConfig:
   )
   transfer_pairs: int = flags.option(
     0,
-    'pairs of the transfer set, about: in blocks that share texts, with matches; 0: all nearest',
+    'pairs of the transfer set, about, 1 to 64 a query: in blocks that share texts, with matches; '
+    '0: all nearest',
     bounds=(0, 10**12),
   )
   split_shares: tuple[float, ...] = flags.option(
@@ -78,7 +79,7 @@ class MiningConfig:
   )
 
   def __post_init__(self):
-    if len(self.split_shares) != 3 or sum(self.split_shares) > 1.001:
+    if len(self.split_shares) != 3 or abs(sum(self.split_shares) - 1) > 0.001:
       raise InputError(f'--split_shares={self.split_shares}: three shares that add up to 1')
 
   def labelled_flags(self) -> dict[str, Any]:

@@ -147,10 +147,23 @@ def finite(value: Any) -> Any:
 
 def commit() -> str:
   """The repository's commit, with -dirty where files differ from it; empty outside a repository."""
-  root = os.path.dirname(os.path.abspath(__file__))
-  command = ['git', '-C', root, 'describe', '--always', '--dirty', '--abbrev=10']
-  done = subprocess.run(command, capture_output=True, text=True, check=False)
-  return done.stdout.strip() if done.returncode == 0 else ''
+  root, own = os.path.split(os.path.abspath(__file__))
+  described = ''
+  for command in (
+    [
+      'ls-files',
+      '--error-unmatch',
+      own,
+    ],  # else the repository is another's, with this installed in it
+    ['describe', '--always', '--dirty', '--abbrev=10'],
+  ):
+    done = subprocess.run(
+      ['git', '-C', root, *command], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+      return ''
+    described = done.stdout.strip()
+  return described
 
 
 def environment() -> dict[str, Any]:

@@ -54,7 +54,13 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
   )
   if config.transfer_pairs:
     group = min(_TEXTS, len(pool.numbers))
-    size = group * max(1, min(_TEXTS, round(config.transfer_pairs / len(pool.numbers))))
+    asked = config.transfer_pairs / (count := len(pool.numbers))
+    size = group * max(1, min(_TEXTS, round(asked)))
+    if not 0.5 <= asked <= _TEXTS + 0.5:
+      print(
+        f'--transfer_pairs={config.transfer_pairs}: of {count:,} training queries about '
+        f'{count * size // group:,} come, 1 to {_TEXTS} a query'
+      )
     made = _blocks(pool, group, size)
   else:
     made = _all_near(pool, -(-_GROUP // pool.count))

@@ -90,12 +90,8 @@ class PretrainConfig:
       raise InputError(f'--distil_from or --{other}, not both')
     if self.distil.distil_from and self.vocabulary.vocabulary:
       raise InputError('--distil_from has a vocabulary of its own: leave out --vocabulary')
-    if start := 'pretrained' * bool(self.pretrained) or 'distil_from' * bool(
-      self.distil.distil_from
-    ):
-      for name, value in flags.flat(self.shape).items():
-        if value != getattr(ShapeConfig, name):
-          raise InputError(f'--{start} has a shape of its own: leave out --{name}')
+    if (self.pretrained or self.distil.distil_from) and self.shape.dropout != ShapeConfig.dropout:
+      raise InputError("--dropout is of random weights; a checkpoint's own rate is in its config")
     if not self.distil.distil_from and self.distil != DistilConfig():
       raise InputError('--distil_temperature and weights of losses need --distil_from')
     if self.pretrained and self.vocabulary.vocabulary:

@@ -29,6 +29,7 @@ class PairScorer:
     outputs: Logits a pair.
     attends: Whether `attention` can be asked for: of a transformer head.
     fingerprint: Fingerprint of the encoders.
+    calibration: Fields of the head's `Calibration`.
     fingerprints: By slot, what its vectors are stored under; a frozen encoder's is an earlier export's.
   """
 
@@ -46,6 +47,7 @@ class PairScorer:
     self.outputs, self.attends = description['outputs'], description['attends']
     self.fingerprint = description['fingerprint']
     self.fingerprints = exported.fingerprints(description)
+    self.calibration: dict[str, Any] = description.get('calibration', {})
 
   @classmethod
   def load(
@@ -167,6 +169,16 @@ class PairScorer:
     Returns:
       [pairs] probabilities in float32; [pairs, C] for C classes.
     """
+    vectors, count = self._pairs(sides)
+    return self._head.run('serving_default', vectors) if count else self._none()
+
+  def scored(self, *sides: Texts | Stored) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a model of one output: logits, before calibration, and scores, [pairs] each."""
+    vectors, count = self._pairs(sides)
+    return self._head.scored('serving_default', vectors) if count else (self._none(), self._none())
+
+  def _pairs(self, sides: Sequence[Texts | Stored]) -> tuple[Inputs, int]:
+    """Vectors by slot, and how many of each."""
     if len(sides) != len(self.slots):
       raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
     vectors: Inputs = {
@@ -175,7 +187,7 @@ class PairScorer:
     counts = [len(side) for side in vectors.values()]
     if len(set(counts)) > 1:
       raise InputError(f'sides of {counts} rows; pairs need one row on each')
-    return self._head.run('serving_default', vectors) if counts[0] else self._none()
+    return vectors, counts[0]
 
   def rank(
     self,

@@ -255,13 +255,9 @@ _CODES = {
 
 
 def _only(model: str, signature: str) -> str:
-  """The name of a signature's only output."""
-  for name in (signature, model):
-    if (end := name.split('_')[-1]) in _ONLY:
-      return _ONLY[end]
-  raise ServingError(
-    f'{model}, {signature}: its one output has no name by REST; gRPC names it', _UNKNOWN
-  )
+  """The name of a signature's only output; empty: of a model that is no export's."""
+  ends = (name.split('_')[-1] for name in (signature, model))
+  return next((_ONLY[end] for end in ends if end in _ONLY), '')
 
 
 def _json(value: np.ndarray) -> Any:

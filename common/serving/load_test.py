@@ -181,18 +181,25 @@ def _request(body: dict[str, Any], signature: str) -> tuple[str, dict[str, Any]]
   """(signature, inputs) of a body of REST's; whole numbers become what the signature takes, which JSON does not tell."""
   signature = body.get('signature_name', signature)
   number = np.int8 if signature == ONE_TO_MANY_INT8 else np.float32
-  inputs = {name: np.asarray(_bytes(value)) for name, value in body['inputs'].items()}
+  inputs = {name: _array(_bytes(value)) for name, value in body['inputs'].items()}
   for name, array in inputs.items():
     if array.dtype.kind == 'i':
       inputs[name] = array.astype(np.int32 if name == 'ids' else number)
   return signature, inputs
 
 
+def _array(value: Any) -> np.ndarray:
+  array = np.asarray(value)
+  return np.array(value, object) if array.dtype.kind == 'S' else array  # which cuts zeros off
+
+
 def _bytes(value: Any) -> Any:
-  """JSON with REST's `{'b64': …}` decoded."""
+  """JSON with texts, and REST's `{'b64': …}`, as bytes."""
   if isinstance(value, list):
     return [_bytes(item) for item in value]
-  return base64.b64decode(value['b64']) if isinstance(value, dict) else value
+  if isinstance(value, dict):
+    return base64.b64decode(value['b64'])
+  return value.encode() if isinstance(value, str) else value
 
 
 if __name__ == '__main__':

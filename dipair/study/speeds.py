@@ -127,7 +127,7 @@ def worth(run: FinishedRun, student: Student) -> dict[str, Any]:
         for slot, of in enumerate(features)
       ]
       for runtime, row in found.items():
-        row[name] = measure.primary(judged, scorers[runtime].score(*vectors))
+        _, row[name] = measure.judge(judged, scorers[runtime], vectors)
     os.makedirs(student.folder, exist_ok=True)
     write_json(path, found, sealed=True)
   return read_json(path)

@@ -27,3 +27,16 @@ def test_what_a_store_of_files_answers_is_one_line():
     "gs://b/a.txt: libcurl code 6 meaning 'Could not resolve hostname', error details: "
     'Could not resolve host: www.googleapis.com'
   )
+
+
+def test_what_another_process_is_writing_is_left_alone(tmp_path):
+  study = tmp_path / 'study'
+  for folder in (study, tmp_path / 'student.part'):
+    (folder / 'ckpt-3_temp').mkdir(parents=True)
+  with files.alone(str(tmp_path)), files.alone(str(study)):
+    (study / 'ckpt-4_temp').mkdir()
+    with files.alone(str(tmp_path / 'student.part')):
+      pass
+    files._clear(str(tmp_path))  # as another process's `alone` does
+  left = [path.name for path in tmp_path.rglob('*_temp')]
+  assert left == ['ckpt-4_temp']

@@ -62,6 +62,11 @@ def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
   done = python('-m', 'dipair.mine', f'--output={out}', f'--mine_from={tmp_path}', '--seed=8')
   assert done.returncode == 2
   assert 'mined with other embedder, negatives_from, negative_quantile, seed' in done.stderr
+  matches = (tmp_path / 'qa.tsv').read_text()
+  (tmp_path / 'qa.tsv').write_text(matches.replace('many', 'few'))
+  with pytest.raises(InputError, match=f'mined with other contents of {tmp_path}; name a new'):
+    mine.main(mine.MineConfig(out, 7, config))
+  (tmp_path / 'qa.tsv').write_text(matches)
   (embedder / digests.NAME).write_text('of another')
   with pytest.raises(InputError, match=f'mined with other contents of {embedder}; name a new'):
     mine.main(mine.MineConfig(out, 7, config))

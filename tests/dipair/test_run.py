@@ -143,7 +143,12 @@ REFUSED = (
   (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
   (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),
   (
-    ['--text_columns=a,b,c,d', '--teacher_max_length=4'],
+    [
+      '--text_columns=a,b,c,d',
+      '--max_lengths=9,9,9,9',
+      '--output_tokens=2,2,2,2',
+      '--teacher_max_length=4',
+    ],
     '--teacher_max_length=4: 4 texts take 6 tokens at the least',
   ),
   (['--teacher_max_length=200'], 'random-tiny has 128 positions'),

@@ -129,3 +129,13 @@ def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
     InputError, match='--from_teacher: .* has another vocabulary than the student'
   ):
     model.start_from_teacher(str(tmp_path), other)
+
+
+@pytest.mark.parametrize('pooling', ['mean', 'max', 'cls'])
+def test_rows_that_fill_up_a_batch_leave_gradients_finite(tiny, pooling):
+  model, _ = tiny(pooling=pooling)
+  with tf.GradientTape() as tape:
+    vectors = model.encode(tf.constant([[2, 9, 8, 3], [0, 0, 0, 0]]), 0, training=False)
+    loss = tf.reduce_sum(vectors[:1])  # static shapes: no tuple takes the last row
+  gradients = tape.gradient(loss, model.encoders[0].trainable_variables)
+  assert all(np.isfinite(tf.convert_to_tensor(g).numpy()).all() for g in gradients if g is not None)

@@ -67,6 +67,12 @@ class Distill(Stage[Annotation]):
     depends_on = {'temperature': temperature, **given}
     if runtime != RUNTIMES[0]:
       depends_on['annotation_runtime'] = runtime
+    elif (
+      teachers
+      and not (teachers.own or teachers.function)
+      and (of := shared.devices.precision) != 'float32'
+    ):
+      depends_on['precision'] = of  # of a teacher of its own it is the teacher's
     super().__init__(shared.folder, [data, *own, unlabelled], depends_on)
     self.shared, self.temperature, self.runtime = shared, temperature, runtime
     self.data, self.unlabelled, self.teachers = data, unlabelled, teachers

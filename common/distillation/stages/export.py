@@ -1,11 +1,11 @@
 """The export: encoder and head apart."""
 
 import dataclasses
-import itertools
 import os
 import sys
 from collections.abc import Iterator
 
+import numpy as np
 import tensorflow as tf
 
 from common.data.records import RecordSet
@@ -117,6 +117,7 @@ class Export(Stage[Exported]):
 
 
 def _texts(records: RecordSet) -> Iterator[str]:
-  """Each slot's first texts."""
+  """The first texts of each slot of its tuples."""
   for slot in (slot for slot, width in enumerate(records.widths) if not width):
-    yield from itertools.islice(records.items(slot).texts(), _TEXTS)
+    rows = np.unique(records.tuples().items[:, slot])[:_TEXTS]
+    yield from records.items(slot).texts(rows)

@@ -85,6 +85,23 @@ def test_goes_on_at_the_first_missing_shard(source, tmp_path):
   assert manifest == RecordSet(whole).manifest == RecordSet(out).manifest
 
 
+@pytest.mark.parametrize('damage', ['', 'cut', 'of another shard'])
+def test_goes_on_within_a_shard(source, tmp_path, monkeypatch, damage):
+  monkeypatch.setattr('common.distillation.annotate._PIECE', 1)
+  out, kept = tmp_path / 'out', tmp_path / 'out/00000.tfrecord.logits.npy'
+  with pytest.raises(KeyboardInterrupt):
+    annotate(source, str(out), Teacher(fail_at=1), temperature=2.0, info={})
+  if damage:
+    kept.write_bytes(kept.read_bytes()[:-1])
+  if damage == 'of another shard':
+    np.save(kept, np.zeros([2, 1], np.float32))
+  teacher = Teacher()
+  annotate(source, str(out), teacher, temperature=2.0, info={})
+  assert teacher.calls == [*([[0]] if damage else []), [1], [2], [3], [4]]
+  assert RecordSet(str(out)).tuples().teacher_logits[:, 0].tolist() == [0, 1, 2, 3, 4]
+  assert not list(out.glob('*.npy'))
+
+
 def test_logits_that_the_source_holds_are_kept(source, tmp_path):
   once, again = str(tmp_path / 'once'), str(tmp_path / 'again')
   annotate(source, once, Teacher(), temperature=1.0, info={'teacher': 'T'})

@@ -1,12 +1,15 @@
 """The metric that decides: which can, what it comes to, and stages from before it could be chosen."""
 
+import types
+
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from common.data import record_writer
 from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
-from common.distillation import judged_set
+from common.distillation import judged_set, measure
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.judged_set import JudgedSet
 from common.distillation.stages.run import Run
@@ -67,3 +70,12 @@ def test_stages_from_before_the_flag_stay_as_they_are():
 
   assert flags('') == flags('pearson') == {'seed': 7, 'precision': 'float32'}
   assert flags('ndcg@10')['primary_metric'] == 'ndcg@10'
+
+
+def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path):
+  judged = JudgedSet(_set(tmp_path, [((f'q{n}', 'a'), n % 2) for n in range(4)]), 'binary')
+  logits = np.array([20, 30, 25, 28], np.float32)  # in float32 each sigmoid is 1
+  scorer = types.SimpleNamespace(outputs=1, calibration={'temperature': 2.0})
+  scorer.scored = lambda *vectors: (logits, expit(logits))
+  scores, value = measure.judge(judged, scorer, [])
+  assert (value, scores.tolist()) == (1.0, [1.0] * 4)

@@ -150,3 +150,5 @@ def test_what_is_refused(tmp_path, circle):
     mining.mine(MiningConfig(negative_threshold=-1), str(tmp_path), seed=1)
   with pytest.raises(InputError, match='split_shares'):
     MiningConfig(split_shares=(0.5, 0.5))
+  with pytest.raises(InputError, match='three shares that add up to 1'):
+    MiningConfig(split_shares=(0.5, 0.1, 0.1))

@@ -1,6 +1,7 @@
 """Metrics of a run's models, with the chance of their differences."""
 
 import functools
+import subprocess
 from types import SimpleNamespace
 
 import ir_measures
@@ -143,3 +144,11 @@ def test_a_metric_is_shown_for_queries_of_few_words_and_of_many(tmp_path):
   assert of['metric'] == 'mrr@10'
   assert shown == [([1, 1], 2, 1, 1), ([2, 2], 2, 1, 1), ([3, 3], 2, 1, 0.5), ([5, 6], 2, 1, 0.5)]
   assert of['groups'][2]['student']['delta'] == -0.5 and 'delta' not in of['groups'][2]['teacher']
+
+
+def test_the_commit_is_this_repositorys_own(tmp_path, monkeypatch):
+  assert results.commit()
+  subprocess.run(['git', 'init', '-q', tmp_path], check=True)
+  (tmp_path / 'results.py').touch()  # installed in a repository of another's
+  monkeypatch.setattr(results, '__file__', str(tmp_path / 'results.py'))
+  assert results.commit() == ''

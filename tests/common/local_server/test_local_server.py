@@ -82,7 +82,7 @@ def test_load(served, tmp_path, capsys):
 
 def test_a_line_of_a_load_is_what_rest_takes():
   body = {'signature_name': 'left', 'inputs': {'text': [{'b64': 'cmVk'}, 'x']}}
-  assert load_test._request(body, '')[1]['text'].tolist() == [b'red', 'x']
+  assert load_test._request(body, '')[1]['text'].tolist() == [b'red', b'x']
   types = {
     ('right_ids', 'ids'): np.int32,
     ('serving_default', 'right'): np.float32,

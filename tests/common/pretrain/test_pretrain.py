@@ -271,7 +271,7 @@ REFUSED = (
   (['--pretrained=random-tiny', '--max_length=256'], 'random-tiny has 128 positions'),
   (['--pretrained=random-tiny', '--vocabulary=minilm'], 'leave out --vocabulary'),
   (['--distil_from=random-tiny'], 'random-tiny has no head for masked tokens (cls.predictions)'),
-  (['--pretrained=random-tiny', '--dropout=0'], 'a shape of its own: leave out --dropout'),
+  (['--pretrained=random-tiny', '--dropout=0'], '--dropout is of random weights'),
   (['--mlm_weight=3'], '--distil_temperature and weights of losses need --distil_from'),
   (['--tpu=local'], '--tpu=local needs --distribution_strategy=tpu'),
   (['--distil_from=a', '--pretrained=b'], '--distil_from or --pretrained, not both'),
