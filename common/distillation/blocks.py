@@ -37,7 +37,7 @@ def pair_blocks(
     seed: Seed of the order and of the random pairs.
 
   Yields:
-    [pairs, 2] ints, sorted; no pair twice.
+    [pairs, 2] ints, sorted; no pair twice, though another block may have it too.
   """
   rng = np.random.default_rng(seed)
   vectors = (left, right)
