@@ -121,7 +121,10 @@ def _is_held(path: str) -> bool:
   """Whether another process is `alone` in a folder."""
   import fcntl
 
-  folder = os.open(path, os.O_RDONLY)
+  try:
+    folder = os.open(path, os.O_RDONLY)
+  except OSError:
+    return True  # gone meanwhile, or not ours
   try:
     fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except BlockingIOError:

@@ -11,9 +11,7 @@ from common.errors import InputError, check_whole
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer, Texts
 
-_SCORES_HELD = (
-  16_000_000  # of a block of rows of `score_all_pairs`, whose parts are computed together
-)
+_SCORES_HELD = 16_000_000  # of a block of rows of `score_all_pairs`, whose parts are held
 
 
 class Embedder(PairScorer):
