@@ -85,7 +85,9 @@ class Projection(tf_keras.layers.Layer):
   """
 
   def __init__(self, input_dim: int, dim: int, name: str):
-    super().__init__(name=name)
+    super().__init__(
+      name=name, dtype=tf.float32
+    )  # without a dense layer too, whatever training's is
     self.dense = None
     if dim:
       self.dense = tf_keras.layers.Dense(dim, name='projection')

@@ -35,12 +35,12 @@ class SentenceEncoder(tf_keras.layers.Layer):
       return tf.concat([tf.cast(tokens[:, 0], tf.float32) for tokens in layers], 1)
     first = 0 if self.pool_cls else 1
     kept = tf.cast(encoded.mask, tf.float32)[:, first:, None]  # [b, t - first, 1]
-    pooled = []
+    pooled = []  # of a row without tokens, which fills up a batch of static shape, zeros
     for tokens in encoded.layers[-self.pooled_layers :]:
       tokens = tf.cast(tokens[:, first:], tf.float32)
       if self.pooling == 'mean':
-        # Rows that fill up a batch of static shape have no tokens, and no part in the loss but their NaN.
         pooled.append(tf.reduce_sum(tokens * kept, 1) / tf.maximum(tf.reduce_sum(kept, 1), 1.0))
       else:
-        pooled.append(tf.reduce_max(tf.where(kept > 0, tokens, tokens.dtype.min), 1))
+        found = tf.reduce_max(tf.where(kept > 0, tokens, tokens.dtype.min), 1)
+        pooled.append(tf.where(tf.reduce_any(kept > 0, 1), found, 0.0))
     return tf.concat(pooled, 1)

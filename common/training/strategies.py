@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -69,12 +70,9 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
   tf_keras.backend.experimental.enable_tf_random_generator()
   match config.distribution_strategy:
     case 'mirrored':
-      return tf.distribute.MirroredStrategy(
-        [device.name for device in tf.config.list_logical_devices('GPU')]
-        or [device.name for device in tf.config.list_logical_devices('CPU')]
-      )
+      return _mirrored()
     case 'multi_worker_mirrored':
-      return tf.distribute.MultiWorkerMirroredStrategy()
+      return _multi_worker_mirrored()
     case 'tpu':
       try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(config.tpu or None)
@@ -82,6 +80,17 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
         raise InputError(f'--tpu={config.tpu}: cannot connect: {error}') from error
       return tf.distribute.TPUStrategy(resolver)
   return tf.distribute.get_strategy()
+
+
+@functools.cache  # a second one in a process is refused by the first one's collectives
+def _mirrored() -> tf.distribute.Strategy:
+  devices = tf.config.list_logical_devices('GPU') or tf.config.list_logical_devices('CPU')
+  return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+@functools.cache
+def _multi_worker_mirrored() -> tf.distribute.Strategy:
+  return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 @contextlib.contextmanager

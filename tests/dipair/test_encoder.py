@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.modeling.encoders import EncoderConfig
+from common.training import strategies
 from dipair.encoder import Projection, TokenEncoder
 
 CONFIG = EncoderConfig(
@@ -15,6 +16,17 @@ IDS = np.array([[5, 6, 7, 8, 9, 0], [5, 6, 0, 0, 0, 0]], np.int32)
 
 def full_output(encoder, ids):
   return encoder.encoder(tf.constant(ids)).tokens.numpy()
+
+
+@pytest.mark.parametrize('dim', [0, 4])
+def test_projected_tokens_are_float32_whatever_trains(dim):
+  with strategies.precision('mixed_bfloat16'):
+    projection = Projection(3, dim, 'p')
+  tokens = tf.constant([[[1.0, 1 / 3, 0], [0, 0, 0]]])
+  found = projection(tokens)
+  assert found.dtype == tf.float32 and not found[0, 1].numpy().any()
+  if not dim:
+    np.testing.assert_array_equal(found, tokens)
 
 
 def test_the_last_tokens_are_those_before_the_padding():

@@ -20,3 +20,8 @@ def test_auto_is_what_the_cpu_has_and_is_kept(cpu, chosen, tmp_path, monkeypatch
   assert capsys.readouterr().out == f'--precision=auto: {chosen}\n'
   assert DeviceConfig('tpu', precision='auto').precision == 'mixed_bfloat16'
   assert DeviceConfig().precision == 'float32'
+
+
+def test_a_process_has_one_mirrored_strategy():
+  first, second = (strategies.create(DeviceConfig('mirrored')) for _ in range(2))
+  assert first is second  # TensorFlow refuses the collectives of another
