@@ -17,9 +17,9 @@ from common.errors import InputError
 from common.modeling.losses import probabilities
 from common.training.forecast import Forecast
 
-_PIECE = 4096  # tuples that are scored between two writes of their logits
 Advance = Callable[[int], Any]  # as a progress bar's `update`
-Labeller = Callable[[np.ndarray, Advance], np.ndarray]  # items [n, slots] to logits [n, outputs]
+# Items [n, slots] to logits [some, outputs] of one run of tuples after another.
+Labeller = Callable[[np.ndarray, Advance], Iterable[np.ndarray]]
 
 
 def annotate(
@@ -70,9 +70,8 @@ def _scored(path: str, items: np.ndarray, logits_of: Labeller, bar: Forecast) ->
   """Logits of a shard's items, kept in a file as they come: a killed annotation goes on from there."""
   logits = _kept(path, len(items))
   bar.skip(len(logits))
-  for start in range(len(logits), len(items), _PIECE):
-    found = logits_of(items[start : start + _PIECE], bar.update)
-    logits = np.concatenate([logits, found]) if start else found
+  for found in logits_of(items[len(logits) :], bar.update):
+    logits = np.concatenate([logits, found]) if len(logits) else found
     if len(logits) < len(items):
       with files.whole(path) as temporary, files.opened(temporary, 'wb') as file:
         np.save(file, logits)
@@ -80,7 +79,7 @@ def _scored(path: str, items: np.ndarray, logits_of: Labeller, bar: Forecast) ->
 
 
 def _kept(path: str, count: int) -> np.ndarray:
-  """The logits of whole pieces that are there; none where the file is not one of a shard of so many."""
+  """The logits that are there; none where the file is not one of a part of so many."""
   none = np.zeros([0, 1], np.float32)
   if not tf.io.gfile.exists(path):
     return none
@@ -89,7 +88,7 @@ def _kept(path: str, count: int) -> np.ndarray:
       found = np.load(io.BytesIO(file.read()))
   except (OSError, ValueError, EOFError):  # damaged
     return none
-  return found if found.ndim == 2 and len(found) < count and not len(found) % _PIECE else none
+  return found if found.ndim == 2 and 0 < len(found) < count else none
 
 
 def _is_whole(path: str, count: int) -> bool:

@@ -4,7 +4,7 @@ Its name stands for it among a run's flags (`python:CrossEncoder.predict`): a ru
 of the same name, and is refused another one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,24 +32,24 @@ def is_named(teacher: str) -> bool:
 
 
 def labeller(function: Function, table: TableConfig, records: RecordSet) -> Labeller:
-  """A function of tuples of a record set, [n, slots] item numbers, to logits [n, outputs]."""
+  """A function of tuples of a record set, [n, slots] item numbers, to logits, some at a time."""
 
-  def label(items: np.ndarray, advance: Advance) -> np.ndarray:
-    found = np.zeros([len(items), table.outputs], np.float32)
+  def label(items: np.ndarray, advance: Advance) -> Iterator[np.ndarray]:
     columns = [list(records.items(slot).contents(items[:, slot])) for slot in range(records.slots)]
     texts = list(zip(*columns, strict=True))
     for start in range(0, len(items), _BLOCK):
       block = texts[start : start + _BLOCK]
-      found[start : start + _BLOCK] = _logits(function, table, block)
+      logits = _logits(function, table, block)
       advance(len(block))
-    return found
+      yield logits
 
   return label
 
 
 def check(function: Function, table: TableConfig, records: RecordSet) -> None:
   """Refuses scores that are not what `--teacher_scores` says, by the set's first tuples."""
-  logits = labeller(function, table, records)(records.head(_FIRST).items[:_FIRST], lambda _: None)
+  first = records.head(_FIRST).items[:_FIRST]
+  logits = np.concatenate(list(labeller(function, table, records)(first, lambda _: None)))
   if table.teacher_scores == 'logit' and 0 <= logits.min() <= logits.max() <= 1:
     raise InputError(
       f'--teacher={name_of(function)}: its scores lie within [0, 1], as probabilities do and '

@@ -8,7 +8,7 @@ flags that made it; a Hugging Face folder of a sequence classifier is a teacher 
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,6 +35,8 @@ from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
 MAX_LENGTH = 128  # most tokens of a packed tuple
+
+_PIECE = 4096  # tuples that are scored, and in an annotation kept, at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,12 +200,14 @@ def mean_logits(
 def labeller(
   teachers: Sequence[Scores], records: RecordSet, strategy: tf.distribute.Strategy
 ) -> Labeller:
-  """A function of tuples of a record set, [n, slots] item numbers, to mean logits [n, outputs]."""
+  """A function of tuples of a record set, [n, slots] item numbers, to mean logits, some at a time."""
   tables = [tokens.tables_of(records, teacher.tokenizer) for teacher in teachers]
 
-  def label(items: np.ndarray, advance: Callable[[int], Any]) -> np.ndarray:
-    tuples = [TokenizedTuples(of_teacher, items) for of_teacher in tables]
-    return mean_logits(teachers, tuples, strategy=strategy, advance=advance)
+  def label(items: np.ndarray, advance: Callable[[int], Any]) -> Iterator[np.ndarray]:
+    for start in range(0, len(items), _PIECE):
+      some = items[start : start + _PIECE]
+      tuples = [TokenizedTuples(of_teacher, some) for of_teacher in tables]
+      yield mean_logits(teachers, tuples, strategy=strategy, advance=advance)
 
   return label
 
@@ -220,7 +224,7 @@ def with_bar(labellers: Callable[[RecordSet], Labeller]) -> Callable[[RecordSet]
 
   def score(records: RecordSet) -> np.ndarray:
     with tqdm(total=len(records), desc='teacher', unit=' tuples') as bar:
-      return labellers(records)(records.tuples().items, bar.update)
+      return np.concatenate(list(labellers(records)(records.tuples().items, bar.update)))
 
   return score
 

@@ -105,6 +105,7 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   units.check_columns(todo[0], [*config.text_columns, *filter(None, [config.id_column])])
   info = {'teachers': list(config.teachers), 'temperature': config.temperature}
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
+  plan[jobs.FILES] = config.files.state()
   plan['contents of the teachers'] = [shards.version(folder) for folder in config.teachers]
   if config.teacher_max_length != MAX_LENGTH:
     plan['teacher_max_length'] = config.teacher_max_length

@@ -95,6 +95,7 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   units.check_columns(todo[0], (config.id_column, config.text_column))
   plan = {'store': description, 'columns': [config.id_column, config.text_column]}
   plan['encoder_runtime'] = config.encoder_runtime
+  plan[jobs.FILES] = config.files.state()
   marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
   listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
   paths = [FileSystems.join(config.out.output, shard['name']) for shard in listed]

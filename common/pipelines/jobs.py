@@ -28,6 +28,7 @@ from common.pipelines.units import Unit
 from common.vectors.text_hashes import hashes, repeated
 
 _PLAN = 'plan.json'
+FILES = 'files'  # of a plan: what the input files were
 _REFUSED = re.compile(rf'\b{InputError.__name__}: (.*?)(?: \[while running|\n|$)')
 Source = Callable[[beam.Pipeline, Sequence[Unit]], beam.PCollection]
 
@@ -73,6 +74,10 @@ class FilesConfig:
       raise InputError(f'--input={",".join(self.input)}: empty')
     return found
 
+  def state(self) -> dict[str, list[float]]:
+    """Sizes and times of the files, for a job's plan: changed ones are other ones."""
+    return units.state(self.input)
+
 
 def spread(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
   """The units, each to whatever worker is free."""
@@ -106,7 +111,7 @@ def run(
   if not config.output:
     raise InputError('--output: a folder is needed')
   with shards.alone(config.output):
-    _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]})
+    _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]}, todo)
     done = shards.marks(config.output)
     left = [unit for unit in todo if unit.number not in done]
     if left:
@@ -242,15 +247,25 @@ def _run(
     watcher.join()
 
 
-def _keep_plan(output: str, plan: dict[str, Any]) -> None:
+def _keep_plan(output: str, plan: dict[str, Any], todo: Sequence[Unit]) -> None:
+  """Writes the plan, or refuses one that is not as it was where something is done."""
   path = FileSystems.join(output, _PLAN)
-  if not shards.exists(path):
-    shards.write_json(path, plan)
-    return
-  there = shards.read_json(path)
-  with damaged(path, 'delete the output and run again'):
-    schema.check(there, {}, 'plan')
-  if differs := [name for name in plan if there.get(name) != plan[name]]:
-    raise InputError(
-      f'{output}: begun with other {", ".join(differs)}; go on with those or choose another --output'
-    )
+  if shards.exists(path):
+    there = shards.read_json(path)
+    with damaged(path, 'delete the output and run again'):
+      schema.check(there, {}, 'plan')
+    if differs := [name for name in plan if name != FILES and there.get(name) != plan[name]]:
+      raise InputError(
+        f'{output}: begun with other {", ".join(differs)}; go on with those or choose another --output'
+      )
+    before = there.get(FILES, plan.get(FILES))  # a job of before noted none
+    changed = {name for name, of in plan.get(FILES, {}).items() if before.get(name) != of}
+    done = shards.marks(output) if changed else {}
+    for unit in todo:
+      # What a join makes is of all files.
+      if unit.number in done and getattr(unit, 'path', None) in {None, *changed}:
+        raise InputError(
+          f'{output}: {min(changed)} is not what it was when the job began, and rows of it are done; '
+          'choose another --output'
+        )
+  shards.write_json(path, plan)

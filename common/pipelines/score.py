@@ -214,6 +214,8 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
     for name, value in flags.flat(config).items()
     if name not in neither
   }
+  if config.shape != 'all':
+    plan[jobs.FILES] = config.files.state()
   plan['export'] = shards.version(export)  # its fingerprint is that of its encoders alone
   if stores:
     plan['contents of the stores'] = [store.version for store in stores]

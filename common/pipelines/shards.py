@@ -3,6 +3,7 @@
 A second run skips what is marked. Paths are those of Beam's filesystems.
 """
 
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -40,7 +41,8 @@ class Shard:
   def __init__(self, output: str, number: int):
     self.output, self.number = output, number
     self.files: list[dict[str, Any]] = []
-    self.refused: list[dict[str, str]] = []
+    self.refused = 0
+    self._bad: Any = None  # a temporary file of the refused rows: a unit may be all of a large file
     self.note: dict[str, Any] = {}  # what else the mark holds
 
   @contextlib.contextmanager
@@ -54,19 +56,23 @@ class Shard:
 
   def refuse(self, where: str, why: str, row: str) -> None:
     """Puts a row aside."""
-    self.refused.append({'where': where, 'why': why, 'row': row})
+    if not self._bad:
+      self._bad = tempfile.TemporaryFile('w+', encoding='utf-8')  # noqa: SIM115 (`finish` closes it)
+    self._bad.write(json.dumps({'where': where, 'why': why, 'row': row}) + '\n')
+    self.refused += 1
 
   def finish(self, **counts: float) -> dict[str, Any]:
     """Writes the refused rows, then the mark; returns what the mark holds."""
     if self.refused:
       name = f'{_BAD}/{self.number:05d}.jsonl'
-      with self.file(name) as path, open(path, 'w', encoding='utf-8') as file:
-        file.writelines(json.dumps(row) + '\n' for row in self.refused)
+      self._bad.seek(0)
+      with self._bad, self.file(name) as path, open(path, 'w', encoding='utf-8') as file:
+        shutil.copyfileobj(self._bad, file)
     mark = {
       'number': self.number,
       **counts,
       **self.note,
-      'bad_rows': len(self.refused),
+      'bad_rows': self.refused,
       'files': self.files,
     }
     write_json(FileSystems.join(self.output, _MARKS, f'{self.number:05d}.json'), mark)
@@ -159,7 +165,9 @@ def copy_in(local: str, path: str) -> None:
 def local(folder: str) -> str:
   """A folder as one that this process can memory-map: itself, or a copy of a remote one."""
   if '://' in folder and not folder.startswith(hub.PREFIX):
-    return copied(folder)
+    copy = copied(folder)
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    return copy
   return exported.local(folder)
 
 

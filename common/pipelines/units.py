@@ -64,6 +64,12 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
   return units
 
 
+def state(patterns: Sequence[str]) -> dict[str, list[float]]:
+  """{path: [bytes, time of the last change]} of the files that match."""
+  found = (file for of in FileSystems.match(list(patterns)) for file in of.metadata_list)
+  return {file.path: [file.size_in_bytes, file.last_updated_in_seconds] for file in found}
+
+
 def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
   """Units of a vector store's rows."""
   starts = range(0, rows, unit_rows)
@@ -187,7 +193,8 @@ def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
     raise InputError(f'{unit.path}:1: {error}') from error
   tables.check_header(header, f'{unit.path}:1')
   while True:
-    where = f'{unit.path}:{reader.line_num + 1}'
+    begun = reader.line_num
+    where = f'{unit.path}:{begun + 1}'
     values: list[str] = []
     try:
       values = next(reader)
@@ -196,6 +203,10 @@ def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
     except StopIteration:
       return
     except (csv.Error, UnicodeEncodeError, InputError) as error:
+      if isinstance(error, csv.Error) and reader.line_num > begun + 1:
+        raise InputError(
+          f'{where}: not a CSV row up to line {reader.line_num:,}: {error}; a quote that is not closed?'
+        ) from error
       refuse(where, _why(error, where), json.dumps(values))
 
 

@@ -10,7 +10,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -161,7 +161,13 @@ class Interpreters:
       if min(len(self._runners), len(items)) < 2:
         shares = [share(self._runners[0])]
       else:
-        shares = list(self._pool.map(share, self._runners[: len(items)]))
+        futures = [self._pool.submit(share, runners) for runners in self._runners[: len(items)]]
+        try:
+          shares = [future.result() for future in futures]
+        finally:  # a caller that is interrupted leaves no thread at work on what the next one uses
+          for _ in left:
+            pass
+          wait(futures)
     found = dict(pair for of_thread in shares for pair in of_thread)
     return [found[number] for number in range(len(items))]
 

@@ -128,7 +128,9 @@ class Client:
     scores = np.concatenate([answer['scores'] for answer in answers])
     if len(answers) == 1 or scores.ndim > 1:
       return scores, answers[0].get('order')
-    return scores, np.argsort(-scores, kind='stable')
+    # Of scores that float32 has alike, those of one answer stand as it ranked them, by logits.
+    places = np.concatenate([np.argsort(answer['order']) for answer in answers])
+    return scores, np.lexsort((np.arange(len(scores)), places, -scores))
 
   def call(self, model: str, signature: str, inputs: Arrays) -> Arrays:
     """One request: repeated where it may be, until the deadline.

@@ -111,5 +111,7 @@ class Distill(Stage[Annotation]):
 def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> tuple[float, float]:
   """Deviation and spread, as of `Annotation`, on tuples from all over the set."""
   some = items[:: max(1, len(items) // _COMPARED)][:_COMPARED]
-  expected, found = (labeller(some, lambda count: None) for labeller in (exact, other))
+  expected, found = (
+    np.concatenate(list(labeller(some, lambda count: None))) for labeller in (exact, other)
+  )
   return float(np.sqrt(np.mean((found - expected) ** 2))), float(expected.std())

@@ -17,15 +17,17 @@ ROWS = [Example(f'r{i}', (f'left {i}', f'right {i}'), i / 10) for i in range(5)]
 class Teacher:
   """Logits worked out from the item: number i has i (one output) or i, 0, -i (three)."""
 
-  def __init__(self, outputs: int = 1, fail_at: int = -1):
-    self.outputs, self.fail_at, self.calls = outputs, fail_at, []
+  def __init__(self, outputs: int = 1, fail_at: int = -1, piece: int = 9):
+    self.outputs, self.fail_at, self.piece, self.calls = outputs, fail_at, piece, []
 
-  def __call__(self, items, advance) -> np.ndarray:
-    if len(self.calls) == self.fail_at:
-      raise KeyboardInterrupt
-    self.calls.append(items[:, 0].tolist())
-    advance(len(items))
-    return np.array([[i, 0, -i][: self.outputs] for i in items[:, 0]], np.float32)
+  def __call__(self, items, advance):
+    for start in range(0, len(items), self.piece):
+      if len(self.calls) == self.fail_at:
+        raise KeyboardInterrupt
+      some = items[start : start + self.piece, 0]
+      self.calls.append(some.tolist())
+      advance(len(some))
+      yield np.array([[i, 0, -i][: self.outputs] for i in some], np.float32)
 
 
 @pytest.fixture
@@ -86,16 +88,15 @@ def test_goes_on_at_the_first_missing_shard(source, tmp_path):
 
 
 @pytest.mark.parametrize('damage', ['', 'cut', 'of another shard'])
-def test_goes_on_within_a_shard(source, tmp_path, monkeypatch, damage):
-  monkeypatch.setattr('common.distillation.annotate._PIECE', 1)
+def test_goes_on_within_a_shard(source, tmp_path, damage):
   out, kept = tmp_path / 'out', tmp_path / 'out/00000.tfrecord.logits.npy'
   with pytest.raises(KeyboardInterrupt):
-    annotate(source, str(out), Teacher(fail_at=1), temperature=2.0, info={})
+    annotate(source, str(out), Teacher(fail_at=1, piece=1), temperature=2.0, info={})
   if damage:
     kept.write_bytes(kept.read_bytes()[:-1])
   if damage == 'of another shard':
     np.save(kept, np.zeros([2, 1], np.float32))
-  teacher = Teacher()
+  teacher = Teacher(piece=1)
   annotate(source, str(out), teacher, temperature=2.0, info={})
   assert teacher.calls == [*([[0]] if damage else []), [1], [2], [3], [4]]
   assert RecordSet(str(out)).tuples().teacher_logits[:, 0].tolist() == [0, 1, 2, 3, 4]

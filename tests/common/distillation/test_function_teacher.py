@@ -21,7 +21,8 @@ def lengths(pairs):
 
 def label(function, table, folder):
   records, told = RecordSet(folder), []
-  logits = function_teacher.labeller(function, table, records)(records.tuples().items, told.append)
+  found = function_teacher.labeller(function, table, records)(records.tuples().items, told.append)
+  logits = np.concatenate(list(found))
   assert sum(told) == len(records)
   return records.texts(), logits
 

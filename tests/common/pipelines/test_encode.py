@@ -88,6 +88,21 @@ def test_a_gzip_file_that_ends_in_the_middle_gives_no_store(exported, tmp_path):
   assert os.listdir(out.output) == ['plan.json']
 
 
+def test_a_file_that_changed_is_refused_where_rows_of_it_are_done(exported, tmp_path):
+  for name, text in (('a', 'red'), ('b', '"blue')):  # b is damaged
+    (tmp_path / f'{name}.csv').write_text(f'id,text\n{name},{text}\nx{name},y\n')
+  files = FilesConfig(input=(f'{tmp_path}/*.csv',))
+  out = OutputConfig(output=str(tmp_path / 'out'))
+  config = encode.EncodeConfig(exported[0], 'right', files, dtype='float32', out=out)
+  with pytest.raises(InputError, match='b.csv:2: not a CSV row up to line 3'):
+    encode.main(config, [])
+  (tmp_path / 'b.csv').write_text('id,text\nb,blue\n')  # mended
+  encode.main(config, [])
+  (tmp_path / 'a.csv').write_text('id,text\na,green\n')
+  with pytest.raises(InputError, match='a.csv is not what it was when the job began, and rows'):
+    encode.main(config, [])
+
+
 def test_the_command_on_two_processes_and_misled(exported, tmp_path, refusals, tsv):
   files = tsv(tmp_path / 'products.tsv', ('id', 'text'), PRODUCTS)
   arguments = [f'--export_dir={exported[0]}', f'--input={files.input[0]}']

@@ -104,6 +104,9 @@ def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):
     ('c.csv:3', 'unexpected end of data'),
   ]
   assert bad[0][2] == '1\ta\tb'
+  (tmp_path / 'd.csv').write_text('id,text\n1,x\n2,"5 inch\n3,y\n')
+  with pytest.raises(InputError, match=r'd.csv:3: not a CSV row up to line 4: .*not closed'):
+    rows(tmp_path / 'd.csv', 9, lambda *refused: None)
 
 
 def test_empty_cells_are_refused_and_columns_are_known(tmp_path):

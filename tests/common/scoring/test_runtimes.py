@@ -1,6 +1,8 @@
 """Every runtime gives one runtime's scores, at any number of pairs and from any thread."""
 
 import os
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -114,6 +116,24 @@ def test_litert_is_not_taken_for_a_version_that_came_after_it(exported, tmp_path
   for what, form in (('runtime', 'head'), ('encoder_runtime', 'encoder')):
     with pytest.raises(InputError, match=f"{form}/2: LiteRT's files beside it are of {form}/1"):
       PairScorer.load(str(tmp_path), **{what: 'litert'})
+
+
+def test_an_interrupted_call_leaves_no_thread_at_work():
+  interpreters, done = litert.Interpreters.__new__(litert.Interpreters), []
+  interpreters._runners, interpreters._lock = [{}, {}], threading.Lock()
+  interpreters._pool = ThreadPoolExecutor(2)
+
+  def function(runners, item):
+    if not item:
+      raise KeyboardInterrupt
+    time.sleep(0.01)
+    done.append(item)
+
+  with pytest.raises(KeyboardInterrupt):
+    interpreters.map(function, range(100))
+  count = len(done)
+  time.sleep(0.1)
+  assert len(done) == count < 99
 
 
 def test_where_the_system_does_not_tell_a_process_cores_all_are_taken(monkeypatch):

@@ -54,6 +54,13 @@ def test_the_servers_order_is_taken_as_it_is(monkeypatch):
   monkeypatch.setattr(client, 'call', lambda *of: answer)
   scores, order = client.rank('a', np.zeros([3, 2]))
   assert (scores.tolist(), order.tolist()) == ([0.1, 0.2, 0.3], [0, 2, 1])
+  monkeypatch.setattr('common.serving.client._CANDIDATES', 3)
+  answers = [
+    {'scores': np.array([1.0, 1.0, 1.0]), 'order': np.array([2, 0, 1])},
+    {'scores': np.array([0.5, 1.0, 1.0]), 'order': np.array([2, 1, 0])},
+  ]
+  monkeypatch.setattr(client, 'call', lambda *of: answers.pop(0))
+  assert client.rank('a', np.zeros([6, 2]))[1].tolist() == [2, 5, 0, 4, 1, 3]
 
 
 @pytest.fixture(name='folders', scope='module')
