@@ -53,6 +53,7 @@ class SentEvalConfig:
 
   run_dir: str = flags.option('', 'a finished run of dse.run')
   data_dir: str = flags.option('', "folder of SentEval's downstream folders (MR, CR, SUBJ, ...)")
+  tasks: tuple[str, ...] = flags.option((), f'of {", ".join(_NAMES)}; empty: all that are there')
   cache_dir: str = flags.option('', "folder of vectors and scores; empty: senteval in the run's")
   folds: int = flags.option(
     10, 'folds of cross-validation, the outer and the inner ones', bounds=(2, 1000)
@@ -64,12 +65,17 @@ def main(config: SentEvalConfig) -> None:
   """Evaluates a run's students and their checkpoint, prints Table 2, writes the file."""
   if not config.run_dir or not config.data_dir:
     raise InputError("--run_dir, of dse.run, and --data_dir, SentEval's folder, are needed")
+  datasets = senteval_data.read(config.data_dir)
+  if missing := set(config.tasks) - {dataset.name for dataset in datasets}:
+    there = ', '.join(dataset.name for dataset in datasets)
+    raise InputError(f'--tasks={min(missing)}: in {config.data_dir} are {there}')
+  datasets = [dataset for dataset in datasets if dataset.name in (config.tasks or _NAMES)]
   os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   run = FinishedRun(config.run_dir, 'dse')
   encoders = dict(_encoders(run))
   cache = os.path.join(config.cache_dir or run.path('senteval'), _made(run))
   found: dict[str, dict[str, list[float]]] = {name: {} for name in encoders}
-  for dataset in senteval_data.read(config.data_dir):
+  for dataset in datasets:
     for name, encode in encoders.items():
       folder = os.path.join(cache, name.replace('/', '-'))
       scores = found[name][dataset.name] = _scores(dataset, encode, folder, config.folds, name)

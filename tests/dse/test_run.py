@@ -98,8 +98,10 @@ def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(
   monkeypatch.setattr(senteval, 'evaluate', None)  # what is done is not done again
   senteval.main(senteval.SentEvalConfig(**asked))
   assert read_json(output)['scores'] == found
+  with pytest.raises(InputError, match=f'--tasks=CR: in {tmp_path} are MR'):
+    senteval.main(senteval.SentEvalConfig(**asked, tasks=('MR', 'CR')))
   with pytest.raises(InputError, match='/none: no results.json; name the folder of a finished run'):
-    senteval.main(senteval.SentEvalConfig(run_dir='/none', data_dir='x'))
+    senteval.main(senteval.SentEvalConfig(run_dir='/none', data_dir=str(tmp_path)))
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(
