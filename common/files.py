@@ -101,10 +101,7 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
 
 
 def _clear(folder: str) -> None:
-  """Removes what killed writes have left below a folder, of names that no other write takes again.
-
-  Folders in it that another process holds are left alone: their writes are alive.
-  """
+  """Removes what killed writes left below a folder; not in those that another process is `alone` in."""
   for base, folders, found in os.walk(folder):
     if base != folder and _is_held(base):
       folders.clear()
@@ -123,16 +120,14 @@ def _is_held(path: str) -> bool:
 
   try:
     folder = os.open(path, os.O_RDONLY)
-  except OSError:
-    return True  # gone meanwhile, or not ours
-  try:
-    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError:
-    return True
+    try:
+      fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+      os.close(folder)
+  except (BlockingIOError, FileNotFoundError, PermissionError):
+    return True  # or gone meanwhile, or not ours
   except OSError:
     pass  # NFS locks no folders
-  finally:
-    os.close(folder)
   return False
 
 

@@ -35,7 +35,6 @@ from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
 MAX_LENGTH = 128  # most tokens of a packed tuple
-
 _PIECE = 4096  # tuples that are scored, and in an annotation kept, at a time
 
 

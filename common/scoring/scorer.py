@@ -10,6 +10,7 @@ from tqdm import tqdm
 from common.data.texts import listed, stacked
 from common.errors import InputError, check_whole
 from common.scoring import best, exported, hub, runtimes
+from common.scoring.head_scorer import HeadScorer
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.vectors.store import VectorStore, row_numbers
 from common.vectors.values import Stored, finite
@@ -17,37 +18,23 @@ from common.vectors.values import Stored, finite
 Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
 
 
-class PairScorer:
+class PairScorer(HeadScorer):
   """An exported student of any kind; each has a class of its own with its `kind`.
 
   A slot of `widths` takes vectors [n, width] wherever another takes texts.
 
-  Attributes:
-    slots: Names of the slots: ('left', 'right') for pairs.
-    vector_shapes: Shape of a text's vectors, by slot.
-    widths: Of slots that take vectors (an image's, a user's) in place of texts, the vectors' width.
-    outputs: Logits a pair.
-    attends: Whether `attention` can be asked for: of a transformer head.
+  Attributes (beside `HeadScorer`'s):
     fingerprint: Fingerprint of the encoders.
-    calibration: Fields of the head's `Calibration`.
     fingerprints: By slot, what its vectors are stored under; a frozen encoder's is an earlier export's.
   """
 
   kind = ''
 
   def __init__(self, export: exported.Export, encoder: EncoderRuntime, head: HeadRuntime):
-    self._export, self._encoder, self._head = export, encoder, head
-    description = export.description
-    self.slots = tuple(description['slots'])
-    self.vector_shapes = {
-      slot: tuple(shape)
-      for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
-    }
-    self.widths: dict[str, int] = description.get('widths', {})
-    self.outputs, self.attends = description['outputs'], description['attends']
-    self.fingerprint = description['fingerprint']
-    self.fingerprints = exported.fingerprints(description)
-    self.calibration: dict[str, Any] = description.get('calibration', {})
+    super().__init__(export.description, head)
+    self._export, self._encoder = export, encoder
+    self.fingerprint = export.description['fingerprint']
+    self.fingerprints = exported.fingerprints(export.description)
 
   @classmethod
   def load(
@@ -278,31 +265,6 @@ class PairScorer:
       raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
     return candidates
 
-  def one_to_many(
-    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
-  ) -> np.ndarray:
-    """Scores of one left row with every right one, given their parts: [rights], or [rights, C]."""
-    if not len(right):
-      return self._none()
-    return self._head.run(*self._one_to_many(left, left_part, right, parts))
-
-  def one_to_many_scored(
-    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a model of one output: logits, which rank, and scores, [rights] each."""
-    if not len(right):
-      return self._none(), self._none()
-    return self._head.scored(*self._one_to_many(left, left_part, right, parts))
-
-  def _one_to_many(
-    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
-  ) -> tuple[str, Inputs]:
-    """The signature that takes them, and its inputs."""
-    signature = 'one_to_many' if parts is None else 'of_parts'
-    one, other = self.slots
-    inputs: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
-    return signature, {name: inputs[name] for name in self._head.inputs(signature)}
-
   def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[np.ndarray, bool]:
     """Vectors of the left side, [q, *shape], and whether several were asked for."""
     if len(self.slots) != 2 or self.outputs != 1:
@@ -314,10 +276,6 @@ class PairScorer:
     if isinstance(query, np.ndarray) and query.shape == one:
       return self._vectors(query[None], slot), False
     return self._vectors(query, slot), True
-
-  def _none(self) -> np.ndarray:
-    """Scores of no pairs."""
-    return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
 
   def _vectors(self, side: Any, slot: str) -> Any:
     values = side.values if isinstance(side, Stored) else side

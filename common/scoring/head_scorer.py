@@ -1,0 +1,64 @@
+"""A head on vectors: one left row with many right ones, whose parts may be there."""
+
+from typing import Any
+
+import numpy as np
+
+from common.scoring.runtime import HeadRuntime, Inputs, Vectors
+
+
+class HeadScorer:
+  """An export's head.
+
+  Args:
+    description: The export's.
+    head: The head.
+
+  Attributes:
+    slots: Names of the slots: ('left', 'right') for pairs.
+    vector_shapes: Shape of a text's vectors, by slot.
+    widths: Of slots that take vectors (an image's, a user's) in place of texts, the vectors' width.
+    outputs: Logits a pair.
+    attends: Whether `attention` can be asked for: of a transformer head.
+    calibration: Fields of its `Calibration`.
+  """
+
+  def __init__(self, description: dict[str, Any], head: HeadRuntime):
+    self._head = head
+    self.slots = tuple(description['slots'])
+    self.vector_shapes = {
+      slot: tuple(shape)
+      for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
+    }
+    self.widths: dict[str, int] = description.get('widths', {})
+    self.outputs, self.attends = description['outputs'], description['attends']
+    self.calibration: dict[str, Any] = description.get('calibration', {})
+
+  def one_to_many(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> np.ndarray:
+    """Scores of one left row with every right one, given their parts: [rights], or [rights, C]."""
+    if not len(right):
+      return self._none()
+    return self._head.run(*self._one_to_many(left, left_part, right, parts))
+
+  def one_to_many_scored(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a model of one output: logits, which rank, and scores, [rights] each."""
+    if not len(right):
+      return self._none(), self._none()
+    return self._head.scored(*self._one_to_many(left, left_part, right, parts))
+
+  def _one_to_many(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> tuple[str, Inputs]:
+    """The signature that takes them, and its inputs."""
+    signature = 'one_to_many' if parts is None else 'of_parts'
+    one, other = self.slots
+    inputs: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
+    return signature, {name: inputs[name] for name in self._head.inputs(signature)}
+
+  def _none(self) -> np.ndarray:
+    """Scores of no pairs."""
+    return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
