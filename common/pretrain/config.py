@@ -92,8 +92,9 @@ class PretrainConfig:
       raise InputError('--distil_from has a vocabulary of its own: leave out --vocabulary')
     if (self.pretrained or self.distil.distil_from) and self.shape.dropout != ShapeConfig.dropout:
       raise InputError("--dropout is of random weights; a checkpoint's own rate is in its config")
-    if not self.distil.distil_from and self.distil != DistilConfig():
-      raise InputError('--distil_temperature and weights of losses need --distil_from')
+    for name, value in flags.flat(self.distil).items():
+      if not self.distil.distil_from and value != getattr(DistilConfig, name):
+        raise InputError(f'--{name}={value} needs --distil_from')
     if self.pretrained and self.vocabulary.vocabulary:
       raise InputError('--pretrained has a vocabulary of its own: leave out --vocabulary')
 

@@ -272,7 +272,7 @@ REFUSED = (
   (['--pretrained=random-tiny', '--vocabulary=minilm'], 'leave out --vocabulary'),
   (['--distil_from=random-tiny'], 'random-tiny has no head for masked tokens (cls.predictions)'),
   (['--pretrained=random-tiny', '--dropout=0'], '--dropout is of random weights'),
-  (['--mlm_weight=3'], '--distil_temperature and weights of losses need --distil_from'),
+  (['--mlm_weight=3'], '--mlm_weight=3.0 needs --distil_from'),
   (['--tpu=local'], '--tpu=local needs --distribution_strategy=tpu'),
   (['--distil_from=a', '--pretrained=b'], '--distil_from or --pretrained, not both'),
   (['--held_out=1000'], '--held_out=1000: the texts are'),
