@@ -260,10 +260,12 @@ def _keep_plan(output: str, plan: dict[str, Any], todo: Sequence[Unit]) -> None:
       )
     before = there.get(FILES, plan.get(FILES))  # a job of before noted none
     changed = {name for name, of in plan.get(FILES, {}).items() if before.get(name) != of}
-    done = shards.marks(output) if changed else {}
+    if not changed:
+      return
+    done = shards.marks(output)
     for unit in todo:
-      # What a join makes is of all files.
-      if unit.number in done and getattr(unit, 'path', None) in {None, *changed}:
+      of_all = unit.path not in plan[FILES]  # a block of a join
+      if unit.number in done and (of_all or unit.path in changed):
         raise InputError(
           f'{output}: {min(changed)} is not what it was when the job began, and rows of it are done; '
           'choose another --output'
