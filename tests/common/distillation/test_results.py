@@ -74,7 +74,7 @@ def test_several_teachers_are_their_mean_and_each_alone_asked_once():
   asked = []
 
   def one(records, value):
-    return lambda items, advance: asked.append(value) or np.full([len(items), 1], value)
+    return lambda items, advance: asked.append(value) or [np.full([len(items), 1], value)]
 
   evaluation = Evaluation.__new__(Evaluation)
   evaluation.teachers = SimpleNamespace(
