@@ -164,8 +164,9 @@ def _cell(scores: list[float]) -> str:
 
 
 def _fit(x: np.ndarray, y: np.ndarray, weight: float, bar: tqdm, **options) -> LogisticRegression:
+  fit = LogisticRegression(C=weight, tol=1e-3, max_iter=300).fit(x, y, **options)
   bar.update()
-  return LogisticRegression(C=weight, tol=1e-3, max_iter=300).fit(x, y, **options)
+  return fit
 
 
 def _check_folds(labels: np.ndarray, folds: int, nested: bool, name: str) -> None:
