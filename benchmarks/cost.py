@@ -3,7 +3,7 @@
   python -m benchmarks.cost --pairs=1e9,1e12 --lefts=1e6 --rights=1e7 \\
     --output=benchmarks/results/cost.json
 
-Arithmetic on what was measured (benchmarks/results: scoring.json, p2t.json, score_job.json)
+Arithmetic on what was measured (benchmarks/results: scoring.json, homedepot.json, score_job.json)
 and on what the flags assume, all of which is printed. Rates are those of a core of that machine;
 more cores are taken to be as many times as fast, since nothing is shared but the reading of files.
 Cross-encoders take 128 tokens a pair: MiniLM-L6, which teachers are by default, and BERT-base.
@@ -93,7 +93,7 @@ def main(config: CostConfig) -> None:
     [
       'texts/s a core',
       digits(rates.texts),
-      f'p2t.json, {_ENCODER}: right texts, lefts taken as these',
+      f'homedepot.json, {_ENCODER}: titles, lefts taken as these',
     ],
   ]
   print(report.grid(Table('', ['Assumed or measured', '', ''], assumed)))
@@ -115,7 +115,7 @@ def main(config: CostConfig) -> None:
 
 def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
   """The config with nothing left open, and the rates."""
-  scoring, encoding = (_read(name) for name in ('scoring', 'p2t'))
+  scoring, encoding = (_read(name) for name in ('scoring', 'homedepot'))
   job = {'ratio': _EFFICIENCY, 'written_bytes_per_pair': _WRITTEN}
   if os.path.exists(os.path.join(RESULTS, 'score_job.json')):
     job = _read('score_job')['rows'][-1]

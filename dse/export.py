@@ -1,6 +1,6 @@
 """A sentence encoder as it is, without training: text-in SavedModels and LiteRT that `dse.Embedder` loads.
 
-  python -m dse.export --pretrained=all-MiniLM-L6-v2 --output=exports/minilm
+  python -m dse.export --pretrained=minilm --output=exports/minilm
 
 A folder as sentence-transformers writes it (BERT, DistilBERT or ELECTRA; `modules.json` says how tokens
 become a vector). Vectors are its own; a score is sigmoid(5 cos), which ranks as the cosine does.

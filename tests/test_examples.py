@@ -64,6 +64,31 @@ def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
   assert all(f'\t{text}\n' in ANSWERS.read_text('utf-8') for text in texts)
 
 
+def test_the_public_data_are_tables_that_the_flagfiles_read(python, tmp_path):
+  rows = [f'{i},{100 + i % 20},"Caf\xe9  {i}, 3\x85in.",red,2.33' for i in range(60)]
+  table = '\n'.join(['id,product_uid,product_title,search_term,relevance', *rows])
+  (tmp_path / 'train.csv').write_text(table, 'latin-1')
+  (tmp_path / 'of').mkdir()
+  pairs = '<QAPair><Question>Why ?</Question><Answer>So\tit\nis.</Answer></QAPair>'
+  pairs += '<QAPair><Question>Who ?</Question><Answer> </Answer></QAPair>'
+  (tmp_path / 'of/1.xml').write_text(f'<Document><QAPairs>{2 * pairs}</QAPairs></Document>')
+  for name, source in (('homedepot', tmp_path / 'train.csv'), ('medquad', tmp_path)):
+    done = python('-c', SCRIPT, 'public_data', name, str(source), f'--output={tmp_path}')
+    assert done.returncode == 0, done.stderr[-3000:]
+  found = {}
+  for split in ('train', 'valid', 'test'):
+    _, *lines = (tmp_path / f'homedepot/{split}.tsv').read_text('utf-8').splitlines()
+    found[split] = [line.split('\t') for line in lines]
+  products = [{cells[1] for cells in found[split]} for split in found]
+  assert sum(map(len, products)) == 20 == len(set.union(*products))
+  assert {cells[2] for cells in sum(found.values(), [])} == {
+    f'Caf\xe9 {i}, 3 in.' for i in range(60)
+  }
+  assert (
+    tmp_path / 'medquad/questions_answers.tsv'
+  ).read_text() == 'question\tanswer\nWhy ?\tSo it is.\n'
+
+
 def test_no_question_is_its_own_duplicate(example):
   lines = example('duplicate_questions', 'questions').splitlines()[-20:]
   _, texts, others = zip(*(line.split('  ') for line in lines), strict=True)

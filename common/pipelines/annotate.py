@@ -1,9 +1,10 @@
 """Teachers' scores of a distillation set of any size, on Apache Beam (§4.3).
 
   python -m common.pipelines.annotate --teachers=runs/p2t/teacher --input=pairs-*.tsv \\
-    --text_columns=left,right --temperature=2 --output=distill
+    --text_columns=left,right --output=distill
 
-The output is a record set: what `--distillation_file` would have become, ready to be trained on.
+The output is a record set: what `--distillation_file` would have become, ready to be trained on. A run makes the soft
+labels of its logits by its own `--temperature`.
 """
 
 import contextlib
@@ -32,6 +33,7 @@ from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 
 _CHUNK = 4096  # tuples in memory at a time
+_TEMPERATURE = 1.0  # of the soft labels, which a run makes anew
 _GROUP = 64  # rows that stay together in training, so that a sorted file costs fewer encodings
 
 
@@ -45,9 +47,6 @@ class AnnotateConfig:
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   text_columns: tuple[str, ...] = flags.option(('left', 'right'), 'columns of the texts')
   id_column: str = flags.option('', 'column of a unique id; empty: rows are named by their place')
-  temperature: float = flags.option(
-    1.0, 'T of the soft labels sigmoid(z / T)', bounds=(0.001, 1000)
-  )
   teacher_max_length: int = flags.option(
     MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
   )
@@ -90,7 +89,7 @@ class AnnotateJob:
         ids = cells[-1] if config.id_column else [''] * len(texts)
         rows = map(Example, ids, texts)
         groups = record_writer.of_examples(rows, _GROUP)(items)
-        for group in annotation.with_logits(groups, logits, config.temperature):
+        for group in annotation.with_logits(groups, logits, _TEMPERATURE):
           writer.write(serialize(group))
         count += len(texts)
     shard.note['items'] = [len(writer) for writer in items]
@@ -103,7 +102,7 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
     raise InputError("--teachers: a teacher's folder is needed")
   todo = config.files.units()
   units.check_columns(todo[0], [*config.text_columns, *filter(None, [config.id_column])])
-  info = {'teachers': list(config.teachers), 'temperature': config.temperature}
+  info = {'teachers': list(config.teachers), 'temperature': _TEMPERATURE}
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
   plan[jobs.FILES] = config.files.state()
   plan['contents of the teachers'] = [shards.version(folder) for folder in config.teachers]

@@ -28,7 +28,7 @@ def test_annotation_is_the_teachers_mean(tmp_path, tsv):
   rows = [(t, p) for _, t in TERMS for _, p in PRODUCTS]
   files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), rows)
   out = OutputConfig(output=str(tmp_path / 'distill'))
-  config = annotate.AnnotateConfig(tuple(folders), files, temperature=2.0, out=out)
+  config = annotate.AnnotateConfig(tuple(folders), files, out=out)
   annotate.main(config, [])
   found = RecordSet(out.output)
   assert found.texts() == rows
@@ -39,7 +39,7 @@ def test_annotation_is_the_teachers_mean(tmp_path, tsv):
   strategy, tuples = tf.distribute.get_strategy(), TokenizedTuples.of_texts(rows, tokenizer)
   logits = np.mean([teacher.logits(tuples, strategy=strategy) for teacher in teachers], 0)
   np.testing.assert_allclose(found.tuples().teacher_logits, logits, atol=1e-5)
-  soft = 1 / (1 + np.exp(-logits / 2))
+  soft = 1 / (1 + np.exp(-logits))
   np.testing.assert_allclose(found.tuples().soft_labels, soft, atol=1e-5)
 
 
