@@ -271,11 +271,11 @@ def parse_json(content: bytes, path: str, remedy: str) -> Any:
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
   """An object of JSON; raises ValueError at a key that stands twice, as `object_pairs_hook`."""
-  found = dict(pairs)
-  if len(found) < len(pairs):
-    names = [name for name, _ in pairs]
-    twice = next(name for name in names if names.count(name) > 1)
-    raise ValueError(f'the key {twice!r} stands twice in an object')
+  found: dict[str, Any] = {}
+  for name, value in pairs:
+    if name in found:
+      raise ValueError(f'the key {name!r} stands twice in an object')
+    found[name] = value
   return found
 
 

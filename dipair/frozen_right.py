@@ -9,6 +9,7 @@ from typing import Any
 
 from common import flags
 from common.errors import InputError
+from common.scoring import exported
 from dipair.config import StudentConfig
 from dipair.student import DiPair
 
@@ -16,6 +17,14 @@ _FREE = {  # flags in which the two students may differ
   *('pretrained', 'encoder_layers', 'left_encoder_layers', 'right_encoder_layers'),
   *('shared_encoder', 'freeze_right', 'max_lengths', 'dropout'),
 }
+
+
+def contents(config: StudentConfig) -> dict[str, str]:
+  """What a student depends on beside its flags: the vectors' encoder; empty without a finished run."""
+  if not config.freeze_right:
+    return {}
+  there = exported.describe(os.path.join(config.freeze_right, 'export'))
+  return {'fingerprint of --freeze_right': exported.fingerprints(there)['right']}
 
 
 def read(config: StudentConfig, outputs: int) -> DiPair:

@@ -14,7 +14,6 @@ from common.distillation.stages.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import encoders
-from common.scoring import exported
 from common.training.loop import Callback
 from dipair import frozen_right, stages
 from dipair.config import NEWER, StudentConfig, TrainConfig
@@ -64,9 +63,7 @@ class DiPairStudent:
       {**flags.flat(config.student), **flags.flat(config.train)}, NEWER
     )
     self.depends_on |= encoders.contents(config.student.pretrained)
-    if frozen := config.student.freeze_right:
-      there = exported.describe(os.path.join(frozen, 'export'))
-      self.depends_on['fingerprint of --freeze_right'] = exported.fingerprints(there)['right']
+    self.depends_on |= frozen_right.contents(config.student)
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""

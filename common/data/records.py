@@ -229,7 +229,8 @@ def read_manifest(folder: str) -> Manifest:
 
 def open_items(folder: str, tables: Sequence[Table]) -> Items:
   """The items of a slot, of the tables that a set in `folder` names; a damaged table is refused."""
-  paths = [os.path.normpath(os.path.join(folder, table.path)) for table in tables]
+  scheme, found, root = folder.rpartition('://')  # gs://, which is no part of a path
+  paths = [scheme + found + os.path.normpath(os.path.join(root, table.path)) for table in tables]
   for path, table in zip(paths, tables, strict=True):
     digests.check_file(path, bytes=table.bytes, sha256=table.sha256, remedy=_REMEDY)
   counts, sha256 = [table.count for table in tables], [table.sha256 for table in tables]

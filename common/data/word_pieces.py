@@ -1,8 +1,9 @@
 """BERT's word pieces without TensorFlow, for scoring: the same ids as `tokenization.Tokenizer`'s."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
+import numpy as np
 import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
@@ -10,6 +11,7 @@ from common import files, schema
 from common.errors import damaged
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
+_TEXTS = 1024  # split at a time
 _REMEDY = 'export the run anew: delete its folder and run again'
 MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
 
@@ -58,12 +60,19 @@ class WordPieces:
 
   def pieces(self, texts: Sequence[str | bytes]) -> list[list[int]]:
     """Word ids of texts, without special tokens; invalid UTF-8 in bytes is dropped."""
-    clean = [self._clean(text) for text in texts]
-    return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(clean)]
+    return list(self._pieces(texts, None))
 
-  def encode(self, texts: Sequence[str | bytes], max_length: int) -> list[list[int]]:
-    """`[CLS] pieces [SEP]` of each text, cut to `max_length` tokens, 2 or more."""
-    return [[self._start, *ids[: max_length - 2], self._end] for ids in self.pieces(texts)]
+  def encode(self, texts: Sequence[str | bytes], max_length: int) -> list[np.ndarray]:
+    """`[CLS] pieces [SEP]` of each text, int32, cut to `max_length` tokens, 2 or more."""
+    found = self._pieces(texts, max_length - 2)
+    return [np.array([self._start, *ids, self._end], np.int32) for ids in found]
+
+  def _pieces(self, texts: Sequence[str | bytes], most: int | None) -> Iterator[list[int]]:
+    """The first ids of each text; some texts at a time, as the library keeps pieces and places of all."""
+    for start in range(0, len(texts), _TEXTS):
+      clean = [self._clean(text) for text in texts[start : start + _TEXTS]]
+      for encoding in self._tokenizer.encode_batch_fast(clean):
+        yield encoding.ids[:most]
 
   def save(self, path: str) -> None:
     """Writes a JSON file, for `load`."""

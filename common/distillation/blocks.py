@@ -51,8 +51,9 @@ def pair_blocks(
         np.concatenate([rng.permutation(known[side][i]), neighbours[side][i]]) for i in group
       ]
       chosen = in_turn(candidates, shape[other])
-      rest = rng.permutation(len(vectors[other]))
-      chosen = [*chosen, *rest[~np.isin(rest, chosen)][: shape[other] - len(chosen)]]
+      if missing := shape[other] - len(chosen):
+        rest = rng.choice(len(vectors[other]), shape[other], replace=False)
+        chosen = [*chosen, *rest[~np.isin(rest, chosen)][:missing]]
       lefts, rights = (group, np.array(chosen)) if side == 0 else (np.array(chosen), group)
       matches = [known[0][item] for item in lefts]
       i, j = combinations(left[lefts] @ right[rights].T, rights, matches, pairs, near, rng)

@@ -196,7 +196,11 @@ def _embedded(
   embedder: embedders.Embedder, texts: list[str], side: str, folder: str
 ) -> VectorStore:
   """A store of texts' vectors, by number."""
-  fingerprint = f'{embedder.fingerprint} {hashlib.sha256(repr(texts).encode()).hexdigest()}'
+  digest = hashlib.sha256()
+  for number, text in enumerate(texts):  # of their list's repr, which as one text might not fit
+    digest.update(f'{", " if number else "["}{text!r}'.encode())
+  digest.update(b']')
+  fingerprint = f'{embedder.fingerprint} {digest.hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
   if os.path.exists(os.path.join(folder, MANIFEST)):
     store = VectorStore(folder)

@@ -86,6 +86,8 @@ class RunFolder:
     self.path, self.redo, self.chief = path, redo, chief
     saved = os.path.join(path, _FLAGS)
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
+    if files.is_remote(path):
+      raise InputError(f'--run_dir={path}: a folder of this machine is needed; copy it to there')
     if os.path.isfile(path):
       raise InputError(f'--run_dir={path}: a file; name a new folder')
     if os.path.isdir(path) and set(os.listdir(path)) - _BEGUN:
@@ -173,7 +175,7 @@ class RunFolder:
     done, part = self._folders(stage)
     to_do = stage.collective
     while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
-      if to_do and os.path.exists(part):
+      if to_do and _is_begun(part, stage):
         stage.run(part)
         to_do = False  # the chief still has to write what came of it
       time.sleep(0.2)
@@ -210,6 +212,14 @@ class RunFolder:
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+
+
+def _is_begun(part: str, stage: Stage) -> bool:
+  """Whether the chief works in a stage's folder; what an earlier start with other flags left is its to remove."""
+  try:
+    return files.read_json(os.path.join(part, _STAGE))['fingerprint'] == stage.fingerprint
+  except (OSError, InputError):
+    return False
 
 
 def _remove(folder: str, whole: bool) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,15 +83,8 @@ class Trainer:
     self.strategy, self.seed = training.strategy, training.seed
     self.scorer = TupleScorer(model, tokenizer, training.strategy)
     self.distill = RecordSet(training.distill)
-    self._encode = {  # functions of their own, so that a step of many buckets is built quickly
-      (slot, on): tf.function(
-        lambda ids, slot=slot, on=on: model.encode(ids, slot, training=on),
-        input_signature=[model.encoder_input(slot)],
-        autograph=False,
-        experimental_attributes={'_noinline': True},
-      )
-      for slot in range(model.slots)
-      for on in (False, True)
+    self._encode = {
+      (slot, on): self._encoder(slot, on) for slot in range(model.slots) for on in (False, True)
     }
     valid = RecordSet(training.valid)
     if {self.distill.widths, valid.widths} != {model.widths}:
@@ -181,6 +174,25 @@ class Trainer:
       parts.append(tf.gather(self.model.part(of_slot, slot), index))  # [U, ...] to [B, ...]
       vectors.append(tf.gather(of_slot, index))
     return self.loss(batch, self.model.logits(parts, vectors, training=True))
+
+  def _encoder(self, slot: int, training: bool) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Items of a slot to vectors: a function of its own, so that a step of many buckets is built quickly.
+
+    Of static shapes there is one bucket, and XLA, to which a function's gradient brings the ids of a
+    batch as constants, would compile each step anew.
+    """
+
+    def encode(ids: tf.Tensor) -> tf.Tensor:
+      return self.model.encode(ids, slot, training=training)
+
+    if self.training.devices.static_shapes:
+      return encode
+    return tf.function(
+      encode,
+      input_signature=[self.model.encoder_input(slot)],
+      autograph=False,
+      experimental_attributes={'_noinline': True},
+    )
 
   def _encoded(self, ids: Sequence[Sequence[tf.Tensor]], training: bool) -> list[tf.Tensor]:
     """Vectors [U, ...] of each slot's buckets; those of a length that are encoded alike go together."""

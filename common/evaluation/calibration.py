@@ -95,7 +95,9 @@ def isotonic(labels: np.ndarray, scores: np.ndarray) -> list[tuple[float, float]
 
 
 def _rises(below: tuple[float, ...], above: tuple[float, ...]) -> bool:
-  """Whether the line between two blocks rises, and not too steeply."""
+  """Whether the line between two blocks rises, and not too steeply; in float32, as it is applied, too."""
+  if not np.float32(above[0]) > np.float32(below[0]):
+    return False
   return 0 < above[1] - below[1] <= _STEEPEST * (above[0] - below[0])
 
 

@@ -72,7 +72,7 @@ def short(text: str) -> str:
 
 def interval(low: float | None, high: float | None) -> str:
   """[-1.2, 0.5], in percent; empty where there was none to compute."""
-  if low is None or high is None:
+  if low is None or high is None or not math.isfinite(low + high):
     return ''
   return f'[{100 * low:.1f}, {100 * high:.1f}]'
 

@@ -128,11 +128,16 @@ def _from_config(path: str) -> dict[str, str]:
   try:
     with open(path, encoding='utf-8') as file:
       text_format.Parse(file.read(), config)
-  except (OSError, text_format.ParseError) as error:
+  except (OSError, ValueError, text_format.ParseError) as error:
     raise InputError(f'--model_config_file={path}: {error}') from error
-  found = {one.name: one.base_path for one in config.model_config_list.config}
+  listed = config.model_config_list.config
+  found = {one.name: one.base_path for one in listed}
   if not found:
     raise InputError(f'--model_config_file={path}: no model_config_list in it')
+  if len(found) < len(listed):
+    raise InputError(
+      f'--model_config_file={path}: each name once; {", ".join(m.name for m in listed)}'
+    )
   return found
 
 

@@ -69,7 +69,7 @@ def main(config: RerankConfig) -> None:
   if documents is None:
     reranker = Reranker.of_store(scorer, config.store, first)
   else:
-    reranker = Reranker.of_texts(scorer, documents)
+    reranker = Reranker.of_texts(scorer, documents, first, config.depth)
   scores = reranker.write(config.output, first, queries, config.depth)
   if judged:
     print(effect.table(judged, first.values, scores))

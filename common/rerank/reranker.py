@@ -21,17 +21,21 @@ class Reranker:
   Args:
     scorer: What scores pairs.
     vectors: Vectors of the documents, or a store that has them.
-    rows: [documents] int, their rows in it.
+    rows: [documents] int, their rows in it; -1 of those that are not asked for.
   """
 
   def __init__(self, scorer: PairScorer, vectors: np.ndarray | VectorStore, rows: np.ndarray):
     self.scorer, self.vectors, self.rows = scorer, vectors, rows
 
   @classmethod
-  def of_texts(cls, scorer: PairScorer, documents: list[str]) -> 'Reranker':
-    """Encodes the documents; their vectors are held in memory."""
-    vectors = scorer.encode(documents, scorer.slots[-1], progress=True)
-    return cls(scorer, vectors, np.arange(len(documents)))
+  def of_texts(cls, scorer: PairScorer, documents: list[str], run: Pairs, depth: int) -> 'Reranker':
+    """Encodes a run's documents, those among a query's first `depth`; their vectors are held in memory."""
+    first = [run.document[lines[:depth]] for lines in _lists(run, _ties(run))]
+    needed = np.unique(np.concatenate(first))
+    vectors = scorer.encode([documents[n] for n in needed], scorer.slots[-1], progress=True)
+    rows = np.full(len(documents), -1)
+    rows[needed] = np.arange(len(needed))
+    return cls(scorer, vectors, rows)
 
   @classmethod
   def of_store(cls, scorer: PairScorer, folder: str, run: Pairs) -> 'Reranker':
@@ -59,9 +63,8 @@ class Reranker:
     Returns:
       The scores of the run's lines, [n] float64.
     """
-    ties = np.argsort(np.argsort(np.array(run.documents)))
-    order = np.lexsort((-ties[run.document], -run.values.astype(np.float32), run.query))
-    lists = np.split(order, np.flatnonzero(np.diff(run.query[order])) + 1)
+    ties = _ties(run)
+    lists = _lists(run, ties)
     scores = np.zeros(len(run.query))
     bar = tqdm(total=len(lists), desc='rerank', unit=' queries')
 
@@ -90,3 +93,14 @@ class Reranker:
     for row, score in self.scorer.rank(query, self.vectors, len(rows), rows=rows):
       found[places[row]] = score
     return found
+
+
+def _ties(run: Pairs) -> np.ndarray:
+  """The documents' places in the order of their ids, [documents]."""
+  return np.argsort(np.argsort(np.array(run.documents)))
+
+
+def _lists(run: Pairs, ties: np.ndarray) -> list[np.ndarray]:
+  """A query's lines, best first; equal scores as trec_eval has them, in float32, the higher id first."""
+  order = np.lexsort((-ties[run.document], -run.values.astype(np.float32), run.query))
+  return np.split(order, np.flatnonzero(np.diff(run.query[order])) + 1)

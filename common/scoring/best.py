@@ -8,6 +8,7 @@ import numpy as np
 from common.errors import InputError
 from common.scoring.runtime import Vectors
 from common.vectors.store import VectorStore
+from common.vectors.values import finite
 
 _READ = 8192  # candidates read at a time, for all queries
 
@@ -23,7 +24,7 @@ def top(scores: np.ndarray, top_k: int) -> np.ndarray:
 def ranked(
   score: Callable[[int, Vectors, np.ndarray | None], tuple[np.ndarray, np.ndarray]],
   queries: int,
-  candidates: np.ndarray | VectorStore,
+  candidates: Vectors | VectorStore,
   top_k: int,
   parts: np.ndarray | None,
   rows: np.ndarray | None,
@@ -46,8 +47,11 @@ def ranked(
   for start in range(0, len(candidates if rows is None else rows), _READ):
     picked: Any = slice(start, start + _READ)
     picked = picked if rows is None else rows[picked]
-    block = candidates[picked] if isinstance(candidates, np.ndarray) else candidates.stored(picked)
-    numbers = np.arange(start, start + len(block)) if rows is None else picked
+    numbers = np.arange(start, min(start + _READ, len(candidates))) if rows is None else picked
+    if isinstance(candidates, VectorStore):
+      block: Vectors = candidates.stored(picked)
+    else:
+      block = finite(candidates[picked], 'candidates', numbers)
     own = None if parts is None else parts[picked]
     for query, (kept, kept_logits, kept_scores) in enumerate(best):
       logits, scores = score(query, block, own)

@@ -6,9 +6,12 @@ rows: 8, whose products keep the weights in cache, and 1, for a query; the weigh
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pathlib
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from types import MappingProxyType
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
 Item = TypeVar('Item')
 Result = TypeVar('Result')
+_QUOTAS = (  # of control groups, version 2 and 1: microseconds of cores, in so many
+  ('/sys/fs/cgroup/cpu.max',),
+  ('/sys/fs/cgroup/cpu/cpu.cfs_quota_us', '/sys/fs/cgroup/cpu/cpu.cfs_period_us'),
+)
 BATCHES = (1, 8)  # rows of a call of a function of word ids
 _DENSE = 'vector'  # the input of a function of vectors
 Runners = Mapping[str, Callable[..., dict[str, np.ndarray]]]  # an interpreter's signatures
@@ -105,10 +112,16 @@ def write_by_length(
 
 
 def _cores() -> int:
-  """Those that this process may use, where the system tells (Linux), else all."""
-  if hasattr(os, 'sched_getaffinity'):
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 1
+  """Those that this process may use, where the system tells (Linux), else all; at most a container's share."""
+  affinity = getattr(os, 'sched_getaffinity', None)
+  cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+  for paths in _QUOTAS:
+    with contextlib.suppress(OSError, ValueError):  # no such file; 'max': no limit
+      text = ' '.join(pathlib.Path(path).read_text('ascii') for path in paths)
+      quota, period = map(int, text.split())
+      if quota > 0:
+        cores = min(cores, -(-quota // period))
+  return cores
 
 
 class Interpreters:
@@ -147,7 +160,12 @@ class Interpreters:
       for name, runner in self._runners[0].items()
     }
     self._interpreters = interpreters  # which the runners need alive
-    self._pool = ThreadPoolExecutor(threads)
+    self.start()
+    _ALL.add(self)
+
+  def start(self) -> None:
+    """Makes the threads; in a fork anew, as they do not come along."""
+    self._pool = ThreadPoolExecutor(len(self._runners))
     self._lock = threading.Lock()  # an interpreter has one place for its inputs
 
   def map(self, function: Callable[[Runners, Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -170,6 +188,11 @@ class Interpreters:
           wait(futures)
     found = dict(pair for of_thread in shares for pair in of_thread)
     return [found[number] for number in range(len(items))]
+
+
+_ALL: weakref.WeakSet[Interpreters] = weakref.WeakSet()
+if hasattr(os, 'register_at_fork'):  # as servers of several processes load first, and then fork
+  os.register_at_fork(after_in_child=lambda: [one.start() for one in _ALL])
 
 
 class ByLength:

@@ -129,7 +129,7 @@ class PairScorer(HeadScorer):
     sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
     return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
 
-  def parts(self, vectors: np.ndarray, side: str) -> np.ndarray:
+  def parts(self, vectors: Vectors, side: str) -> np.ndarray:
     """Per-text computation of the head, whatever the text is paired with.
 
     Of DiPair's transformer three or four times the vectors' size, of most others no more than it.
@@ -144,7 +144,7 @@ class PairScorer(HeadScorer):
     self._check_side(side)
     vectors = self._vectors(vectors, side)
     count = len(vectors)
-    vectors = vectors if count else np.zeros([1, *vectors.shape[1:]], np.float32)
+    vectors = vectors if count else np.zeros([1, *self.vector_shapes[side]], np.float32)
     return self._head.run(f'{side}_part', {side: vectors})[:count]
 
   def score(self, *sides: Texts | Stored) -> np.ndarray:
@@ -254,11 +254,11 @@ class PairScorer(HeadScorer):
       tokens.append([piece.decode() for piece in kept[0].numpy()])
     return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
-  def _candidates(self, candidates: Texts | VectorStore) -> np.ndarray | VectorStore:
+  def _candidates(self, candidates: Texts | VectorStore) -> Vectors | VectorStore:
     """Vectors of the right side, or a store of them that is this model's."""
     side = self.slots[-1]
     if not isinstance(candidates, VectorStore):
-      return self._vectors(candidates, side)
+      return self._as_given(candidates, side)  # `best.ranked` checks what it reads
     if candidates.fingerprint != self.fingerprints[side]:
       raise InputError(f'{candidates.folder}: vectors of another encoder; encode the texts anew')
     if candidates.side != side:
@@ -278,13 +278,18 @@ class PairScorer(HeadScorer):
     return self._vectors(query, slot), True
 
   def _vectors(self, side: Any, slot: str) -> Any:
+    found = self._as_given(side, slot)
+    return found if isinstance(found, Stored) else finite(found, slot)
+
+  def _as_given(self, side: Any, slot: str) -> Any:
+    """Vectors of the model's shape as they are; those of texts."""
     values = side.values if isinstance(side, Stored) else side
     given = isinstance(values, np.ndarray) and values.dtype.kind not in 'OUS'
     if not given or (slot in self.widths and values.ndim == 2):
       return self.encode(side, slot)
     if values.shape[1:] != (shape := self.vector_shapes[slot]):
       raise InputError(f'{slot}: vectors of shape {values.shape[1:]}; this model has {shape}')
-    return side if isinstance(side, Stored) else finite(side, slot)
+    return side
 
   @functools.cached_property
   def _part_shape(self) -> tuple[int, ...]:  # asked of the head once, not at every query

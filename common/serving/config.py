@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -115,9 +116,13 @@ def write(config: ServingConfig) -> str:
     raise InputError(
       f"--export_dir={config.export_dir}: an archive has no SavedModels; a run's export has"
     )
+  if files.is_remote(config.export_dir):
+    raise InputError(f'--export_dir={config.export_dir}: a folder of this machine is needed')
   exported.describe(config.export_dir)
   folder = os.path.abspath(config.export_dir)
   name = config.name or os.path.basename(os.path.dirname(folder))
+  if not re.fullmatch(r'[A-Za-z0-9_.-]+', name):  # it stands in paths of REST as it is
+    raise InputError(f'--name={name}: letters of ASCII, digits, _, . and - are needed')
   smaller = (size for size in XLA_BLOCKS if size < config.max_batch_size)
   contents = _contents(folder, name, (*smaller, config.max_batch_size))
   with contextlib.ExitStack() as stack:

@@ -27,6 +27,7 @@ from common.files import write_json
 from common.scoring.exported import ONE_TO_MANY_INT8
 from common.serving.client import UNLIMITED, request_of
 
+_LATENCIES = ('p50', 'p95', 'p99')
 _PREDICT = '/tensorflow.serving.PredictionService/Predict'
 _CHANNELS = 4  # connections that the requests share
 
@@ -71,7 +72,7 @@ def main(config: LoadConfig) -> None:
   print(
     f'{found["requests"]:,} requests in {found["seconds"]:.1f} s: '
     f'{found["requests_per_second"]:,.1f} requests/s, {found["rows_per_second"]:,.0f} rows/s; '
-    f'p50 {found["p50"] * 1e3:,.1f} ms, p95 {found["p95"] * 1e3:,.1f}, p99 {found["p99"] * 1e3:,.1f}'
+    + ', '.join(f'{name} {found[name] * 1e3:,.1f} ms' for name in _LATENCIES if found['requests'])
   )
   if config.output:
     write_json(config.output, found)
@@ -85,7 +86,12 @@ def payloads(config: LoadConfig) -> list[Payload]:
   paths = sorted(glob.glob(config.payload))
   if not paths:
     raise InputError(f'--payload={config.payload}: no such file')
-  return [_payload(config, *request) for path in paths for request in _read(path, config.signature)]
+  found = [
+    _payload(config, path, *request) for path in paths for request in _read(path, config.signature)
+  ]
+  if not found:
+    raise InputError(f'--payload={config.payload}: no request in {", ".join(paths)}')
+  return found
 
 
 def run(config: LoadConfig, requests: list[Payload]) -> dict[str, Any]:
@@ -137,16 +143,14 @@ def run(config: LoadConfig, requests: list[Payload]) -> dict[str, Any]:
   seconds = time.monotonic() - started
   for channel in channels:
     channel.close()
-  p50, p95, p99 = np.percentile(latencies or [np.nan], [50, 95, 99]).tolist()
+  shown = np.percentile(latencies, [50, 95, 99]).tolist() if latencies else [None] * 3
   return {
     'requests': len(latencies),
     'concurrency': config.concurrency,
     'seconds': seconds,
     'requests_per_second': len(latencies) / seconds,
     'rows_per_second': rows[0] / seconds,
-    'p50': p50,
-    'p95': p95,
-    'p99': p99,
+    **dict(zip(_LATENCIES, shown, strict=True)),
     'errors': dict(errors),
     'first_error': first[0],
   }
@@ -166,7 +170,9 @@ def _read(path: str, signature: str) -> list[tuple[str, dict[str, Any]]]:
   raise InputError(f'{path}: .npz or .jsonl')
 
 
-def _payload(config: LoadConfig, signature: str, inputs: dict[str, Any]) -> Payload:
+def _payload(config: LoadConfig, path: str, signature: str, inputs: dict[str, Any]) -> Payload:
+  if not inputs:
+    raise InputError(f'{path}: a request without inputs')
   arrays = {name: np.asarray(value) for name, value in inputs.items()}
   for name, array in arrays.items():
     arrays[name] = array.astype(np.float32) if array.dtype == np.float64 else array

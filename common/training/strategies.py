@@ -136,8 +136,7 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
   """Whether this process writes the run's files: all do but the further ones of many workers."""
-  resolver = strategy.cluster_resolver
-  return not has_workers(strategy) or resolver is None or not resolver.task_id
+  return not has_workers(strategy) or strategy.extended.should_checkpoint
 
 
 def scope_of_one(strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:

@@ -184,7 +184,7 @@ def clear(folder: str, shards: Sequence[dict[str, Any]]) -> None:
   """Removes shards that a killed `publish` left: of numbers that a manifest has passed, and not in it."""
   listed, first = {shard['name'] for shard in shards}, free_number(shards)
   for name in files.names(folder):
-    if name.endswith('.arrow') and _number(name) < first and name not in listed:
+    if 0 <= _number(name) < first and name not in listed:
       os.remove(os.path.join(folder, name))
 
 
@@ -194,6 +194,6 @@ def free_number(shards: Sequence[dict[str, Any]]) -> int:
 
 
 def _number(name: str) -> int:
-  """The number in a shard's name."""
-  found = re.search(r'\d+', name)
-  return int(found[0]) if found else -1
+  """The number in a shard's name; -1 of a name that `shard_path` does not give."""
+  found = re.fullmatch(r'vectors-(\d{5,})\.arrow', name)
+  return int(found[1]) if found else -1

@@ -47,13 +47,14 @@ def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
   return wide
 
 
-def finite(vectors: np.ndarray, where: str) -> np.ndarray:
-  """Vectors [n, ...] in float32; refuses those that hold NaN or infinity, by the first row."""
+def finite(vectors: np.ndarray, where: str, rows: np.ndarray | None = None) -> np.ndarray:
+  """Vectors [n, ...] in float32; refuses those that hold NaN or infinity, by the first one's row."""
   if vectors.dtype.kind not in 'fiu':
     raise InputError(f'{where}: vectors of {vectors.dtype}; numbers are needed')
   with np.errstate(over='ignore', invalid='ignore'):
     vectors = vectors.astype(np.float32, copy=False)
     suspect = not np.isfinite(vectors.sum())  # one sum, without memory of its own
   if suspect and (wrong := ~np.isfinite(vectors.reshape([len(vectors), -1])).all(-1)).any():
-    raise InputError(f'{where}: NaN or infinity among the vectors of row {int(wrong.argmax())}')
+    row = int(wrong.argmax() if rows is None else rows[wrong][0])
+    raise InputError(f'{where}: NaN or infinity among the vectors of row {row}')
   return vectors

@@ -171,7 +171,7 @@ def _needed(
   """Rows that are to be encoded, of as many at a time as a shard takes."""
   if not isinstance(rows, Iterable):
     raise InputError(f'rows: pairs of an id and a text are needed, not {shown(rows)}')
-  stream, number = iter(rows), 0
+  stream, number, first = iter(rows), 0, None
   while chunk := list(itertools.islice(stream, size)):
     for row in chunk:
       if not isinstance(row, (Sequence, np.ndarray)) or isinstance(row, str) or len(row) != 2:
@@ -182,7 +182,20 @@ def _needed(
           raise InputError(f'row {number}: {shown(value)} is not {what}')
         if isinstance(value, str):
           check_text(value, f'row {number}')
+      if isinstance(item, np.ndarray) and not (
+        item.dtype.kind in 'fiu' and np.isfinite(item).all()
+      ):
+        raise InputError(f'row {number} (id {key!r}): not all of its numbers are finite numbers')
+      first = item if first is None else first
+      if isinstance(item, str) != isinstance(first, str) or np.shape(item) != np.shape(first):
+        raise InputError(
+          f'row {number} (id {key!r}): {_kind(item)}; the first row has {_kind(first)}'
+        )
       number += 1
     ids, texts = zip(*chunk, strict=True)
     yield from (chunk[place] for place in there.add(ids, texts))
     bar.update(len(chunk))
+
+
+def _kind(item: str | np.ndarray) -> str:
+  return 'a text' if isinstance(item, str) else f'numbers of shape {item.shape}'

@@ -28,7 +28,7 @@ from common.files import read_json, sync, whole, whole_folder, write_json
 from common.modeling import encoders
 from common.training import strategies
 from common.training.strategies import DeviceConfig
-from dipair import stages
+from dipair import frozen_right, stages
 from dipair.config import NEWER, StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
@@ -198,7 +198,7 @@ class Student(Kept):
     """Architecture, training, seed and arithmetic, and the distillation set."""
     made = read_json(self.run.path('distill/stage.json'))['fingerprint']
     own = {**flags.flat(self.config), **flags.flat(self.phases)}
-    own |= encoders.contents(self.config.pretrained)
+    own |= encoders.contents(self.config.pretrained) | frozen_right.contents(self.config)
     return {**own, 'seed': self.seed, 'precision': self.devices.precision, 'distill': made}
 
   @property
@@ -215,6 +215,7 @@ class Student(Kept):
       about = [slot, config.pretrained.replace('/', '_')]
       about += [*encoders.contents(config.pretrained).values(), layers, config.max_lengths[slot]]
       about += [config.token_selection, self.devices.precision]
+      about += frozen_right.contents(config).values() if slot == 1 else ()
       if config.token_selection == 'last':
         about.append(config.output_tokens[slot])
       if encoders.is_random(config.pretrained):

@@ -31,6 +31,14 @@ def write(folder, rows=ROWS, group=64, slots=2) -> RecordSet:
   return RecordSet(str(folder))
 
 
+def copied(folder, url):
+  for path in folder.rglob('*.*'):
+    target = f'{url}/{path.relative_to(folder)}'
+    tf.io.gfile.makedirs(os.path.dirname(target))
+    tf.io.gfile.copy(str(path), target)
+  return url
+
+
 def numbered(count: int) -> list[Example]:
   return [Example('', (f'left {i // 2}', f'right {i}'), float(i)) for i in range(count)]
 
@@ -224,3 +232,10 @@ def test_an_entry_is_that_of_what_was_written(tmp_path):
   assert record_writer.shard_entry(str(tmp_path), 3, 2, (0,)) == written
   assert written == Shard('00003.tfrecord', 2, written.bytes, written.sha256, (0,))
   assert os.listdir(tmp_path) == ['00003.tfrecord']
+
+
+def test_a_remote_set_is_read_as_a_local_one(tmp_path):
+  here = write(tmp_path)
+  there = RecordSet(copied(tmp_path, 'ram://bucket/set'))
+  assert there.texts() == here.texts()
+  np.testing.assert_array_equal(there.tuples().items, here.tuples().items)

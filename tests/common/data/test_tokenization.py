@@ -170,7 +170,13 @@ class TestEncode:
     tokenizer.word_pieces().save(path)
     texts = ['the black shoe', 'Café', '']
     expected = tokenizer.encode(tf.constant(texts), 4).to_list()
-    assert WordPieces.load(path).encode(texts, 4) == expected
+    assert [ids.tolist() for ids in WordPieces.load(path).encode(texts, 4)] == expected
+
+  def test_word_pieces_are_the_same_some_texts_at_a_time(self, uncased, monkeypatch):
+    texts = list(TEXTS.values())
+    expected = uncased.word_pieces().pieces(texts)
+    monkeypatch.setattr('common.data.word_pieces._TEXTS', 2)
+    assert uncased.word_pieces().pieces(texts) == expected
 
   def test_keeps_the_first_pieces(self, uncased):
     texts = tf.constant(['the black shoe', 'the', ''])

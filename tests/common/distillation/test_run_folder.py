@@ -275,6 +275,8 @@ def test_a_file_is_no_folder(run):
   with open(run.path, 'w', encoding='utf-8') as file:
     file.write('mine')
   assert refused(run) == f'--run_dir={run.path}: a file; name a new folder'
+  with pytest.raises(InputError, match='^--run_dir=gs://b/run: a folder of this machine is needed'):
+    RunFolder('gs://b/run', Config(), PROGRAM, redo=False)
 
 
 def test_an_empty_folder_will_do(run):
@@ -314,6 +316,12 @@ class TestFurtherWorker:
       old = {'fingerprint': 'old', 'depends_on': {}, 'result': {'name': 'old', 'found': []}}
       write_json(os.path.join(path, 'stage.json'), old)
     os.makedirs(path + '.part')
+    of_before = {'fingerprint': 'killed', 'depends_on': {}}
+    write_json(os.path.join(path + '.part', 'stage.json'), of_before)
+
+    def begin() -> None:  # the chief, who has removed what an earlier start left
+      before.append(len(chiefs))
+      write_json(os.path.join(path + '.part', 'stage.json'), late.description())
 
     def finish(part: str) -> None:  # the chief, who writes for a while after the last step
       shutil.rmtree(path, ignore_errors=True)
@@ -321,12 +329,14 @@ class TestFurtherWorker:
       write_json(os.path.join(part, 'stage.json'), {**late.description(), 'result': result})
       os.replace(part, path)
 
-    chiefs = []
+    chiefs, before = [], []
 
     def work(part: str) -> None:
       chiefs.append(threading.Timer(0.5, finish, [part]))
       chiefs[-1].start()
 
     late = stage(run, 'late', [], work)
+    threading.Timer(0.5, begin).start()
     assert self.follow(run, late) == Found('late', ['7'])
+    assert before == [0]
     assert len(chiefs) == 1  # who trained along twice would wait for a chief that has gone on

@@ -70,6 +70,24 @@ def test_encoding_each_text_once_gives_the_plain_forms_gradients(
 
 
 @pytest.mark.parametrize('kind', ['dipair', 'dse'])
+def test_a_step_of_static_shapes_is_one_program_for_all_batches(build, distill, kind):
+  model, tokenizer = build(kind)
+  one = trainer(model, tokenizer, distill, jit_compile=True)
+
+  @tf.function(jit_compile=True, autograph=False)
+  def gradients(batch):
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_mean(one.loss_of(batch, frozen=False))
+    return [tf.convert_to_tensor(g) for g in tape.gradient(loss, model.used_variables)]
+
+  phase = dataclasses.replace(PHASE, batch_size=8)
+  batches = list(one.batches_by_item(phase, one.distill.tuples()).take(2))
+  assert np.any(batches[0]['ids'][0][0] != batches[1]['ids'][0][0])
+  programs = {gradients.experimental_get_compiler_ir(batch)(stage='hlo') for batch in batches}
+  assert len(programs) == 1  # with a batch's word ids in it, XLA would compile each step
+
+
+@pytest.mark.parametrize('kind', ['dipair', 'dse'])
 def test_each_distinct_text_is_encoded_once(build, distill, kind):
   batch = first_batch(trainer(*build(kind), distill))
   assert [sum(len(ids) for ids in slot) for slot in batch['ids']] == [5, 4]  # of 20 pairs

@@ -49,6 +49,12 @@ def slow_blocks(scores, labels):
   return [(np.mean(s), np.mean(y)) for s, y in blocks]
 
 
+def test_knots_rise_in_float32_too():
+  low = 0.59518048
+  assert calibration._rises((low, 0.1, 1), (low + 1e-6, 0.1000001, 1))
+  assert not calibration._rises((low, 0.1, 1), (low + 1e-9, 0.1000000001, 1))
+
+
 @pytest.mark.parametrize('graded', [False, True])
 def test_isotonic_knots_are_the_centres_of_pooled_blocks(graded, monkeypatch):
   monkeypatch.setattr(calibration, '_STEEPEST', np.inf)

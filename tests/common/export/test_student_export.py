@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from scipy.special import expit, logit
 
-from common.export import student_export
+from common.export import saved_models, student_export
 from common.modeling.calibration import Calibration
 from common.scoring import exported as exports
 from common.scoring import runtimes
@@ -42,6 +42,16 @@ def test_signatures_and_their_names(exported):
   words = model.encoders[0].encoder.network.get_embedding_table().shape[0]
   stored = tf.train.list_variables(f'{folder}/head/1/variables/variables')
   assert all(words not in shape for _, shape in stored)  # no embedding table
+
+
+def test_an_export_that_gives_nan_is_no_export(tmp_path):
+  def log(x):
+    return {'y': tf.math.log(x)}
+
+  function = tf.function(log).get_concrete_function(x=tf.TensorSpec([None], name='x'))
+  saved = saved_models.save(str(tmp_path), {'log': function}, [], {'log': {'x': [-1.0, 1.0]}})
+  with pytest.raises(RuntimeError, match='reloaded outputs differ from the live model by nan'):
+    saved_models.verify(saved)
 
 
 def test_a_head_alone_scores_as_in_the_export(exported, load, tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from common.errors import InputError
+from common.local_server.__main__ import ServerConfig
 from common.serving import load_test
 from common.serving.client import Client, Grpc, Rest, ServingError
 
@@ -78,6 +79,26 @@ def test_load(served, tmp_path, capsys):
   (tmp_path / 'b.jsonl').write_text('[' * 200_000)
   with pytest.raises(InputError, match='b.jsonl: no requests: RecursionError'):
     load_test.main(config)
+  (tmp_path / 'b.jsonl').write_text('{"inputs": {}}')
+  with pytest.raises(InputError, match='b.jsonl: a request without inputs'):
+    load_test.main(config)
+  (tmp_path / 'b.jsonl').write_text('')
+  with pytest.raises(InputError, match=r'b\.jsonl: no request in .*b\.jsonl'):
+    load_test.main(dataclasses.replace(config, payload=f'{tmp_path}/b.jsonl'))
+
+
+@pytest.mark.parametrize(
+  ('config', 'message'),
+  [
+    (b'\xff\xfe', "can't decode"),
+    (b'model_config_list {}', 'no model_config_list in it'),
+    (b'model_config_list {' + 2 * b'config {name: "a"}' + b'}', 'each name once; a, a'),
+  ],
+)
+def test_a_config_of_no_models_is_refused(config, message, tmp_path):
+  (tmp_path / 'models').write_bytes(config)
+  with pytest.raises(InputError, match=f'--model_config_file=.*models: .*{message}'):
+    ServerConfig(model_config_file=str(tmp_path / 'models')).folders()
 
 
 def test_a_line_of_a_load_is_what_rest_takes():

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from ir_measures import AP, nDCG
 
+from common.data import trec
 from common.rerank.__main__ import RerankConfig, main
+from common.rerank.reranker import Reranker
 
 QUERIES = {'q1': 'red', 'q2': 'nike shoes', 'q3': 'wide footwear'}
 DOCUMENTS = {
@@ -58,6 +60,14 @@ def test_the_first_of_each_query_are_ranked_anew(exported, files, load, capsys):
     )
     assert f' {before:.3f} [' in line and f' {after:.3f} [' in line
   assert '2 judged queries, 0 of them without a relevant document' in shown
+
+
+def test_documents_beyond_the_depth_are_not_encoded(export, files, load):
+  run = trec.read_run(files['run'])
+  documents = [DOCUMENTS[key] for key in run.documents]
+  found = Reranker.of_texts(load(export('dipair').folder), documents, run, 3)
+  assert len(found.vectors) == 3  # of d4 none
+  assert found.rows[[run.documents.index(key) for key in DOCUMENTS]].tolist() == [0, 1, 2, -1]
 
 
 def test_a_store_gives_the_same_run(export, files, load, tmp_path):

@@ -1,6 +1,8 @@
 """Every runtime gives one runtime's scores, at any number of pairs and from any thread."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ from common.errors import InputError
 from common.scoring import litert, litert_head, runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
-from tests.conftest import TERMS
+from tests.conftest import ROOT, TERMS
 
 
 @pytest.mark.parametrize('runtime', runtimes.HEADS)
@@ -138,4 +140,40 @@ def test_an_interrupted_call_leaves_no_thread_at_work():
 
 def test_where_the_system_does_not_tell_a_process_cores_all_are_taken(monkeypatch):
   monkeypatch.delattr(os, 'sched_getaffinity')  # macOS
+  monkeypatch.setattr(litert, '_QUOTAS', ())
   assert litert._cores() == os.cpu_count()
+
+
+@pytest.mark.parametrize(
+  ('files', 'cores'),
+  [
+    (['150000 100000\n'], 2),
+    (['max 100000\n'], 64),
+    (['50000\n', '100000\n'], 1),
+    (['-1\n', '100000\n'], 64),
+  ],
+)
+def test_a_containers_share_of_the_cores_is_the_most(files, cores, tmp_path, monkeypatch):
+  paths = [tmp_path / str(number) for number in range(len(files))]
+  for path, text in zip(paths, files, strict=True):
+    path.write_text(text)
+  monkeypatch.setattr(os, 'sched_getaffinity', lambda _: range(64))
+  monkeypatch.setattr(litert, '_QUOTAS', ((str(tmp_path / 'none'),), tuple(map(str, paths))))
+  assert litert._cores() == cores
+
+
+_FORKED = """
+import os, sys
+from common.scoring.scorer import PairScorer
+scorer = PairScorer.load(sys.argv[1], 'litert-int8', encoder_runtime='litert-int8', threads=2)
+texts = ['red', 'wide red boots'] * 40
+expected = scorer.score(texts, texts)
+if child := os.fork():
+  sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+os._exit(0 if (scorer.score(texts, texts) == expected).all() else 3)
+"""
+
+
+def test_a_fork_of_a_process_that_has_scored_scores_too(export):
+  command = [sys.executable, '-c', _FORKED, export('dipair').folder]
+  assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0

@@ -145,6 +145,21 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
 
 
+def test_rows_alone_are_read_and_what_is_read_is_checked(exported, load, tmp_path, monkeypatch):
+  monkeypatch.setattr('common.scoring.best._READ', 2)
+  scorer = load(exported[0])
+  products = scorer.encode(RIGHT, 'right')
+  store = scorer.encode_to(str(tmp_path), enumerate_ids(RIGHT), 'right')
+  assert scorer.rank('red', store.stored(slice(None))) == scorer.rank('red', store)
+  assert scorer.parts(store.stored(slice(0)), 'right').shape[0] == 0
+  expected = scorer.rank('red', products, rows=[0, 1, 3])
+  products[2] = np.nan
+  assert scorer.rank('red', products, rows=[0, 1, 3]) == expected
+  for some in ({}, {'rows': [3, 0, 2]}):
+    with pytest.raises(InputError, match='candidates: NaN or infinity among the vectors of row 2'):
+      scorer.rank('red', products, **some)
+
+
 def test_deleted_rows_are_never_ranked(exported, load, tmp_path):
   scorer = load(exported[0])
   store = scorer.encode_to(str(tmp_path), [(text, text) for text in RIGHT], 'right')
@@ -248,7 +263,7 @@ def test_arguments_out_of_range_are_refused_by_name(exported, load, tmp_path):
     (lambda: scorer.rank('red', right, top_k=math.nan), 'top_k=nan: a whole number from 1'),
     (lambda: scorer.rank('red', right, rows=[0, 4]), 'candidates: no row 4; rows are 0 to 3'),
     (lambda: scorer.rank('red', right, rows=[-1]), 'candidates: no row -1'),
-    (lambda: scorer.rank('red', wrong), 'right: NaN or infinity among the vectors of row 2'),
+    (lambda: scorer.rank('red', wrong), 'candidates: NaN or infinity among the vectors of row 2'),
     (lambda: scorer.score(left, wrong), 'right: NaN or infinity among the vectors of row 2'),
     (lambda: scorer.score(left * np.inf, right), 'left: NaN or infinity among the vectors'),
     (lambda: scorer.parts(left.astype(complex), 'left'), 'left: vectors of complex.*numbers are'),

@@ -129,6 +129,10 @@ def test_the_command_prints_how_to_serve_and_refuses_what_is_no_export(export, t
     config.write(ServingConfig(export_dir='pretrained/medquad.tar.gz'))
   with pytest.raises(InputError, match='--export_dir is needed'):
     config.write(ServingConfig())
+  with pytest.raises(InputError, match='--export_dir=hf://a/b: a folder of this machine is needed'):
+    config.write(ServingConfig(export_dir='hf://a/b'))
+  with pytest.raises(InputError, match='--name=my run: letters of ASCII, digits, _, . and -'):
+    config.write(ServingConfig(export_dir=str(served), name='my run'))
 
 
 def test_without_the_protocol_buffers_nothing_is_written(exported, tmp_path, monkeypatch):

@@ -168,6 +168,14 @@ def test_a_change_killed_before_the_manifest_is_renamed_has_not_been(tmp_path, c
   assert names(tmp_path) - {'manifest.json.tmp'} == {'manifest.json', *listed(tmp_path)}
 
 
+def test_files_that_are_not_the_stores_stay(tmp_path):
+  own = {'products.arrow', 'data-00000-of-00001.arrow', 'vectors-0.arrow'}
+  for name in own:
+    (tmp_path / name).write_text('mine')
+  fill(tmp_path).delete(['b']).compact()
+  assert own == names(tmp_path) - {'manifest.json', *listed(tmp_path)}
+
+
 def test_what_cannot_be_deleted_is_refused(tmp_path):
   with pytest.raises(InputError, match='no whole vector store there'):
     changes.delete(str(tmp_path), ['a'])
