@@ -191,8 +191,15 @@ class Interpreters:
 
 
 _ALL: weakref.WeakSet[Interpreters] = weakref.WeakSet()
+
+
+def _start_all() -> None:
+  for one in _ALL:
+    one.start()
+
+
 if hasattr(os, 'register_at_fork'):  # as servers of several processes load first, and then fork
-  os.register_at_fork(after_in_child=lambda: [one.start() for one in _ALL])
+  os.register_at_fork(after_in_child=_start_all)
 
 
 class ByLength:
