@@ -1,13 +1,21 @@
 """DSE as sections of docs/results.md: GLUE, SentEval and its speed in the paper's shapes."""
 
 from benchmarks import speed_tables
-from benchmarks.committed import markdown, read, section, shown
+from benchmarks.committed import commands, markdown, read, section, shown
+from common.evaluation.cells import chance, change, interval, metric, percent
 from dse import suite
 
 _SNLI = (
   'python -m dse.run --flagfile=benchmarks/glue_subset/snli.flags --data_dir=../shared/data/glue '
   '--run_dir=runs/snli --precision=auto --variants=distilled,labels'
 )
+
+_WHOLE = 'MiniLM-L6, all 6 layers: a sentence encoder'
+_STARTS = {  # files of runs, by what their students start from
+  'its first 4 layers': 'qqp_4_layers',
+  '4 layers, 256 wide, pretrained on masked words of its questions': 'qqp_masked_words',
+}
+_OF_STARTS = """Accuracy on test. TODO"""
 
 
 def glue() -> str:
@@ -27,6 +35,33 @@ one before, and the students of QQP and SNLI rose by more."""
   found = suite.changes(made['results'])
   note += f'\n\n{markdown(found.headers, found.rows)}\n\n{found.note}'
   return shown('DSE on GLUE (Table 1)', made, table, note)
+
+
+def starts() -> str:
+  """What distillation gives students of other starts, on QQP."""
+  whole = read('glue')
+  runs = {name: made for name, file in _STARTS.items() if (made := read(file))}
+  if not whole or len(runs) < len(_STARTS):
+    return ''
+  rows = []
+  for name, made in {_WHOLE: whole['results']['qqp'], **runs}.items():
+    models = {model['name']: model for model in made['models']}
+    found = [models[name]['test']['accuracy'] for name in ('student, labels', 'student', 'teacher')]
+    gain = made['significance']
+    given = f'{percent(gain["delta"])} {interval(gain["low"], gain["high"])}'
+    cells = [*map(metric, found), given, chance(gain['p_value']), change(models['student'], 'test')]
+    rows.append([name, *cells])
+  headers = [
+    'Start',
+    'alpha = 0',
+    'alpha = 0.5',
+    'Teacher',
+    'What the teacher adds',
+    'p',
+    'alpha = 0.5 to teacher',
+  ]
+  text = '\n\n'.join(['## DSE from other starts: QQP', markdown(headers, rows), _OF_STARTS])
+  return '\n\n'.join([text, commands(runs.values())])
 
 
 def senteval() -> str:

@@ -59,6 +59,7 @@ def written() -> dict[str, str]:
     *encoder_tables.sections(),
     _mined(),
     dse_tables.glue(),
+    dse_tables.starts(),
     dse_tables.senteval(),
     dse_tables.speed(),
     _scoring(),

@@ -43,14 +43,16 @@ def write(folder: str, names: Iterable[str] = ()) -> None:
   files.write_json(os.path.join(folder, NAME), {'files': found}, sealed=True)
 
 
-def contents(*folders: str) -> dict[str, str]:
-  """{'contents of FOLDER': digest} of local folders, for what is made of the models in them.
+def contents(*paths: str) -> dict[str, str]:
+  """{'contents of PATH': digest} of local folders and archives, for what is made of the models in them.
 
   Where a folder has a list of digests it stands for the files; of others hidden files and notes (.md) do
   not count. Any other name has none: a built-in checkpoint, a hub's id, a remote folder.
   """
   found = {}
-  for folder in filter(os.path.isdir, folders):
+  for path in filter(os.path.isfile, paths):
+    found[f'contents of {path}'] = files.sha256(path)[:16]
+  for folder in filter(os.path.isdir, paths):
     names = [NAME] if os.path.exists(os.path.join(folder, NAME)) else sorted(_below(folder))
     of_files = [
       f'{name} {files.sha256(os.path.join(folder, name))}'

@@ -129,6 +129,10 @@ class TrainConfig:
     bounds=(0, 10**6),
   )
 
+  def __post_init__(self):
+    if not self.stage1.steps and not self.stage2.steps:
+      raise InputError('--stage1_steps=0 and --stage2_steps=0 train nothing; one of them is needed')
+
   @property
   def batch_sizes(self) -> dict[str, int]:
     """Tuples of a step, by flag, of the stages that there are."""

@@ -3,13 +3,17 @@
 One text against many is scored split (Eq. 3): W1 u and W2 v once per text, the rest per pair.
 """
 
+import os
+
 import numpy as np
 from tqdm import tqdm
 
 from common import files
-from common.errors import InputError, check_whole
+from common.data.texts import listed
+from common.errors import InputError, check_whole, local_path
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer, Texts
+from common.vectors.values import Stored
 
 _SCORES_HELD = 16_000_000  # of a block of rows of `score_all_pairs`, whose parts are held
 
@@ -36,7 +40,7 @@ class Embedder(PairScorer):
     right: Texts | None = None,
     *,
     top_k: int = 0,
-    out: str = '',
+    out: str | os.PathLike[str] = '',
     progress: bool = False,
   ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Scores every left text with every right one, block by block.
@@ -57,10 +61,15 @@ class Embedder(PairScorer):
       InputError: If an argument does not fit.
     """
     check_whole('top_k', top_k, 0)
+    out = local_path(out, 'out') if out else ''
     if top_k and (out or self.outputs != 1):
       raise InputError('top_k takes a model of one output, and no out')
-    if right is None and isinstance(left, np.ndarray) and not self._shared():
+    if out and not os.path.isdir(folder := os.path.dirname(os.path.abspath(out))):
+      raise InputError(f'out={out}: there is no folder {folder}')
+    given = isinstance(left, (np.ndarray, Stored))
+    if right is None and given and not self._shared():
       raise InputError("each side has an encoder of its own: right, of encode(texts, 'right')")
+    left = left if given else listed(left, 'left')
     u = self._vectors(left, 'left')
     v = self._vectors(left if right is None else right, 'right')
     parts, k = self.parts(v, 'right'), min(top_k, len(v))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
@@ -32,6 +33,7 @@ from common.evaluation import report
 from common.evaluation.metrics import pearson, spearman
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
+from common.training import strategies
 from dse import senteval_data, suite, training
 from dse.config import StudentConfig, TrainConfig
 from dse.senteval_data import Dataset, Split
@@ -243,7 +245,10 @@ def _vectors(dataset: Dataset, encode: Encode, path: str) -> dict[str, list[np.n
 def _encoders(run: FinishedRun) -> Iterator[tuple[str, Encode]]:
   """Names and encoders: the checkpoint as it is, pooled alike, and what each variant made of it."""
   student, train = run.config(StudentConfig), run.config(TrainConfig)
-  yield student.pretrained, _encoder(*DSE.from_pretrained(student, outputs=1))
+  strategies.create(strategies.DeviceConfig())  # random weights are then drawn as in training
+  tf_keras.utils.set_random_seed(run.flags['seed'])
+  start = f'{student.pretrained}{", before the teacher" * train.from_teacher}'
+  yield start, _encoder(*DSE.from_pretrained(student, outputs=1))
   for variant in train.variants:
     if variant != 'frozen' or train.from_teacher:  # else its vectors are the checkpoint's own
       folder = training.path(run.path('student'), train, variant)

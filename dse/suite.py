@@ -152,8 +152,8 @@ def model_name(model: str, run: dict[str, Any]) -> str:
     model: Its name in a run's results; 'student' is the run's first variant.
     run: The run's flags.
   """
-  if model == 'teacher':
-    return 'Teacher'
+  if model.startswith('teacher'):
+    return model.capitalize()
   variant = model.removeprefix('student').removeprefix(', ') or run['variants'][0]
   alpha = {'distilled': run['alpha'], 'labels': 0}.get(variant, 1)
   return f'DSE ({"frozen, " if variant == "frozen" else ""}alpha = {alpha:g})'

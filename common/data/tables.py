@@ -123,13 +123,14 @@ def values_row(row: Mapping[str, Any], where: str) -> Row:
   cells, unread = {}, []
   for name, value in row.items():
     try:
-      cells[name] = cell(_plain(value), where)
+      cells[name] = cell(plain(value), where)
     except (TypeError, ValueError):
       unread.append(name)
   return Row(cells, where, unread)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+  """A cell's value as Python's own: texts of bytes in UTF-8 and of decimals, lists and numbers of NumPy's."""
   if hasattr(value, 'tolist'):  # NumPy's
     value = value.tolist()
   if isinstance(value, bytes):

@@ -250,11 +250,13 @@ def _negatives_of(
   passages = len(found.passages)
   related = found.related[:, 0] * passages + found.related[:, 1]
   keys = np.concatenate([positives.queries * passages + positives.passages, related])
-  labelled, blocks = np.unique(positives.queries), []
+  keys, labelled, blocks = np.unique(keys), np.unique(positives.queries), []
   count = min(config.negatives_from, passages)
   for start in tqdm(range(0, len(labelled), QUERIES), desc='nearest', unit=' blocks'):
     near = nearest(labelled[start : start + QUERIES], queries, index, count)
-    blocks.append(near[~np.isin(near.queries * passages + near.passages, keys)])
+    own = near.queries * passages + near.passages
+    known = keys[np.searchsorted(keys[:-1], own)] == own
+    blocks.append(near[~known])
   return Pairs(*(np.concatenate(column) for column in zip(*map(_columns, blocks), strict=True)))
 
 

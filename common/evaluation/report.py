@@ -125,8 +125,14 @@ vectors are kept, and a pair then costs a light function of stored vectors.
 import dse
 
 embedder = dse.Embedder.load("export")  # a path from this folder
+{% if (r.flags or {}).get('shared_encoder', true) %}
 vectors = embedder.encode(["a sentence", "another one"])  # once per text
 embedder.score(vectors[:1], vectors[1:])  # once per pair
+{% else %}
+left = embedder.encode(["a sentence"], "left")  # once per text; each side has an encoder of its own
+right = embedder.encode(["another one"], "right")
+embedder.score(left, right)  # once per pair
+{% endif %}
 {% else %}
 {% if r.student == 'dipair' %}
 import dipair
@@ -138,14 +144,19 @@ from common.scoring.scorer import PairScorer
 scorer = PairScorer.load("export")  # a path from this folder
 {% endif %}
 {% set columns = (r.flags or {}).get('text_columns', []) %}
+{% set wide = [] %}
+{% for column in (r.flags or {}).get('vector_columns', []) %}
+{% set _ = wide.append(column.split(':')[0]) %}
+{% endfor %}
+{% set first, second = (columns[0] in wide, columns[1] in wide) if columns | length == 2 else (false, false) %}
 {% if columns | length > 2 %}
 {% for column in columns %}
-{{ column | line }} = scorer.encode(["a text"], side="{{ column | line }}")  # once per text
+{{ column | line }} = scorer.encode({% if column in wide %}vectors{% else %}["a text"]{% endif %}, side="{{ column | line }}")  # once per text
 {% endfor %}
 scorer.score({{ columns | map('line') | join(', ') }})  # once per tuple
 {% else %}
-left = scorer.encode(["black"], side="left")  # once per text
-right = scorer.encode(["running shoe, black"], side="right")
+left = scorer.encode({% if first %}vectors{% else %}["black"]{% endif %}, side="left")  # once per text
+right = scorer.encode({% if second %}vectors{% else %}["running shoe, black"]{% endif %}, side="right")
 scorer.score(left, right)  # once per pair
 {% endif %}
 {% endif %}

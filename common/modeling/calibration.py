@@ -44,9 +44,9 @@ class Calibration:
 
   def logits(self, logits: np.ndarray) -> np.ndarray:
     """Logits [n, O] whose sigmoids, or softmax, are the scores."""
-    scaled = logits / self.temperature
     if not len(self.knots):
-      return scaled
+      return logits / self.temperature
+    scaled = logits.astype(np.float64) / self.temperature  # float32 has one score for many
     places, values = np.array(self.knots, np.float64).T
     found = np.interp(expit(np.clip(scaled, -_LARGEST, _LARGEST)), places, values)
     return logit(np.clip(found, *_ENDS))  # on a flat line rounding comes to 1

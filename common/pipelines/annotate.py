@@ -101,7 +101,7 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   if not config.teachers:
     raise InputError("--teachers: a teacher's folder is needed")
   todo = config.files.units()
-  units.check_columns(todo[0], [*config.text_columns, *filter(None, [config.id_column])])
+  units.check_columns(todo, [*config.text_columns, *filter(None, [config.id_column])])
   info = {'teachers': list(config.teachers), 'temperature': _TEMPERATURE}
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
   plan[jobs.FILES] = config.files.state()

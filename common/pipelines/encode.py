@@ -92,7 +92,7 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   description = store.description(shape, config.dtype, fingerprint, config.side)
   todo = config.files.units()
   _refuse_changed(config.out.output, todo)
-  units.check_columns(todo[0], (config.id_column, config.text_column))
+  units.check_columns(todo, (config.id_column, config.text_column))
   plan = {'store': description, 'columns': [config.id_column, config.text_column]}
   plan['encoder_runtime'] = config.encoder_runtime
   plan[jobs.FILES] = config.files.state()
@@ -114,8 +114,9 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   if not output or not shards.exists(path):
     return
   there = store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
-  names = {_name(unit) for unit in todo}
-  changed = any('deleted' in shard or shard['name'] not in names for shard in there['shards'])
+  listed = {shard['name'] for shard in there['shards']}
+  changed = any('deleted' in shard for shard in there['shards'])
+  changed |= listed != {_name(unit) for unit in todo if shards.rows(output, unit.number)}
   kept = 'the store there stays as it is: choose another --output'
   jobs.check_begun(output, kept)
   if changed:

@@ -69,8 +69,8 @@ def rows(batch: pa.RecordBatch, group: str, number: int, refuse: Refuse) -> Iter
     row, why = Row({}, where), ''
     for field, of_column in zip(batch.schema, values, strict=True):
       try:
-        row[field.name] = tables.cell(of_column[i], where)
-      except (InputError, TypeError):
+        row[field.name] = tables.cell(tables.plain(of_column[i]), where)
+      except (ValueError, TypeError):
         why = f'column {field.name!r} ({field.type}) holds no text, number or list of such'
     if why:
       refuse(where, why, json.dumps(row))

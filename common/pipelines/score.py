@@ -205,7 +205,7 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
     todo = units.of_rows(folders[0], stores[0].rows, config.unit_rows)
   else:
     todo = config.files.units()
-    units.check_columns(todo[0], columns)
+    units.check_columns(todo, columns)
   neither = {'threads', 'output', 'max_bad_rows'}  # changes a score
   if not parted:
     neither.add('join_salts')

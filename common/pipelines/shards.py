@@ -110,6 +110,12 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
   return found
 
 
+def rows(output: str, number: int) -> int:
+  """Rows of a shard by its mark, whatever has become of its files; 0 without one."""
+  path = FileSystems.join(output, _MARKS, f'{number:05d}.json')
+  return read_json(path)['rows'] if exists(path) else 0
+
+
 def sizes(folder: str) -> dict[str, int]:
   """Bytes of all files in a folder, by path."""
   if not exists(folder):

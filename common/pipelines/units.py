@@ -119,8 +119,13 @@ def cells(
         yield from _chunks(of_batch, columns, size, refuse)
 
 
-def check_columns(unit: Unit, columns: Sequence[str]) -> None:
-  """Refuses a column that the first good row, or a Parquet file's schema, does not have."""
+def check_columns(todo: Sequence[Unit], columns: Sequence[str]) -> None:
+  """Refuses a column that a file's first good row, or a Parquet file's schema, does not have."""
+  for unit in {unit.path: unit for unit in reversed(todo)}.values():
+    _check_columns(unit, columns)
+
+
+def _check_columns(unit: Unit, columns: Sequence[str]) -> None:
   if unit.path.endswith('.parquet'):
     with open_file(unit.path) as file:
       names = parquet.opened(file, unit.path).schema_arrow.names
@@ -144,7 +149,7 @@ def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
     with open_file(path) as file:
       groups = parquet.opened(file, path).num_row_groups
     return [(group, group + 1) for group in range(groups)]
-  if path.removesuffix('.gz').endswith(SUFFIXES):
+  if path.removesuffix('.gz').endswith(SUFFIXES) and not path.endswith('.parquet.gz'):
     if path.endswith('.gz') and not size:
       raise InputError(f'{path}: damaged gzip: {tables.NO_BYTES}; copy it anew')
     return [(0, -1)]
@@ -183,7 +188,7 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
 
 
 def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
-  lines = io.TextIOWrapper(file, 'utf-8-sig', errors='surrogateescape', newline='')
+  lines = io.TextIOWrapper(file, 'utf-8-sig', errors='surrogateescape', newline='\n')
   csv.field_size_limit(sys.maxsize)  # as in `tables`
   reader = csv.reader(lines, strict=True)
   try:

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from common import extras, flags
+from common.data.records import RecordSet
 from common.evaluation import metrics
 from common.files import read_json
 from dipair.config import StudentConfig, TrainConfig
@@ -36,6 +37,7 @@ def sweep(plan: Plan, trials: int) -> list[str]:
   primary = run.results['primary_metric']
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   of_run = read_json(run.path('distill/stage.json'))['fingerprint']
+  tuples = len(RecordSet(run.path('distill')))
   about = [flags.flat(run.config(StudentConfig)), base, plan.devices.precision, primary, of_run]
   digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
   found = optuna.create_study(
@@ -53,31 +55,35 @@ def sweep(plan: Plan, trials: int) -> list[str]:
   done = len(found.get_trials(states=[optuna.trial.TrialState.COMPLETE]))
 
   def valid(trial: optuna.Trial) -> float:
-    own = {**suggested(trial, base), 'precision': plan.devices.precision}
+    own = {**suggested(trial, base, tuples), 'precision': plan.devices.precision}
     student = Student(run, plan.root, differing(run, own), plan.devices)
     print(f'trial {trial.number + 1} of {trials}: {student.name}')
     student.train()
     return student.result()['valid'][primary]
 
   found.optimize(valid, n_trials=max(0, trials - done))
-  best = suggested(optuna.trial.FixedTrial(found.best_params), base)
+  best = suggested(optuna.trial.FixedTrial(found.best_params), base, tuples)
   print(f'the best of {trials} on valid: {found.best_value:.4f}')
   return flags.lines({n: float(f'{v:.6g}') if isinstance(v, float) else v for n, v in best.items()})
 
 
 def suggested(
-  trial: optuna.Trial | optuna.trial.FixedTrial, base: dict[str, Any]
+  trial: optuna.Trial | optuna.trial.FixedTrial, base: dict[str, Any], tuples: int
 ) -> dict[str, Any]:
-  """Flags of a trial; steps, warm-up and evaluations of as many tuples as by the flags `base`."""
+  """Flags of a trial; steps, warm-up and evaluations of as many tuples as by the flags `base`.
+
+  No batch is larger than a distillation set of so many `tuples`.
+  """
   made: dict[str, Any] = {}
   for stage, rates in _RATES.items():
     if not base[f'{stage}_steps']:
       made[f'{stage}_steps'] = 0
       continue
-    batch = trial.suggest_categorical(f'{stage}_batch_size', _BATCHES[stage])
+    batches = tuple(size for size in _BATCHES[stage] if size <= tuples) or (tuples,)
+    batch = trial.suggest_categorical(f'{stage}_batch_size', batches)
     made[f'{stage}_learning_rate'] = trial.suggest_float(f'{stage}_learning_rate', *rates, log=True)
     made[f'{stage}_batch_size'] = batch
     for name in ('steps', 'warmup_steps', 'eval_every'):
-      tuples = base[f'{stage}_{name}'] * base[f'{stage}_batch_size']
-      made[f'{stage}_{name}'] = max(1, round(tuples / batch))
+      seen = base[f'{stage}_{name}'] * base[f'{stage}_batch_size']
+      made[f'{stage}_{name}'] = max(1, round(seen / batch))
   return made

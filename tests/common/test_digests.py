@@ -111,8 +111,11 @@ def test_contents_are_those_of_the_files_or_of_their_list_of_digests(folder):
   of = str(folder)
   listed = digests.contents(of, 'minilm', 'gs://bucket/model', '')
   assert list(listed) == [f'contents of {of}']
+  archive = str(folder / 'a.txt')  # or any file
+  before = digests.contents(archive)
   (folder / 'a.txt').write_text('two')
   assert digests.contents(of) == listed  # as long as the list is the same
+  assert before != digests.contents(archive)
   digests.write(of)
   again = digests.contents(of)
   digests.remove(of)

@@ -10,6 +10,7 @@ import tf_keras
 
 from common import flags
 from common.distillation.trainer import Trainer, Training
+from common.errors import InputError
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -41,6 +42,12 @@ def trainer(model, tokenizer, distill, **devices):
   strategy = tf.distribute.get_strategy()
   training = Training(distill, distill, 'regression', 1, devices, strategy, seed=1)
   return Trainer(model, tokenizer, training, CrossEntropy())
+
+
+def test_no_stage_is_no_student():
+  none = dataclasses.replace(PHASE, steps=0)
+  with pytest.raises(InputError, match='^--stage1_steps=0 and --stage2_steps=0 train nothing; one'):
+    TrainConfig(stage1=none, stage2=none)
 
 
 def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp_path, monkeypatch):

@@ -369,7 +369,9 @@ def test_a_sweep_looks_for_the_best_and_for_another_one_of_other_steps(
   devices = types.SimpleNamespace(precision='float32')
   config = types.SimpleNamespace(steps={})
   plan = types.SimpleNamespace(root=str(tmp_path), run=run, config=config, devices=devices)
+  monkeypatch.setattr(sweep, 'RecordSet', lambda folder: range(200))
   lines = sweep.sweep(plan, 3)
+  assert '--stage1_batch_size=128' in lines and '--stage2_batch_size=128' in lines  # of 200 tuples
   storage = f'sqlite:///{tmp_path}/sweep.db'
   found = optuna.load_study(study_name=None, storage=storage)
   assert found.best_value == best(values)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import InputError
+from common.vectors.values import Stored
 from dse.embedder import Embedder
 
 LEFT = ['a red dog', 'blue', 'two green cats run', 'black']
@@ -58,11 +59,21 @@ def test_blocks_a_file_and_the_best_alone_are_the_same_scores(embedders, tmp_pat
   np.testing.assert_allclose(np.take_along_axis(whole, numbers, 1), scores, atol=1e-6)
 
 
+def test_texts_that_come_one_by_one_are_scored(embedders, tmp_path):
+  whole = embedders[0].score_all_pairs(LEFT)
+  found = embedders[0].score_all_pairs((text for text in LEFT), out=tmp_path / 'scores.npy')
+  np.testing.assert_allclose(found, whole, atol=1e-6)
+  with pytest.raises(InputError, match='out=.*none/a.npy: there is no folder .*none$'):
+    embedders[0].score_all_pairs(LEFT, out=tmp_path / 'none' / 'a.npy')
+
+
 def test_what_a_model_cannot_do_is_refused(embedders):
   with pytest.raises(InputError, match='top_k takes a model of one output'):
     embedders[1].score_all_pairs(LEFT, top_k=1)
   with pytest.raises(InputError, match="an encoder of its own: right, of encode.texts, 'right'."):
     embedders[1].score_all_pairs(embedders[1].encode(LEFT))  # right ones are no left ones
+  with pytest.raises(InputError, match="an encoder of its own: right, of encode.texts, 'right'."):
+    embedders[1].score_all_pairs(Stored(embedders[1].encode(LEFT), None))
   with pytest.raises(InputError, match='rank takes a model of two sides and one output'):
     embedders[1].rank('red', RIGHT)
   with pytest.raises(InputError, match='right: vectors of shape'):

@@ -11,6 +11,7 @@ from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
+from common.distillation.finished_run import FinishedRun
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
@@ -19,6 +20,7 @@ from common.modeling.losses import LossConfig
 from dse import senteval, suite
 from dse.config import StudentConfig, TrainConfig
 from dse.run import DSEStudent, RunConfig
+from dse.student import DSE
 
 TOY = (
   *('--pretrained=random-tiny', '--teacher_pretrained=random-tiny', '--pooled_layers=2'),
@@ -93,8 +95,10 @@ def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(
   found = read_json(output)['scores']
   # A frozen encoder is the first one.
   assert list(found) == ['random-tiny', 'DSE (alpha = 0.5)', 'DSE (alpha = 0)']
-  vectors = [np.load(path) for path in (finished[0] / 'mrpc' / 'senteval').rglob('*.npy')]
-  assert len(vectors) == 3 and not np.allclose(vectors[0], vectors[1])
+  assert len([*(finished[0] / 'mrpc' / 'senteval').rglob('*.npy')]) == 3
+  _, start = next(senteval._encoders(FinishedRun(run_dir, 'dse')))
+  frozen = senteval._encoder(*DSE.load(f'{run_dir}/student/frozen'))
+  np.testing.assert_allclose(start(['pos a']), frozen(['pos a']), atol=1e-6)
   monkeypatch.setattr(senteval, 'evaluate', None)  # what is done is not done again
   senteval.main(senteval.SentEvalConfig(**asked))
   assert read_json(output)['scores'] == found
@@ -163,6 +167,9 @@ def test_table_1_by_hand():
   undefined = {'name': 'student', 'test': {**lower, 'pearson': None}}  # of constant scores
   some['stsb'] = {'models': [models[0], undefined], 'flags': flags}
   assert suite.table1(some).rows[1][:4] == ['DSE (alpha = 0.5)', '80.0/70.0', 'nan/40.0', 'nan']
+  alone = [models[0], {'name': 'teacher 1', 'test': lower}, models[1]]
+  rows = suite.table1({'mrpc': {'models': alone, 'flags': flags}}).rows
+  assert [row[0] for row in rows[:3]] == ['Teacher', 'Teacher 1', 'DSE (alpha = 0.5)']
   lower_by = {'delta': {'test': -0.125}, 'interval': {'test': [-0.2, 0.01]}}
   done = {'models': [models[0], models[1] | lower_by], 'flags': flags, 'primary_metric': 'accuracy'}
   done['significance'] = {'model': 'student', 'baseline': 'student, labels', 'delta': 0.02}

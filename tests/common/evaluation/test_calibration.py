@@ -55,6 +55,12 @@ def test_knots_rise_in_float32_too():
   assert not calibration._rises((low, 0.1, 1), (low + 1e-9, 0.1000000001, 1))
 
 
+def test_knots_leave_the_order_of_large_logits():
+  logits = np.linspace(16, 29, 1000, dtype=np.float32)[:, None]
+  found = Calibration(knots=[(0, 0), (0.5, 0.4), (1, 1)]).logits(logits)[:, 0]
+  assert (np.diff(found) > 0).all()
+
+
 @pytest.mark.parametrize('graded', [False, True])
 def test_isotonic_knots_are_the_centres_of_pooled_blocks(graded, monkeypatch):
   monkeypatch.setattr(calibration, '_STEEPEST', np.inf)

@@ -197,6 +197,16 @@ def test_the_card_of_dse_loads_an_embedder(results, tmp_path):
   assert 'dse.Embedder.load("export")' in body and 'Scorer' not in body
 
 
+def test_the_card_loads_what_the_run_has(results, tmp_path):
+  results['flags'] = {'text_columns': ['user', 'title'], 'vector_columns': ['user:users.npy']}
+  _, body = _card(results, tmp_path)
+  assert 'left = scorer.encode(vectors, side="left")' in body
+  assert 'right = scorer.encode(["running shoe, black"], side="right")' in body
+  results |= {'student': 'dse', 'flags': {'shared_encoder': False}}
+  _, body = _card(results, tmp_path)
+  assert 'embedder.encode(["another one"], "right")' in body and 'vectors[:1]' not in body
+
+
 def test_the_summary(results):
   lines = report.summary_table(results).split('\n')
   assert lines[0] == 'DiPair on p2t'

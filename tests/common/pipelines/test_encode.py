@@ -2,13 +2,16 @@
 
 import dataclasses
 import gzip
+import json
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from common import verify
 from common.errors import InputError
 from common.pipelines import encode
 from common.pipelines.jobs import FilesConfig, OutputConfig
@@ -61,6 +64,14 @@ def test_a_store_that_was_changed_since_stays_as_it_is(exported, tmp_path, tsv):
   encode.main(config, [])
   encode.main(config, [])  # nothing is left to do
   scorer = PairScorer.load(exported[0])
+  copy = str(tmp_path / 'copy')
+  shutil.copytree(out.output, copy)
+  manifest = json.loads((tmp_path / 'copy' / 'manifest.json').read_text())
+  last = PRODUCTS[-manifest['shards'][-1]['rows'] :]
+  VectorStore(copy).delete([key for key, _ in last])  # all of a shard
+  assert verify.verify(copy)[0] > 1  # what is left of it is whole
+  with pytest.raises(InputError, match='copy/manifest.json: changed since a job made it'):
+    encode.main(dataclasses.replace(config, out=OutputConfig(output=copy)), [])
   for change in (
     lambda: VectorStore(out.output).delete(['p1']),
     lambda: scorer.encode_to(out.output, [('new', 'red boots')], 'right'),

@@ -117,7 +117,7 @@ def test_empty_cells_are_refused_and_columns_are_known(tmp_path):
   assert list(found) == [(['é, "quoted', '日本'], ['1', '2']), (['last'], ['4'])]
   assert bad[0][1:] == ("column 'text' is empty", '{"id": "3", "text": ""}')
   with pytest.raises(InputError, match="no column 'txt'; did you mean 'text'"):
-    units.check_columns(unit, ['id', 'txt'])
+    units.check_columns([unit], ['id', 'txt'])
 
 
 def test_a_parquet_cell_of_another_kind_puts_its_row_aside(tmp_path):
@@ -127,8 +127,8 @@ def test_a_parquet_cell_of_another_kind_puts_its_row_aside(tmp_path):
   columns = {
     'when': (pa.array(when), 'timestamp[us]'),
     'then': (nanoseconds, 'timestamp[ns]'),
-    'price': (pa.array([decimal.Decimal('1.5'), None]), 'decimal128(2, 1)'),
     'some': (pa.array([{'a': b'x'}, None]), 'struct<a: binary>'),
+    'raw': (pa.array([b'\xff', b'ok']), 'binary'),
     'text': (pa.Array.from_buffers(pa.string(), 2, no_text.buffers()), 'string'),
   }
   for name, (values, kind) in columns.items():
@@ -136,9 +136,24 @@ def test_a_parquet_cell_of_another_kind_puts_its_row_aside(tmp_path):
     pq.write_table(pa.table({'id': [1, 2], name: values}), path)
     bad = []
     (row,) = rows(path, refuse=lambda *refused: bad.append(refused))  # noqa: B023
-    assert (row['id'], row[name]) == ('2', 'ok' if name == 'text' else '')
+    assert (row['id'], row[name]) == ('2', 'ok' if name in ('text', 'raw') else '')
     why = f"column '{name}' ({kind}) holds no text, number or list of such"
     assert bad == [(f'{path}:row group 0, row 0', why, '{"id": "1"}')]
+
+
+def test_cells_are_read_as_runs_read_them(tmp_path):
+  path = tmp_path / 'a.parquet'
+  price = pa.array([decimal.Decimal('1.5'), None])
+  pq.write_table(pa.table({'text': [b'x', b'\xc3\xa9'], 'price': price}), path)
+  assert [dict(row) for row in rows(path)] == [
+    {'text': 'x', 'price': '1.5'},
+    {'text': 'é', 'price': ''},
+  ]
+  (tmp_path / 'a.csv').write_bytes(b'left,right\na,"b\rc"\nd,e\rf,g\nh,i\n')
+  bad = []
+  found = rows(tmp_path / 'a.csv', refuse=lambda *refused: bad.append(refused))
+  assert [[*row.values()] for row in found] == [['a', 'b\rc'], ['h', 'i']]
+  assert [where for where, *_ in bad] == [f'{tmp_path}/a.csv:3']
 
 
 def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
@@ -146,14 +161,14 @@ def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
   when = [datetime.datetime(2024, 1, 1)] * 3  # refused if it were read
   pq.write_table(pa.table({'id': [1, 2, 3], 'when': when, 'ids': [['a'], [], None]}), path)
   (unit,) = units.of_files([path], 1)
-  units.check_columns(unit, ['ids', 'id'])
+  units.check_columns([unit], ['ids', 'id'])
   assert [dict(row) for row in units.read(unit, refuse, ['ids'])] == [
     {'ids': '["a"]'},
     {'ids': '[]'},
     {'ids': ''},
   ]
   with pytest.raises(InputError, match="no column 'idd'; did you mean 'id'.* It has id, when, ids"):
-    units.check_columns(unit, ['idd'])
+    units.check_columns([unit], ['idd'])
   bad = []
   assert list(units.cells(unit, ('id', 'idd'), 2, lambda *r: bad.append(r))) == []
   assert bad[2][1:] == ("column 'idd' is empty", '{"id": "3"}')
@@ -165,6 +180,14 @@ def test_what_cannot_be_read_is_refused(tmp_path):
   (tmp_path / 'a.zip').write_bytes(b'')
   with pytest.raises(InputError, match='a.zip: unknown kind of file; names end in .tsv'):
     units.of_files([f'{tmp_path}/a.zip'], 1)
+  (tmp_path / 'a.parquet.gz').write_bytes(b'PAR1')  # a row group of which would be read
+  with pytest.raises(InputError, match='a.parquet.gz: unknown kind of file'):
+    units.of_files([f'{tmp_path}/a.parquet.gz'], 1)
+  (tmp_path / 'a.jsonl').write_text('{"left": "x"}\n')
+  (tmp_path / 'b.jsonl').write_text('{"query": "x"}\n')
+  todo = units.of_files([f'{tmp_path}/a.jsonl', f'{tmp_path}/b.jsonl'], 1 << 20)
+  with pytest.raises(InputError, match="b.jsonl:byte 0: no column 'left'; it has query"):
+    units.check_columns(todo, ['left'])
   (tmp_path / 'a.tsv').write_bytes(b'')
   with pytest.raises(InputError, match='--input=.*/a.tsv: empty'):
     FilesConfig(input=(f'{tmp_path}/a.tsv',)).units()
@@ -192,7 +215,7 @@ def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
   assert str(caught.value).startswith(message)
   path.write_bytes(whole[:5])
   with pytest.raises(InputError, match='damaged gzip up to byte 5: '):
-    units.check_columns(unit, ['id'])
+    units.check_columns([unit], ['id'])
   path.write_bytes(b'')
   with pytest.raises(InputError, match=f'{name}: damaged gzip: it has 0 bytes; copy it anew'):
     units.of_files([str(path)], 5)
