@@ -115,8 +115,10 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
     return
   there = store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
   listed = {shard['name'] for shard in there['shards']}
-  changed = any('deleted' in shard for shard in there['shards'])
-  changed |= listed != {_name(unit) for unit in todo if shards.rows(output, unit.number)}
+  names = {_name(unit) for unit in todo}
+  changed = any('deleted' in shard or shard['name'] not in names for shard in there['shards'])
+  gone = (unit for unit in todo if _name(unit) not in listed)  # without rows, or all were deleted
+  changed = changed or any(shards.rows(output, unit.number) for unit in gone)
   kept = 'the store there stays as it is: choose another --output'
   jobs.check_begun(output, kept)
   if changed:
