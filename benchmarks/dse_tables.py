@@ -2,7 +2,7 @@
 
 from benchmarks import speed_tables
 from benchmarks.committed import commands, markdown, read, section, shown
-from common.evaluation.cells import chance, change, interval, metric, percent
+from common.evaluation.cells import chance, change, metric, moved
 from dse import suite
 
 _SNLI = (
@@ -55,7 +55,7 @@ def starts() -> str:
     models = {model['name']: model for model in made['models']}
     found = [models[name]['test']['accuracy'] for name in ('student, labels', 'student', 'teacher')]
     gain = made['significance']
-    given = f'{percent(gain["delta"])} {interval(gain["low"], gain["high"])}'
+    given = moved(gain['delta'], gain['low'], gain['high'])
     cells = [*map(metric, found), given, chance(gain['p_value']), change(models['student'], 'test')]
     rows.append([name, *cells])
   headers = [
@@ -67,8 +67,8 @@ def starts() -> str:
     'p',
     'alpha = 0.5 to teacher',
   ]
-  text = '\n\n'.join(['## DSE from other starts: QQP', markdown(headers, rows), _OF_STARTS])
-  return '\n\n'.join([text, commands(runs.values())])
+  title = '## DSE from other starts: QQP'
+  return '\n\n'.join([title, markdown(headers, rows), _OF_STARTS, commands(runs.values())])
 
 
 def senteval() -> str:

@@ -35,6 +35,12 @@ def local_path(path: Any, name: str) -> str:
   return found
 
 
+def check_parent(path: str, name: str) -> None:
+  """Refuses a file that is to be written into a local folder that is not there."""
+  if not os.path.isdir(folder := os.path.dirname(os.path.abspath(path))):
+    raise InputError(f'{name}={path}: there is no folder {folder}')
+
+
 @contextlib.contextmanager
 def damaged(path: str, remedy: str) -> Iterator[None]:
   """Refuses a file of which a library's reader, in the block, raises whatever it raises."""

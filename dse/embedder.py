@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from common import files
 from common.data.texts import listed
-from common.errors import InputError, check_whole, local_path
+from common.errors import InputError, check_parent, check_whole, local_path
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer, Texts
 from common.vectors.values import Stored
@@ -64,8 +64,8 @@ class Embedder(PairScorer):
     out = local_path(out, 'out') if out else ''
     if top_k and (out or self.outputs != 1):
       raise InputError('top_k takes a model of one output, and no out')
-    if out and not os.path.isdir(folder := os.path.dirname(os.path.abspath(out))):
-      raise InputError(f'out={out}: there is no folder {folder}')
+    if out:
+      check_parent(out, 'out')
     given = isinstance(left, (np.ndarray, Stored))
     if right is None and given and not self._shared():
       raise InputError("each side has an encoder of its own: right, of encode(texts, 'right')")

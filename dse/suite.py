@@ -14,7 +14,7 @@ from common.data import glue
 from common.distillation import results
 from common.errors import InputError
 from common.evaluation import metrics, report
-from common.evaluation.cells import change, interval, label, percent
+from common.evaluation.cells import change, label, moved, percent
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
@@ -136,7 +136,7 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
       cells.setdefault(name, {})[task] = change(model, 'test')
     if found := done[task].get('significance'):
       names = [model_name(found[key], done[task]['flags']) for key in ('model', 'baseline')]
-      against = f'{percent(found["delta"])} {interval(found["low"], found["high"])}'
+      against = moved(found['delta'], found['low'], found['high'])
       cells.setdefault(' against '.join(names), {})[task] = against
   headers = [f'{_TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
   rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]

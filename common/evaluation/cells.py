@@ -26,10 +26,12 @@ def delta(model: dict[str, Any], split: str) -> float | None:
 
 def change(model: dict[str, Any], split: str) -> str:
   """-0.3% [-1.2, 0.5]: the delta, with its 95% interval where that is known."""
-  shown = percent(delta(model, split))
-  if not shown or split not in model.get('interval', {}):
-    return shown
-  return f'{shown} {interval(*model["interval"][split])}'.strip()
+  return moved(delta(model, split), *model.get('interval', {}).get(split, (None, None)))
+
+
+def moved(delta: float | None, low: float | None, high: float | None) -> str:
+  """The same of a delta and its interval's ends; empty without a delta."""
+  return '' if delta is None else f'{percent(delta)} {interval(low, high)}'.strip()
 
 
 def chance(p_value: float) -> str:

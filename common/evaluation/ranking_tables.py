@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common.evaluation.cells import Parts, chance, interval, label, metric, percent, short
+from common.evaluation.cells import Parts, chance, label, metric, moved, short
 
 
 def by_metric(results: dict[str, Any]) -> Parts:
@@ -75,7 +75,7 @@ def _ranked(found: dict[str, Any]) -> list[str]:
   shown = f'{metric(found["value"])} [{metric(low)}, {metric(high)}]'
   if 'delta' not in found:
     return [shown, '', '']
-  changed = f'{percent(found["delta"])} {interval(*found["delta_interval"])}'.strip()
+  changed = moved(found['delta'], *found['delta_interval'])
   return [shown, changed, chance(found['p_value'])]
 
 

@@ -9,9 +9,9 @@ from common.evaluation.cells import (
   delta,
   digits,
   duration,
-  interval,
   label,
   metric,
+  moved,
   percent,
   times,
 )
@@ -125,7 +125,7 @@ def against(results: dict[str, Any], row: dict[str, Any] | None) -> list[str]:
 
 def _tested(found: dict[str, Any]) -> str:
   """The student against the one before it, in a sentence."""
-  change = f'{percent(found["delta"])} {interval(found["low"], found["high"])}'
+  change = moved(found['delta'], found['low'], found['high'])
   return (
     f'On test, {found["model"]} is {change} against {found["baseline"]}, '
     f'p {chance(found["p_value"])}.'

@@ -75,7 +75,7 @@ class Shard:
       'bad_rows': self.refused,
       'files': self.files,
     }
-    write_json(FileSystems.join(self.output, _MARKS, f'{self.number:05d}.json'), mark)
+    write_json(_mark_path(self.output, self.number), mark)
     return mark
 
 
@@ -112,7 +112,7 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
 
 def rows(output: str, number: int) -> int:
   """Rows of a shard by its mark, whatever has become of its files; 0 without one."""
-  path = FileSystems.join(output, _MARKS, f'{number:05d}.json')
+  path = _mark_path(output, number)
   return read_json(path)['rows'] if exists(path) else 0
 
 
@@ -200,6 +200,10 @@ def copy_out(path: str, local: str) -> None:
   """Copies a file to a local path."""
   with open_file(path) as source, open(local, 'wb') as target:
     shutil.copyfileobj(source, target, 1 << 20)
+
+
+def _mark_path(output: str, number: int) -> str:
+  return FileSystems.join(output, _MARKS, f'{number:05d}.json')
 
 
 def _mark_files(output: str) -> list[str]:

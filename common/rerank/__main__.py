@@ -9,11 +9,10 @@ in their order, by scores below 0. Equal scores: the higher id first, as trec_ev
 """
 
 import dataclasses
-import os
 
 from common import flags
 from common.data import trec
-from common.errors import InputError
+from common.errors import InputError, check_parent
 from common.rerank import effect, texts
 from common.rerank.reranker import Reranker
 from common.scoring import runtimes
@@ -49,8 +48,7 @@ def main(config: RerankConfig) -> None:
       raise InputError(f'--{name} is needed')
   if bool(config.documents) == bool(config.store):
     raise InputError('--documents, which are encoded, or --store, which holds their vectors')
-  if not os.path.isdir(folder := os.path.dirname(os.path.abspath(config.output))):
-    raise InputError(f'--output={config.output}: there is no folder {folder}')
+  check_parent(config.output, '--output')
   first = trec.read_run(config.run)
   qrels = trec.read_qrels(config.qrels) if config.qrels else None
   judged = effect.judgements(first, qrels) if qrels else None

@@ -5,7 +5,7 @@ import numpy as np
 from common.data.trec import Pairs
 from common.errors import InputError
 from common.evaluation import ranking, report, significance
-from common.evaluation.cells import chance, interval, label, metric, percent
+from common.evaluation.cells import chance, label, metric, moved
 from common.evaluation.ranking import Candidates, Judged
 from common.evaluation.tables import Table
 
@@ -54,8 +54,8 @@ def table(judged: tuple[np.ndarray, Candidates], before: np.ndarray, after: np.n
     for column in columns:
       low, high = significance.interval(column[1:])
       shown.append(f'{metric(float(column[0]))} [{metric(low)}, {metric(high)}]')
-    moved = f'{percent(change.delta)} {interval(change.low, change.high)}'.strip()
-    rows.append([label(name), *shown, moved, chance(change.p_value)])
+    changed = moved(change.delta, change.low, change.high)
+    rows.append([label(name), *shown, changed, chance(change.p_value)])
   of = candidates.judged
   note = (
     f'{of.count:,} judged queries, {int((of.relevants == 0).sum()):,} of them without a relevant '
