@@ -36,7 +36,7 @@ class Order(Protocol):
 
 
 class ShuffledGroups:
-  """Epochs of groups in random order, laid end to end and cut into batches.
+  """Epochs of groups in random order, the rows of each too, laid end to end and cut into batches.
 
   What an epoch leaves over is dropped; the next one is shuffled anew.
 
@@ -59,9 +59,14 @@ class ShuffledGroups:
     start, stop = position * self.batch_size, (position + 1) * self.batch_size
     first, last = np.searchsorted(self._ends, [start, stop - 1], side='right')
     numbers = self._order[first : last + 1]
-    rows = np.concatenate([np.arange(*self.groups[i : i + 2]) for i in numbers])
+    rows = np.concatenate([self._rows(i) for i in numbers])
     start -= self._ends[first - 1] if first else 0
     return rows[start : start + self.batch_size]
+
+  def _rows(self, group: int) -> np.ndarray:
+    """A group's rows in this epoch's order, the same in each batch that holds some of them."""
+    rng = np.random.default_rng([self.seed, self._epoch, group])
+    return rng.permutation(np.arange(*self.groups[group : group + 2]))
 
 
 class ShuffledLists:

@@ -6,6 +6,7 @@ so on, then all of them. The paper's third way, another word of the same part of
 left out.
 """
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,10 +17,13 @@ from common.data.records import RecordSet
 # What a masked word becomes: a noncharacter, so that it is [UNK] in every vocabulary, the teacher's too.
 MASK = '\ufdd0'
 _MASKED, _NGRAM, _LONGEST = 0.1, 0.25, 5
+_TOGETHER = 4096  # training tuples whose first ones come first, then their second ones, and so on
 
 
 def from_training(train: RecordSet, count: int, seed: int) -> Iterator[Example]:
-  """Yields each training tuple with its label, then up to `count` tuples made of it, none twice.
+  """Yields each training tuple with its label, and up to `count` tuples made of it, none twice.
+
+  Those of one are far apart, so that a batch is of many.
 
   Args:
     train: The training set.
@@ -27,17 +31,27 @@ def from_training(train: RecordSet, count: int, seed: int) -> Iterator[Example]:
     seed: Seed of what is masked and sampled.
   """
   rng = np.random.default_rng(seed)
-  labels = train.tuples().labels
-  for texts, label in zip(train.texts(), labels, strict=True):
-    yield Example('', texts, float(label))
-    plain = tuple(' '.join(text.split()) for text in texts)
-    seen = {plain}
-    for number in range(count):
-      slot = number % (len(texts) + 1)
-      made = tuple(augmented(t, rng) if slot in (i, len(texts)) else t for i, t in enumerate(plain))
-      if made not in seen:
-        seen.add(made)
-        yield Example('', made)
+  stream = zip(train.texts(), train.tuples().labels, strict=True)
+  while some := list(itertools.islice(stream, _TOGETHER)):
+    of_each = [_of_one(texts, float(label), count, rng) for texts, label in some]
+    for together in itertools.zip_longest(*of_each):
+      yield from filter(None, together)
+
+
+def _of_one(
+  texts: tuple[str, ...], label: float, count: int, rng: np.random.Generator
+) -> list[Example]:
+  """A training tuple, and those made of it."""
+  found = [Example('', texts, label)]
+  plain = tuple(' '.join(text.split()) for text in texts)
+  seen = {plain}
+  for number in range(count):
+    slot = number % (len(texts) + 1)
+    made = tuple(augmented(t, rng) if slot in (i, len(texts)) else t for i, t in enumerate(plain))
+    if made not in seen:
+      seen.add(made)
+      found.append(Example('', made))
+  return found
 
 
 def augmented(text: str, rng: np.random.Generator) -> str:

@@ -25,7 +25,7 @@ from common.data.batches import (
 from common.data.records import BLOCKS, RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
-from common.data.tuples import Tuples, most_items
+from common.data.tuples import Tuples, most_items, repeats_items
 from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
@@ -212,11 +212,11 @@ class Trainer:
 
   def batches_by_item(self, phase: PhaseConfig, tuples: Tuples, start: int = 0) -> tf.data.Dataset:
     """Endless batches of each slot's distinct items and the tuples' indices into them."""
-    rows_of, order = None, self._groups(tuples, phase.batch_size)
+    rows_of, order = None, self._order(tuples, phase.batch_size)
     if self.training.devices.static_shapes:
       share = phase.batch_size // self.strategy.num_replicas_in_sync
-      lists = isinstance(order, ShuffledLists)
-      rows_of = [share] * self.model.slots if lists else most_items(tuples, share)
+      groups = isinstance(order, ShuffledGroups)
+      rows_of = most_items(tuples, share) if groups else [share] * self.model.slots
     batches = self._batches(tuples, order)
     tables = tables_of(self.distill, self.tokenizer)
     return batches.by_item(start, tables, self.model.max_lengths, rows_of)
@@ -241,14 +241,20 @@ class Trainer:
       places.append(place)
     order: Order = ShuffledTuples(len(tuples), phase.batch_size, self.seed)
     if 'items' in self.loss.needs:  # tuples of an item come together
-      order = self._groups(tuples, phase.batch_size)
+      order = self._order(tuples, phase.batch_size)
     return self._batches(tuples, order).gathered(start, features, places)
 
-  def _groups(self, tuples: Tuples, batch_size: int) -> Order:
-    """Groups as the set has them; for a loss over lists, a list is a group, but in blocks."""
-    if 'items' in self.loss.needs and not self.distill.manifest.info.get(BLOCKS):
+  def _order(self, tuples: Tuples, batch_size: int) -> Order:
+    """Groups as the set has them, where that saves encodings, else single tuples.
+
+    For a loss over lists, a list is a group, but in blocks.
+    """
+    blocks = self.distill.manifest.info.get(BLOCKS)
+    if 'items' in self.loss.needs and not blocks:
       return ShuffledLists(np.asarray(tuples.items[:, 0]), batch_size, self.seed)
-    return ShuffledGroups(tuples.groups, batch_size, self.seed)
+    if blocks or repeats_items(tuples):
+      return ShuffledGroups(tuples.groups, batch_size, self.seed)
+    return ShuffledTuples(len(tuples), batch_size, self.seed)
 
   def used_items(self, tuples: Tuples) -> list[np.ndarray]:
     """The items of each slot that occur in the distillation set, in rising order."""

@@ -66,14 +66,22 @@ def test_groups_stay_together():
     rows = order.rows(step).tolist()
     groups = [g for g, _ in itertools.groupby(np.searchsorted(starts, rows, side='right'))]
     assert sorted(groups) == [1, 2, 3, 4]
-    assert rows == [row for g in groups for row in range(starts[g - 1], starts[g])]
+    own = [sorted(row for row in rows if starts[g - 1] <= row < starts[g]) for g in groups]
+    assert own == [[*range(starts[g - 1], starts[g])] for g in groups]
+
+
+def test_a_groups_rows_come_in_other_batches_of_the_next_epoch():
+  order = ShuffledGroups(np.array([0, 64, 128]), 32, 1)
+  epochs = [{frozenset(order.rows(4 * e + step).tolist()) for step in range(4)} for e in range(3)]
+  assert all(sorted(itertools.chain(*epoch)) == [*range(128)] for epoch in epochs)
+  assert len(set.union(*epochs)) == 12
 
 
 def test_a_list_is_in_one_batch_wherever_its_tuples_are_in_the_set():
   left = np.array([5, 2, 5, 9, 2, 5, 9, 2, 5, 2, 9, 9])  # three lists of four, in no order
   order = ShuffledLists(left, 4, 1)
   for epoch in range(3):
-    lists = [order.rows(3 * epoch + step).tolist() for step in range(3)]
+    lists = [sorted(order.rows(3 * epoch + step).tolist()) for step in range(3)]
     assert sorted(lists) == [[0, 2, 5, 8], [1, 4, 7, 9], [3, 6, 10, 11]]
   cut = ShuffledLists(left, 6, 1)  # the second list is half in each batch
   assert [len({*left[cut.rows(step)]}) for step in range(2)] == [2, 2]
@@ -99,8 +107,17 @@ TUPLES = Tuples(TOKENS.items, LABELS, groups=np.array([0, 6]))
 MAX_LENGTHS = (9, 14)
 
 
+class InOrder:
+  """The six tuples, at each step."""
+
+  batch_size = 6
+
+  def rows(self, step):
+    return np.arange(6)
+
+
 def made(replicas=1, outputs=1, targets=('label',)) -> TupleBatches:
-  return TupleBatches(TUPLES, ShuffledGroups(TUPLES.groups, 6, 0), targets, outputs, replicas)
+  return TupleBatches(TUPLES, InOrder(), targets, outputs, replicas)
 
 
 @pytest.mark.parametrize(

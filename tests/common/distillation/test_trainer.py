@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from common.data import record_writer
+from common.data.examples import Example
 from common.data.records import BLOCKS, RecordSet
 from common.data.tuples import Tuples, most_items
 from common.distillation.trainer import Trainer, Training
@@ -91,6 +92,16 @@ def test_a_step_of_static_shapes_is_one_program_for_all_batches(build, distill, 
 def test_each_distinct_text_is_encoded_once(build, distill, kind):
   batch = first_batch(trainer(*build(kind), distill))
   assert [sum(len(ids) for ids in slot) for slot in batch['ids']] == [5, 4]  # of 20 pairs
+
+
+def test_tuples_that_share_no_items_are_shuffled_singly(build, tmp_path):
+  rows = [Example('', (f'l {i}', f'r {i}'), float(i >= 128), (0.0,)) for i in range(256)]
+  record_writer.write_sets(str(tmp_path), {'': record_writer.of_examples(rows)}, 2)
+  one = trainer(*build('dse'), str(tmp_path), CrossEntropy('label'))
+  tuples, phase = one.distill.tuples(), dataclasses.replace(PHASE, batch_size=16)
+  assert tuples.groups.tolist() == [0, 64, 128, 192, 256]  # sorted by label, and yet
+  ones = [batch['label'].numpy().sum() for batch in one.batches_by_item(phase, tuples).take(16)]
+  assert sum(ones) == 128 and all(0 < count < 16 for count in ones)
 
 
 def test_the_most_items_that_a_static_batch_can_hold():
