@@ -160,7 +160,6 @@ class RecordSet:
 
   def _read(self, cache: str) -> Tuples:
     arrays: dict[str, np.ndarray] = {}
-    ids: list[str] = []
     sizes, start = [], 0
 
     def put(name: str, values: np.ndarray) -> None:
@@ -183,15 +182,12 @@ class RecordSet:
           put(name, values)
         elif name in arrays:
           arrays[name][start : start + len(group)] = np.nan
-      ids.extend(group.ids)
       sizes.append(len(group))
       start += len(group)
     if start != len(self):
       raise InputError(f'{self.folder}: {start} tuples; the manifest says {len(self)}; {_REMEDY}')
     groups = np.cumsum([0, *sizes], dtype=np.int64)
-    return Tuples(
-      **{'items': np.zeros([0, self.slots], np.int32), **arrays}, ids=ids, groups=groups
-    )
+    return Tuples(**{'items': np.zeros([0, self.slots], np.int32), **arrays}, groups=groups)
 
 
 def read_manifest(folder: str) -> Manifest:

@@ -25,7 +25,7 @@ class Tuples:
     label: [n, 1] float32, a class number or in [0, 1]; NaN where a tuple has none; None: none has.
     teacher_logits: [n, O] float32; None: not scored.
     soft_labels: [n, O] float32; None: not scored.
-    ids: n ids; none where the source gave none.
+    ids: n ids, of a group that is read alone; none where the source gave none.
     groups: [groups + 1] int64, where each group starts, and n.
   """
 

@@ -3,11 +3,13 @@
 Dimensions: n vectors, w their width.
 """
 
+import io
 import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from common import files
 from common.errors import InputError
 
 _KIND = '.npy'
@@ -72,6 +74,14 @@ def of_cells(
   return found
 
 
+def _array(path: str) -> np.ndarray:
+  """A `.npy` file's array, memory-mapped where it is of this machine."""
+  if not files.is_remote(path):
+    return np.load(path, mmap_mode='r')
+  with files.opened(path, 'rb') as file:
+    return np.load(io.BytesIO(file.read()))
+
+
 class VectorColumn:
   """Reads the cells of a column of `--vector_columns`.
 
@@ -91,9 +101,10 @@ class VectorColumn:
     if not self._path:
       return
     try:
-      self._vectors = np.load(self._path, mmap_mode='r')
-      with open(ids_path(self._path), encoding='utf-8-sig') as file:
-        ids = [line.rstrip('\r\n') for line in file]
+      self._vectors = _array(self._path)
+      with files.opened(ids_path(self._path), 'rb') as file:
+        text = io.StringIO(file.read().decode('utf-8-sig'), newline=None)
+        ids = [line.rstrip('\n') for line in text]
     except (OSError, ValueError, EOFError) as error:
       raise InputError(
         f'--vector_columns={flag}: {error}; an array [rows, width] is needed, and beside it '

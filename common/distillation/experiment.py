@@ -86,19 +86,19 @@ class ExperimentConfig:
       raise InputError(
         f'--teacher_scores={table.teacher_scores} is of --teacher_logits_column, which is missing'
       )
-    if functions and self.brings_logits:
+    if self.teachers and self.brings_logits:
       raise InputError(
-        f'--teacher={functions[0]}: the distillation file brings its scores already; one of the two'
+        f'--teacher={self.teachers[0]}: the distillation file brings its scores already; one of the two'
       )
     if table.vector_columns and not (self.brings_logits or functions):
       raise InputError(
         f'--vector_columns={",".join(table.vector_columns)}: a cross-attention teacher reads texts '
         'alone; bring its scores (--teacher_logits_column), or a Python function as --teacher'
       )
-    if functions and self.annotation_runtime != distill.RUNTIMES[0]:
+    if self.annotation_runtime != distill.RUNTIMES[0] and (functions or self.brings_logits):
+      given = 'a Python function' if functions else 'scores that a file brings'
       raise InputError(
-        f'--annotation_runtime={self.annotation_runtime} runs a teacher of a folder, not a Python '
-        'function'
+        f'--annotation_runtime={self.annotation_runtime} runs a teacher of a folder, not {given}'
       )
     files = self.data.files
     if self.fine_tunes and files.distillation_file and not files.train_file:

@@ -71,11 +71,20 @@ class JudgedSet:
         f'{metrics.primary_metric(task)} needs none'
       )
 
-  def evaluate(self, logits: np.ndarray) -> dict[str, float]:
-    """The task's metrics of logits [n, outputs], and the one that decides."""
+  def evaluate(
+    self, logits: np.ndarray, uncalibrated: np.ndarray | None = None
+  ) -> dict[str, float]:
+    """The task's metrics of logits [n, outputs], and the one that decides.
+
+    Args:
+      logits: As calibrated.
+      uncalibrated: What they were before, if they were calibrated: these rank, as a calibration keeps
+        the order, but float32 may have one number for several.
+    """
     found = metrics.evaluate(self.task, self.labels, logits)
     if self.rankings:
-      found[self.primary] = float(self.by_query(logits, self.rankings)[self.primary].mean())
+      by_query = self.by_query(logits if uncalibrated is None else uncalibrated, self.rankings)
+      found[self.primary] = float(by_query[self.primary].mean())
     return found
 
   def by_query(self, logits: np.ndarray, names: list[str]) -> dict[str, np.ndarray]:

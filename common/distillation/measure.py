@@ -1,5 +1,6 @@
 """Speed and quality of an export, by runtime and vector dtype."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,6 +24,20 @@ from common.vectors.values import DTYPES, narrowed, widened
 
 _TEXTS = 512  # of the test set's last slot, whose encoding is timed
 _TUPLES = 512  # of the test set, which the teacher's speed is of
+_TOGETHER = 4096  # tuples whose vectors are gathered at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+  """Vectors of a slot's distinct items, and the row among them of each tuple's.
+
+  Attributes:
+    vectors: [U, ...] float32.
+    rows: [n].
+  """
+
+  vectors: np.ndarray
+  rows: np.ndarray
 
 
 def of_export(
@@ -119,19 +134,21 @@ def compare(
     records = RecordSet(os.path.join(data, set_name))
     judged = JudgedSet(records, task, metric)
     by_encoder = [
-      [_vectors(encoder, slot, records, i) for i, slot in enumerate(first.slots)]
+      [_side(encoder, slot, records, i) for i, slot in enumerate(first.slots)]
       for encoder in encoders.values()
     ]
-    vectors = by_encoder[0]
-    found = [judge(judged, scorer, vectors) for scorer in scorers.values()]
+    sides = by_encoder[0]
+    found = [judge(judged, scorer, sides) for scorer in scorers.values()]
     for row in stored:
-      narrow = [narrowed(v, row['dtype']) for v in vectors]
+      narrow = [narrowed(side.vectors, row['dtype']) for side in sides]
       sizes = (sum(a[0].nbytes for a in of_slot if a is not None) for of_slot in narrow)
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
-      found.append(judge(judged, first, [widened(*of_slot) for of_slot in narrow]))
+      wide = [Side(widened(*v), side.rows) for v, side in zip(narrow, sides, strict=True)]
+      found.append(judge(judged, first, wide))
     for row, own in zip(encoding, by_encoder, strict=True):
       _, row['int8'][set_name] = judge(judged, int8, own)
-      row['cosine'] = float(np.mean([_cosine(*pair) for pair in zip(own, vectors, strict=True)]))
+      cosines = [_cosine(a.vectors, b.vectors) for a, b in zip(own, sides, strict=True)]
+      row['cosine'] = float(np.mean(cosines))
       found.append(judge(judged, first, own))
     (exact, _), *_ = found
     for row, (scores, value) in zip([*running, *stored, *encoding], found, strict=True):
@@ -146,31 +163,35 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
   return float(np.mean((a * b).sum(-1)[length > 0] / length[length > 0]))
 
 
-def _vectors(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> np.ndarray:
-  """Vectors of the tuples' items of a slot, each distinct item encoded once."""
+def _side(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> Side:
+  """A slot's items, each distinct one encoded once."""
   items, rows = np.unique(records.tuples().items[:, slot], return_inverse=True)
   found = list(records.items(slot).contents(items))
-  return scorer.encode(found, name, progress=True)[rows.reshape(-1)]
+  return Side(scorer.encode(found, name, progress=True), rows.reshape(-1))
 
 
-def judge(
-  judged: JudgedSet, scorer: PairScorer, vectors: Sequence[np.ndarray]
-) -> tuple[np.ndarray, float]:
-  """Scores [n] or [n, C] of vectors, a slot each, and the primary metric of their logits.
+def judge(judged: JudgedSet, scorer: PairScorer, sides: Sequence[Side]) -> tuple[np.ndarray, float]:
+  """Scores [n] or [n, C] of tuples, a side a slot, and the primary metric of their logits.
 
   In float32 the scores of high logits are alike, so of one output it is the logits that are judged, as
   calibrated; of classes, the scores' logarithms.
   """
+  count = len(sides[0].rows)
+  gathered = (
+    [side.vectors[side.rows[start : start + _TOGETHER]] for side in sides]
+    for start in range(0, count, _TOGETHER)
+  )
   if scorer.outputs > 1:
-    scores = scorer.score(*vectors)
+    scores = np.concatenate([scorer.score(*vectors) for vectors in gathered])
     return scores, judged.evaluate(np.log(np.clip(scores.astype(np.float64), 1e-12, 1)))[
       judged.primary
     ]
-  logits, scores = scorer.scored(*vectors)
+  found = [scorer.scored(*vectors) for vectors in gathered]
+  logits, scores = (np.concatenate(of) for of in zip(*found, strict=True))
   calibrated = Calibration(**scorer.calibration).logits(logits[:, None].astype(np.float64))
   if np.array_equal(logits, scores):  # of an earlier export's file
     calibrated = logit(np.clip(scores[:, None].astype(np.float64), 1e-12, 1 - 1e-12))
-  return scores, judged.evaluate(calibrated)[judged.primary]
+  return scores, judged.evaluate(calibrated, logits[:, None])[judged.primary]
 
 
 def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:

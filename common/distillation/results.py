@@ -69,11 +69,15 @@ def evaluate(
     uncalibrated[set_name] = logits[student][set_name]
     logits[student][set_name] = calibration.logits(uncalibrated[set_name])
     for model in models:
-      model[set_name] = judged.evaluate(logits[model['name']][set_name])
+      before = uncalibrated[set_name] if model['name'] == student else None
+      model[set_name] = judged.evaluate(logits[model['name']][set_name], before)
   names = [model['name'] for model in models]
+  ranking_by = {name: uncalibrated if name == student else logits[name] for name in names}
   found: dict[str, Any] = {}
   for set_name in sets:
-    columns = judges[set_name][1].resampled([logits[name][set_name] for name in names])
+    judged = judges[set_name][1]
+    compared_by = ranking_by if judged.rankings else logits
+    columns = judged.resampled([compared_by[name][set_name] for name in names])
     compared = zip(models[1:], columns[1:], strict=True) if 'teacher' in logits else []
     for model, column in compared:
       of_set = significance.difference(columns[0], column)
@@ -87,8 +91,7 @@ def evaluate(
         found['significance'] = _tested(by_name, student, students[-2])
       if alone:
         found['against_one'] = [_tested(by_name, student, name) for name in alone]
-  by_model = {name: logits[name] for name in names}
-  of_models, found['ranking'] = ranked.of_sets(judges, by_model, names[-1], folder)
+  of_models, found['ranking'] = ranked.of_sets(judges, ranking_by, student, folder)
   for model in models:
     model['ranking'] = of_models[model['name']]
   labels = {name: judged.labels for name, (_, judged) in judges.items()}

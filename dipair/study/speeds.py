@@ -122,12 +122,12 @@ def worth(run: FinishedRun, student: Student) -> dict[str, Any]:
     for name in SETS:
       records, judged = RecordSet(run.path(f'data/{name}')), run.judged(name)
       features, index = student.gather(live, records)
-      vectors = [
-        model.vectors(tf.constant(of), slot).numpy()[index[:, slot]]
+      sides = [
+        measure.Side(model.vectors(tf.constant(of), slot).numpy(), index[:, slot])
         for slot, of in enumerate(features)
       ]
       for runtime, row in found.items():
-        _, row[name] = measure.judge(judged, scorers[runtime], vectors)
+        _, row[name] = measure.judge(judged, scorers[runtime], sides)
     os.makedirs(student.folder, exist_ok=True)
     write_json(path, found, sealed=True)
   return read_json(path)

@@ -108,6 +108,9 @@ def test_what_is_no_vector_is_refused(run, tmp_path):
     VectorColumn(f'b:{tmp_path}/x.npy')
   (tmp_path / 'x.txt').write_text('\ufeffp0\np1\np2\n')  # as Windows begins a file
   assert VectorColumn(f'b:{tmp_path}/x.npy').read('p0', '').tolist() == VECTORS[0].tolist()
+  for name in ('x.npy', 'x.txt'):
+    tf.io.gfile.copy(f'{tmp_path}/{name}', f'ram://{name}', overwrite=True)
+  assert VectorColumn('b:ram://x.npy').read('p2', '').tolist() == VECTORS[2].tolist()
   (tmp_path / 'empty.npy').touch()
   with pytest.raises(InputError, match='empty.npy: No data left in file; an array .rows, width.'):
     VectorColumn(f'b:{tmp_path}/empty.npy')

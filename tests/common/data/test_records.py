@@ -74,7 +74,8 @@ def test_a_set_comes_back_in_order(group, tmp_path):
   assert found.texts() == [row.texts for row in ROWS]
   tuples = found.tuples()
   assert tuples.label[:, 0].tolist() == [0, 0.25, 1, 0.5]
-  assert list(tuples.ids) == [row.id for row in ROWS]
+  assert [key for group in found.groups() for key in group.ids] == [row.id for row in ROWS]
+  assert not tuples.ids  # 78 bytes each, of all at once
   assert tuples.items.tolist() == [[0, 0], [1, 1], [0, 2], [1, 1]]
   assert np.diff(tuples.groups).tolist() == {1: [1] * 4, 3: [3, 1], 100: [4]}[group]
 

@@ -10,6 +10,7 @@ from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
 from common.distillation import dataset
 from common.distillation.dataset import DataConfig
+from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
@@ -51,7 +52,7 @@ def test_a_tables_rows_come_back_in_order_each_text_once_in_groups_of_64(tmp_pat
     assert labels(data / name) == pytest.approx([row[2] for row in rows])
   tuples = RecordSet(str(data / 'train')).tuples()
   assert tuples.groups.tolist() == [0, 64, 128, 150]
-  assert tuples.ids == []
+  assert not tuples.ids
   assert [len(RecordSet(str(data / 'test')).items(slot)) for slot in (0, 1)] == [50, 7]
   assert sorted(path.name for path in (data / 'items').iterdir()) == ['0.tfrecord', '1.tfrecord']
 
@@ -64,10 +65,25 @@ def test_a_distillation_file_keeps_its_ids_and_logits(tmp_path):
   config = DataConfig(files=TablesConfig('', 'v.tsv', 't.tsv', str(path)), table=table)
   assert config.source.brings_logits
   assert dataset.write_unlabelled(config, '', str(tmp_path / 'set'), seed=1).count == 3
-  tuples = RecordSet(str(tmp_path / 'set')).tuples()
-  assert list(tuples.ids) == ['k0', 'k1', 'k2']
+  scored = RecordSet(str(tmp_path / 'set'))
+  tuples = scored.tuples()
+  assert [key for group in scored.groups() for key in group.ids] == ['k0', 'k1', 'k2']
   assert tuples.teacher_logits.tolist() == [[-1.5], [-0.5], [0.5]]
   assert tuples.label is None
+
+
+@pytest.mark.parametrize(
+  ('flags', 'message'),
+  [
+    ({'teachers': ('runs/a/teacher',)}, '--teacher=runs/a/teacher: the distillation file brings'),
+    ({'annotation_runtime': 'litert-int8'}, 'runs a teacher of a folder, not scores that a file'),
+  ],
+)
+def test_flags_of_a_teacher_are_refused_where_the_file_brings_its_scores(flags, message):
+  files = TablesConfig('', 'v.tsv', 't.tsv', 'scored.tsv')
+  data = DataConfig(files=files, table=TableConfig(teacher_logits_column='z'))
+  with pytest.raises(InputError, match=message):
+    ExperimentConfig(data=data, **flags)
 
 
 def test_logits_in_some_rows_alone_are_refused(tmp_path):
@@ -151,7 +167,7 @@ def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
   counts = dataset.write_labelled(config, str(data), seed=1)
   assert counts['train'] + counts['valid'] == 30
   assert (rows_of(data / 'test'), labels(data / 'test')) == ([('A.', 'B.')], [0.0])
-  assert list(RecordSet(str(data / 'test')).tuples().ids) == ['RTE-dev-2']
+  assert [group.ids for group in RecordSet(str(data / 'test')).groups()] == [['RTE-dev-2']]
   made = dataset.write_unlabelled(config, str(data), str(unlabelled), 1)
   assert made.count == counts['train']
   assert set(labels(unlabelled)) == {1.0}

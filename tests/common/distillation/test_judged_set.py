@@ -72,10 +72,12 @@ def test_stages_from_before_the_flag_stay_as_they_are():
   assert flags('ndcg@10')['primary_metric'] == 'ndcg@10'
 
 
-def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path):
+def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path, monkeypatch):
   judged = JudgedSet(_set(tmp_path, [((f'q{n}', 'a'), n % 2) for n in range(4)]), 'binary')
   logits = np.array([20, 30, 25, 28], np.float32)  # in float32 each sigmoid is 1
   scorer = types.SimpleNamespace(outputs=1, calibration={'temperature': 2.0})
-  scorer.scored = lambda *vectors: (logits, expit(logits))
-  scores, value = measure.judge(judged, scorer, [])
+  scorer.scored = lambda vectors: (logits[vectors], expit(logits[vectors]))
+  side = measure.Side(np.array([1, 0, 3, 2]), np.array([1, 0, 3, 2]))
+  monkeypatch.setattr(measure, '_TOGETHER', 3)  # vectors are gathered so many at a time
+  scores, value = measure.judge(judged, scorer, [side])
   assert (value, scores.tolist()) == (1.0, [1.0] * 4)

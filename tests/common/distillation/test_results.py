@@ -13,6 +13,7 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.distillation import results
 from common.distillation.stages.evaluation import Evaluation
+from common.modeling.calibration import Calibration
 
 
 class SetOfTwo(list):
@@ -123,6 +124,23 @@ def test_trec_eval_finds_in_the_files_what_the_results_say(tmp_path):
   gaps = [query['teacher'] - query['student'] for query in worst]
   assert of['worst']['metric'] == 'map' and gaps == sorted(gaps, reverse=True) and gaps[-1] > 0
   assert worst[0]['candidates'][0]['label'] == 1 and worst[0]['more'] == 1
+
+
+def test_candidates_are_ranked_by_logits_before_calibration(tmp_path):
+  logits = np.array([21, 22, 24, 26, 26, 24, 22, 21.0])[
+    :, None
+  ]  # calibrated, one number in float32
+  texts = [(f'q {i // 4}', f'd {i % 4}') for i in range(8)]
+  best = (logits[:, 0] == 26).astype(float)
+  rows = [Example('', of, label) for of, label in zip(texts, best, strict=True)]
+  sets = {name: record_writer.of_examples(rows) for name in ('valid', 'test')}
+  record_writer.write_sets(str(tmp_path), sets, 2)
+  scorers = {'teacher': lambda records: -logits, 'student': lambda records: logits}
+  bent = Calibration(knots=((0.0, 0.1), (1.0, 0.9)))
+  found = results.evaluate(scorers, 'binary', str(tmp_path), str(tmp_path), 'map', bent)
+  teacher, student = found['models']
+  assert (teacher['test']['map'], student['test']['map']) == (0.25, 1.0)
+  assert student['ranking']['test']['map']['value'] == 1.0 and student['delta']['test'] == 3.0
 
 
 def test_a_metric_is_shown_for_queries_of_few_words_and_of_many(tmp_path):
