@@ -20,7 +20,7 @@ for path in sys.argv[1:]:
 """
 
 
-_DIPAIR = ('p2t', 'homedepot', 'q2p', 'smoke', 'paper_p2t', 'paper_q2p')
+_DIPAIR = ('p2t', 'homedepot', 'homedepot_wide', 'q2p', 'smoke', 'paper_p2t', 'paper_q2p')
 _COMMANDS = {**dict.fromkeys(_DIPAIR, 'dipair.run RunConfig')}
 _COMMANDS['study'] = 'dipair.study.config StudyConfig'
 _COMMANDS['pretrain'] = 'common.pretrain.config PretrainConfig'
