@@ -41,6 +41,18 @@ def check_parent(path: str, name: str) -> None:
     raise InputError(f'{name}={path}: there is no folder {folder}')
 
 
+def check_pattern_free(path: str, flag: str = '') -> None:
+  """Refuses a folder whose path, as that of a checkpoint or a SavedModel, TensorFlow takes for a pattern.
+
+  It would find nothing there, or what lies beside it.
+  """
+  if found := re.search(r'[*?[\\]', path):
+    name = f'{flag}={path}' if flag else path
+    raise InputError(
+      f'{name}: TensorFlow takes {found[0]!r} in a path for a pattern; name another folder'
+    )
+
+
 @contextlib.contextmanager
 def damaged(path: str, remedy: str) -> Iterator[None]:
   """Refuses a file of which a library's reader, in the block, raises whatever it raises."""

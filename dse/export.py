@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from common import files, flags
-from common.errors import InputError
+from common.errors import InputError, check_pattern_free
 from common.export import student_export
 from common.modeling import encoders
 from common.modeling.checkpoints import Pretrained
@@ -116,6 +116,7 @@ def main(config: ExportConfig) -> None:
   """Exports, unless something is there."""
   if not config.pretrained or not config.output:
     raise InputError("--pretrained and --output: a sentence encoder's folder, and a new one")
+  check_pattern_free(config.output, '--output')
   if os.path.exists(config.output):
     raise InputError(f'--output={config.output}: there already; name another')
   with files.whole_folder(config.output) as part:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from common import digests, files, flags
 from common.distillation.teacher import MAX_LENGTH, Teacher
-from common.errors import InputError
+from common.errors import InputError, check_pattern_free
 from common.export import saved_models
 from common.modeling.losses import probabilities
 from common.training import strategies
@@ -74,6 +74,7 @@ def main(config: ExportConfig) -> None:
   """Exports, unless it is there."""
   if not config.teacher or not config.output:
     raise InputError("--teacher and --output: a teacher's folder, and a new one")
+  check_pattern_free(config.output, '--output')
   if os.path.exists(config.output):
     raise InputError(f'--output={config.output}: there already; name another')
   with strategies.precision():

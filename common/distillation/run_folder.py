@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from common import digests, files, flags, schema
 from common.distillation import run_log
-from common.errors import InputError, damaged
+from common.errors import InputError, check_pattern_free, damaged
 
 _FLAGS = 'flags.txt'
 _STAGE = digests.STAGE
@@ -88,6 +88,7 @@ class RunFolder:
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if files.is_remote(path):
       raise InputError(f'--run_dir={path}: a folder of this machine is needed; copy it to there')
+    check_pattern_free(path, '--run_dir')
     if os.path.isfile(path):
       raise InputError(f'--run_dir={path}: a file; name a new folder')
     if os.path.isdir(path) and set(os.listdir(path)) - _BEGUN:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from official.nlp.modeling import networks
 
 from common import extras
-from common.errors import InputError
+from common.errors import InputError, check_pattern_free
 from common.modeling import bert_network, hugging_face, saving
 from common.modeling.bert_network import EncoderConfig
 
@@ -280,6 +280,7 @@ _READERS = {
 
 def _reader(folder: str) -> tuple[Any, list[str]]:
   """Reader of the folder's one TensorFlow checkpoint, and its keys."""
+  check_pattern_free(folder)
   names = sorted(name for name in tf.io.gfile.listdir(folder) if name.endswith('.index'))
   if 'bert_model.ckpt.index' in names:
     names = ['bert_model.ckpt.index']

@@ -11,7 +11,7 @@ import tf_keras
 
 from common import digests, files, schema
 from common.data.tokenization import Tokenizer
-from common.errors import InputError, damaged
+from common.errors import InputError, check_pattern_free, damaged
 
 _FIELDS, _VOCABULARY, _WEIGHTS = 'model.json', 'vocab.txt', 'weights'
 _REMEDY = 'copy the folder anew, or train anew'
@@ -50,6 +50,7 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
     InputError: If there is none, or its vocabulary is not the one that it was trained with. In a
       folder written before `model.json` had a digest, the number of words alone is compared.
   """
+  check_pattern_free(folder)
   path = os.path.join(folder, _FIELDS)
   try:
     digests.check(path, _REMEDY)

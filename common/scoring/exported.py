@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from common import digests, files, schema
-from common.errors import InputError, damaged, local_path
+from common.errors import InputError, check_pattern_free, damaged, local_path
 from common.scoring import archive, hub
 
 REMEDY = 'export the run anew: delete its folder and run again'
@@ -82,6 +82,7 @@ def load_version(path: str) -> Any:
   import tensorflow as tf
   import tensorflow_text  # noqa: F401  (registers the tokenizer's ops)
 
+  check_pattern_free(path)
   digests.check(path, REMEDY)
   with damaged(path, REMEDY):
     return tf.saved_model.load(path)

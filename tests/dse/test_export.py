@@ -104,6 +104,11 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(tmp_path, changes, m
   assert not (tmp_path / 'to').exists()
 
 
+def test_an_output_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path):
+  with pytest.raises(InputError, match=r"^--output=.*/to\*: TensorFlow takes '\*' in a path"):
+    export.main(export.ExportConfig(str(tmp_path / 'none'), str(tmp_path / 'to*')))
+
+
 def test_newer_configs_name_the_pooling(tmp_path):
   folder, _ = sentence_encoder(tmp_path / 'from', **{'1_Pooling__config': {'pooling_mode': 'cls'}})
   config = export.student_config(export.encoders.read(folder))

@@ -279,6 +279,16 @@ def test_a_file_is_no_folder(run):
     RunFolder('gs://b/run', Config(), PROGRAM, redo=False)
 
 
+@pytest.mark.parametrize('name', ['a[1]', 'a*', 'a?', 'a\\b', 'a[1]/run'])
+def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused_before_the_first_stage(
+  tmp_path, name
+):
+  run = Run(tmp_path / name)
+  message = f'--run_dir={run.path}: TensorFlow takes {name[1]!r} in a path for a pattern; name'
+  assert refused(run).startswith(message)
+  assert run.calls == [] and not list(tmp_path.iterdir())
+
+
 def test_an_empty_folder_will_do(run):
   os.makedirs(run.path)
   run()

@@ -121,8 +121,13 @@ def test_a_teacher_as_a_saved_model_of_texts(tmp_path):
   outputs = served(left=tf.constant(left), right=tf.constant(right))
   np.testing.assert_allclose(outputs['logits'], logits, atol=1e-5)
   np.testing.assert_allclose(outputs['score'], 1 / (1 + np.exp(-logits[:, 0])), atol=1e-5)
-  with pytest.raises(InputError, match='there already; name another'):
-    export_teacher.main(config)
+  for output, message in (
+    ('export', 'there already; name another'),
+    ('a?', "takes '\\?' in a path"),
+  ):
+    config = dataclasses.replace(config, output=str(tmp_path / output))
+    with pytest.raises(InputError, match=message):
+      export_teacher.main(config)
 
 
 def test_a_checkpoint_may_be_a_teacher_of_narrow_embeddings(tmp_path):  # ELECTRA-small's

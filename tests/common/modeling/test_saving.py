@@ -33,6 +33,11 @@ def test_what_was_saved_is_read(saved):
   assert (tokenizer.vocabulary, tokenizer.lower_case) == (WORDS, True)
 
 
+def test_a_folder_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path):
+  with pytest.raises(InputError, match=r"a\[1\]: TensorFlow takes '\[' in a path for a pattern"):
+    saving.read(str(tmp_path / 'a[1]'))
+
+
 @pytest.mark.parametrize('words', [WORDS[:-1], (*WORDS[:4], *WORDS[5:]), (*WORDS, 'more')])
 def test_a_vocabulary_of_another_size_is_refused(saved, words):
   folder, _ = saved
