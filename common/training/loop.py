@@ -20,6 +20,7 @@ from common import files, termination
 from common.errors import InputError, damaged
 from common.training import checkpoints, strategies
 from common.training.forecast import Forecast
+from common.training.history import Entry, best, is_diverged, summary, text
 from common.training.optimization import PhaseConfig, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
@@ -62,7 +63,8 @@ def fit(
 ) -> dict[str, Any]:
   """Trains until `config.steps`, or until `config.patience` evaluations brought nothing better.
 
-  The model is evaluated before the first step too: a phase that only loses changes nothing.
+  The model is evaluated before the first step too: a phase that only loses changes nothing. One that
+  diverges, to a loss or weights that are not finite, ends at the next evaluation.
 
   Args:
     phase: Model, data and judge.
@@ -101,7 +103,7 @@ def fit(
     while not run.finished():
       if run.is_due():
         run.evaluate()
-        bar.set_postfix_str(run.text())
+        bar.set_postfix_str(text(run.history, phase.metric))
         continue
       with termination.held():
         started = time.monotonic()
@@ -118,7 +120,8 @@ def _finish(run: 'Run', strategy: tf.distribute.Strategy) -> dict[str, Any]:
   strategies.wait_for_all(strategy)  # the best weights are on disk
   run.restore_best()
   strategies.wait_for_all(strategy)  # and read by all, before the chief moves the folder
-  return run.result()
+  phase, batch_size = run.phase, run.config.batch_size
+  return {'name': phase.name, **summary(run.history, phase.metric, batch_size)}
 
 
 class Run:
@@ -129,7 +132,7 @@ class Run:
     self.optimizer = create_optimizer(config)
     self.optimizer._create_all_weights(phase.variables)  # slots, before the first restore
     self.loss_sum = tf.Variable(0.0, trainable=False, dtype=tf.float32)  # since last evaluation
-    self.history: list[dict[str, Any]] = []
+    self.history: list[Entry] = []
     self.step = 0
     self.seconds = self.evaluating = 0.0  # of all steps, and of the last evaluation
     self.saved_at = time.monotonic()
@@ -163,24 +166,19 @@ class Run:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
     self.history = [entry for entry in history if entry['step'] <= self.step]
     self.seconds = self.history[-1]['seconds'] if seconds is None else seconds
+    self._keep_best()  # where it was killed before it could
     if not self.finished():
       print(f'{self.phase.name}: goes on from step {self.step}')
 
   def evaluate(self) -> None:
-    """Evaluates, keeps the weights where they are the best so far, and saves the state."""
-    since = self.step - (self.history[-1]['step'] if self.history else 0)
-    started = time.monotonic()
-    try:
-      valid = self.phase.evaluate()
-    except SystemExit:  # of SIGTERM: the same evaluation comes first when it goes on
-      if self.history:
-        self.save()
-      raise
+    """Evaluates, saves the state, and keeps the weights where they are the best so far."""
+    loss, started = self._loss(), time.monotonic()
+    valid = self._judged(loss)
     self.evaluating = time.monotonic() - started
-    entry: dict[str, Any] = {
+    entry: Entry = {
       'step': self.step,
       'seconds': round(self.seconds, 1),
-      'loss': float(self.loss_sum.numpy()) / since if since else None,
+      'loss': loss,
       'learning_rate': float(self.optimizer.learning_rate(self.step)),
       'valid': valid,
     }
@@ -188,12 +186,43 @@ class Run:
     self.history.append(entry)
     for name, value in {**entry['valid'], 'loss': entry['loss'] or 0.0}.items():
       tf.summary.scalar(name, value, self.step)
-    if self._best() is entry and self.chief:
-      self.best.save(self.step)
     self.save()
+    self._keep_best()
     logged = {name: entry[name] for name in ('loss', 'learning_rate') if entry[name] is not None}
     for callback in self.phase.callbacks if self.chief else ():
       callback(self.phase.name, self.step, {**entry['valid'], **logged})
+
+  def _loss(self) -> float | None:
+    """Mean training loss since the last evaluation; NaN where a weight is not finite, as the next one will be."""
+    if not (since := self.step - (self.history[-1]['step'] if self.history else 0)):
+      return None
+    finite = (tf.reduce_all(tf.math.is_finite(variable)) for variable in self.phase.variables)
+    return float(self.loss_sum.numpy()) / since if all(map(bool, finite)) else math.nan
+
+  def _judged(self, loss: float | None) -> dict[str, float]:
+    """The judge's metrics; NaN of a model that diverged, of which it may make nothing."""
+    if not self.history:
+      return self.phase.evaluate()
+    if is_diverged(loss):
+      print(
+        f'{self.phase.name}: the loss is not finite by step {self.step:,}: training ends with the weights of '
+        f'step {self._best()["step"]:,}, the best; a smaller learning rate is advised'
+      )
+      return dict.fromkeys(self.history[-1]['valid'], math.nan)
+    try:
+      return self.phase.evaluate()
+    except SystemExit:  # of SIGTERM: the same evaluation comes first when it goes on
+      self.save()
+      raise
+    except InputError as error:
+      raise InputError(f'{self.phase.name}, step {self.step:,}: {error}') from error
+
+  def _keep_best(self) -> None:
+    """Keeps the weights of a step that was just evaluated, if it is the best, unless they are kept."""
+    kept, last = self.best.latest_checkpoint or '', self.history[-1]
+    evaluated = last['step'] == self.step and self._best() is last
+    if self.chief and evaluated and not kept.endswith(f'-{self.step}'):
+      self.best.save(self.step)
 
   def save(self) -> None:
     self.saved_at = time.monotonic()
@@ -214,40 +243,16 @@ class Run:
     return at and self.history[-1]['step'] < self.step
 
   def finished(self) -> bool:
-    """Whether all steps are done, or patience is at its end."""
+    """Whether all steps are done, patience is at its end, or the training diverged."""
     if self.is_due():
       return False
+    if is_diverged(self.history[-1]['loss']):
+      return True
     since = len(self.history) - 1 - self.history.index(self._best())
     return self.step >= self.config.steps or 0 < self.config.patience <= since
 
-  def text(self) -> str:
-    last, best = self.history[-1], self._best()
-    if last['loss'] is None:
-      return ''  # before the first step
-    metric = self.phase.metric.lstrip('-')
-    value, top = last['valid'][metric], best['valid'][metric]
-    return f'loss {last["loss"]:.4f}, valid {metric} {value:.4f}, best {top:.4f}'
-
-  def result(self) -> dict[str, Any]:
-    last = self.history[-1]
-    rate = last['step'] * self.config.batch_size / last['seconds'] if last['seconds'] else None
-    return {
-      'name': self.phase.name,
-      'history': self.history,
-      'best_step': self._best()['step'],
-      'seconds': last['seconds'],
-      'tuples_per_second': rate,
-    }
-
-  def _best(self) -> dict[str, Any]:
-    metric = self.phase.metric
-    sign = -1 if metric.startswith('-') else 1
-
-    def goodness(entry: dict[str, Any]) -> float:
-      value = entry['valid'][metric.lstrip('-')]
-      return -math.inf if math.isnan(value) else sign * value
-
-    return max(self.history, key=goodness)  # the earliest of equals
+  def _best(self) -> Entry:
+    return best(self.history, self.phase.metric)
 
   @property
   def _history_path(self) -> str:

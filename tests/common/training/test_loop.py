@@ -197,6 +197,82 @@ def test_patience_ends_a_phase_and_nan_is_never_the_best(tmp_path):
   assert result['history'][-1]['step'] == 6
 
 
+@pytest.mark.parametrize('by', ['its loss', 'a gradient alone'])
+def test_a_phase_that_diverges_ends_with_its_best_weights(tmp_path, capsys, by):
+  what, kept = task(), []
+
+  def numbered(start):  # `one` is 0 at the last step before the third evaluation
+    ones = tf.data.Dataset.range(start, 100).map(lambda step: tf.cast(step != 7, tf.float32))
+    return tf.data.Dataset.zip(batches(start), ones).map(lambda batch, one: {**batch, 'one': one})
+
+  def loss(batch):
+    one = batch['one']
+    if by == 'its loss':
+      return what.loss(batch) / one
+    return what.loss(batch) + tf.sqrt(one + 0 * tf.reduce_sum(what.model.dense.kernel))
+
+  def judge():
+    kernel = what.model.dense.kernel.numpy()
+    if not np.isfinite(kernel).all():
+      raise InputError('3 of 3 logits are not finite')
+    kept.append(kernel)
+    return what.evaluate()
+
+  result, weights = fit(
+    dataclasses.replace(what, evaluate=judge, loss=loss, batches=numbered), tmp_path
+  )
+  assert [entry['step'] for entry in result['history']] == [0, 4, 8]
+  assert result['best_step'] == 4
+  np.testing.assert_array_equal(weights[0], kept[1])
+  assert 'line: the loss is not finite by step 8: training ends with the weights of step 4' in (
+    capsys.readouterr().out
+  )
+  again, weights = fit(task(batches=lambda start: pytest.fail('data read again')), tmp_path)
+  assert again['best_step'] == 4
+  np.testing.assert_array_equal(weights[0], kept[1])
+
+
+def test_what_a_judge_refuses_after_some_steps_names_phase_and_step(tmp_path):
+  values = iter([{'goodness': 0.5}])
+
+  def judge():
+    for value in values:
+      return value
+    raise InputError('64 of 64 logits are not finite')
+
+  with pytest.raises(InputError, match=r'^line, step 4: 64 of 64 logits are not finite$'):
+    fit(task(evaluate=judge), tmp_path)
+
+
+@pytest.mark.parametrize('before', [True, False], ids=['before', 'after'])
+@pytest.mark.parametrize(('number', 'best_step'), [(3, 0), (4, 4)], ids=['state', 'best'])
+def test_killed_at_a_save_the_best_weights_are_those_of_the_best_step(
+  tmp_path, monkeypatch, number, best_step, before
+):
+  save, calls, seen = tf.train.CheckpointManager.save, itertools.count(1), {}
+
+  def until_killed(manager, step):
+    last = next(calls) == number  # of the states and the best weights of steps 0 and 4, in turn
+    if not (last and before):
+      seen[step] = manager.checkpoint.variables[0].numpy()
+      save(manager, step)
+    if last:
+      raise Killed
+
+  def judged(*values):
+    found = iter(values)
+    return task(evaluate=lambda: {'goodness': next(found)})
+
+  with monkeypatch.context() as patch, pytest.raises(Killed):
+    patch.setattr(tf.train.CheckpointManager, 'save', until_killed)
+    fit(judged(0.1, 0.5), tmp_path)
+  expected = best_step if before else 4
+  result, weights = fit(judged(0.0, 0.0, 0.0), tmp_path)
+  assert result['best_step'] == expected
+  assert [path.stem for path in (tmp_path / 'best').glob('*.index')] == [f'ckpt-{expected}']
+  np.testing.assert_array_equal(weights[0], seen[expected])
+
+
 def test_the_recipe_is_berts_warm_up_and_linear_decay(tmp_path):
   result, _ = fit(task(), tmp_path)
   rates = {e['step']: e['learning_rate'] for e in result['history']}
