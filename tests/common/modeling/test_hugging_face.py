@@ -233,6 +233,11 @@ def test_other_networks_are_refused_with_the_reason(tmp_path, kind, reason):
       'strip_accents=False beside do_lower_case=True',
     ),
     ({'tokenize_chinese_chars': False}, 'tokenize_chinese_chars=False is not supported; True is'),
+    ({'word_tokenizer_type': 'mecab'}, "word_tokenizer_type='mecab' is not supported; 'basic' is"),
+    (
+      {'subword_tokenizer_type': 'character'},
+      "subword_tokenizer_type='character' is not supported",
+    ),
   ],
 )
 def test_other_tokenizers_are_refused(tmp_path, settings, message):
