@@ -17,17 +17,26 @@ from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from common.pretrain.language_model import LanguageModel
 
-_ALSO = {  # of Google's checkpoints as they were converted, and of tied biases
+_HEAD = 'cls/predictions/'  # of masked tokens
+_ALSO = {  # of Google's checkpoints as they were converted, of tied biases, and DistilBERT's
   'LayerNorm.weight': 'LayerNorm.gamma',
   'LayerNorm.bias': 'LayerNorm.beta',
   'predictions.bias': 'predictions.decoder.bias',
+  'cls.predictions.transform.dense.': 'vocab_transform.',
+  'cls.predictions.transform.LayerNorm.': 'vocab_layer_norm.',
+  'cls.predictions.bias': 'vocab_projector.bias',
 }
 
 
 def check(pretrained: Pretrained) -> None:
-  """Refuses a checkpoint whose network is not BERT's own, which alone can be written."""
+  """Refuses a checkpoint whose network is not BERT's own, which alone can be written, or that has ELECTRA's heads."""
   config = pretrained.config
-  if config.embedding_width not in (None, config.hidden_size) or config.pooler_activation != 'tanh':
+  electra = config.embedding_width not in (None, config.hidden_size)
+  if pretrained.format == 'safetensors' and not electra:
+    with checkpoints.located(pretrained.path):
+      fields = checkpoints.read_json(pretrained.path, checkpoints.CONFIG)
+      electra = hugging_face.kind(fields) == 'electra'
+  if electra or config.pooler_activation != 'tanh':
     raise InputError(f'{pretrained.path}: an ELECTRA; pretraining goes on from a BERT')
 
 
@@ -36,7 +45,8 @@ def predicts(pretrained: Pretrained) -> bool:
   if pretrained.format != 'safetensors':
     return False
   with checkpoints.located(pretrained.path):
-    return 'cls.predictions.transform.dense.weight' in checkpoints.tensors(pretrained.path)
+    tensors = checkpoints.tensors(pretrained.path)
+  return any(name in tensors for name in _names('cls.predictions.transform.dense.weight'))
 
 
 def write(
@@ -79,22 +89,19 @@ def segments(pretrained: Pretrained) -> int:
 
 
 def restore(model: LanguageModel, pretrained: Pretrained) -> None:
-  """Loads the encoder and, of a Hugging Face folder, the heads that it has.
+  """Loads the encoder and, of a Hugging Face folder, the heads that it has; says so where none predicts masked tokens.
 
   Raises:
     InputError: It has a head in part, or of another shape.
   """
   model.encoder.restore(pretrained)
-  if pretrained.format != 'safetensors':
-    return
-  with checkpoints.located(pretrained.path):
-    of = hugging_face.kind(checkpoints.read_json(pretrained.path, checkpoints.CONFIG))
-    tensors = checkpoints.tensors(pretrained.path)
-  if of != 'bert':
-    return
+  tensors = {}
+  if pretrained.format == 'safetensors':
+    with checkpoints.located(pretrained.path):
+      tensors = checkpoints.tensors(pretrained.path)
   variables = _heads(model)
   likes = {n: hugging_face.tensors({n: v.numpy()}).popitem() for n, v in variables.items()}
-  for head in ('cls/predictions/', 'cls/seq_relationship/'):
+  for head in (_HEAD, 'cls/seq_relationship/'):
     found, missing = {}, []
     for name, (key, like) in likes.items():
       if name.startswith(head):
@@ -105,6 +112,9 @@ def restore(model: LanguageModel, pretrained: Pretrained) -> None:
           found[name] = there.T if name.endswith('kernel') else there
     if found and missing:
       raise InputError(f'{pretrained.path}: a head without {", ".join(missing)}')
+    if head == _HEAD and not found:
+      why = 'there is none' if tensors else 'of Hugging Face folders alone it is read'
+      print(f'{pretrained.path}: its masked-word head starts from random weights: {why}')
     for name, array in found.items():
       variables[name].assign(np.asarray(array, np.float32))
 

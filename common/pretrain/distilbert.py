@@ -55,8 +55,11 @@ def check(pretrained: Pretrained) -> None:
   """Refuses a checkpoint that cannot teach: it predicts no masked tokens, or has one layer."""
   checkpoint.check(pretrained)
   if not checkpoint.predicts(pretrained):
+    tensorflow = pretrained.format in ('tf1', 'tf2')
+    lack = 'is a TensorFlow checkpoint, whose head for masked tokens is not read'
     raise InputError(
-      f'--distil_from: {pretrained.path} has no head for masked tokens (cls.predictions); a pretraining '
+      f'--distil_from: {pretrained.path} '
+      f'{lack if tensorflow else "has no head for masked tokens (cls.predictions)"}; a pretraining '
       f'that goes on from it makes one: --pretrained={pretrained.path}'
     )
   if pretrained.config.num_layers < 2:

@@ -1,5 +1,7 @@
 """Distillation of a language model: where the student starts, and its loss by hand."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -84,5 +86,8 @@ def test_what_cannot_teach_is_refused(pretrained):
   distilbert.check(pretrained)
   with pytest.raises(InputError, match='^--distil_from: .*minilm.* has no head for masked tokens'):
     distilbert.check(checkpoints.read('minilm'))
+  of_tensorflow = dataclasses.replace(pretrained, format='tf1')
+  with pytest.raises(InputError, match='is a TensorFlow checkpoint, whose head .* is not read'):
+    distilbert.check(of_tensorflow)
   with pytest.raises(InputError, match=r'cosine_weight=\(0, 0, 0\): one of them above'):
     DistilConfig('x', 2.0, 0, 0, 0)

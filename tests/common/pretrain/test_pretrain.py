@@ -255,6 +255,44 @@ def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(tmp_path):
     checkpoint.restore(again, checkpoints.read(str(tmp_path)))
 
 
+def test_the_head_of_a_distilbert_is_read(tmp_path, capsys):
+  tokenizer = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'A', 'b'], lower_case=False)
+  config = EncoderConfig(7, 8, 1, 2, 12)
+  model, again = (LanguageModel(config, 0, next_sentence=False) for _ in range(2))
+  for variable in model.masked_lm.variables:
+    variable.assign(tf.random.normal(variable.shape))
+  checkpoint.write(str(tmp_path), model, config, tokenizer, segments=2)
+  path = tmp_path / 'model.safetensors'
+  tensors = {n: t for n, t in safetensors.numpy.load_file(path).items() if 'pooler' not in n}
+  renamed = {
+    'vocab_transform': 'cls.predictions.transform.dense',
+    'vocab_layer_norm': 'cls.predictions.transform.LayerNorm',
+    'vocab_projector': 'cls.predictions',
+  }
+  for name, berts in renamed.items():
+    for leaf in ('weight', 'bias'):
+      if f'{berts}.{leaf}' in tensors:
+        tensors[f'{name}.{leaf}'] = tensors.pop(f'{berts}.{leaf}')
+  safetensors.numpy.save_file(tensors, path)
+  found = checkpoints.read(str(tmp_path))
+  assert checkpoint.predicts(found)
+  checkpoint.restore(again, found)
+  for one, other in zip(model.masked_lm.variables, again.masked_lm.variables, strict=True):
+    np.testing.assert_array_equal(one, other, err_msg=one.name)
+  assert 'random weights' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  ('name', 'why'),
+  [('random-tiny', 'of Hugging Face folders alone it is read'), ('minilm', 'there is none')],
+)
+def test_a_masked_word_head_that_is_not_read_is_told(capsys, name, why):
+  found = checkpoints.read(name)
+  checkpoint.restore(LanguageModel(found.config, 0, next_sentence=False), found)
+  message = f'{found.path}: its masked-word head starts from random weights: {why}\n'
+  assert capsys.readouterr().out == message
+
+
 def test_without_next_sentences_the_pooler_is_not_trained():
   config = EncoderConfig(7, 8, 1, 2, 12)
   with_it, without = (len(LanguageModel(config, 0, on).used_variables) for on in (True, False))
@@ -296,3 +334,12 @@ def test_an_electra_is_not_gone_on_from():
   config = EncoderConfig(7, 8, 1, 2, 12, embedding_width=4)
   with pytest.raises(InputError, match='x: an ELECTRA; pretraining goes on from a BERT'):
     checkpoint.check(checkpoints.Pretrained('x', 'safetensors', config, (), True))
+
+
+def test_an_electra_as_wide_as_its_embeddings_is_none_either(tmp_path):
+  (tmp_path / 'config.json').write_text('{"model_type": "electra", "hidden_size": 8}')
+  found = checkpoints.Pretrained(
+    str(tmp_path), 'safetensors', EncoderConfig(7, 8, 1, 2, 12, embedding_width=8), (), True
+  )
+  with pytest.raises(InputError, match='an ELECTRA; pretraining goes on from a BERT'):
+    checkpoint.check(found)
