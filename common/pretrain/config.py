@@ -42,6 +42,17 @@ class ShapeConfig:
       dropout=self.dropout,
     )
 
+  def check_kept(self, own: EncoderConfig, path: str) -> None:
+    """Refuses a shape asked for beside a checkpoint's, but its own; a default asks for none."""
+    kept = {'encoder_layers': own.num_layers, 'hidden_size': own.hidden_size}
+    kept |= {'attention_heads': own.num_heads, 'inner_dim': own.inner_dim}
+    for name, value in kept.items():
+      asked = getattr(self, name)
+      if asked not in (getattr(ShapeConfig, name), value):
+        raise InputError(
+          f'--{name}={asked} is of random weights; by {path} it is {value}: leave it out'
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class PretrainConfig:

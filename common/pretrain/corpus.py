@@ -55,6 +55,10 @@ class CorpusConfig:
     tables.check_encoding(self.encoding)
     if self.text_columns and not self.input_files:
       raise InputError('--text_columns names columns of tables: name them by --input_files')
+    if self.text_columns and self.documents == 'blocks':
+      raise InputError(
+        '--documents=blocks is of plain files; with --text_columns each cell is a document'
+      )
 
   def paths(self) -> list[str]:
     """The input files, patterns resolved; one that is not there is refused."""

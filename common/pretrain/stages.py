@@ -263,7 +263,11 @@ def check(config: PretrainConfig) -> None:
     found = checkpoints.read(start)
     (checkpoint if config.pretrained else distilbert).check(found)
     checkpoints.check_length(found, '--max_length', config.max_length)
+    own = found.config if config.pretrained else distilbert.student_config(found.config)
+    config.shape.check_kept(own, start)
   if kept := config.kept_vocabulary:
     found = found or checkpoints.read(kept)
     if vocabulary.MASK not in found.vocabulary:
       raise InputError(f'{kept}: its vocabulary has no {vocabulary.MASK}')
+    if found.lower_case and not config.vocabulary.lower_case:
+      raise InputError(f'--lower_case=False: the vocabulary of {kept} is lower-cased; leave it out')

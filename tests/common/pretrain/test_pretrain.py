@@ -1,6 +1,7 @@
 """The command at toy size: what it leaves, killed and resumed, gone on from, and misled."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import safetensors.numpy
 import tensorflow as tf
 import tf_keras
 
+from common import flags
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import checkpoints
@@ -123,7 +125,11 @@ def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, python, tmp_path)
 
 def test_a_student_of_every_other_layer_learns_from_it(toy, python, tmp_path):
   folder = tmp_path / 'run'
-  done = python(*command(f'--run_dir={folder}', f'--distil_from={toy}/checkpoint', '--steps=20'))
+  done = python(
+    *command(
+      f'--run_dir={folder}', f'--distil_from={toy}/checkpoint', '--steps=20', '--encoder_layers=1'
+    )
+  )
   assert done.returncode == 0, done.stderr[-3000:]
   start, end = (model['valid']['mlm_loss'] for model in results(folder)['models'])
   assert end < start < results(toy)['models'][0]['valid']['mlm_loss']  # embeddings came along
@@ -310,6 +316,16 @@ REFUSED = (
   (['--pretrained=random-tiny', '--vocabulary=minilm'], 'leave out --vocabulary'),
   (['--distil_from=random-tiny'], 'random-tiny has no head for masked tokens (cls.predictions)'),
   (['--pretrained=random-tiny', '--dropout=0'], '--dropout is of random weights'),
+  (
+    ['--pretrained=minilm'],
+    '--encoder_layers=2 is of random weights; by minilm it is 6: leave it out',
+  ),
+  (['--pretrained=random-tiny', '--inner_dim=48'], 'by random-tiny it is 64: leave it out'),
+  (['--vocabulary=minilm', '--nolower_case'], 'the vocabulary of minilm is lower-cased'),
+  (
+    ['--input_files=a.tsv', '--text_columns=a', '--documents=blocks'],
+    '--documents=blocks is of plain files; with --text_columns each cell is a document',
+  ),
   (['--mlm_weight=3'], '--mlm_weight=3.0 needs --distil_from'),
   (['--tpu=local'], '--tpu=local needs --distribution_strategy=tpu'),
   (['--distil_from=a', '--pretrained=b'], '--distil_from or --pretrained, not both'),
@@ -328,6 +344,12 @@ def test_what_cannot_be_is_refused_in_one_line(refusals, tmp_path):
   ):
     lines = [line for line in stderr.splitlines() if line.startswith('error:')]
     assert status == 2 and len(lines) == 1 and expected in lines[0], (arguments, stderr[-2000:])
+
+
+def test_the_flagfile_goes_on_from_a_checkpoint_as_it_says():
+  flagfile = pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags'
+  given = {'flagfile': str(flagfile), 'pretrained': 'minilm', 'learning_rate': 1e-4}
+  stages.check(flags.parse(PretrainConfig, given))
 
 
 def test_an_electra_is_not_gone_on_from():
