@@ -36,7 +36,7 @@ from common.modeling.student import Student
 from common.scoring import exported, runtimes
 from common.scoring.runtime import ANY_SLOT, EncoderFunction, HeadFunction
 
-_OWN = (*heads.NAMES, 'score')  # no slot's signatures
+_OWN = (*heads.NAMES, 'score', 'self')  # no slot's signatures; `self` is TensorFlow's own argument
 _LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise
 _HEAD_TOLERANCE = 1e-4  # of logits, restructured, which are of any scale
 

@@ -168,7 +168,9 @@ def test_what_does_not_fit_three_texts_is_refused(run, changes, message):
     score.main(score.ScoreConfig(str(run / 'export'), **changes), [])
 
 
-@pytest.mark.parametrize('columns', [('a', 'b b', 'c'), ('a', 'a_part', 'c'), ('a', 'b', 'a')])
+@pytest.mark.parametrize(
+  'columns', [('a', 'b b', 'c'), ('a', 'a_part', 'c'), ('a', 'b', 'a'), ('self', 'b', 'c')]
+)
 def test_columns_that_cannot_name_signatures_are_refused_before_the_run(columns):
   with pytest.raises(InputError, match='cannot name a signature of the export; rename the column'):
     student_export.slot_names(columns)
