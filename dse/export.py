@@ -10,8 +10,8 @@ import dataclasses
 import os
 from typing import Any
 
-from common import files, flags
-from common.errors import InputError, check_pattern_free
+from common import files, flags, schema
+from common.errors import InputError, check_pattern_free, damaged
 from common.export import student_export
 from common.modeling import encoders
 from common.modeling.checkpoints import Pretrained
@@ -73,13 +73,11 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
     raise InputError(
       f'{pretrained.path}: its transformer is in {paths["Transformer"]}/: move the files up'
     )
-  settings = _json(pretrained.path, 'sentence_bert_config.json') or {}
+  settings = _settings(pretrained.path, 'sentence_bert_config.json', {'max_seq_length': int})
   if settings.get('do_lower_case') and not pretrained.lower_case:
     raise InputError(f'{pretrained.path}: do_lower_case before a cased tokenizer is not supported')
-  prompt = (_json(pretrained.path, 'config_sentence_transformers.json') or {}).get(
-    'default_prompt_name'
-  )
-  if prompt:
+  own = _settings(pretrained.path, 'config_sentence_transformers.json', {})
+  if prompt := own.get('default_prompt_name'):
     raise InputError(
       f'{pretrained.path}: default_prompt_name={prompt!r}: a prompt before each text is not supported'
     )
@@ -141,6 +139,17 @@ def _pooling(folder: str, path: str) -> str:
       'exported; mean_tokens or cls_token alone can'
     )
   return _POOLING[modes[0]]
+
+
+def _settings(folder: str, name: str, types: dict[str, type]) -> dict[str, Any]:
+  """The object in a file, of whose fields some have types where they are there; none where there is no file."""
+  found = _json(folder, name)
+  if found is None:
+    return {}
+  with damaged(os.path.join(folder, name), _REMEDY):
+    schema.check(found, {}, 'settings')
+    schema.check(found, {n: of for n, of in types.items() if found.get(n) is not None}, 'settings')
+  return found
 
 
 def _json(folder: str, name: str) -> Any:

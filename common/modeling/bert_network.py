@@ -73,7 +73,7 @@ class EncoderConfig:
     max_positions: Longest text in tokens, special tokens included.
     type_vocab_size: Segments that a text may have.
     activation: Activation of the feed-forward sublayer; one of `ACTIVATIONS`.
-    dropout: Rate in [0, 1) of hidden and attention dropout.
+    dropout: Rate in [0, 1) of hidden and attention dropout; a checkpoint's hidden rate is taken for both.
     embedding_width: Width of the embeddings, which are projected to `hidden_size`; None: that one.
     pooler_activation: Activation of the pooler; 'tanh' or one of `ACTIVATIONS`.
 
@@ -126,7 +126,7 @@ class EncoderConfig:
         raise InputError(f'{name}={fields[name]!r} is not supported; {value!r} is')
     choices = {'gelu': 'gelu_tanh' if google else 'gelu'} | _NAMES
     try:
-      if (act := fields['hidden_act']) not in choices:
+      if not isinstance(act := fields['hidden_act'], str) or act not in choices:
         raise InputError(f'hidden_act={act!r}: not one of {", ".join(choices)}')
       return cls(
         vocab_size=fields['vocab_size'],

@@ -18,7 +18,7 @@ import safetensors.numpy
 import tensorflow as tf
 from official.nlp.modeling import networks
 
-from common import extras
+from common import extras, schema
 from common.errors import InputError, check_pattern_free
 from common.modeling import bert_network, hugging_face, saving
 from common.modeling.bert_network import EncoderConfig
@@ -125,15 +125,19 @@ def tensors(folder: str) -> dict[str, np.ndarray]:
   """The tensors of a Hugging Face folder, by their names there."""
   try:
     return safetensors.numpy.load(_bytes(folder, _SAFETENSORS))
-  except (safetensors.SafetensorError, KeyError) as error:  # KeyError: a type numpy has not
+  except safetensors.SafetensorError as error:
+    raise InputError(f'{_SAFETENSORS}: damaged ({error}); copy it anew') from error
+  except KeyError as error:  # a type numpy has not
     raise InputError(f'{_SAFETENSORS}: not float32 or float16 weights ({error})') from error
 
 
 def read_json(folder: str, name: str) -> dict[str, Any]:
   """A JSON object in a checkpoint's folder."""
   try:
-    return dict(json.loads(_bytes(folder, name)))
-  except (TypeError, ValueError) as error:
+    found = json.loads(_bytes(folder, name))
+    schema.check(found, {})
+    return found
+  except ValueError as error:
     raise InputError(f'not a JSON object ({error})') from error
 
 

@@ -76,7 +76,7 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
     dense, activation, last = _LAYERS[kind]
     tensors = checkpoints.tensors(pretrained.path)
     _check_kind(fields, kind, tensors)
-    labels = len(tensors[f'{last}.bias'])
+    labels = tensors[f'{last}.bias'].size
     first = _linear(tensors, dense, width, width)
     logits = _for_task(*_linear(tensors, last, width, labels), fields, task, classes)
   config = dataclasses.replace(pretrained.config, pooler_activation=activation)

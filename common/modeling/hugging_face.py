@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from common import schema
 from common.errors import InputError
 from common.modeling.bert_network import SEGMENTS, EncoderConfig, Weights
 
@@ -26,6 +27,7 @@ _FIELDS = {
   },
   'electra': {},
 }
+_TYPES = {'model_type': str, 'architectures': [str], 'id2label': dict}  # of fields that are read
 _REASONS = {
   'albert': 'its vocabulary is SentencePiece',
   'camembert': 'its vocabulary is SentencePiece',
@@ -53,6 +55,12 @@ _PASSED_OVER = re.compile(r'(cls|classifier|qa_outputs)\.|(\w+\.)?embeddings\.po
 
 def kind(fields: dict[str, Any]) -> str:
   """The model type of a `config.json`; one that is not BERT's network is refused, with the reason."""
+  try:
+    for name, of in _TYPES.items():
+      if fields.get(name) is not None:
+        schema.check(fields[name], of, name)
+  except ValueError as error:
+    raise InputError(str(error)) from error
   found = fields.get('model_type') or 'bert'
   if found not in _FIELDS:
     reason = f': {_REASONS[found]}' if found in _REASONS else ' is not supported'

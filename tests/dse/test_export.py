@@ -95,6 +95,14 @@ def module(*names):
       {'config_sentence_transformers': {'default_prompt_name': 'query'}},
       "from: default_prompt_name='query': a prompt before each text is not supported",
     ),
+    (
+      {'config_sentence_transformers': ['query']},
+      r"config_sentence_transformers.json: damaged \(settings is \['query'\], not an object\); copy",
+    ),
+    (
+      {'sentence_bert_config': {'max_seq_length': '256'}},
+      r"sentence_bert_config.json: damaged \(settings.max_seq_length is '256', not a whole number",
+    ),
   ],
 )
 def test_what_cannot_be_exported_is_refused_with_the_reason(tmp_path, changes, message):

@@ -270,6 +270,21 @@ def test_labels_that_are_not_the_tasks_are_refused(tmp_path, labels, changes, wa
   assert '\n' not in str(error.value)
 
 
+@pytest.mark.parametrize(
+  'changes, message',
+  [
+    ({'hidden_act': ['gelu']}, r"config.json: hidden_act=\['gelu'\]: not one of gelu, "),
+    ({'model_type': ['bert']}, r"config.json: model_type is \['bert'\], not a text"),
+    ({'id2label': ['a', 'b']}, r"config.json: id2label is \['a', 'b'\], not an object"),
+    ({'architectures': 'Bert'}, "config.json: architectures is 'Bert', not a list"),
+  ],
+)
+def test_fields_of_other_types_are_refused(tmp_path, changes, message):
+  folder = write(tmp_path / 'hub', 'bert', random_tensors('bert', 2), **changes)
+  with pytest.raises(InputError, match=f'^{folder}: {message}'):
+    classifiers.read(folder)
+
+
 @pytest.mark.parametrize('missing', ['classifier.bias', 'bert.pooler.dense.weight'])
 def test_a_missing_classifier_is_named(tmp_path, missing):
   tensors = random_tensors('bert', 1)
