@@ -109,7 +109,11 @@ def lower_case(settings: dict[str, Any], guess: bool) -> bool:
   """
   found = settings.get('do_lower_case')
   lower = guess if found is None else bool(found)
-  expected = {'strip_accents': lower, 'tokenize_chinese_chars': True, 'do_basic_tokenize': True}
+  expected: dict[str, Any] = {
+    'strip_accents': lower,
+    'tokenize_chinese_chars': True,
+    'do_basic_tokenize': True,
+  }
   expected |= {'word_tokenizer_type': 'basic', 'subword_tokenizer_type': 'wordpiece'}  # Japanese
   for name, value in expected.items():
     if settings.get(name) not in (value, None):
