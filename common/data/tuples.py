@@ -110,6 +110,13 @@ def concatenated(groups: Sequence[Tuples]) -> Tuples:
   return Tuples(**arrays, ids=ids, groups=np.cumsum([0, *map(len, groups)], dtype=np.int64))
 
 
+def distinct(items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """The distinct rows of items [n, s], first seen first, and [n] which of them each row is."""
+  _, firsts, inverse = np.unique(items, axis=0, return_index=True, return_inverse=True)
+  order = np.argsort(firsts)
+  return items[firsts[order]], np.argsort(order)[inverse.reshape(-1)]
+
+
 def repeats_items(tuples: Tuples) -> bool:
   """Whether a group's distinct items are three quarters, or fewer, of what its tuples name; by a sample."""
   some = np.linspace(0, len(tuples.groups) - 2, _SAMPLED_GROUPS).astype(int)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from common import files
 from common.data import record_writer, records
 from common.data.records import Manifest, RecordSet
-from common.data.tuples import Tuples, concatenated
+from common.data.tuples import Tuples, concatenated, distinct
 from common.errors import InputError
 from common.modeling.losses import probabilities
 from common.training.forecast import Forecast
@@ -29,6 +29,7 @@ def annotate(
 
   The items stay where they are: the new set names the source's tables. Shards correspond one to
   one, and a shard's logits are kept as they come, so that an interrupted annotation goes on.
+  Tuples of a shard that are alike are scored once.
 
   Args:
     source: The record set's folder; one table a slot, as a run writes them.
@@ -43,17 +44,21 @@ def annotate(
   """
   tf.io.gfile.makedirs(folder)
   given, shards = RecordSet(source), []
-  with Forecast(total=len(given), desc='annotate', unit=' tuples') as bar:
-    for number, shard in enumerate(given.manifest.shards):
+  counts = _distinct(given) if logits_of else [shard.count for shard in given.manifest.shards]
+  if (total := sum(counts)) < len(given):
+    print(f'{len(given):,} tuples, {total:,} distinct: in a shard the teacher scores each once')
+  with Forecast(total=total, desc='annotate', unit=' tuples') as bar:
+    for number, (shard, count) in enumerate(zip(given.manifest.shards, counts, strict=True)):
       if _is_whole(os.path.join(folder, record_writer.shard_name(number)), shard.count):
         shards.append(record_writer.shard_entry(folder, number, shard.count, shard.tables))
-        bar.skip(shard.count)
+        bar.skip(count)
         continue
       groups = list(given.shard(shard))
       whole = concatenated(groups)
-      scored = os.path.join(folder, f'{record_writer.shard_name(number)}.logits.npy')
+      scored = os.path.join(folder, f'{record_writer.shard_name(number)}.distinct.npy')
       if logits_of:
-        logits = _scored(scored, whole.items, logits_of, bar)
+        items, index = distinct(whole.items)
+        logits = _scored(scored, items, logits_of, bar)[index]
       else:
         logits = whole.targets('teacher_logits', slice(None), 0)
         bar.update(shard.count)
@@ -64,6 +69,14 @@ def annotate(
   tables = record_writer.tables_from(given, folder)
   info = {**given.manifest.info, **info, 'temperature': temperature}
   return record_writer.finish(folder, shards, tables, info)
+
+
+def _distinct(records: RecordSet) -> list[int]:
+  """Distinct tuples of each shard."""
+  return [
+    len(distinct(np.concatenate([group.items for group in records.shard(shard)]))[0])
+    for shard in records.manifest.shards
+  ]
 
 
 def _scored(path: str, items: np.ndarray, logits_of: Labeller, bar: Forecast) -> np.ndarray:

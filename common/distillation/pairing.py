@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from common import flags
 from common.data.items import Items
-from common.data.tuples import Tuples
+from common.data.tuples import Tuples, distinct
 from common.distillation import blocks
 from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
@@ -96,9 +96,7 @@ class Side:
   @classmethod
   def of(cls, items: np.ndarray) -> 'Side':
     """The distinct rows of the side's columns [tuples, slots]."""
-    _, firsts, inverse = np.unique(items, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(firsts)
-    return cls(items[firsts[order]], np.argsort(order)[inverse.reshape(-1)])
+    return cls(*distinct(items))
 
   def joined(self, numbers: np.ndarray) -> 'Side':
     """A side of one slot, and such items as it lacks."""

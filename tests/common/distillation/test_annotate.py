@@ -89,7 +89,7 @@ def test_goes_on_at_the_first_missing_shard(source, tmp_path):
 
 @pytest.mark.parametrize('damage', ['', 'cut', 'of another shard'])
 def test_goes_on_within_a_shard(source, tmp_path, damage):
-  out, kept = tmp_path / 'out', tmp_path / 'out/00000.tfrecord.logits.npy'
+  out, kept = tmp_path / 'out', tmp_path / 'out/00000.tfrecord.distinct.npy'
   with pytest.raises(KeyboardInterrupt):
     annotate(source, str(out), Teacher(fail_at=1, piece=1), temperature=2.0, info={})
   if damage:
@@ -101,6 +101,20 @@ def test_goes_on_within_a_shard(source, tmp_path, damage):
   assert teacher.calls == [*([[0]] if damage else []), [1], [2], [3], [4]]
   assert RecordSet(str(out)).tuples().teacher_logits[:, 0].tolist() == [0, 1, 2, 3, 4]
   assert not list(out.glob('*.npy'))
+
+
+def test_tuples_alike_are_scored_once_a_shard(tmp_path, monkeypatch, capsys):
+  monkeypatch.setattr(record_writer, 'SHARD_TUPLES', 4)
+  rows = [ROWS[i] for i in (2, 0, 2, 0, 0, 1, 3, 1)]  # items 0, 1, 0, 1 and 1, 2, 3, 2
+  record_writer.write_sets(str(tmp_path / 'in'), {'': record_writer.of_examples(rows, 2)}, 2)
+  teacher = Teacher()
+  annotate(str(tmp_path / 'in'), str(tmp_path / 'out'), teacher, temperature=1.0, info={})
+  assert teacher.calls == [[0, 1], [1, 2, 3]]
+  assert RecordSet(str(tmp_path / 'out')).tuples().teacher_logits[:, 0].tolist() == [
+    *(0, 1, 0, 1),
+    *(1, 2, 3, 2),
+  ]
+  assert capsys.readouterr().out.startswith('8 tuples, 5 distinct')
 
 
 def test_logits_that_the_source_holds_are_kept(source, tmp_path):
