@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tqdm import tqdm
-
 from common import flags
 from common.data import examples, record_writer
 from common.data.examples import TableConfig
@@ -19,7 +17,13 @@ from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import Catalogue, CatalogueConfig
 from common.distillation.sources.glue import GlueConfig, GlueFolders
 from common.distillation.sources.mined import Mined
-from common.distillation.sources.source import Source, UnlabelledSet, digests, write_examples
+from common.distillation.sources.source import (
+  Source,
+  UnlabelledSet,
+  counted,
+  digests,
+  write_examples,
+)
 from common.distillation.sources.tables import Tables, TablesConfig
 from common.distillation.sources.tfds import TensorFlowDatasets
 from common.errors import InputError
@@ -170,7 +174,7 @@ def _more_texts(config: DataConfig) -> dict[int, Iterable[str]]:
   for column, path in map(pairing.parse, config.pairing.unlabelled_texts):
     texts = examples.column(path, column, config.table.encoding)
     slot = config.table.text_columns.index(column)
-    more.setdefault(slot, []).append(tqdm(texts, desc=f'{column}, unlabelled', unit=' texts'))
+    more.setdefault(slot, []).append(counted(texts, f'{column}, unlabelled', 'texts'))
   return {slot: itertools.chain(*streams) for slot, streams in more.items()}
 
 

@@ -3,8 +3,8 @@
 import abc
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
 
 from tqdm import tqdm
 
@@ -13,6 +13,8 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import Manifest
 from common.errors import InputError
+
+Row = TypeVar('Row')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,10 +105,18 @@ def write_examples(
   """
   name_of = os.path.basename(folder).removesuffix('.part')
   numbered = {
-    name: record_writer.of_examples(tqdm(rows, desc=name or name_of, unit=' tuples'), group)
+    name: record_writer.of_examples(counted(rows, name or name_of, 'tuples'), group)
     for name, rows in sets.items()
   }
   return record_writer.write_sets(folder, numbered, slots, info=info)
+
+
+def counted(rows: Iterable[Row], name: str, unit: str) -> Iterator[Row]:
+  """Streams rows under a progress bar, which is made with the first of them.
+
+  A bar that is made before would print its last line after the error that ends the set before.
+  """
+  yield from tqdm(rows, desc=name, unit=f' {unit}')
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
