@@ -114,7 +114,7 @@ def distill(
 
   Args:
     train: Labelled training tuples, or None where other flags say where they come from.
-    valid: Labelled validation tuples.
+    valid: Labelled validation tuples. Without them and `test`, `train` is split by its left texts.
     test: Labelled test tuples.
     run_dir: The run's folder.
     distillation: Tuples for the teacher, labelled or not; None: pairs made from the training texts.

@@ -53,8 +53,7 @@ class Matching:
 
   def add_query(self, key: str, text: str, split: str = '', *, where: str = '') -> None:
     """Adds a query; one like an earlier one is that one. Its own split is the first it is in."""
-    plain = ' '.join(re.findall(r'\w+', text.casefold())) or text
-    number = self._query_of.setdefault(plain, len(self.queries))
+    number = self._query_of.setdefault(plain(text), len(self.queries))
     if number == len(self.queries):
       self.queries.append(text)
       self.query_ids.append(key)
@@ -98,16 +97,26 @@ class Matching:
     own = 'train' in self._split.values()
     held = {split for split in self._split.values() if split in _HELD_OUT}
     labelled = {query for query, _ in self._pairs[True]}
-    ends, found = [train, train + valid], np.zeros(len(self.queries), np.int64)
+    found = np.zeros(len(self.queries), np.int64)
     for number, text in enumerate(self.queries):
-      share = hash64(f'split {text.casefold()}') / 2**64
       split = self._split.get(number, '')
       if own and split in held:
-        halved = 1 if share < 0.5 else 2
+        halved = 2 if split_of(text, 0.5, 0.5) else 1
         found[number] = 1 + _HELD_OUT.index(split) if len(held) == 2 else halved
       elif not own and number in labelled:
-        found[number] = int(np.searchsorted(ends, share, side='right'))
+        found[number] = split_of(text, train, valid)
     return found
+
+
+def plain(query: str) -> str:
+  """A query up to case, spaces and punctuation."""
+  return ' '.join(re.findall(r'\w+', query.casefold())) or query
+
+
+def split_of(query: str, train: float, valid: float) -> int:
+  """The split, a number into `SPLITS`, that a query's hash puts it in, by the shares of two of them."""
+  share = hash64(f'split {query.casefold()}') / 2**64
+  return int(np.searchsorted([train, train + valid], share, side='right'))
 
 
 def read(path: str, query_column: str, passage_column: str) -> Matching:

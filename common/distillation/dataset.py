@@ -114,7 +114,7 @@ SOURCES: list[Callable[[DataConfig], Source]] = [
   lambda data: GlueFolders(data.glue, data.table),
   lambda data: TensorFlowDatasets(data.glue, data.table),
   lambda data: Mined(data.mining, data.table),
-  lambda data: Tables(data.files, data.table),
+  lambda data: Tables(data.files, data.table, data.mining.split_shares),
   lambda data: Catalogue(data.catalogue, blocks=data.pairing.distillation_pairs > 0),
 ]
 

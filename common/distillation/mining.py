@@ -74,7 +74,8 @@ class MiningConfig:
   )
   split_shares: tuple[float, ...] = flags.option(
     (0.8, 0.1, 0.1),
-    'shares of train, valid, test, where the data bring no training split of their own',
+    'shares of train, valid, test: of mined matches that bring no training split of their own, and of a '
+    '--train_file alone',
     bounds=(1e-6, 1),
   )
 

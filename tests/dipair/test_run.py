@@ -156,7 +156,8 @@ REFUSED = (
     ['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'],
     '/nowhere.tsv: no such file',
   ),
-  (['--train_file=/nowhere.tsv'], '--valid_file is needed'),
+  (['--train_file=/nowhere.tsv'], '/nowhere.tsv: no such file'),
+  (['--distillation_file=d.tsv'], '--valid_file is needed'),
   (
     ['--distillation_file=d.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'],
     '--train_file is needed: a teacher is fine-tuned on it',

@@ -12,8 +12,9 @@ from common import flags
 from common.data import examples, record_writer, vector_cells
 from common.data.examples import Example, TableConfig
 from common.data.items import ItemWriter
-from common.data.matching import SPLITS
+from common.data.matching import SPLITS, plain, split_of
 from common.data.records import MANIFEST, Manifest, RecordSet
+from common.data.texts import hash64
 from common.data.tuples import Tuples
 from common.distillation.sources.source import Source, UnlabelledSet, digests, write_examples
 from common.errors import InputError
@@ -23,7 +24,11 @@ from common.errors import InputError
 class TablesConfig:
   """The user's files."""
 
-  train_file: str = flags.option('', 'labelled training tuples (.tsv, .csv, .jsonl, .gz; .parquet)')
+  train_file: str = flags.option(
+    '',
+    'labelled training tuples (.tsv, .csv, .jsonl, .gz; .parquet); without --valid_file and --test_file '
+    'they are split by their left texts (--split_shares)',
+  )
   valid_file: str = flags.option('', 'labelled validation tuples')
   test_file: str = flags.option('', 'labelled test tuples')
   distillation_file: str = flags.option(
@@ -31,6 +36,11 @@ class TablesConfig:
     'tuples for the teacher, labelled or not, or the folder that common.pipelines.annotate has '
     'written; empty: pairs made from the training texts',
   )
+
+  @property
+  def alone(self) -> bool:
+    """Whether the training file is the only labelled one, and split."""
+    return bool(self.train_file) and not (self.valid_file or self.test_file)
 
   @property
   def annotated(self) -> bool:
@@ -41,10 +51,15 @@ class TablesConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Tables(Source):
-  """Rows of files, column by name."""
+  """Rows of files, column by name; of a training file alone, three sets that share no left text.
+
+  Left texts that are alike up to case, spaces and punctuation are one; its hash says which set it is in, so
+  that added rows move no others.
+  """
 
   config: TablesConfig
   table: TableConfig
+  split_shares: tuple[float, ...]
   named = 'files of your own'
 
   @property
@@ -57,8 +72,10 @@ class Tables(Source):
 
   def check(self) -> None:
     for name in ('valid_file', 'test_file'):
-      if not getattr(self.config, name):
-        raise InputError(f'--{name} is needed where any file is given')
+      if not (getattr(self.config, name) or self.config.alone):
+        raise InputError(
+          f'--{name} is needed where any file is given; a --train_file without both is split'
+        )
     if not self.config.train_file and not self.config.distillation_file:
       raise InputError('--train_file or --distillation_file is needed where any file is given')
 
@@ -67,7 +84,8 @@ class Tables(Source):
     arrays = [path for _, path in map(vector_cells.parse, self.table.vector_columns) if path]
     also = [*arrays, *map(vector_cells.ids_path, arrays)]
     files = [*paths.values(), *also]
-    return {**{f'{name}_file': path for name, path in paths.items()}, **digests(files)}
+    shares = {'split_shares': self.split_shares} if self.config.alone else {}
+    return {**{f'{name}_file': path for name, path in paths.items()}, **shares, **digests(files)}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     path = self.config.distillation_file
@@ -77,7 +95,17 @@ class Tables(Source):
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
     paths = {name: path for name, path in self._labelled_files().items() if path}
     sets = {name: self._rows(path, labelled=True) for name, path in paths.items()}
-    return write_examples(folder, sets, len(self.table.text_columns), info={'source': paths})
+    if self.config.alone:
+      paths = dict.fromkeys(SPLITS, self.config.train_file)
+      sets = {name: self._split(name) for name in SPLITS}
+    made = write_examples(folder, sets, len(self.table.text_columns), info={'source': paths})
+    for name in SPLITS:
+      if self.config.alone and not made[name].count:
+        raise InputError(
+          f'{self.config.train_file}: no left text is in {name}, by its hash: more of them are needed, another '
+          '--split_shares, or --valid_file and --test_file'
+        )
+    return made
 
   def write_unlabelled(
     self, data: str, folder: str, seed: int, labelled: bool
@@ -106,6 +134,15 @@ class Tables(Source):
       if len(scored_rows) > 1:
         raise InputError(f'{path}: row {example.id}: all rows have teacher logits, or none')
       yield example if self.table.id_column else dataclasses.replace(example, id='')
+
+  def _split(self, name: str) -> Iterator[Example]:
+    """The rows of the training file whose left texts are in one of `SPLITS`."""
+    train, valid, _ = self.split_shares
+    for example in self._rows(self.config.train_file, labelled=True):
+      left = example.texts[0]
+      key = plain(left) if isinstance(left, str) else str(hash64(left))
+      if SPLITS[split_of(key, train, valid)] == name:
+        yield example
 
   def _annotated(self, labelled: bool, writers: Sequence[ItemWriter]) -> Iterator[Tuples]:
     """A record set's groups, after its items; one that does not fit, or lacks a label, is refused."""

@@ -1,6 +1,9 @@
 """A run's record sets from every source, and what of their flags is refused."""
 
+import gc
+import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import TablesConfig
 from common.distillation.stages.data import Data, Unlabelled
 from common.distillation.stages.run import Run
-from common.errors import InputError
+from common.errors import InputError, refuse
 from common.training.strategies import DeviceConfig
 
 RTE = TableConfig(task='rte')
@@ -55,6 +58,37 @@ def test_a_tables_rows_come_back_in_order_each_text_once_in_groups_of_64(tmp_pat
   assert not tuples.ids
   assert [len(RecordSet(str(data / 'test')).items(slot)) for slot in (0, 1)] == [50, 7]
   assert sorted(path.name for path in (data / 'items').iterdir()) == ['0.tfrecord', '1.tfrecord']
+
+
+def test_a_training_file_alone_is_split_by_its_left_texts(tmp_path):
+  rows = [((f'Left {i // 4}!', f'left  {i // 4}')[i % 2], f'right {i}') for i in range(400)]
+
+  def sets(count):
+    path, data = tmp_path / 'rows.jsonl', tmp_path / f'data {count}'
+    found = [{'left': left, 'right': right, 'label': 0.5} for left, right in rows[:count]]
+    path.write_text('\n'.join(map(json.dumps, found)))
+    dataset.write_labelled(DataConfig(files=TablesConfig(str(path))), str(data), seed=1)
+    return {name: rows_of(data / name) for name in ('train', 'valid', 'test')}
+
+  few, all_of_them = sets(300), sets(400)
+  assert sorted(itertools.chain(*all_of_them.values())) == sorted(rows)
+  assert all(all_of_them[name][: len(few[name])] == few[name] for name in few)
+  texts = [{left.split()[1].strip('!') for left, _ in found} for found in all_of_them.values()]
+  assert sum(map(len, texts)) == len(set.union(*texts)) == 100
+  assert len(texts[0]) > 60 > 30 > max(len(texts[1]), len(texts[2]))
+  with pytest.raises(InputError, match='rows.jsonl: no left text is in (train|valid), by its hash'):
+    sets(4)
+
+
+def test_a_bad_row_is_told_after_the_last_bar(tmp_path, capsys):
+  config = tables(tmp_path, [('a', 'b', 1)], table=TableConfig(label_column='grade'))
+  with pytest.raises(InputError, match="no column 'grade'") as told:
+    dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
+  with pytest.raises(SystemExit):
+    refuse(told.value)
+  del told
+  gc.collect()
+  assert re.split('[\r\n]', capsys.readouterr().err.strip())[-1].startswith('error: ')
 
 
 def test_a_distillation_file_keeps_its_ids_and_logits(tmp_path):
