@@ -16,7 +16,9 @@ from common.errors import InputError
 class GlueConfig:
   """The folder of GLUE's tasks."""
 
-  data_dir: str = flags.option('', "folder of GLUE's own folders, for --task=mrpc and the like")
+  data_dir: str = flags.option(
+    '', "folder of GLUE's own folders, for --task=mrpc and the like; with --tfds TFDS's own folder"
+  )
   tfds: str = flags.option(
     '', "the task's name in TensorFlow Datasets (glue/mrpc, snli), in place of GLUE's folders"
   )
