@@ -137,7 +137,12 @@ class Experiment:
   ):
     self.data = Data(shared, config.data)
     self.unlabelled = Unlabelled(
-      shared, config.data, self.data, student.takes_labels, student.batch_sizes
+      shared,
+      config.data,
+      self.data,
+      student.takes_labels,
+      student.batch_sizes,
+      config.fine_tunes,
     )
     self.teacher = None
     if config.fine_tunes:

@@ -28,11 +28,28 @@ def primary(task: str, metric: str = '') -> str:
 def check(data: str, task: str, metric: str, outputs: int) -> None:
   """Refuses a `valid` or `test` in `data` that cannot judge: nothing to rank, labels all alike."""
   for name in ('valid', 'test'):
-    judged = JudgedSet(RecordSet(path := os.path.join(data, name)), task, metric)
+    records = RecordSet(os.path.join(data, name))
+    judged = JudgedSet(records, task, metric)
     try:
       judged.evaluate(np.zeros([len(judged.labels), outputs]))
     except InputError as error:
-      raise InputError(f'{path}: {error}') from error
+      raise InputError(f'{_named(records)}: {error}') from error
+
+
+def check_learnt(data: str) -> None:
+  """Refuses a `train` in `data` that a teacher could learn nothing of: labels all alike."""
+  records = RecordSet(os.path.join(data, 'train'))
+  labels = records.tuples().labels
+  if labels.min() == labels.max():
+    raise InputError(
+      f'{_named(records)}: all {len(labels)} labels are alike; a teacher learns nothing of them'
+    )
+
+
+def _named(records: RecordSet) -> str:
+  """A labelled set's folder, and the file that it was made of, where it was one."""
+  name, source = os.path.basename(records.folder), records.manifest.info.get('source')
+  return f'{records.folder} (of {source[name]})' if isinstance(source, dict) else records.folder
 
 
 class JudgedSet:

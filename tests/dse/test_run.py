@@ -137,7 +137,7 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, 
   assert found.teacher_logits[:4, 0].tolist() == [-1, 0, 1, -1]
   path.write_text(path.read_text() + 'red\tthe\t\t0\n', encoding='utf-8')
   files[1:] = [f'--{name}_file={tmp_path}/labelled.tsv' for name in ('valid', 'test')]
-  (tmp_path / 'labelled.tsv').write_text('q\tp\ty\na\tb\t1\n', encoding='utf-8')
+  (tmp_path / 'labelled.tsv').write_text('q\tp\ty\na\tb\t1\nc\td\t0\n', encoding='utf-8')
   for changed, message in (
     ((), f"{path}:26: label '' is not a finite number"),
     (('--label_column=gold',), f"{path}: no column 'gold', and the loss takes labels"),

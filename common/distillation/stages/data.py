@@ -42,6 +42,7 @@ class Unlabelled(Stage[UnlabelledSet]):
     data: The labelled sets.
     labelled: Whether every tuple must have a label, as the student learns from them.
     batch_sizes: Tuples of a step of the student, by flag, which there must be.
+    teaches: Whether a teacher is fine-tuned on the training set.
   """
 
   name, result = 'unlabelled', UnlabelledSet
@@ -53,13 +54,15 @@ class Unlabelled(Stage[UnlabelledSet]):
     data: Data,
     labelled: bool,
     batch_sizes: dict[str, int],
+    teaches: bool,
   ):
     super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seed_flags})
-    self.config, self.data, self.seed, self.labelled = config, data, shared.seed, labelled
-    self.batch_sizes = batch_sizes
+    self.shared, self.config, self.data, self.labelled = shared, config, data, labelled
+    self.batch_sizes, self.teaches = batch_sizes, teaches
 
   def run(self, folder: str) -> UnlabelledSet:
-    data, seed = self.data.folder, self.seed
+    data, seed = self.data.folder, self.shared.seed
+    self.shared.check_sets(data, teaches=self.teaches)
     tf_keras.utils.set_random_seed(seed)  # likewise
     made = dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)
     for flag, size in self.batch_sizes.items():

@@ -48,10 +48,17 @@ class Run:
       watched = {}  # as in runs from before the flag
     return {**self.seed_flags, 'precision': self.devices.precision, **watched}
 
-  def check_sets(self, data: str) -> None:
-    """Refuses labelled sets in `data` that could not judge what is trained, before it is."""
+  def check_sets(self, data: str, *, teaches: bool = False) -> None:
+    """Refuses labelled sets in `data` that could not judge what is trained, before it is.
+
+    Args:
+      data: The sets' folder.
+      teaches: Whether a teacher is fine-tuned on `train`, which is checked then too.
+    """
     table = self.table
     judged_set.check(data, table.base_task, self.metric, table.outputs)
+    if teaches:
+      judged_set.check_learnt(data)
 
   def training(self, targets: str, valid: str) -> Training:
     """Training on a record set with targets, judged on a labelled one."""

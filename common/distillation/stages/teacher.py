@@ -37,7 +37,7 @@ class Teacher(Stage[Trained]):
 
   def run(self, folder: str) -> Trained:
     shared, config = self.shared, self.config
-    shared.check_sets(self.data.folder)
+    shared.check_sets(self.data.folder, teaches=True)
     tf_keras.utils.set_random_seed(shared.seed)
     training = shared.training(
       os.path.join(self.data.folder, 'train'), os.path.join(self.data.folder, 'valid')

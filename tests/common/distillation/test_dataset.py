@@ -273,9 +273,30 @@ def test_a_batch_larger_than_the_set_is_refused_as_soon_as_the_set_is_there(tmp_
   shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
   data = Data(shared, config)
   dataset.write_labelled(config, data.folder, seed=1)
-  unlabelled = Unlabelled(shared, config, data, False, {'stage1_batch_size': 2, 'batch_size': 3})
+  sizes = {'stage1_batch_size': 2, 'batch_size': 3}
+  unlabelled = Unlabelled(shared, config, data, False, sizes, teaches=True)
   with pytest.raises(InputError, match='--batch_size=3: the distillation set has 2 tuples'):
     unlabelled.run(str(tmp_path / 'unlabelled'))
+
+
+@pytest.mark.parametrize(
+  ('files', 'message'),
+  [
+    ('alike mixed mixed', r'data/train \(of .*/alike.tsv\): all 2 labels are alike; a teacher'),
+    ('mixed mixed alike', r'data/test \(of .*/alike.tsv\): AUC-ROC needs both classes; all 2'),
+  ],
+)
+def test_labels_that_are_alike_are_refused_before_pairs_are_made(tmp_path, files, message):
+  (tmp_path / 'alike.tsv').write_text('left\tright\tlabel\na\tb\t1\nc\td\t1\n')
+  (tmp_path / 'mixed.tsv').write_text('left\tright\tlabel\na\tb\t1\nc\td\t0\n')
+  paths = [str(tmp_path / f'{name}.tsv') for name in files.split()]
+  config = DataConfig(files=TablesConfig(*paths), table=TableConfig(task='binary'))
+  shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
+  data = Data(shared, config)
+  dataset.write_labelled(config, data.folder, seed=1)
+  with pytest.raises(InputError, match=message):
+    Unlabelled(shared, config, data, False, {}, teaches=True).run(str(tmp_path / 'unlabelled'))
+  assert not (tmp_path / 'unlabelled').exists()
 
 
 def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):
