@@ -79,6 +79,8 @@ class TableConfig:
       raise InputError(
         f'--text_columns={",".join(self.text_columns)}: two or more names are needed'
       )
+    if not all(self.classes):
+      raise InputError(f'--classes={",".join(self.classes)}: one of them is empty')
     for flag in ('text_columns', 'classes'):
       names = getattr(self, flag)
       if len(set(names)) < len(names):
@@ -184,15 +186,18 @@ def _known(row: tables.Row, config: TableConfig) -> float | None:
 
 
 def _label(text: str, config: TableConfig, where: str) -> float:
+  named = f'column {config.label_column!r}'
   if config.task == 'multiclass':
     if text not in config.classes:
-      raise InputError(f'{where}: label {text!r} is none of --classes={",".join(config.classes)}')
+      classes = ','.join(config.classes)
+      raise InputError(f'{where}: label {text!r} is none of --classes={classes}; {named}')
     return float(config.classes.index(text))
-  low, high = config.label_range
-  text = _TRUTH.get(text.casefold(), text) if config.task == 'binary' else text
-  value = _number(text, where, 'label')
+  (low, high), truth = config.label_range, _TRUTH if config.task == 'binary' else {}
+  takes = f'{named}, --task={config.task}: ' + ', '.join([f'{low:g} to {high:g}', *truth])
+  words = 'words are --task=multiclass --classes'
+  value = _number(truth.get(text.casefold(), text), where, 'label', f'; {takes}; {words}')
   if not low <= value <= high:
-    raise InputError(f'{where}: label {text} is outside --label_range={low:g},{high:g}')
+    raise InputError(f'{where}: label {text} is outside --label_range={low:g},{high:g}; {takes}')
   return (value - low) / (high - low)
 
 
@@ -228,13 +233,13 @@ def _cells(text: str, config: TableConfig, where: str) -> list[float]:
   return [_number(cell, where, what) for cell in text.strip('[]').replace(',', ' ').split()]
 
 
-def _number(text: str, where: str, what: str) -> float:
+def _number(text: str, where: str, what: str, right: str = '') -> float:
   try:
     value = math.nan if '_' in text else float(text)  # Python takes 1_0 for 10
   except ValueError:
     value = math.nan
   if not math.isfinite(value):
-    raise InputError(f'{where}: {what} {text!r} is not a finite number')
+    raise InputError(f'{where}: {what} {text!r} is not a finite number{right}')
   return value
 
 

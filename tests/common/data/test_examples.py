@@ -228,6 +228,24 @@ def test_refused_in_one_line_with_file_and_line(content, config, message, tmp_pa
   assert re.match(re.escape(f'{tmp_path}/t.tsv') + message, str(caught.value))
 
 
+@pytest.mark.parametrize(
+  ('label', 'config', 'takes'),
+  [
+    (
+      'yes',
+      {'task': 'binary'},
+      'binary: 0 to 1, true, false; words are --task=multiclass --classes',
+    ),
+    ('2', {'task': 'binary'}, 'binary: 0 to 1, true, false'),
+    ('', {'label_range': (1, 3)}, 'regression: 1 to 3; words are --task=multiclass --classes'),
+  ],
+)
+def test_a_wrong_label_is_told_with_what_its_column_takes(label, config, takes, tmp_path):
+  with pytest.raises(InputError) as caught:
+    read(tmp_path, f'left\tright\tlabel\na\tb\t{label}\n', **config)
+  assert str(caught.value).endswith(f"; column 'label', --task={takes}")
+
+
 def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
   with pytest.raises(InputError, match='t.jsonl: no rows'):
     read(tmp_path, '', name='t.jsonl')
@@ -245,6 +263,7 @@ def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
     ({'label_range': (1.0, 1.0)}, r'--label_range=\(1.0, 1.0\): two numbers, low,high, are needed'),
     ({'label_range': (0.0, 1.0, 2.0)}, '--label_range=.*: two numbers'),
     ({'label_range': (0.0, float('nan'))}, '--label_range=.*: two numbers'),
+    ({'task': 'multiclass', 'classes': ('x', 'y', '')}, '--classes=x,y,: one of them is empty'),
     ({'task': 'multiclass'}, '--classes names two or more labels'),
     ({'task': 'multiclass', 'classes': ('x',)}, '--classes names two or more labels'),
     ({'classes': ('x', 'y')}, '--classes .* only for it'),
