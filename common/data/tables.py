@@ -1,8 +1,8 @@
 """Rows of TSV, CSV, JSONL (gzip too) and Parquet files, with their line or row numbers.
 
-A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180;
-a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone: no other byte splits
-one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
+A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180, and
+a blank line is no row of it; a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone:
+no other byte splits one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 """
 
 import codecs
@@ -24,6 +24,11 @@ TEXT_SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
 SUFFIXES = (*TEXT_SUFFIXES, '.parquet')
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading one raises
 _BATCH = 4096  # rows of a Parquet file read at a time
+_FOREIGN = {  # first bytes of files that spreadsheets write, and what to do with them
+  b'\xff\xfe': 'UTF-16; convert it: iconv -f utf-16 -t utf-8',
+  b'\xfe\xff': 'UTF-16; convert it: iconv -f utf-16 -t utf-8',
+  b'PK\x03\x04': 'an Excel workbook, or another zip; save it as CSV UTF-8',
+}
 NO_BYTES = 'it has 0 bytes'  # which reading one takes for an empty file
 
 
@@ -67,7 +72,8 @@ def rows(
   name = path.removesuffix('.gz')
   if not name.endswith(TEXT_SUFFIXES):
     kinds = f'{", ".join(TEXT_SUFFIXES)} (or .gz), .parquet'
-    raise InputError(f'{path}: unknown kind of file; names end in {kinds}')
+    workbook = '; save a workbook as CSV UTF-8' if name.endswith(('.xls', '.xlsx')) else ''
+    raise InputError(f'{path}: unknown kind of file; names end in {kinds}{workbook}')
   read = lines(path, encoding)
   if name.endswith('.jsonl'):
     for number, line in enumerate(read, 1):
@@ -77,6 +83,8 @@ def rows(
   if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
   check_header(header, f'{path}:1')
+  if name.endswith('.csv') and delimiter == ',':
+    check_separator(header, f'{path}:1')
   for number, values in cells:
     if ragged and len(values) != len(header):
       values = [''] * len(header)
@@ -94,6 +102,15 @@ def check_header(header: Sequence[str], where: str) -> None:
   """Refuses columns of one name: which of them is meant is unknown."""
   if len(set(header)) < len(header):
     raise InputError(f'{where}: a column is named twice: {", ".join(header)}')
+
+
+def check_separator(header: Sequence[str], where: str) -> None:
+  """Refuses a CSV's header of one column whose name holds another separator."""
+  for mark, name in ((';', "';'"), ('\t', 'tabs')):
+    if len(header) == 1 and mark in header[0]:
+      raise InputError(
+        f'{where}: one column: is it separated by {name}? Commas are needed (in a .tsv, tabs)'
+      )
 
 
 def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: str) -> Row:
@@ -187,7 +204,8 @@ def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int,
   try:
     for values in reader:
       ended = reader.line_num
-      yield ended, values
+      if values:
+        yield ended, values
   except csv.Error as error:
     raise InputError(f'{path}:{ended + 1}: not a CSV row: {error}') from error
 
@@ -247,6 +265,8 @@ def lines(path: str, encoding: str) -> Iterator[str]:
   try:
     with _open(path) as raw, gzip.open(raw) if path.endswith('.gz') else raw as file:
       for number, line in enumerate(file, 1):
+        if number == 1:
+          _refuse_foreign(path, line)
         text = line.decode(encoding)
         yield text.removeprefix('\ufeff') if number == 1 else text
       if path.endswith('.gz') and not raw.tell():
@@ -259,3 +279,9 @@ def lines(path: str, encoding: str) -> Iterator[str]:
     raise InputError(f'{path}: damaged gzip after line {number}: {error}; copy it anew') from error
   except _errors(path) as error:
     raise InputError(f'{path}: cannot be read: {_reason(error)}') from error
+
+
+def _refuse_foreign(path: str, line: bytes) -> None:
+  for begin, what in _FOREIGN.items():
+    if line.startswith(begin):
+      raise InputError(f'{path}: {what}')

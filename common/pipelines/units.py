@@ -197,12 +197,15 @@ def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
   except (csv.Error, UnicodeEncodeError) as error:
     raise InputError(f'{unit.path}:1: {error}') from error
   tables.check_header(header, f'{unit.path}:1')
+  tables.check_separator(header, f'{unit.path}:1')
   while True:
     begun = reader.line_num
     where = f'{unit.path}:{begun + 1}'
     values: list[str] = []
     try:
       values = next(reader)
+      if not values:  # a blank line, which is no row
+        continue
       '\0'.join(values).encode()
       yield tables.cells_row(header, values, where, where)
     except StopIteration:

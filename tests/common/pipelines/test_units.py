@@ -62,7 +62,7 @@ def test_whole_files(tmp_path):
   with gzip.open(tmp_path / 'a.tsv.gz', 'wb') as file:
     file.write(TSV.encode())
   assert rows(tmp_path / 'a.tsv.gz', 5) == EXPECTED
-  (tmp_path / 'a.csv').write_bytes('id,text\r\n1,"two\nlines, ""x"""\r\n2,é\r\n'.encode())
+  (tmp_path / 'a.csv').write_bytes('id,text\r\n\r\n1,"two\nlines, ""x"""\r\n2,é\r\n'.encode())
   assert rows(tmp_path / 'a.csv', 5) == [
     {'id': '1', 'text': 'two\nlines, "x"'},
     {'id': '2', 'text': 'é'},
