@@ -18,8 +18,8 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 from dipair.finished_run import FinishedRun
+from dipair.study.kept import Kept
 from dipair.study.rows import CROSS, TINY
-from dipair.study.students import Kept
 
 _TINY_SHAPE: dict[str, Any] = {
   'hidden_size': 128,

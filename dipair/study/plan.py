@@ -16,8 +16,9 @@ from dipair.finished_run import FinishedRun
 from dipair.study import speeds
 from dipair.study.config import AS_RUN, StudyConfig
 from dipair.study.cross_students import CrossStudent, work
+from dipair.study.kept import SETS, Kept, teacher_path
 from dipair.study.rows import CROSS, Base, Comparison, Row
-from dipair.study.students import FEATURES, OWN, SETS, Kept, Student, teacher_path
+from dipair.study.students import FEATURES, OWN, Student
 
 _STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
 

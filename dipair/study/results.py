@@ -14,9 +14,9 @@ from common.evaluation import metrics, significance
 from common.files import whole
 from common.training import strategies
 from dipair.finished_run import FinishedRun
+from dipair.study.kept import SETS, Kept, teacher_path
 from dipair.study.plan import Plan
 from dipair.study.rows import Row
-from dipair.study.students import SETS, Kept, teacher_path
 
 RANKING = 'ndcg@10'  # shown where test has queries of several candidates
 

@@ -19,7 +19,8 @@ from common.training import strategies
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.study.cross_students import CrossStudent
-from dipair.study.students import SETS, Kept, Student
+from dipair.study.kept import SETS, Kept
+from dipair.study.students import Student
 
 RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 INT8 = RUNTIMES[2]

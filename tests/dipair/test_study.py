@@ -26,9 +26,10 @@ from common.training.optimization import PhaseConfig
 from dipair.study import figures, results, rows, sweep, tables
 from dipair.study.config import StudyConfig
 from dipair.study.cross_students import CrossConfig
+from dipair.study.kept import SETS, Kept, folder_name
 from dipair.study.plan import Plan, cost
 from dipair.study.rows import Base
-from dipair.study.students import SETS, Kept, Student, folder_name
+from dipair.study.students import Student
 
 
 def test_cost_by_hand():
