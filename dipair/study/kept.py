@@ -54,7 +54,6 @@ class Kept(abc.ABC):
 
   Attributes:
     name: Its folder's name.
-    folder: Its folder.
   """
 
   def __init__(
@@ -63,7 +62,12 @@ class Kept(abc.ABC):
     self.run, self.root, self.own = run, root, own
     self.devices, self.seed = devices, seed
     self.name = folder_name(own)
-    self.folder = os.path.join(root, self.name)
+    self._folder = os.path.join(root, self.name)
+
+  @property
+  def folder(self) -> str:
+    """Its folder."""
+    return self._folder
 
   @property
   @abc.abstractmethod

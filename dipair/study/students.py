@@ -26,6 +26,7 @@ from dipair.study.kept import Kept
 
 OWN = 'own'  # name and folder of the run's own student
 FEATURES = 'features'  # folder of frozen encoders' outputs
+_AFTER_STAGE1 = 'after_stage1'  # folder, in a student's own, of what it was between its stages
 
 
 class Student(Kept):
@@ -54,9 +55,15 @@ class Student(Kept):
     self.phases.objective.check(run.table.task, run.table.outputs)
     seed = own.get('seed', run.flags['seed'])
     super().__init__(run, root, own, devices or DeviceConfig(), seed)
-    self.weights = self.folder if own else run.path('student')
+    self.weights = self._folder if own else run.path('student')
     if not own:
-      self.name, self.folder = OWN, os.path.join(root, OWN)
+      self.name, self._folder = OWN, os.path.join(root, OWN)
+
+  @property
+  def folder(self) -> str:
+    """Its own; of what another one was between its stages a folder in that one's, with which it goes."""
+    longer = self._between
+    return os.path.join(longer.folder, _AFTER_STAGE1) if longer else self._folder
 
   @property
   def made_of(self) -> dict[str, Any]:

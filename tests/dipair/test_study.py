@@ -149,7 +149,7 @@ def test_a_folder_is_named_as_the_frontiers_are():
 def test_what_another_is_between_its_stages_is_trained_where_that_one_is_not():
   def student(name, longer=None):
     one = Student.__new__(Student)
-    one.name, one.longer, one.own, one.folder = name, longer, {'a': 1}, '/nowhere'
+    one.name, one.longer, one.own, one._folder = name, longer, {'a': 1}, '/nowhere'
     one.config = types.SimpleNamespace(output_tokens=(1, 1))
     return one
 
@@ -325,9 +325,47 @@ def test_what_was_of_the_runs_own_student_and_teacher_goes_with_them(tmp_path):
   assert [path.exists() for path in kept] == [False, False, True]
 
 
+def test_the_runs_own_stage_1_is_scored_anew_where_the_run_was_made_anew(tmp_path, monkeypatch):
+  best = tmp_path / 'student' / 'stage1' / 'best'
+  best.mkdir(parents=True)
+  (tmp_path / 'distill').mkdir()
+
+  def made(number):  # the run, or `--redo`
+    for name in ('distill', 'student'):
+      (tmp_path / name / 'stage.json').write_text(json.dumps({'fingerprint': str(number)}))
+    (best / 'weights').write_text(str(number))
+
+  judged = types.SimpleNamespace(evaluate=lambda logits: {'pearson': float(logits.sum())})
+  run = types.SimpleNamespace(
+    path=lambda name: str(tmp_path / name),
+    judged=lambda name: judged,
+    results={'primary_metric': 'pearson'},
+  )
+  plan = types.SimpleNamespace(root=str(tmp_path / 'study'), run=run)
+  own, stage1 = Student.__new__(Student), Student.__new__(Student)
+  for student, flags, longer in ((own, {}, None), (stage1, {'stage2_steps': 0}, own)):
+    student.run, student.own, student.longer, student.seed = run, flags, longer, 7
+    student.weights = str(tmp_path / 'student')
+    student._folder = str(tmp_path / 'study' / ('alone' if flags else 'own'))
+  monkeypatch.setattr('dipair.study.kept.RecordSet', lambda folder: None)
+
+  def of_best(student):
+    return lambda records: np.full([1, 1], float((best / 'weights').read_text())), {}
+
+  monkeypatch.setattr(Student, 'scorer', of_best)
+  left = tmp_path / 'study' / 'alone'  # as of an earlier version
+  left.mkdir(parents=True)
+  write_json(str(left / 'result.json'), {'test': {'pearson': -1.0}})
+  for number in (1, 1, 2):
+    made(number)
+    Plan.renew(plan)
+    assert stage1.trained and stage1.result()['test'] == {'pearson': number}
+    assert stage1.logits('test') == number
+
+
 def test_a_calibrated_run_has_its_own_head_as_trained(tmp_path):
   student = Student.__new__(Student)
-  student.own, student.folder = {}, str(tmp_path / 'own')
+  student.own, student.longer, student._folder = {}, None, str(tmp_path / 'own')
   (tmp_path / 'own' / 'head').mkdir(parents=True)
   student.run = types.SimpleNamespace(path=lambda name: f'{tmp_path}/{name}', flags={})
   for flags, folder in (({}, 'export'), ({'calibration': 'isotonic'}, 'own/head')):
