@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from common.modeling.checkpoints import Pretrained
 from common.modeling.student import Student
 from common.scoring import exported
 from dipair import heads
@@ -103,6 +104,14 @@ class DiPair(Student):
       return ''
     there = exported.describe(os.path.join(self.config.freeze_right, 'export'))
     return exported.fingerprints(there)['right']
+
+  @classmethod
+  def read_pretrained(cls, config: StudentConfig) -> Pretrained:
+    """As of `Student`; refuses a head that does not fit D, too, which may be the checkpoint's width."""
+    pretrained = super().read_pretrained(config)
+    dim = config.projection_dim or pretrained.config.hidden_size
+    heads.check_width(config.head, config.heads, dim)
+    return pretrained
 
   @classmethod
   def needed_layers(cls, config: StudentConfig) -> dict[str, int]:

@@ -51,6 +51,22 @@ def check_slots(name: str, slots: int) -> None:
     raise InputError(f'--head={name} scores pairs; --output_tokens names {slots} texts')
 
 
+def check_width(name: str, config: HeadsConfig, dim: int) -> None:
+  """Refuses settings of a head that do not fit the width of the kept tokens.
+
+  Args:
+    name: One of `HEADS`.
+    config: Each head's settings; those with a `check(D)` are asked.
+    dim: D.
+
+  Raises:
+    InputError: Names the flag.
+  """
+  settings = getattr(config, name, None)
+  if hasattr(settings, 'check'):
+    settings.check(dim)
+
+
 def build(
   name: str, config: HeadsConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
 ) -> Head:

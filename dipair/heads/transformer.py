@@ -12,6 +12,7 @@ import tf_keras
 from official.nlp.modeling import layers
 
 from common import flags
+from common.errors import InputError
 from common.modeling.head import Head
 from dipair.encoder import present
 from dipair.heads.transformer_restructured import RestructuredTransformer
@@ -29,6 +30,14 @@ class TransformerConfig:
   activation: str = flags.option(
     'gelu', "transformer head's, of its feed-forward", tuple(ACTIVATIONS)
   )
+
+  def check(self, dim: int) -> None:
+    """Refuses more attention heads than D, of which each takes one or more."""
+    if self.attention_heads > dim:
+      raise InputError(
+        f'--head_attention_heads={self.attention_heads}: the kept tokens are {dim} wide '
+        f'(--projection_dim); {dim} or fewer heads are needed'
+      )
 
 
 class TransformerHead(Head):

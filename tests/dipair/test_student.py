@@ -17,6 +17,8 @@ from common.training.optimization import PhaseConfig
 from dipair import stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
+from dipair.heads import HeadsConfig
+from dipair.heads.transformer import TransformerConfig
 from dipair.run import DiPairStudent, RunConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -84,6 +86,22 @@ def test_a_student_saved_by_earlier_versions_loads(tiny, tmp_path):
 def test_depths_that_cannot_be_are_named_by_their_flag(tiny, changes, message):
   with pytest.raises(InputError, match=message):
     tiny(**changes)
+
+
+@pytest.mark.parametrize(('projection_dim', 'width'), [(16, 16), (0, 32)])  # 0: random-tiny's own
+def test_more_attention_heads_than_the_tokens_are_wide_are_refused_before_a_run(
+  projection_dim, width
+):
+  settings = TransformerConfig(attention_heads=width + 1)
+  config = StudentConfig(
+    pretrained='random-tiny', projection_dim=projection_dim, heads=HeadsConfig(settings)
+  )
+  error = f'--head_attention_heads={width + 1}: the kept tokens are {width} wide'
+  with pytest.raises(InputError, match=error):
+    DiPairStudent(RunConfig(student=config)).check()
+  DiPair.read_pretrained(dataclasses.replace(config, head='ffnn'))  # has none
+  odd = dataclasses.replace(config, heads=HeadsConfig(TransformerConfig(attention_heads=3)))
+  DiPair.from_pretrained(odd, 1)  # 16 of 3 heads: 5 a head
 
 
 def test_all_layers_are_a_number_in_the_student_and_in_its_finished_run(tiny, tmp_path):
