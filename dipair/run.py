@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from common import flags
-from common.data import vector_cells
 from common.distillation import distilled, experiment
 from common.distillation.distilled import Distilled, Path, Teacher
 from common.distillation.experiment import ExperimentConfig
@@ -15,12 +14,10 @@ from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import encoders
 from common.training.loop import Callback
-from dipair import frozen_right, stages
+from dipair import checks, frozen_right, stages
 from dipair.config import NEWER, StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
-
-_LEAST_LENGTH = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,19 +29,8 @@ class RunConfig:
   train: TrainConfig = flags.group(TrainConfig, heading='training')
 
   def __post_init__(self):
-    columns, texts = self.experiment.data.table.text_columns, len(self.student.output_tokens)
-    if len(columns) != texts:
-      raise InputError(
-        f'--text_columns names {len(columns)} texts, --output_tokens and --max_lengths {texts}'
-      )
     table = self.experiment.data.table
-    vectors = {vector_cells.parse(flag)[0] for flag in table.vector_columns}
-    for column, most in zip(columns, self.student.max_lengths, strict=True):
-      if most < _LEAST_LENGTH and column not in vectors:
-        raise InputError(
-          f'--max_lengths={",".join(map(str, self.student.max_lengths))}: a text takes {_LEAST_LENGTH} '
-          'or more, [CLS] and [SEP]'
-        )
+    checks.check_texts(self.student, table)
     if table.vector_columns and self.student.freeze_right:
       raise InputError('--freeze_right is of texts; --vector_columns names vectors')
     self.train.objective.check(table.task, table.outputs)
@@ -67,9 +53,7 @@ class DiPairStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    DiPair.read_pretrained(self.config.student)
-    if self.config.student.freeze_right:
-      frozen_right.read(self.config.student, self.config.experiment.data.table.outputs)
+    checks.check_start(self.config.student, self.config.experiment.data.table.outputs)
 
   def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""

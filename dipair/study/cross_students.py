@@ -6,8 +6,10 @@ from typing import Any
 import tensorflow as tf
 
 from common import flags
+from common.data.records import RecordSet
 from common.distillation import teacher
 from common.distillation.results import SetScorer
+from common.distillation.stages.data import check_batch_sizes
 from common.distillation.teacher import Teacher
 from common.files import read_json
 from common.modeling import checkpoints
@@ -107,6 +109,11 @@ class CrossStudent(Kept):
   def work(self) -> int:
     """Multiplications a token, about."""
     return work(self.pretrained.config)
+
+  def check(self) -> None:
+    """Refuses a batch of more tuples than there are."""
+    count = len(RecordSet(self.run.path('distill')))
+    check_batch_sizes({'cross_batch_size': self.phase.batch_size}, count)
 
   def fit(self) -> None:
     """As a teacher is fine-tuned, on soft labels."""

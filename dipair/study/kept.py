@@ -80,6 +80,10 @@ class Kept(abc.ABC):
     """Tuples that its training takes, by phase."""
 
   @abc.abstractmethod
+  def check(self) -> None:
+    """Refuses flags that could only fail when its turn to be trained comes, after others' hours."""
+
+  @abc.abstractmethod
   def fit(self) -> None:
     """Trains into its folder."""
 

@@ -78,6 +78,9 @@ class Plan:
     run: The run it stands on.
     comparisons: Tables and figures.
 
+  Raises:
+    InputError: If the run is none that a study stands on, or a student cannot be trained on it.
+
   Attributes:
     root: Folder of the study.
     rows: By comparison, its rows with a student a seed each.
@@ -106,6 +109,7 @@ class Plan:
       for comparison in comparisons
     }
     self.students = list(found.values())
+    self._check()
 
   @property
   def timed(self) -> list[Kept]:
@@ -174,6 +178,20 @@ class Plan:
       for folder in set(student.shared) - needed:
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(os.path.join(self.root, FEATURES), ignore_errors=True)  # a killed study's too
+
+  def _check(self) -> None:
+    """Refuses a student that is still to be trained and could not be, by the first row that it is of."""
+    titles: dict[str, str] = {}
+    for comparison, rows in self.rows.items():
+      for row, students in rows:
+        for student in students:
+          titles.setdefault(student.name, f'{comparison.title}: {row.name}')
+    for student in self.students:
+      if not student.trained:
+        try:
+          student.check()
+        except InputError as error:
+          raise InputError(f'{titles[student.name]}: {error}') from error
 
   def _firsts(self, chosen: Callable[[Comparison], bool]) -> list[Kept]:
     """Of the rows of some comparisons, the first seed's students, each once."""

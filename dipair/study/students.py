@@ -12,13 +12,15 @@ from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer
+from common.distillation.stages.data import check_batch_sizes
+from common.errors import InputError
 from common.evaluation import calibration
 from common.export import student_export
 from common.files import read_json, whole_folder
 from common.modeling import encoders
 from common.training import strategies
 from common.training.strategies import DeviceConfig
-from dipair import frozen_right, stages
+from dipair import checks, frozen_right, stages
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
@@ -99,6 +101,21 @@ class Student(Kept):
   def trained(self) -> bool:
     """The run's own is, and one that another one was between its stages."""
     return not self.own or self._between is not None or super().trained
+
+  def check(self) -> None:
+    """As a run's flags are checked: texts, checkpoints, labels and the size of a batch."""
+    table, objective = self.run.table, self.phases.objective
+    checks.check_texts(self.config, table)
+    checks.check_start(self.config, table.outputs)
+    distill = RecordSet(self.run.path('distill'))
+    check_batch_sizes(self.phases.batch_sizes, len(distill))
+    if 'label' in objective.build(table.base_task).needs and not all(
+      group.labelled.all() for group in distill.groups()
+    ):
+      raise InputError(
+        f'--alpha={objective.alpha:g} takes labels, which some tuples of {distill.folder} have not: '
+        '--alpha=1'
+      )
 
   def fit(self) -> None:
     """In two stages."""

@@ -10,7 +10,9 @@ import optuna
 import pytest
 import tf_keras
 
-from common import digests
+from common import digests, flags
+from common.data import record_writer
+from common.data.examples import Example
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
@@ -23,6 +25,9 @@ from common.modeling import checkpoints
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
+from dipair.config import StudentConfig
+from dipair.finished_run import FinishedRun
+from dipair.run import RunConfig
 from dipair.study import figures, results, rows, sweep, tables
 from dipair.study.config import StudyConfig
 from dipair.study.cross_students import CrossConfig
@@ -139,6 +144,58 @@ def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
     assert str(refused.value) == f'--students={file}: {error}'
 
 
+@pytest.fixture(name='run')
+def _run(distill, tmp_path):
+  """A function of flags, in which it differs, to a run of random-tiny, by its files that a plan reads."""
+
+  def make(**changes):
+    student = StudentConfig(
+      pretrained='random-tiny',
+      encoder_layers=2,
+      max_lengths=(16, 32),
+      output_tokens=(3, 4),
+      projection_dim=16,
+    )
+    train = {'stage1_batch_size': 20, 'stage2_batch_size': 20}
+    of_teacher = {'teacher_pretrained': 'random-tiny', 'precision': 'float32'}
+    made = {**flags.flat(RunConfig(student=student)), **train, **of_teacher, **changes}
+    write_json(f'{tmp_path}/results.json', {'student': 'dipair', 'flags': made})
+    write_json(f'{distill}/stage.json', {'fingerprint': '1'})
+    return FinishedRun(str(tmp_path))
+
+  return make
+
+
+@pytest.mark.parametrize(
+  ('given', 'error'),
+  [
+    ('--encoder_layers=9', '--encoder_layers=9: random-tiny has 2'),
+    ('--max_lengths=4000,4000', '--max_lengths=4000: random-tiny has 128 positions'),
+    ('--pretrained=/nowhere', '/nowhere: no such folder'),
+    (
+      '--output_tokens=2,4,4\n--max_lengths=16,32,32',
+      '--text_columns names 2 texts, --output_tokens and --max_lengths 3',
+    ),
+    ('--max_lengths=1,32\n--output_tokens=1,4', '--max_lengths=1,32: a text takes 2 or more'),
+    ('--head_attention_heads=32', '--head_attention_heads=32: the kept tokens are 16 wide'),
+    ('--stage2_batch_size=21', '--stage2_batch_size=21: the distillation set has 20 tuples'),
+    ('--alpha=0.5', '--alpha=0.5 takes labels, which some tuples of .*distill have not: --alpha=1'),
+  ],
+)
+def test_a_student_that_could_not_be_trained_is_refused_before_any_is(run, distill, given, error):
+  examples = [
+    Example(str(n), ('red', 'blue'), None if n else 0.5, (0.0,), (0.5,)) for n in range(20)
+  ]
+  record_writer.write_sets(distill, {'': record_writer.of_examples(examples, 20)}, 2)
+  whole = run()
+  file = f'{distill}/odd_one.flags'
+  with open(file, 'w', encoding='utf-8') as opened:
+    opened.write(f'{given}\n')
+  config = StudyConfig(students=(file,))
+  with pytest.raises(InputError, match=f'^Students of other flags: odd one: {error}'):
+    Plan(config, whole, rows.asked((), (), config.students))
+
+
 def test_a_folder_is_named_as_the_frontiers_are():
   own = {'output_tokens': (4, 12), 'projection_dim': 64, 'head_activation': 'gelu'}
   assert folder_name(own) == 'output_tokens=(4,12)-projection_dim=64-head_activation=gelu'
@@ -165,7 +222,7 @@ def test_what_another_is_between_its_stages_is_trained_where_that_one_is_not():
 def test_students_of_before_a_flag_came_are_kept(tmp_path):
   class Toy(Kept):
     made_of = {'freeze_right': '', 'projection_dim': 8}
-    tuples = fit = scorer = None
+    tuples = check = fit = scorer = None
 
   toy = Toy(None, str(tmp_path), {'projection_dim': 8}, None, 1)
   folder = tmp_path / 'projection_dim=8'
@@ -343,10 +400,10 @@ def test_the_runs_own_stage_1_is_scored_anew_where_the_run_was_made_anew(tmp_pat
   )
   plan = types.SimpleNamespace(root=str(tmp_path / 'study'), run=run)
   own, stage1 = Student.__new__(Student), Student.__new__(Student)
-  for student, flags, longer in ((own, {}, None), (stage1, {'stage2_steps': 0}, own)):
-    student.run, student.own, student.longer, student.seed = run, flags, longer, 7
+  for student, own_flags, longer in ((own, {}, None), (stage1, {'stage2_steps': 0}, own)):
+    student.run, student.own, student.longer, student.seed = run, own_flags, longer, 7
     student.weights = str(tmp_path / 'student')
-    student._folder = str(tmp_path / 'study' / ('alone' if flags else 'own'))
+    student._folder = str(tmp_path / 'study' / ('alone' if own_flags else 'own'))
   monkeypatch.setattr('dipair.study.kept.RecordSet', lambda folder: None)
 
   def of_best(student):
@@ -368,8 +425,8 @@ def test_a_calibrated_run_has_its_own_head_as_trained(tmp_path):
   student.own, student.longer, student._folder = {}, None, str(tmp_path / 'own')
   (tmp_path / 'own' / 'head').mkdir(parents=True)
   student.run = types.SimpleNamespace(path=lambda name: f'{tmp_path}/{name}', flags={})
-  for flags, folder in (({}, 'export'), ({'calibration': 'isotonic'}, 'own/head')):
-    student.run.flags = flags
+  for of_run, folder in (({}, 'export'), ({'calibration': 'isotonic'}, 'own/head')):
+    student.run.flags = of_run
     assert student.head() == f'{tmp_path}/{folder}'
 
 

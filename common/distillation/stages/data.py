@@ -65,7 +65,12 @@ class Unlabelled(Stage[UnlabelledSet]):
     self.shared.check_sets(data, teaches=self.teaches)
     tf_keras.utils.set_random_seed(seed)  # likewise
     made = dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)
-    for flag, size in self.batch_sizes.items():
-      if size > made.count:
-        raise InputError(f'--{flag}={size}: the distillation set has {made.count} tuples')
+    check_batch_sizes(self.batch_sizes, made.count)
     return made
+
+
+def check_batch_sizes(batch_sizes: dict[str, int], tuples: int) -> None:
+  """Refuses a step of more tuples, by flag, than the distillation set has."""
+  for flag, size in batch_sizes.items():
+    if size > tuples:
+      raise InputError(f'--{flag}={size}: the distillation set has {tuples} tuples')
