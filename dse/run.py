@@ -87,12 +87,15 @@ class DSEStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    DSE.read_pretrained(self.config.student)
-    (*_, teacher) = self.config.experiment.teachers or ('',)
-    if self.config.train.from_teacher and teacher and not saving.is_there(teacher):
-      raise InputError(
-        f'--from_teacher: {teacher} is of no run; --pretrained={teacher} starts from its encoder'
-      )
+    student, run = self.config.student, self.config.experiment
+    DSE.read_pretrained(student)
+    if self.config.train.from_teacher:
+      (*_, teacher) = run.teachers or ('',)
+      if teacher and not saving.is_there(teacher):
+        raise InputError(
+          f'--from_teacher: {teacher} is of no run; --pretrained={teacher} starts from its encoder'
+        )
+      DSE.check_teacher(student, teacher or run.teacher.pretrained)
 
   def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""

@@ -24,7 +24,6 @@ from common.errors import InputError
 from common.modeling import checkpoints, encoders, saving
 from common.modeling.checkpoints import Pretrained
 from common.modeling.cross_encoder import CrossEncoder
-from common.modeling.encoders import EncoderConfig
 from common.modeling.head import ExportedHead, Head
 
 
@@ -192,13 +191,24 @@ class Student(tf_keras.layers.Layer):
   ) -> tuple[Self, Tokenizer]:
     """A new student, of the checkpoint's first layers and what is random, and its tokenizer."""
     pretrained = cls.read_pretrained(config)
-    layers = config.encoder_layers or pretrained.config.num_layers
-    encoder = dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
+    encoder = _first_layers(config, pretrained)
     tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
     student = cls(config, encoder, outputs, tokenizer.pad_id, *_given(widths))
     for one in student.encoders:
       one.encoder.restore(pretrained)
     return student, tokenizer
+
+  @classmethod
+  def check_teacher(cls, config: Any, teacher: str) -> None:
+    """Refuses, before training, a student that `start_from_teacher` would.
+
+    Args:
+      config: The student's.
+      teacher: Teacher's folder, or the checkpoint that it will be fine-tuned from.
+    """
+    pretrained = cls.read_pretrained(config)
+    encoder = _first_layers(config, pretrained)
+    _check_alike(teacher, checkpoints.read(teacher), encoder, pretrained)
 
   def start_from_teacher(self, folder: str, tokenizer: Tokenizer) -> None:
     """Starts the encoders from a teacher's fine-tuned one (DSE §3.4 tried it).
@@ -210,17 +220,9 @@ class Student(tf_keras.layers.Layer):
     Raises:
       InputError: If their architectures or vocabularies differ.
     """
-    fields, theirs = saving.read(folder)
-    if (theirs.vocabulary, theirs.lower_case) != (tokenizer.vocabulary, tokenizer.lower_case):
-      raise InputError(
-        f"--from_teacher: {folder} has another vocabulary than the student's --pretrained; one "
-        'checkpoint for both is needed'
-      )
-    there = dataclasses.replace(EncoderConfig(**fields['encoder']), dropout=0.0)
-    here = dataclasses.replace(self.encoder_config, dropout=0.0)
-    if there != here:
-      raise InputError(f'--from_teacher: {folder} has {there}, the student {here}')
-    teacher = CrossEncoder(there, fields['outputs'])
+    there = checkpoints.read(folder)
+    _check_alike(folder, there, self.encoder_config, tokenizer)
+    teacher = CrossEncoder(there.config, saving.read(folder)[0]['outputs'])
     saving.restore(folder, teacher)
     for one in self.encoders:
       one.encoder.set_weights(teacher.encoder.get_weights())
@@ -255,6 +257,33 @@ class Student(tf_keras.layers.Layer):
     student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)
     return student, tokenizer
+
+
+def _first_layers(config: Any, pretrained: Pretrained) -> Any:
+  """Config of a student's encoder: the checkpoint's first layers, the student's dropout."""
+  layers = config.encoder_layers or pretrained.config.num_layers
+  return dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
+
+
+def _check_alike(
+  name: str, teacher: Pretrained, encoder: Any, words: Pretrained | Tokenizer
+) -> None:
+  """Refuses a teacher of another vocabulary than `words`, or of another encoder; dropout may differ."""
+  if (teacher.vocabulary, teacher.lower_case) != (words.vocabulary, words.lower_case):
+    raise InputError(
+      f"--from_teacher: {name} has another vocabulary than the student's --pretrained; one "
+      'checkpoint for both is needed'
+    )
+  there, here = (
+    {'encoder': encoders.kind_of(one), **dataclasses.asdict(one), 'dropout': 0.0}
+    for one in (teacher.config, encoder)
+  )
+  differing = [field for field in {**there, **here} if there.get(field) != here.get(field)]
+  if differing:
+    of_both = (
+      ', '.join(f'{field}={one.get(field)}' for field in differing) for one in (there, here)
+    )
+    raise InputError('--from_teacher: {} has {}, the student {}'.format(name, *of_both))
 
 
 def _given(widths: Sequence[int]) -> list[Sequence[int]]:

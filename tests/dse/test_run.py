@@ -14,6 +14,7 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.finished_run import FinishedRun
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
+from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.files import read_json
 from common.modeling.losses import LossConfig
@@ -267,3 +268,21 @@ def test_flags_left_alone_leave_earlier_runs_as_they_are():
 def test_flags_that_do_not_fit_are_refused(make, message):
   with pytest.raises(InputError, match=message):
     make()
+
+
+def test_a_teacher_of_another_shape_is_refused_before_it_is_trained(tiny, tmp_path):
+  config = RunConfig(
+    experiment=ExperimentConfig(data=DATA),
+    student=StudentConfig(encoder_layers=4),
+    train=TrainConfig(from_teacher=True),
+  )
+  with pytest.raises(
+    InputError, match='--from_teacher: minilm has num_layers=6, the student num_layers=4$'
+  ):
+    DSEStudent(config).check()
+  DSEStudent(dataclasses.replace(config, student=StudentConfig())).check()
+  model, tokenizer = tiny()
+  Teacher(model.encoder_config, tokenizer, 16, outputs=1).save(str(tmp_path))
+  given = dataclasses.replace(config.experiment, teachers=(str(tmp_path),))
+  with pytest.raises(InputError, match=f'--from_teacher: {tmp_path} has another vocabulary'):
+    DSEStudent(dataclasses.replace(config, experiment=given)).check()

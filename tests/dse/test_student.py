@@ -120,7 +120,7 @@ def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
     model.encoders[0].encoder.get_weights(), teacher.model.encoder.get_weights(), strict=True
   ):
     np.testing.assert_array_equal(found, expected)
-  with pytest.raises(InputError, match='--from_teacher: .* has EncoderConfig.*the student'):
+  with pytest.raises(InputError, match='has num_layers=2, the student num_layers=1$'):
     tiny(encoder_layers=1, pooled_layers=1)[0].start_from_teacher(str(tmp_path), tokenizer)
   other = Tokenizer(
     [*tokenizer.vocabulary[:-2], *tokenizer.vocabulary[:-3:-1]], tokenizer.lower_case
