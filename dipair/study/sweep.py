@@ -7,6 +7,7 @@ from typing import Any
 
 from common import extras, flags
 from common.data.records import RecordSet
+from common.errors import InputError
 from common.evaluation import metrics
 from common.files import read_json
 from dipair.config import StudentConfig, TrainConfig
@@ -15,7 +16,9 @@ from dipair.study.students import Student
 
 with extras.needed('sweep'):
   import optuna
+  from optuna.trial import TrialState as State
 
+_ASKED, _MOST_ASKED = 'asked again', 3  # a trial's attribute: how often its parameters were before
 _RATES = {'stage1': (1e-4, 1e-2), 'stage2': (1e-5, 2e-4)}  # more undoes the first stage
 _BATCHES = {'stage1': (128, 256, 512), 'stage2': (128, 256, 512, 1024)}
 
@@ -24,7 +27,8 @@ def sweep(plan: Plan, trials: int) -> list[str]:
   """Trains students until there are so many, or goes on with them.
 
   A stage sees as many tuples as the run's whatever its batch size. Trials are in `sweep.db`, of other
-  flags or another distillation set apart; one that was killed is asked for again and goes on in its folder.
+  flags or another distillation set apart; one that was killed, stopped or failed is asked for again, three
+  times at the most, and goes on in its folder. One without a metric counts, and is never the best.
 
   Args:
     plan: Of the study.
@@ -32,6 +36,9 @@ def sweep(plan: Plan, trials: int) -> list[str]:
 
   Returns:
     The best one's flags, as a flagfile's lines.
+
+  Raises:
+    InputError: If no trial has a metric.
   """
   run, base = plan.run, {**flags.flat(plan.run.config(TrainConfig)), **plan.config.steps}
   primary = run.results['primary_metric']
@@ -49,22 +56,37 @@ def sweep(plan: Plan, trials: int) -> list[str]:
   )
   # A seed of its own for every start, or the first trials would be drawn again.
   found.sampler = optuna.samplers.TPESampler(seed=run.flags['seed'] + len(found.trials))
-  for trial in found.get_trials(states=[optuna.trial.TrialState.RUNNING]):
-    found.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-    found.enqueue_trial(trial.params, skip_if_exists=False)
-  done = len(found.get_trials(states=[optuna.trial.TrialState.COMPLETE]))
+  for trial in found.get_trials(states=[State.RUNNING]):  # killed
+    found.tell(trial.number, state=State.FAIL)
+  _ask_again(found)
+  done = len(found.get_trials(states=[State.COMPLETE, State.PRUNED]))
 
   def valid(trial: optuna.Trial) -> float:
     own = {**suggested(trial, base, tuples), 'precision': plan.devices.precision}
     student = Student(run, plan.root, differing(run, own), plan.devices)
     print(f'trial {trial.number + 1} of {trials}: {student.name}')
     student.train()
-    return student.result()['valid'][primary]
+    value = student.result()['valid'][primary]
+    if value is None:  # a NaN
+      raise optuna.TrialPruned
+    return value
 
   found.optimize(valid, n_trials=max(0, trials - done))
+  if not found.get_trials(states=[State.COMPLETE]):
+    raise InputError(f'--sweep={trials}: {primary} of valid is undefined for every trial; try more')
   best = suggested(optuna.trial.FixedTrial(found.best_params), base, tuples)
   print(f'the best of {trials} on valid: {found.best_value:.4f}')
   return flags.lines({n: float(f'{v:.6g}') if isinstance(v, float) else v for n, v in best.items()})
+
+
+def _ask_again(study: optuna.Study) -> None:
+  """Has the last trial's parameters tried next where it failed, but not those that fail each time."""
+  last = study.trials[-1] if study.trials else None
+  if last is None or last.state != State.FAIL:
+    return
+  asked = last.user_attrs.get(_ASKED, 0)
+  if asked < _MOST_ASKED:
+    study.enqueue_trial(last.params, user_attrs={_ASKED: asked + 1})
 
 
 def suggested(
