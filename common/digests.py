@@ -17,6 +17,7 @@ from common import files, schema
 from common.errors import InputError, damaged
 
 NAME = 'digests.json'
+CONTENTS = 'contents of '  # a path, in the keys of `contents`
 STAGE = 'stage.json'  # a run's note of a stage, sealed, written again when the stage is done
 ENTRY = {'bytes': int, 'sha256': str}  # the schema of a file's size and digest
 _ABOVE = 3  # folders above a file, at the most, that digests of it may stand in
@@ -51,7 +52,7 @@ def contents(*paths: str) -> dict[str, str]:
   """
   found = {}
   for path in filter(os.path.isfile, paths):
-    found[f'contents of {path}'] = files.sha256(path)[:16]
+    found[f'{CONTENTS}{path}'] = files.sha256(path)[:16]
   for folder in filter(os.path.isdir, paths):
     names = [NAME] if os.path.exists(os.path.join(folder, NAME)) else sorted(_below(folder))
     of_files = [
@@ -60,7 +61,7 @@ def contents(*paths: str) -> dict[str, str]:
       if not (name.endswith('.md') or any(part.startswith('.') for part in name.split(os.sep)))
     ]
     digest = hashlib.sha256('\n'.join(of_files).encode())
-    found[f'contents of {folder}'] = digest.hexdigest()[:16]
+    found[f'{CONTENTS}{folder}'] = digest.hexdigest()[:16]
   return found
 
 

@@ -5,11 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from common import flags
-from common.data.records import RecordSet
+from common import digests, flags
 from common.distillation import teacher
 from common.distillation.results import SetScorer
-from common.distillation.stages.data import check_batch_sizes
 from common.distillation.teacher import Teacher
 from common.files import read_json
 from common.modeling import checkpoints
@@ -69,6 +67,9 @@ class CrossStudent(Kept):
     own: Flags of `rows.Row`, and maybe a seed and arithmetic.
     config: Their training.
     devices: Arithmetic.
+
+  Attributes:
+    source: Checkpoint that it starts from, or that has its vocabulary.
   """
 
   def __init__(
@@ -80,6 +81,8 @@ class CrossStudent(Kept):
     devices: DeviceConfig,
   ):
     self.phase = config.of(own[CROSS])
+    given = config.tiny_pretrained if own[CROSS] == TINY else ''
+    self.source = given or run.flags['teacher_pretrained']
     self.pretrained = _pretrained(own[CROSS], config, run)
     self.max_length = run.flags['teacher_max_length']
     named = {
@@ -94,10 +97,11 @@ class CrossStudent(Kept):
 
   @property
   def made_of(self) -> dict[str, Any]:
-    """Checkpoint, shape, training, seed and arithmetic, and the distillation set."""
+    """Checkpoint and its contents, shape, training, seed and arithmetic, and the distillation set."""
     made = read_json(self.run.path('distill/stage.json'))['fingerprint']
     own = {**dataclasses.asdict(self.pretrained.config), **flags.flat(self.phase)}
     own |= {'pretrained': self.pretrained.path, 'max_length': self.max_length}
+    own |= digests.contents(self.source)
     return {**own, 'seed': self.seed, 'precision': self.devices.precision, 'distill': made}
 
   @property
@@ -109,11 +113,6 @@ class CrossStudent(Kept):
   def work(self) -> int:
     """Multiplications a token, about."""
     return work(self.pretrained.config)
-
-  def check(self) -> None:
-    """Refuses a batch of more tuples than there are."""
-    count = len(RecordSet(self.run.path('distill')))
-    check_batch_sizes({'cross_batch_size': self.phase.batch_size}, count)
 
   def fit(self) -> None:
     """As a teacher is fine-tuned, on soft labels."""

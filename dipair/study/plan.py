@@ -17,7 +17,7 @@ from dipair.study import speeds
 from dipair.study.config import AS_RUN, StudyConfig
 from dipair.study.cross_students import CrossStudent, work
 from dipair.study.kept import SETS, Kept, teacher_path
-from dipair.study.rows import CROSS, Base, Comparison, Row
+from dipair.study.rows import CROSS, FIGURES, Base, Comparison, Row
 from dipair.study.students import FEATURES, OWN, Student
 
 _STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
@@ -98,6 +98,8 @@ class Plan:
     self.config, self.run, self.root = config, run, run.path('study')
     precision = run.flags['precision'] if config.precision == AS_RUN else config.precision
     self.devices = DeviceConfig(precision=precision)
+    if FIGURES['3a'] in comparisons:
+      _check_stages(run.config(TrainConfig, **config.steps))
     base = base_of(run)
     found: dict[str, Kept] = {}
     self.rows = {
@@ -187,7 +189,7 @@ class Plan:
         for student in students:
           titles.setdefault(student.name, f'{comparison.title}: {row.name}')
     for student in self.students:
-      if not student.trained:
+      if isinstance(student, Student) and not student.trained:
         try:
           student.check()
         except InputError as error:
@@ -219,6 +221,13 @@ class Plan:
         self.devices,
       )
     return Student(self.run, self.root, own, self.devices, longer)
+
+
+def _check_stages(phases: TrainConfig) -> None:
+  """Refuses the comparison of one stage and two where there is one, by the flag of the other."""
+  for flag, phase in (('stage1_steps', phases.stage1), ('stage2_steps', phases.stage2)):
+    if not phase.steps:
+      raise InputError(f'--figures=3a: the run has one stage; --{flag}=N')
 
 
 def _comes_along(student: Kept, names: Collection[str]) -> bool:

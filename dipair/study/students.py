@@ -93,7 +93,7 @@ class Student(Kept):
       if config.token_selection == 'last':
         about.append(config.output_tokens[slot])
       if encoders.is_random(config.pretrained):
-        about += [self.seed, config.one_encoder]
+        about += [self.seed, config.one_encoder, *config.depths]  # one seed, both in turn
       folders.append(os.path.join(self.root, FEATURES, '-'.join(map(str, about))))
     return folders if self.phases.stage1.steps else []
 
@@ -103,7 +103,7 @@ class Student(Kept):
     return not self.own or self._between is not None or super().trained
 
   def check(self) -> None:
-    """As a run's flags are checked: texts, checkpoints, labels and the size of a batch."""
+    """Refuses, as a run does, flags that could only fail when its turn comes, after others' hours."""
     table, objective = self.run.table, self.phases.objective
     checks.check_texts(self.config, table)
     checks.check_start(self.config, table.outputs)
