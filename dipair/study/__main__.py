@@ -13,7 +13,7 @@ from common.distillation import results as environments
 from common.errors import InputError
 from common.evaluation import metrics
 from dipair.finished_run import FinishedRun
-from dipair.study import page, results, rows, speeds
+from dipair.study import comparisons, page, results, rows, speeds
 from dipair.study.config import StudyConfig
 from dipair.study.plan import Plan
 
@@ -21,16 +21,16 @@ from dipair.study.plan import Plan
 def main(config: StudyConfig) -> None:
   """Says what it costs, trains what is missing, evaluates, measures, writes tables and figures."""
   asked = (config.tables, config.figures, config.students)
-  comparisons = [] if config.sweep else rows.asked(*asked)
+  found = [] if config.sweep else comparisons.asked(*asked)
   if config.sweep and (config.seeds or config.output or config.students):
     raise InputError('--sweep prints one student: leave out --students, --seeds and --output')
-  if not comparisons and not config.sweep:
+  if not found and not config.sweep:
     raise InputError(
       f'--tables (of {", ".join(rows.TABLES)}), --figures (of {", ".join(rows.FIGURES)}), --students '
       'or --sweep is needed'
     )
   run = FinishedRun(config.run_dir)
-  plan = Plan(config, run, comparisons)
+  plan = Plan(config, run, found)
   for folder in (plan.root, os.path.dirname(config.output) or '.'):
     os.makedirs(folder, exist_ok=True)
   with files.alone(plan.root, '--run_dir'):

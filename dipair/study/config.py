@@ -5,7 +5,7 @@ from typing import Any
 
 from common import flags
 from common.errors import InputError
-from dipair.study import rows
+from dipair.study import comparisons, rows
 from dipair.study.cross_students import CrossConfig
 
 AS_RUN = 'run'
@@ -50,7 +50,7 @@ class StudyConfig:
   output: str = flags.option('', 'JSON file of all figures; empty: study/study.json of the run')
 
   def __post_init__(self):
-    rows.asked(self.tables, self.figures, self.students)
+    comparisons.asked(self.tables, self.figures, self.students)
     if not self.stage2 and (self.stage2_steps or '3a' in self.figures):
       given = '--stage2_steps' if self.stage2_steps else '--figures=3a'
       raise InputError(f'--nostage2 trains in stage 1 alone, and {given} is of both')

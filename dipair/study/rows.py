@@ -1,4 +1,4 @@
-"""Students that each table and figure of the paper compares, as pure data; or flagfiles of one's own.
+"""Students that each table and figure of the paper compares, as pure data.
 
 A row is a student by the flags in which it differs from the run's own. Its cross-attention students
 (§4.2) have flags of their own: 'cross_attention', the layers of a BERT of BERT-Tiny's shape (0) or the
@@ -6,13 +6,8 @@ first so many of the checkpoint.
 """
 
 import dataclasses
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
-
-from common import flags
-from common.errors import InputError
-from dipair.config import StudentConfig, TrainConfig
 
 CROSS = 'cross_attention'
 TINY = 'bert-tiny'
@@ -76,8 +71,10 @@ class Comparison(NamedTuple):
 
 _DIPAIR = 'DiPair, transformer'
 _TRANSFORMER = {'head': 'transformer'}
-_DE = {'output_tokens': (1, 1), 'projection_dim': 0}
+_CLS = {'token_selection': 'first'}  # where one token is the text's vector (§4.2)
+_DE = {'output_tokens': (1, 1), 'projection_dim': 0, **_CLS}
 _EQ1 = {'loss': 'cross_entropy', 'alpha': 1.0}
+_ALIKE = {'left_encoder_layers': 0, 'right_encoder_layers': 0}  # encoders of one depth
 _CROSS_LAYERS = (1, 2, 3)
 
 
@@ -98,7 +95,7 @@ def _main(base: Base) -> list[Row]:
     Row('DiPair, FFNN', _ffnn(128, 128)),
     Row('MaxSim', {'head': 'max_sim'}),
     Row('LITE', {'head': 'lite'}),
-    Row('Poly-encoder', {'head': 'poly_encoder', **base.kept(left + right - 1, 1)}),
+    Row('Poly-encoder', {'head': 'poly_encoder', **base.kept(left + right - 1, 1), **_CLS}),
     Row(_DIPAIR, _TRANSFORMER),
     Row("cross-attention, BERT-Tiny's shape", {CROSS: TINY}),
     *cross,
@@ -161,7 +158,7 @@ def _poly_encoder(base: Base) -> list[Row]:
   rows = []
   for both in (12, 6):  # N + M
     half, most = base.kept(both // 2, both // 2), base.kept(both - 1, 1)
-    poly = {'head': 'poly_encoder', **most, **plain}
+    poly = {'head': 'poly_encoder', **most, **plain, **_CLS}
     rows.append(Row(f'{_DIPAIR}, N=M={both // 2}', {**_TRANSFORMER, **half, **plain}))
     codes = (4, 8, 16, 64) if both == 12 else (8,)
     one = f'Poly-encoder, {most["output_tokens"][0]}+1 tokens'
@@ -185,8 +182,7 @@ def _stages(base: Base) -> list[Row]:
 
 
 def _depths(base: Base) -> list[Row]:
-  both = {'left_encoder_layers': 0, 'right_encoder_layers': 0}
-  return [Row(str(n), {'encoder_layers': n, **both}) for n in range(1, base.depth + 1)]
+  return [Row(str(n), {'encoder_layers': n, **_ALIKE}) for n in range(1, base.depth + 1)]
 
 
 def _lengths(base: Base) -> list[Row]:
@@ -220,12 +216,13 @@ def _losses(base: Base) -> list[Row]:
 
 def _encoders(base: Base) -> list[Row]:
   del base
-  return [Row('shared', {'shared_encoder': True}), Row('one a text', {'shared_encoder': False})]
+  ways = {'shared': True, 'one a text': False}
+  return [Row(way, {'shared_encoder': shared, **_ALIKE}) for way, shared in ways.items()]
 
 
 def _query_depths(base: Base) -> list[Row]:
   """Two encoders each; at the run's own depth, where they are alike, one encoder for both beside them."""
-  own = {'left_encoder_layers': 0, 'right_encoder_layers': 0, 'shared_encoder': False}
+  own = {**_ALIKE, 'shared_encoder': False}
   depths = range(1, base.depth + 1)
   rows = [
     Row(f'K={n}', {**own, 'left_encoder_layers': n if n != base.layers else 0}) for n in depths
@@ -254,49 +251,3 @@ FIGURES = {
     'figure4', 'Length of the texts (Figure 4)', _lengths, axis='most tokens, left+right'
   ),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class _GivenConfig:
-  """Flags of a student that is given by a flagfile."""
-
-  student: StudentConfig = flags.group(StudentConfig)
-  training: TrainConfig = flags.group(TrainConfig)
-
-
-def given(flagfiles: Sequence[str]) -> Comparison:
-  """Students by flagfiles, beside the run's own; a row is named after its file.
-
-  Raises:
-    InputError: A file cannot be read, or names no flag of a student.
-  """
-  found = [Row("as the run's", {})]
-  for path in flagfiles:
-    try:
-      own = flags.named(_GivenConfig, path)
-      if not own:
-        raise InputError('names no flag of a student, such as --encoder_layers=3')
-    except InputError as error:
-      raise InputError(f'--students={path}: {error}') from error
-    name = os.path.basename(path).removesuffix('.flags').replace('_', ' ')
-    found.append(Row(name, own))
-  return Comparison(
-    'students', 'Students of other flags', lambda _: found, timed=True, encoders=True
-  )
-
-
-def asked(
-  tables: tuple[str, ...], figures: tuple[str, ...], students: tuple[str, ...] = ()
-) -> list[Comparison]:
-  """The comparisons of `--tables`, `--figures` and `--students`, each once.
-
-  Raises:
-    InputError: A name is none of them, or as of `given`.
-  """
-  found = []
-  for flag, names, known in (('tables', tables, TABLES), ('figures', figures, FIGURES)):
-    for name in names:
-      if name not in known:
-        raise InputError(f'--{flag}={name}: one or more of {", ".join(known)}')
-      found.append(known[name])
-  return [*dict.fromkeys(found), *([given(students)] if students else [])]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import types
 
@@ -28,9 +29,9 @@ from common.training.optimization import PhaseConfig
 from dipair.config import StudentConfig
 from dipair.finished_run import FinishedRun
 from dipair.run import RunConfig
-from dipair.study import figures, results, rows, sweep, tables
+from dipair.study import comparisons, figures, results, rows, sweep, tables
 from dipair.study.config import StudyConfig
-from dipair.study.cross_students import CrossConfig
+from dipair.study.cross_students import CrossConfig, CrossStudent
 from dipair.study.kept import SETS, Kept, folder_name
 from dipair.study.plan import Plan, cost
 from dipair.study.rows import Base
@@ -120,9 +121,9 @@ def test_cross_attention_students_without_steps_are_left_out(monkeypatch, steps,
 def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
   (tmp_path / 'three_layers.flags').write_text('# three\n--encoder_layers=3\n--noshared_encoder\n')
   (tmp_path / 'many.flags').write_text('--output_tokens=40,48\n')  # more than by default there are
-  found = rows.given([str(tmp_path / 'three_layers.flags'), str(tmp_path / 'many.flags')]).rows(
-    None
-  )
+  found = comparisons.given(
+    [str(tmp_path / 'three_layers.flags'), str(tmp_path / 'many.flags')]
+  ).rows(None)
   assert found == [
     ("as the run's", {}),
     ('three layers', {'encoder_layers': 3, 'shared_encoder': False}),
@@ -193,7 +194,78 @@ def test_a_student_that_could_not_be_trained_is_refused_before_any_is(run, disti
     opened.write(f'{given}\n')
   config = StudyConfig(students=(file,))
   with pytest.raises(InputError, match=f'^Students of other flags: odd one: {error}'):
-    Plan(config, whole, rows.asked((), (), config.students))
+    Plan(config, whole, comparisons.asked((), (), config.students))
+
+
+@pytest.mark.parametrize(
+  ('of_run', 'asked', 'flag'),
+  [
+    ({'stage1_steps': 0}, {}, 'stage1_steps'),
+    ({'stage2_steps': 0}, {}, 'stage2_steps'),
+    ({'stage2_steps': 0}, {'stage1_steps': 5}, 'stage2_steps'),
+  ],
+)
+def test_two_stages_are_not_compared_on_a_run_of_one(run, of_run, asked, flag):
+  config = StudyConfig(figures=('3a',), **asked)
+  with pytest.raises(InputError, match=f'^--figures=3a: the run has one stage; --{flag}=N$'):
+    Plan(config, run(**of_run), comparisons.asked((), config.figures, ()))
+  both = dataclasses.replace(config, **{flag: 5})
+  Plan(both, run(**of_run), comparisons.asked((), config.figures, ()))
+
+
+def test_rows_are_what_they_are_named_whatever_the_run_is(run):
+  odd = run(left_encoder_layers=1, token_selection='mean', head='cosine', cosine_pooling='mean')
+  phase = dataclasses.replace(CrossConfig().phase, steps=0)
+  config = StudyConfig(tables=('2', '7', 'encoders'), cross=CrossConfig(phase=phase))
+  (main, poly, encoders) = Plan(config, odd, comparisons.asked(config.tables, (), ())).rows.values()
+  assert [(row.name, of.config.one_encoder) for row, (of,) in encoders] == [
+    ('shared', True),
+    ('one a text', False),
+  ]
+  of_cls = [
+    (row.name, of.config.token_selection)
+    for row, (of,) in [*main, *poly]
+    if row.name.startswith(('DE-', 'Poly-'))
+  ]
+  assert {name for name, _ in of_cls} > {'DE-Cos', 'DE-FFNN', 'Poly-encoder'} and len(of_cls) == 8
+  assert all(selection == 'first' for _, selection in of_cls)  # [CLS]
+
+
+def test_features_of_random_encoders_are_not_shared_by_other_depths(run):
+  made = run(shared_encoder=False)
+  one, two = (Student(made, '', {'left_encoder_layers': layers}) for layers in (1, 2))
+  assert one.shared[1] != two.shared[1]  # the left one is drawn first
+
+
+def test_a_cross_attention_student_depends_on_what_its_checkpoint_holds(run, tiny, tmp_path):
+  model, tokenizer = tiny()
+  checkpoint, root = tmp_path / 'checkpoint', str(tmp_path / 'study')
+  teacher.Teacher(model.encoder_config, tokenizer, 16, 1).save(str(checkpoint))
+  config = CrossConfig(tiny_pretrained=str(checkpoint))
+  made = run()
+
+  def student():
+    return CrossStudent(made, root, {rows.CROSS: rows.TINY}, config, strategies.DeviceConfig())
+
+  before = student()
+  os.makedirs(before.folder)
+  flags_of = before.made_of
+  write_json(f'{before.folder}/flags.json', flags_of)
+  open(f'{before.folder}/done', 'w', encoding='utf-8').close()
+  assert student().trained
+  (checkpoint / 'digests.json').write_text('{"files": {}}')
+  with pytest.raises(InputError, match=f'made with other contents of {checkpoint}; remove'):
+    assert student().trained
+  write_json(
+    f'{before.folder}/flags.json',
+    {k: v for k, v in flags_of.items() if not k.startswith('contents')},
+  )
+  assert student().trained  # of an earlier version
+  of_run = run(teacher_pretrained=str(checkpoint))
+  random = CrossStudent(
+    of_run, root, {rows.CROSS: rows.TINY}, CrossConfig(), strategies.DeviceConfig()
+  )
+  assert f'contents of {checkpoint}' in random.made_of  # its vocabulary is the checkpoint's
 
 
 def test_a_folder_is_named_as_the_frontiers_are():
@@ -222,7 +294,7 @@ def test_what_another_is_between_its_stages_is_trained_where_that_one_is_not():
 def test_students_of_before_a_flag_came_are_kept(tmp_path):
   class Toy(Kept):
     made_of = {'freeze_right': '', 'projection_dim': 8}
-    tuples = check = fit = scorer = None
+    tuples = fit = scorer = None
 
   toy = Toy(None, str(tmp_path), {'projection_dim': 8}, None, 1)
   folder = tmp_path / 'projection_dim=8'
@@ -443,29 +515,40 @@ def test_rows_by_a_metric_of_which_less_is_better_and_one_that_is_undefined():
   assert np.isnan(found[3]['delta']['test'])
 
 
+@pytest.fixture(name='sweeping')
+def _sweeping(tmp_path, monkeypatch):
+  """A function of a metric and its value for each set of flags, asked in turn, to a plan to sweep."""
+
+  def make(metric, value):
+    def student(run, root, own, devices):
+      result = lambda: {'valid': {metric: value(own)}}  # noqa: E731
+      return types.SimpleNamespace(name='', train=lambda: None, result=result)
+
+    monkeypatch.setattr(sweep, 'Student', student)
+    monkeypatch.setattr(sweep, 'differing', lambda run, own: own)
+    monkeypatch.setattr(sweep, 'RecordSet', lambda folder: range(200))
+    (tmp_path / 'distill').mkdir()
+    (tmp_path / 'distill' / 'stage.json').write_text('{"fingerprint": "of the set"}')
+    run = types.SimpleNamespace(
+      config=lambda cls: cls(),
+      flags={'seed': 1},
+      results={'primary_metric': metric},
+      path=lambda name: f'{tmp_path}/{name}',
+    )
+    devices = types.SimpleNamespace(precision='float32')
+    config = types.SimpleNamespace(steps={})
+    return types.SimpleNamespace(root=str(tmp_path), run=run, config=config, devices=devices)
+
+  return make
+
+
 @pytest.mark.parametrize(('metric', 'best'), [('log_loss', min), ('auc_roc', max)])
 def test_a_sweep_looks_for_the_best_and_for_another_one_of_other_steps(
-  tmp_path, monkeypatch, metric, best
+  tmp_path, sweeping, metric, best
 ):
   values = [0.7, 0.2, 0.5]
   made = iter([*values, 0.4])
-  student = types.SimpleNamespace(
-    name='', train=lambda: None, result=lambda: {'valid': {metric: next(made)}}
-  )
-  monkeypatch.setattr(sweep, 'Student', lambda *arguments: student)
-  monkeypatch.setattr(sweep, 'differing', lambda run, own: own)
-  (tmp_path / 'distill').mkdir()
-  (tmp_path / 'distill' / 'stage.json').write_text('{"fingerprint": "of the set"}')
-  run = types.SimpleNamespace(
-    config=lambda cls: cls(),
-    flags={'seed': 1},
-    results={'primary_metric': metric},
-    path=lambda name: f'{tmp_path}/{name}',
-  )
-  devices = types.SimpleNamespace(precision='float32')
-  config = types.SimpleNamespace(steps={})
-  plan = types.SimpleNamespace(root=str(tmp_path), run=run, config=config, devices=devices)
-  monkeypatch.setattr(sweep, 'RecordSet', lambda folder: range(200))
+  plan = sweeping(metric, lambda own: next(made))
   lines = sweep.sweep(plan, 3)
   assert '--stage1_batch_size=128' in lines and '--stage2_batch_size=128' in lines  # of 200 tuples
   storage = f'sqlite:///{tmp_path}/sweep.db'
@@ -473,9 +556,48 @@ def test_a_sweep_looks_for_the_best_and_for_another_one_of_other_steps(
   assert found.best_value == best(values)
   assert f'--stage1_batch_size={found.best_params["stage1_batch_size"]}' in lines
   assert sweep.sweep(plan, 3) == lines
-  config.steps = {'stage2_steps': 0}  # were these trials the others', one would be missed here
+  plan.config.steps = {'stage2_steps': 0}  # were these trials the others', one would be missed here
   assert '--stage2_steps=0' in sweep.sweep(plan, 1)
   assert len(optuna.get_all_study_names(storage)) == 2
+
+
+@pytest.mark.parametrize('error', [KeyboardInterrupt, OSError])
+def test_a_sweep_goes_on_with_the_trial_that_was_stopped(sweeping, error):
+  asked, left = [], [error]
+
+  def value(own):
+    asked.append(own)
+    if len(asked) > 1 and left:
+      raise left.pop()
+    return 0.5
+
+  plan = sweeping('auc_roc', value)
+  with pytest.raises(error):
+    sweep.sweep(plan, 3)
+  sweep.sweep(plan, 3)
+  assert len(asked) == 4 and asked[2] == asked[1] and asked[3] not in asked[:3]
+
+
+def test_a_sweep_gives_up_on_a_trial_that_fails_each_time(sweeping):
+  asked = []
+
+  def value(own):
+    asked.append(own)
+    raise MemoryError
+
+  plan = sweeping('auc_roc', value)
+  for _ in range(5):
+    with pytest.raises(MemoryError):
+      sweep.sweep(plan, 2)
+  assert asked[1:4] == 3 * asked[:1] and asked[4] != asked[0]
+
+
+def test_a_trial_without_a_metric_is_never_the_best(sweeping):
+  made = iter([None, None, 0.3])
+  plan = sweeping('auc_roc', lambda own: next(made))
+  with pytest.raises(InputError, match='--sweep=2: auc_roc of valid is undefined for every trial'):
+    sweep.sweep(plan, 2)
+  assert sweep.sweep(plan, 3)
 
 
 def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python, smoke_run):
