@@ -30,7 +30,8 @@ class MaxSimHead(SimilarityHead):
   """The head: logits = scale * s + bias.
 
   Parts are such that padding needs no mask: a padded left token is all zeros, so its maximum is 0;
-  a padded right token is its text's first one again, which changes no maximum.
+  a right token that is not there, at the end or before it, is its text's first one that is again, which
+  changes no maximum.
 
   Args:
     config: Mean or sum.
@@ -55,7 +56,10 @@ class MaxSimHead(SimilarityHead):
     """Tokens of length 1, or 1 / their number for a mean of left ones: [U, k_i, D] to the same."""
     tokens, there = unit(vectors), present(vectors)[..., None]
     if slot == 1:
-      return tokens + (1.0 - there) * tokens[:, :1]
+      # The first that is there has the highest place, the others one less or more.
+      places = there * tf.constant(range(self.tokens[1], 0, -1), tf.float32)[:, None]  # [U, M, 1]
+      first = there * tf.nn.relu(1.0 + places - tf.reduce_max(places, axis=1, keepdims=True))
+      return tokens + (1.0 - there) * tf.reduce_sum(first * tokens, axis=1, keepdims=True)
     if self.reduction == 'sum':
       return tokens
     return tokens / tf.maximum(1.0, tf.reduce_sum(there, axis=1, keepdims=True))

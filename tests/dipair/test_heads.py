@@ -160,6 +160,19 @@ def test_a_similarity_head_equals_the_slow_one(tokens, name):
   np.testing.assert_allclose(nothing, [[0.5, 0.25]] * 3, atol=1e-6)
 
 
+@pytest.mark.parametrize('name', ['max_sim mean', 'max_sim sum'])
+def test_max_sim_passes_over_absent_tokens_wherever_they_are(tokens, name):
+  left, right = (t[:2].copy() for t in tokens)
+  left, right[1] = -np.abs(left), np.abs(right[1])  # no cosine is above 0, as an absent token's
+  right[0, :2], right[1, 0] = 0, 0
+  head = build('max_sim', outputs=1, **SIMILARITIES[name])
+  head.scale.assign([1.0])
+  head.bias.assign([0.0])
+  slow = [[slow_similarity(name, head, *pair)] for pair in zip(left, right, strict=True)]
+  np.testing.assert_allclose(head([left, right]), slow, atol=1e-5)
+  assert slow[1][0] < -0.1
+
+
 @pytest.mark.parametrize('name', SIMILARITIES)
 def test_a_similarity_head_starts_with_logits_around_zero(name):
   rng = np.random.default_rng(3)
