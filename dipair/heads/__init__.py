@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from common import flags
 from common.errors import InputError
@@ -62,7 +63,7 @@ def check_width(name: str, config: HeadsConfig, dim: int) -> None:
   Raises:
     InputError: Names the flag.
   """
-  settings = getattr(config, name, None)
+  settings: Any = getattr(config, name, None)
   if hasattr(settings, 'check'):
     settings.check(dim)
 
