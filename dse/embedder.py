@@ -66,7 +66,8 @@ class Embedder(PairScorer):
       raise InputError('top_k takes a model of one output, and no out')
     if out:
       check_parent(out, 'out')
-    given = isinstance(left, (np.ndarray, Stored))
+    given = isinstance(left, Stored)
+    given = given or (isinstance(left, np.ndarray) and left.dtype.kind not in 'OUS')  # not texts
     if right is None and given and not self._shared():
       raise InputError("each side has an encoder of its own: right, of encode(texts, 'right')")
     left = left if given else listed(left, 'left')

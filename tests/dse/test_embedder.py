@@ -67,6 +67,14 @@ def test_texts_that_come_one_by_one_are_scored(embedders, tmp_path):
     embedders[0].score_all_pairs(LEFT, out=tmp_path / 'none' / 'a.npy')
 
 
+@pytest.mark.parametrize('number', [0, 1])
+def test_texts_in_an_array_are_scored_as_in_a_list(embedders, number):
+  whole = embedders[number].score_all_pairs(LEFT)
+  for dtype in (None, object, bytes):
+    found = embedders[number].score_all_pairs(np.array(LEFT, dtype))
+    np.testing.assert_allclose(found, whole, atol=1e-6)
+
+
 def test_what_a_model_cannot_do_is_refused(embedders):
   with pytest.raises(InputError, match='top_k takes a model of one output'):
     embedders[1].score_all_pairs(LEFT, top_k=1)
