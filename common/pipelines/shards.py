@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -26,6 +27,7 @@ from common.scoring import exported, hub
 
 _MARKS = 'done'
 _BAD = 'bad'
+_READERS = 32  # marks read at a time: of a bucket each is a request
 _FILE = {'name': str, **digests.ENTRY}
 _MARK = {'number': int, 'rows': int, 'seconds': float, 'bad_rows': int, 'files': [_FILE]}
 
@@ -96,17 +98,16 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
   Raises:
     InputError: If a mark is damaged, or a file that one names is missing or of another size.
   """
-  found, there = {}, sizes(output)
-  for mark_file in _mark_files(output):
-    remedy = f'delete {mark_file} and run again'
-    with damaged(mark_file, remedy):
-      mark = read_json(mark_file)
-      schema.check(mark, _MARK, 'mark')
+  found, there, mark_files = {}, sizes(output), _mark_files(output)
+  with ThreadPoolExecutor(_READERS) as pool:
+    for mark_file, mark in zip(mark_files, pool.map(_read_mark, mark_files), strict=True):
       found[mark['number']] = mark
-      listed = {FileSystems.join(output, of['name']): of['bytes'] for of in mark['files']}
-    for path, size in listed.items():
-      if there.get(path) != size:
-        raise InputError(f'{path}: {there.get(path, 0)} bytes; {size} were written; {remedy}')
+      for of in mark['files']:
+        path, size = FileSystems.join(output, of['name']), of['bytes']
+        if there.get(path) != size:
+          raise InputError(
+            f'{path}: {there.get(path, 0)} bytes; {size} were written; {_remedy(mark_file)}'
+          )
   return found
 
 
@@ -117,9 +118,7 @@ def rows(output: str, number: int) -> int:
 
 
 def sizes(folder: str) -> dict[str, int]:
-  """Bytes of all files in a folder, by path."""
-  if not exists(folder):
-    return {}
+  """Bytes of all files in a folder, by path; none where there is no folder."""
   inside = folder.rstrip('/') + '/'
   found = FileSystems.get_filesystem(inside)._list(inside)  # `match` reads [, * and ? as a pattern
   return {file.path: file.size_in_bytes for file in found}
@@ -153,7 +152,7 @@ def write_json(path: str, value: Any) -> None:
 def copy_in(local: str, path: str) -> None:
   """Copies a local file to `path`, where it appears whole."""
   folder = posixpath.dirname(path)
-  if not exists(folder):
+  if FileSystems.get_filesystem(path).has_dirs() and not exists(folder):
     with contextlib.suppress(OSError):  # another worker makes it too
       FileSystems.mkdirs(folder)
   temporary = f'{path}.{uuid.uuid4().hex}.tmp'
@@ -204,6 +203,17 @@ def copy_out(path: str, local: str) -> None:
 
 def _mark_path(output: str, number: int) -> str:
   return FileSystems.join(output, _MARKS, f'{number:05d}.json')
+
+
+def _read_mark(path: str) -> dict[str, Any]:
+  with damaged(path, _remedy(path)):
+    mark = read_json(path)
+    schema.check(mark, _MARK, 'mark')
+    return mark
+
+
+def _remedy(mark_file: str) -> str:
+  return f'delete {mark_file} and run again'
 
 
 def _mark_files(output: str) -> list[str]:

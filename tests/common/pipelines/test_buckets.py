@@ -1,0 +1,166 @@
+"""Jobs on an object store: `gs://` and `s3://` have objects of whole names, and no folders."""
+
+import io
+import json
+import os
+import time
+
+import pytest
+from apache_beam.io.filesystem import FileMetadata, FileSystem
+
+from common.errors import InputError
+from common.pipelines import encode, jobs, partition, score, shards
+from common.pipelines.jobs import FilesConfig, OutputConfig
+from common.pipelines.shards import Shard
+
+OBJECTS: dict[str, bytes] = {}
+
+
+class _Object(io.BytesIO):
+  """An object that is there once it is closed."""
+
+  def __init__(self, path):
+    super().__init__()
+    self.path = path
+
+  def close(self):
+    if not self.closed:
+      OBJECTS[self.path] = self.getvalue()
+    super().close()
+
+
+class Bucket(FileSystem):
+  """`flat://`, in memory: as Beam's of Google's and Amazon's, it makes and finds no folders."""
+
+  @classmethod
+  def scheme(cls):
+    return 'flat'
+
+  def join(self, basepath, *paths):
+    return '/'.join([basepath.rstrip('/'), *(path.strip('/') for path in paths)])
+
+  def split(self, path):
+    return tuple(path.rsplit('/', 1))
+
+  def mkdirs(self, path):
+    pass
+
+  def has_dirs(self):
+    return False
+
+  def _list(self, dir_or_prefix):
+    return [self.metadata(path) for path in sorted(OBJECTS) if path.startswith(dir_or_prefix)]
+
+  def create(self, path, mime_type='', compression_type=None):
+    return _Object(path)
+
+  def open(self, path, mime_type='', compression_type=None):
+    return io.BytesIO(OBJECTS[path])
+
+  def copy(self, source_file_names, destination_file_names):
+    raise NotImplementedError
+
+  def rename(self, source_file_names, destination_file_names):
+    for source, target in zip(source_file_names, destination_file_names, strict=True):
+      OBJECTS[target] = OBJECTS.pop(source)
+
+  def exists(self, path):
+    assert path.count('/') > 2, 'a bucket alone is no object'
+    return path in OBJECTS
+
+  def size(self, path):
+    return len(OBJECTS[path])
+
+  def checksum(self, path):
+    raise NotImplementedError
+
+  def last_updated(self, path):
+    return 1.0
+
+  def metadata(self, path):
+    return FileMetadata(path, len(OBJECTS[path]), 1.0)
+
+  def delete(self, paths):
+    raise NotImplementedError
+
+
+@pytest.fixture(autouse=True)
+def _empty():
+  OBJECTS.clear()
+
+
+def put(name, *lines):
+  """The flags of an input file, which it puts there."""
+  OBJECTS[path := f'flat://b/in/{name}'] = ''.join(f'{line}\n' for line in lines).encode()
+  return FilesConfig(input=(path,), unit_bytes=40)
+
+
+def test_what_a_shard_wrote_is_listed_marked_and_copied():
+  for number in (0, 1):
+    shard = Shard('flat://b', number)
+    with shard.file(f'part/{number}.txt') as path, open(path, 'w') as file:
+      file.write('x' * (3 + number))
+    shard.finish(rows=number, seconds=0.5)
+  assert shards.sizes('flat://b/part') == {
+    'flat://b/part/0.txt': 3,
+    'flat://b/part/1.txt': 4,
+  }
+  assert [mark['rows'] for mark in shards.marks('flat://b').values()] == [0, 1]
+  assert shards.sizes('flat://none') == shards.marks('flat://none') == {}
+  copy = shards.copied('flat://b')
+  assert sorted(os.listdir(copy)) == ['done', 'part']
+  OBJECTS['flat://b/part/1.txt'] = b''
+  with pytest.raises(
+    InputError, match='part/1.txt: 0 bytes; 4 were written; delete flat://b/done/'
+  ):
+    shards.marks('flat://b')
+
+
+def test_marks_are_read_many_at_a_time(monkeypatch):
+  for number in range(64):
+    Shard('flat://b/out', number).finish(rows=1, seconds=0.5)
+  read = shards.read_json
+  monkeypatch.setattr(shards, 'read_json', lambda path: [time.sleep(0.1), read(path)][1])
+  started = time.monotonic()
+  assert [*shards.marks('flat://b/out')] == [*range(64)]
+  assert time.monotonic() - started < 3.2  # half of one after another
+
+
+def test_jobs_make_stores_and_scores_there_and_go_on(exported, monkeypatch):
+  for base, _, names in os.walk(exported.folder):
+    for name in names:
+      path = os.path.join(base, name)
+      with open(path, 'rb') as file:
+        OBJECTS[f'flat://b/export/{os.path.relpath(path, exported.folder)}'] = file.read()
+  texts = {
+    'left': put('t.tsv', 'id\ttext', 't0\tred', 't1\tboots'),
+    'right': put('p.tsv', 'id\ttext', *(f'p{n}\tred throw {n}' for n in range(4))),
+  }
+  stores = {side: f'flat://b/{side}' for side in texts}
+
+  def run():
+    for side, files in texts.items():
+      out = OutputConfig(output=stores[side])
+      encode.main(encode.EncodeConfig('flat://b/export', side, files, threads=1, out=out), [])
+    out = OutputConfig(output='flat://b/right-2')
+    partition.main(partition.PartitionConfig(stores['right'], 2, out), [])
+    pairs = put('pairs.tsv', 'left\tright', 't0\tp0', 't1\tp3', 't0\tp2')
+    config = score.ScoreConfig(
+      'flat://b/export',
+      threads=1,
+      files=pairs,
+      left_store=stores['left'],
+      right_store=stores['right'],
+      output_format='jsonl',
+      out=OutputConfig(output='flat://b/scores'),
+    )
+    score.main(config, [])
+
+  run()
+  before = dict(OBJECTS)
+  lines = [v for k, v in sorted(before.items()) if k.startswith('flat://b/scores/scores-')]
+  found = [json.loads(line) for line in b''.join(lines).splitlines()]
+  assert [(of['left'], of['right']) for of in found] == [('t0', 'p0'), ('t1', 'p3'), ('t0', 'p2')]
+  monkeypatch.setattr(jobs, '_run', None)  # nothing is left to do
+  run()
+  assert before == OBJECTS
