@@ -73,7 +73,7 @@ class TableWriter:
       return _example(dict(zip(self.columns, values, strict=True)))
     if self.format == 'jsonl':
       return json.dumps(dict(zip(self.columns, values, strict=True)), ensure_ascii=False) + '\n'
-    cells = [f'{value:.7g}' if isinstance(value, float) else str(value) for value in values]
+    cells = [f'{value:.9g}' if isinstance(value, float) else str(value) for value in values]
     line = '\t'.join(cells)
     if line.count('\t') >= len(cells) or '\n' in line:
       raise InputError(

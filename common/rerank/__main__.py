@@ -5,7 +5,8 @@
 
 Tables have a header with --id_column and --text_column, or are .tsv files of two columns without one:
 id, text. The best --depth documents of each query are ranked anew, by probability; the others follow
-in their order, by scores below 0. Equal scores: the higher id first, as trec_eval reads them.
+in their order, by scores below 0. Where probabilities are one number, scores are a float32 apart, so that
+trec_eval reads the order of the logits; of equal logits, of the first stage.
 """
 
 import dataclasses

@@ -63,8 +63,7 @@ class Reranker:
     Returns:
       The scores of the run's lines, [n] float64.
     """
-    ties = _ties(run)
-    lists = _lists(run, ties)
+    lists = _lists(run, _ties(run))
     scores = np.zeros(len(run.query))
     bar = tqdm(total=len(lists), desc='rerank', unit=' queries')
 
@@ -76,7 +75,7 @@ class Reranker:
           block, self.scorer.encode(asked, self.scorer.slots[0]), strict=True
         ):
           scores[lines] = self._scores(query, run.document[lines[:depth]], len(lines))
-          own = lines[np.lexsort((-ties[run.document[lines]], -scores[lines]))]
+          own = lines[np.argsort(-scores[lines])]
           yield [run.documents[number] for number in run.document[own]], scores[own].tolist()
           bar.update()
 
@@ -86,12 +85,18 @@ class Reranker:
     return scores
 
   def _scores(self, query: np.ndarray, documents: np.ndarray, count: int) -> np.ndarray:
-    """New scores of a query's first documents; those of the rest fall from -1: [count]."""
+    """New scores of a query's first documents; those of the rest fall from -1: [count], no two alike.
+
+    Logits order documents that float32 gives one score, and a reader sees scores alone: each is at
+    least one float32 below the one before. Of equal logits the first stage's order stays.
+    """
     found = -np.arange(1.0, 1 + count) + len(documents)
     rows = self.rows[documents]
     places = {int(row): place for place, row in enumerate(rows)}
+    above = np.float32(np.inf)
     for row, score in self.scorer.rank(query, self.vectors, len(rows), rows=rows):
-      found[places[row]] = score
+      above = min(np.float32(score), np.nextafter(above, np.float32(-np.inf)))
+      found[places[row]] = above
     return found
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -291,10 +292,13 @@ def test_tables_are_read_as_they_were_written(tmp_path, kind):
   path = str(tmp_path / f'a.{kind}')
   with outputs.TableWriter(path, {'id': str, 'score': float, 'rank': int}) as writer:
     writer.write(['é', 'b'], [0.5, 1.25], [1, 2])
-    writer.write(['c'], [0.1], [3])
+    writer.write(
+      ['c', 'd'], [np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))], [3, 4]
+    )
   found = [(row['id'], float(row['score']), int(row['rank'])) for row in rows(path)]
-  assert [(i, r) for i, _, r in found] == [('é', 1), ('b', 2), ('c', 3)]
-  assert [s for _, s, _ in found] == pytest.approx([0.5, 1.25, 0.1])
+  assert [(i, r) for i, _, r in found] == [('é', 1), ('b', 2), ('c', 3), ('d', 4)]
+  scores = [np.float32(s) for _, s, _ in found]
+  assert scores == [0.5, 1.25, np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))]
 
 
 def test_small_pieces_share_a_row_group(tmp_path, monkeypatch):

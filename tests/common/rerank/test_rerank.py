@@ -8,6 +8,7 @@ from ir_measures import AP, nDCG
 from common.data import trec
 from common.rerank.__main__ import RerankConfig, main
 from common.rerank.reranker import Reranker
+from common.scoring.scorer import PairScorer
 
 QUERIES = {'q1': 'red', 'q2': 'nike shoes', 'q3': 'wide footwear'}
 DOCUMENTS = {
@@ -60,6 +61,18 @@ def test_the_first_of_each_query_are_ranked_anew(exported, files, load, capsys):
     )
     assert f' {before:.3f} [' in line and f' {after:.3f} [' in line
   assert '2 judged queries, 0 of them without a relevant document' in shown
+
+
+def test_logits_order_what_float32_gives_one_score(export, files, monkeypatch):
+  run, scorer = trec.read_run(files['run']), PairScorer.load(export('dipair').folder)
+  reranker = Reranker.of_texts(scorer, [DOCUMENTS[key] for key in run.documents], run, 3)
+  logits, ones = np.array([18, 20, 18], np.float32), np.ones(3, np.float32)
+  monkeypatch.setattr(scorer._head, 'scored', lambda *of: (logits, ones))
+  scores = reranker.write(files['output'], run, list(QUERIES.values()), 3)
+  found = [(of.doc_id, np.float32(of.score)) for of in _run(files['output'])[:4]]
+  below = [np.float32(1), np.float32(1 - 2**-24), np.float32(1 - 2**-23), np.float32(-1)]
+  assert found == [*zip(['d2', 'd1', 'd3', 'd4'], below, strict=True)]
+  assert scores[:4].tolist() == [below[1], below[0], below[2], below[3]]
 
 
 def test_documents_beyond_the_depth_are_not_encoded(export, files, load):
