@@ -9,13 +9,17 @@ import csv
 import dataclasses
 import io
 import json
+import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.tfrecordio import _TFRecordUtil
 
+from common import files
 from common.data import tables
 from common.data.tables import Row
 from common.errors import InputError
@@ -48,17 +52,23 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
   """Units of the files that match, in the order of their names.
 
   Raises:
-    InputError: If nothing matches a pattern, or a file is of no known kind or an empty gzip.
+    InputError: If nothing matches a pattern, or a file is matched twice, of no known kind or an empty
+      gzip.
   """
   units: list[Unit] = []
+  known: set[str] = set()
   for pattern in patterns:
     try:
-      found = sorted(FileSystems.match([pattern])[0].metadata_list, key=lambda file: file.path)
+      found = sorted(_matches([pattern]), key=lambda file: file.path)
     except Exception as error:  # each filesystem has its own
       raise InputError(f'{pattern}: cannot be listed: {error}') from error
     if not found:
       raise InputError(f'{pattern}: no such file')
     for file in found:
+      same = file.path if files.is_remote(file.path) else os.path.abspath(file.path)
+      if same in known:
+        raise InputError(f'{pattern}: {file.path} is named twice in --input')
+      known.add(same)
       for start, stop in _pieces(file.path, file.size_in_bytes, unit_bytes):
         units.append(Unit(len(units), file.path, start, stop))
   return units
@@ -66,8 +76,19 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
 
 def state(patterns: Sequence[str]) -> dict[str, list[float]]:
   """{path: [bytes, time of the last change]} of the files that match."""
-  found = (file for of in FileSystems.match(list(patterns)) for file in of.metadata_list)
-  return {file.path: [file.size_in_bytes, file.last_updated_in_seconds] for file in found}
+  return {
+    file.path: [file.size_in_bytes, file.last_updated_in_seconds] for file in _matches(patterns)
+  }
+
+
+def _matches(patterns: Sequence[str]) -> list[FileMetadata]:
+  """The files that match; Beam lists nothing for a pattern that names no folder before its first sign."""
+  named = []
+  for pattern in patterns:
+    before = re.split(r'[*?[]', pattern, maxsplit=1)[0]
+    here = before != pattern and not os.path.dirname(before)
+    named.append(f'./{pattern}' if here else pattern)
+  return [file for of in FileSystems.match(named) for file in of.metadata_list]
 
 
 def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:

@@ -194,6 +194,30 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     FilesConfig(input=(f'{tmp_path}/a.tsv',)).units()
 
 
+def test_patterns_find_files_of_the_working_folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for name in ('a-1.tsv', 'a-2.tsv', 'f1/b.tsv'):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(TSV)
+  for pattern, names in {
+    'a-*.tsv': ['./a-1.tsv', './a-2.tsv'],
+    '*-2.tsv': ['./a-2.tsv'],
+    'f?/[b].tsv': ['./f1/b.tsv'],
+    'f1/*.tsv': ['f1/b.tsv'],
+    'a-1.tsv': ['a-1.tsv'],
+  }.items():
+    assert [unit.path for unit in units.of_files([pattern], 1000)] == names == [*units.state([pattern])]  # fmt: skip
+
+
+def test_a_file_that_two_patterns_match_is_refused(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for name in ('a-1.tsv', 'a-2.tsv'):
+    (tmp_path / name).write_text(TSV)
+  with pytest.raises(InputError, match='^a-2.tsv: a-2.tsv is named twice in --input$'):
+    units.of_files(['a-*.tsv', 'a-2.tsv'], 1000)
+  assert len(units.of_files(['a-1.tsv', 'a-2.tsv'], 1000)) == 2
+
+
 @pytest.mark.parametrize('name', ['a.tsv.gz', 'a.csv.gz', 'a.jsonl.gz', 'a.tfrecord.gz'])
 def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
   path, numbers = tmp_path / name, [i * 7919 % 10007 for i in range(20_000)]
