@@ -11,7 +11,7 @@ trec_eval reads the order of the logits; of equal logits, of the first stage.
 
 import dataclasses
 
-from common import flags
+from common import files, flags
 from common.data import trec
 from common.errors import InputError, check_parent
 from common.rerank import effect, texts
@@ -49,7 +49,8 @@ def main(config: RerankConfig) -> None:
       raise InputError(f'--{name} is needed')
   if bool(config.documents) == bool(config.store):
     raise InputError('--documents, which are encoded, or --store, which holds their vectors')
-  check_parent(config.output, '--output')
+  if not files.is_remote(config.output):  # an object store has no folders
+    check_parent(config.output, '--output')
   first = trec.read_run(config.run)
   qrels = trec.read_qrels(config.qrels) if config.qrels else None
   judged = effect.judgements(first, qrels) if qrels else None

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from ir_measures import AP, nDCG
 
+from common import files as common_files
 from common.data import trec
 from common.rerank.__main__ import RerankConfig, main
 from common.rerank.reranker import Reranker
@@ -93,6 +94,16 @@ def test_a_store_gives_the_same_run(export, files, load, tmp_path):
   found = _run(files['output'])
   assert [of.doc_id for of in found] == [of.doc_id for of in expected]
   assert [of.score for of in found] == pytest.approx([of.score for of in expected], abs=1e-5)
+
+
+def test_a_run_is_written_to_a_bucket(export, files):
+  main(RerankConfig(export_dir=export('dipair').folder, **files))
+  with open(files['output'], encoding='utf-8') as file:
+    expected = file.read()
+  output = 'ram://bucket/reranked.trec'  # in memory, by TensorFlow's file systems as gs:// is
+  main(RerankConfig(export_dir=export('dipair').folder, **{**files, 'output': output}))
+  with common_files.opened(output) as file:
+    assert file.read() == expected
 
 
 def test_what_does_not_fit_is_refused_in_a_line_with_its_place(export, files, refusals, tmp_path):
