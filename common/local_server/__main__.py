@@ -105,8 +105,8 @@ def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, HttpFront]]:
 def main(config: ServerConfig) -> None:
   """Serves until SIGTERM or SIGINT."""
   _keep_freed_memory()
-  stop = stop_signal()
   with serving(config) as (grpc_front, rest_front):
+    stop = stop_signal()  # before, while models load, a signal ends the process
     at = f'gRPC on {config.host}:{grpc_front.port}, REST on http://{config.host}:{rest_front.port}'
     print(f'{", ".join(config.folders())}: {at}', flush=True)
     print('a local server for development and tests; in production, TF Serving', flush=True)

@@ -37,8 +37,8 @@ def serving(config: PageConfig) -> Iterator[HttpFront]:
 
 def main(config: PageConfig) -> None:
   """Serves until SIGTERM or SIGINT."""
-  stop = stop_signal()
   with serving(config) as front:
+    stop = stop_signal()  # before, while texts are encoded, a signal ends the process
     print(f'the page: http://{config.host}:{front.port}', flush=True)
     stop.wait()
 

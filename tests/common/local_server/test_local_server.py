@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import shutil
+import signal
 import threading
 import time
 import urllib.request
@@ -12,11 +13,19 @@ import numpy as np
 import pytest
 
 from common.errors import InputError
-from common.local_server.__main__ import ServerConfig
+from common.local_server.__main__ import ServerConfig, main
 from common.serving import load_test
 from common.serving.client import Client, Grpc, Rest, ServingError
 
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+
+
+def test_a_signal_ends_the_command_while_models_load(monkeypatch):
+  module = 'common.local_server.__main__'
+  monkeypatch.setattr(f'{module}._keep_freed_memory', lambda: None)
+  monkeypatch.setattr(f'{module}.Predictor', lambda *of: signal.raise_signal(signal.SIGINT))
+  with pytest.raises(KeyboardInterrupt):
+    main(ServerConfig(models=('toy=toy',), port=0, rest_api_port=0))
 
 
 @pytest.mark.parametrize('transport', ['grpc', 'rest'])

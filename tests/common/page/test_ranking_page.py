@@ -18,7 +18,7 @@ from common.distillation import export_teacher
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.page.__main__ import serving
+from common.page.__main__ import main, serving
 from common.page.ranking_page import PageConfig, RankingPage
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
@@ -162,6 +162,13 @@ def test_the_command_serves_until_it_is_told_to_stop(config):
       assert b'<label for="query"' in page.read()
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
+
+
+def test_a_signal_ends_the_command_while_it_encodes(monkeypatch):
+  encoding = lambda config: signal.raise_signal(signal.SIGINT)  # noqa: E731
+  monkeypatch.setattr('common.page.__main__.RankingPage', encoding)
+  with pytest.raises(KeyboardInterrupt):
+    main(PageConfig(port=0))
 
 
 @pytest.fixture(name='page')
