@@ -142,6 +142,7 @@ class Batcher:
       else:
         names = batch[0].inputs
         outputs = self._call({n: np.concatenate([r.inputs[n] for r in batch]) for n in names})
+        _check_rows(outputs, sum(request.rows for request in batch))
     except Exception as error:
       if len(batch) > 1:  # one of them is at fault; the others have their answers all the same
         for request in batch:
@@ -158,6 +159,13 @@ class Batcher:
         own = {name: value[start:stop] for name, value in outputs.items()}
       request.future.set_result(own)
       start = stop
+
+
+def _check_rows(outputs: Arrays, rows: int) -> None:
+  """Refuses an answer that cannot be split among a batch's requests."""
+  for name, value in outputs.items():
+    if not value.ndim or len(value) != rows:
+      raise ValueError(f'{name}: an output of shape {value.shape} to {rows} rows')
 
 
 def text_bytes(value: np.ndarray) -> int:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from common.local_server.batching import MOST_TEXT, Batcher, BatchingConfig
 from common.local_server.errors import ServingError
 from common.local_server.signatures import Signature, Spec
+from tests import limits
 
 
 def test_a_request_that_the_model_refuses_costs_the_others_nothing():
@@ -32,6 +33,26 @@ def test_a_request_that_the_model_refuses_costs_the_others_nothing():
     bad.result()
   batcher.close()
   assert sizes == [1, 4, 2, 1, 1]
+
+
+@pytest.mark.parametrize('count', [np.float32, lambda rows: np.zeros(rows + 1)])
+def test_an_answer_that_cannot_be_split_is_given_to_each_alone(count):
+  started, go_on = threading.Event(), threading.Event()
+
+  def call(inputs):
+    started.set()
+    go_on.wait()
+    return {'y': 2 * inputs['x'], 'count': count(len(inputs['x']))}
+
+  batcher = Batcher(call, BatchingConfig())
+  first = batcher.submit({'x': np.array([1])})
+  started.wait()
+  others = [batcher.submit({'x': np.array([n])}) for n in (2, 3)]
+  go_on.set()
+  found = [of.result(limits.ANSWER) for of in (first, *others)]
+  assert [of['y'].tolist() for of in found] == [[2], [4], [6]]
+  assert all(np.array_equal(of['count'], count(1)) for of in found)
+  batcher.close()
 
 
 def test_requests_of_one_row_whose_signature_takes_one_are_run_alone():
