@@ -75,6 +75,8 @@ class LiteRTEncoder:
     threads: Interpreters; 0: one a core.
   """
 
+  name = ''
+
   def __init__(self, folder: str, precision: str, threads: int = 0):
     self._model = litert.ByLength(os.path.join(folder, f'{precision}.tflite'), threads)
     path = os.path.join(folder, _WORD_PIECES)

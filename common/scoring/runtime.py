@@ -59,7 +59,13 @@ class HeadRuntime(Protocol):
 
 
 class EncoderRuntime(Protocol):
-  """The encoders of all slots."""
+  """The encoders of all slots.
+
+  Attributes:
+    name: Name of the runtime, given by `runtimes.load_encoder`.
+  """
+
+  name: str
 
   def encode(
     self,

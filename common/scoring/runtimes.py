@@ -68,7 +68,9 @@ def load_encoder(export: Export, name: str, threads: int = 0) -> EncoderRuntime:
   kind: EncoderKind = _known(ENCODERS, 'encoder_runtime', name)
   if kind.threaded:
     check_version(export.folder, 'encoder')
-  return kind.load(export, threads if kind.threaded else 0)
+  encoder = kind.load(export, threads if kind.threaded else 0)
+  encoder.name = name
+  return encoder
 
 
 def _known(kinds: Mapping[str, Kind], what: str, name: str) -> Kind:

@@ -110,8 +110,9 @@ class PairScorer(HeadScorer):
   ) -> VectorStore:
     """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
 
-    Killed at any moment, the same call goes on with the first missing shard. A store that is there
-    gets the texts added whose ids it does not have; `VectorWriter.fill` says what replacing does.
+    Killed at any moment, the same call by the same encoder runtime goes on with the first missing
+    shard. A store that is there gets the texts added whose ids it does not have; `VectorWriter.fill`
+    says what replacing does.
 
     Args:
       folder: Folder of the store.
@@ -125,7 +126,8 @@ class PairScorer(HeadScorer):
     from common.vectors.writer import VectorWriter
 
     self._check_side(side)
-    writer = VectorWriter(folder, self.vector_shapes[side], dtype, self.fingerprints[side], side)
+    of_side = self.fingerprints[side], side, self._encoder.name
+    writer = VectorWriter(folder, self.vector_shapes[side], dtype, *of_side)
     sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
     return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
 

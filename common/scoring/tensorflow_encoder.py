@@ -12,6 +12,8 @@ from common.data.batching import length_sorted
 class TensorFlowEncoder:
   """`EncoderRuntime` of a SavedModel with a signature a slot."""
 
+  name = ''
+
   def __init__(self, model: Any):
     self._signatures = model.signatures
 

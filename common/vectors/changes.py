@@ -22,6 +22,7 @@ from common.vectors.store import (
   VectorStore,
   batches,
   check_size,
+  folder_of_store,
   pieces,
   pyarrow,
   read_manifest,
@@ -92,7 +93,7 @@ def compact(folder: str, shard_size: int = _SHARD) -> VectorStore:
 @contextlib.contextmanager
 def _changed(folder: str) -> Iterator[dict[str, Any]]:
   """A store's manifest, which nobody else changes in the block."""
-  read_manifest(folder)  # what is no store is refused before it is locked
+  read_manifest(folder_of_store(folder))  # what is no store is refused before it is locked
   with files.alone(folder, 'folder'):
     manifest = read_manifest(folder)
     clear(folder, manifest['shards'])

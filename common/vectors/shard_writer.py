@@ -25,10 +25,11 @@ class ShardWriter:
   Args:
     path: Path of the shard.
     description: Shape, dtype, encoder and side, from `store.description`.
+    runtime: Name of the encoder's runtime.
   """
 
-  def __init__(self, path: str, description: dict[str, Any]):
-    self.path, self.description = path, description
+  def __init__(self, path: str, description: dict[str, Any], runtime: str = ''):
+    self.path, self.description, self.runtime = path, description, runtime
 
   def __enter__(self) -> 'ShardWriter':
     width = math.prod(self.description['shape'])
@@ -38,7 +39,7 @@ class ShardWriter:
       fields.insert(1, ('text_hash', pa.uint64()))
     if self.description['dtype'] == 'int8':
       fields.append(('scale', pa.list_(pa.float32(), width // self.description['shape'][-1])))
-    self._schema = pa.schema(fields, metadata=metadata(self.description))
+    self._schema = pa.schema(fields, metadata=metadata(self.description, self.runtime))
     self._writer = pa.ipc.new_file(self.path, self._schema)
     return self
 
@@ -68,6 +69,6 @@ def _lists(values: np.ndarray) -> pa.Array:
   return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
 
-def metadata(description: dict[str, Any]) -> dict[bytes, bytes]:
-  """Metadata of a shard's schema: what its vectors were made with."""
-  return {b'store': json.dumps(description).encode()}
+def metadata(description: dict[str, Any], runtime: str) -> dict[bytes, bytes]:
+  """Metadata of a shard's schema: what its vectors were made with; a store may have several runtimes'."""
+  return {b'store': json.dumps(description).encode(), b'runtime': runtime.encode()}

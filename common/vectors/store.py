@@ -56,7 +56,7 @@ class VectorStore:
     Raises:
       InputError: If there is none, or a shard is missing or not as it was listed.
     """
-    self.folder = folder = local_path(folder, 'folder')
+    self.folder = folder = folder_of_store(folder)
     self.version = _version(folder)
     while True:  # anew, where the store has changed in the meantime
       try:
@@ -161,6 +161,14 @@ class VectorStore:
     """Reads every shard and compares checksums; raises InputError at one that differs."""
     for shard in self._listed:
       verify_shard(self.folder, shard)
+
+
+def folder_of_store(folder: Any) -> str:
+  """A store's folder; refuses what is none of this machine, where shards are memory-mapped."""
+  folder = local_path(folder, 'folder')
+  if files.is_remote(folder):
+    raise InputError(f'{folder}: a folder of this machine is needed: copy the store here')
+  return folder
 
 
 def row_numbers(rows: Any, count: int, where: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from common import files
 from common.data.texts import check_text, distinct, shown
-from common.errors import InputError, check_whole, damaged, local_path
+from common.errors import InputError, check_whole, damaged
 from common.vectors import changes
 from common.vectors.shard_writer import ShardWriter, metadata
 from common.vectors.store import (
@@ -19,6 +19,7 @@ from common.vectors.store import (
   VectorStore,
   check_size,
   description,
+  folder_of_store,
   pieces,
   pyarrow,
   read_manifest,
@@ -38,14 +39,23 @@ class VectorWriter:
     dtype: One of `DTYPES`.
     fingerprint: Fingerprint of the encoder.
     side: Side of the texts: 'left' or 'right'.
+    runtime: Name of the encoder's runtime; what a killed call left of another one is made anew.
 
   Raises:
     InputError: If the folder has a store of another shape, dtype, encoder or version.
   """
 
-  def __init__(self, folder: str, shape: Sequence[int], dtype: str, fingerprint: str, side: str):
-    self.folder = folder = local_path(folder, 'folder')
-    self.description = description(shape, dtype, fingerprint, side)
+  def __init__(
+    self,
+    folder: str,
+    shape: Sequence[int],
+    dtype: str,
+    fingerprint: str,
+    side: str,
+    runtime: str = '',
+  ):
+    self.folder = folder = folder_of_store(folder)
+    self.description, self.runtime = description(shape, dtype, fingerprint, side), runtime
     os.makedirs(folder, exist_ok=True)
     self._read()
 
@@ -62,13 +72,13 @@ class VectorWriter:
     self._first = changes.free_number(self.before)
 
   def has(self, number: int, ids: Sequence[str], texts: Sequence[Any]) -> bool:
-    """Whether shard `number` of this writer's is there, of the same description and rows."""
-    path = self._path(number)
+    """Whether shard `number` of this writer's is there, of the same description, runtime and rows."""
+    path, own = self._path(number), metadata(self.description, self.runtime)
     if not os.path.exists(path):
       return False
     with damaged(path, 'delete it and run again'), pa.memory_map(path) as file:
       reader = pa.ipc.open_file(file)
-      if reader.num_record_batches != 1 or reader.schema.metadata != metadata(self.description):
+      if reader.num_record_batches != 1 or reader.schema.metadata != own:
         return False
       batch = reader.get_batch(0)
       same = batch.column('id').to_pylist() == list(ids)
@@ -133,7 +143,10 @@ class VectorWriter:
     self, number: int, ids: Sequence[str], texts: Sequence[Any], vectors: np.ndarray
   ) -> None:
     """Writes shard `number`: ids that are in no other, their texts' vectors [n, *shape] float32."""
-    with files.whole(self._path(number)) as path, ShardWriter(path, self.description) as shard:
+    with (
+      files.whole(self._path(number)) as path,
+      ShardWriter(path, self.description, self.runtime) as shard,
+    ):
       shard.write(ids, texts, vectors)
 
   def finish(self, shards: int, replaced: Sequence[int] | np.ndarray = ()) -> VectorStore:

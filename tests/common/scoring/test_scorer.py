@@ -137,6 +137,10 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   monkeypatch.setattr(scorer, 'encode', lambda texts, side: encoded.append(texts) or products[:4])
   scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
   assert [len(texts) for texts in encoded] == [4]  # the missing shard alone
+  os.remove(tmp_path / 'manifest.json')
+  monkeypatch.setattr(scorer._encoder, 'name', 'litert-int8')
+  scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
+  assert [len(texts) for texts in encoded] == [4, 4, 4, 2]  # those of the other runtime too
   store.side = 'left'
   with pytest.raises(InputError, match='vectors of the left side, not right'):
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)

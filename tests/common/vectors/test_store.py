@@ -76,6 +76,8 @@ def test_a_store_is_whole_or_not_there_and_can_be_appended_to(tmp_path):
   assert not writer.has(0, ['a'], ['y'])
   assert not writer.has(0, ['b'], ['x'])
   assert not writer.has(1, ['a'], ['x'])
+  other = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right', 'litert-int8')
+  assert not other.has(0, ['a'], ['x'])
   writer.finish(1)
   more = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
   assert not more.has(0, ['a'], ['x'])
@@ -108,6 +110,16 @@ def test_what_does_not_fit_is_refused(tmp_path):
   os.truncate(path, len(data) - 1)
   with pytest.raises(InputError, match='missing or cut short'):
     VectorStore(str(tmp_path))
+
+
+def test_a_store_is_on_this_machine(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  message = '^gs://b/store: a folder of this machine is needed: copy the store here$'
+  with pytest.raises(InputError, match=message):
+    VectorStore('gs://b/store')
+  with pytest.raises(InputError, match=message):
+    VectorWriter('gs://b/store', SHAPE, 'float32', 'f', 'right')
+  assert os.listdir() == []
 
 
 def test_without_pyarrow_a_store_says_what_it_takes(tmp_path, monkeypatch):
