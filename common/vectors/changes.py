@@ -81,13 +81,7 @@ def compact(folder: str, shard_size: int = _SHARD) -> VectorStore:
             writer.copy(piece)
       shards.append(shard_entry(path, sum(shard['rows'] for shard in group)))
       number += 1
-    store = publish(folder, manifest, shards)
-  for name in files.names(folder):
-    # None that is being written.
-    version = re.fullmatch(r'nearest-(\w+)\.faiss(\.json|\.lock)?', name)
-    if version and not store.version.startswith(version[1]):
-      os.remove(os.path.join(folder, name))
-  return store
+    return publish(folder, manifest, shards)
 
 
 @contextlib.contextmanager
@@ -159,6 +153,8 @@ def without(
 def publish(folder: str, before: dict[str, Any], shards: Sequence[dict[str, Any]]) -> VectorStore:
   """Makes shards the store, at once, and then removes the files of those that it had before alone.
 
+  So are the indexes of what the store was, each as large as its pooled vectors.
+
   Args:
     folder: The store's folder.
     before: The manifest as it was.
@@ -168,7 +164,17 @@ def publish(folder: str, before: dict[str, Any], shards: Sequence[dict[str, Any]
   files.write_json(path, {**before, 'shards': list(shards)}, sealed=True)
   for name in {s['name'] for s in before['shards']} - {s['name'] for s in shards}:
     os.remove(os.path.join(folder, name))
-  return VectorStore(folder)
+  store = VectorStore(folder)
+  _remove_indexes(store)
+  return store
+
+
+def _remove_indexes(store: VectorStore) -> None:
+  """Removes the indexes of what a store was before, but none that is being written."""
+  for name in files.names(store.folder):
+    version = re.fullmatch(r'nearest-(\w+)\.faiss(\.json|\.lock)?', name)
+    if version and not store.version.startswith(version[1]):
+      os.remove(os.path.join(store.folder, name))
 
 
 def shard_entry(path: str, rows: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from common import digests, extras, files
-from common.errors import damaged
+from common.errors import InputError, damaged
 from common.vectors.store import VectorStore
 
 with extras.needed('', 'nearest neighbours: '):
@@ -67,8 +67,8 @@ def nearest(store: VectorStore, queries: np.ndarray, count: int) -> np.ndarray:
 def open_index(store: VectorStore, library: str = 'faiss') -> Index:
   """The index of a store's pooled vectors.
 
-  FAISS's is made at the first call, kept beside the store's shards, and stays open as long as the store;
-  ScaNN's is made each time.
+  FAISS's is made at the first call, kept beside the store's shards until the store changes, and stays
+  open as long as the store; ScaNN's is made each time.
 
   Args:
     store: The vectors to search.
@@ -126,14 +126,25 @@ def _kept_faiss(store: VectorStore) -> faiss.Index:
 
 
 def _opened(store: VectorStore) -> faiss.Index:
-  """Reads the index, or makes it, whichever of many processes asks first."""
+  """Reads the index, or makes it; in memory alone where the folder holds another version by now."""
   path = os.path.join(store.folder, f'nearest-{store.version[:12]}.faiss')
+  if os.path.exists(path) or store.is_current():
+    try:
+      return _read_or_made(store, path)
+    except (InputError, FileNotFoundError):
+      if store.is_current():
+        raise  # else it was removed with its version
+  return _built(store)
+
+
+def _read_or_made(store: VectorStore, path: str) -> faiss.Index:
+  """Reads the index, or makes it, whichever of many processes asks first."""
   if not os.path.exists(path):
     with open(f'{path}.lock', 'a', encoding='utf-8'):
       pass
     with files.turn(f'{path}.lock'):
       if not os.path.exists(path):
-        return _made(store, path)
+        return _written(_built(store), path)
   remedy = 'delete it, which is made anew'
   listed = f'{path}.json'
   if os.path.exists(listed):  # not of an index from before
@@ -145,11 +156,15 @@ def _opened(store: VectorStore) -> faiss.Index:
   return index
 
 
-def _made(store: VectorStore, path: str) -> faiss.Index:
+def _built(store: VectorStore) -> faiss.Index:
   rows = np.random.default_rng(0).permutation(len(store))[: 4 * _BLOCK]
   index = _faiss_index(pooled(store.vectors(np.sort(rows))), len(store))
   for block in _blocks(store):
     index.add(block)
+  return index
+
+
+def _written(index: faiss.Index, path: str) -> faiss.Index:
   with files.whole(path) as temporary:
     faiss.write_index(index, temporary)
     files.write_json(f'{path}.json', digests.of(temporary), sealed=True)

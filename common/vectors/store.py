@@ -88,6 +88,10 @@ class VectorStore:
     self._ends = np.cumsum([len(ids) for ids in self._ids], dtype=np.int64)
     self._row_of: dict[str, int] = {}
 
+  def is_current(self) -> bool:
+    """Whether the folder still holds what was opened."""
+    return _version(self.folder) == self.version
+
   def __len__(self) -> int:
     return int(self._ends[-1]) if len(self._ends) else 0
 

@@ -110,14 +110,33 @@ def test_an_open_store_stays_what_it_was(tmp_path):
   now = VectorStore(str(tmp_path))
   assert contents(now) == [('b', 2), ('c', 3), ('d', 1)]
   assert neighbors.nearest(now, query, 5).tolist() == [[1, 0, 2]]
-  assert (
-    sum(name.endswith('.faiss') for name in names(tmp_path)) == 2
-  )  # after's is open, its file gone
+  (kept,) = tmp_path.glob('nearest-*.faiss')  # before's and after's are in memory alone
+  assert now.version[:12] in kept.name
   now.compact()
   VectorStore(str(tmp_path)).verify()
   assert [
     name for name in names(tmp_path) if 'nearest' in name and now.version[:12] not in name
   ] == []
+
+
+def test_a_store_keeps_the_index_of_what_it_is_alone(tmp_path, monkeypatch):
+  query = np.array([[5.0, 1.0]], np.float32)
+  opened = fill(tmp_path)
+  assert neighbors.nearest(opened, query, 1).tolist() == [[4]]
+  late = VectorStore(str(tmp_path))  # it has not read the index yet
+  read = neighbors.faiss.read_index
+
+  def changed_meanwhile(path):
+    monkeypatch.setattr(neighbors.faiss, 'read_index', read)
+    fill(tmp_path, [('f', 'x' * 9)])
+    return read(path)
+
+  monkeypatch.setattr(neighbors.faiss, 'read_index', changed_meanwhile)
+  assert neighbors.nearest(late, query, 1).tolist() == [[4]]
+  assert [name for name in names(tmp_path) if 'nearest' in name] == []
+  now = VectorStore(str(tmp_path))
+  assert neighbors.nearest(now, np.array([[9.0, 1.0]], np.float32), 1).tolist() == [[5]]
+  assert len([name for name in names(tmp_path) if name.endswith('.faiss')]) == 1
 
 
 def test_a_store_that_changes_while_it_is_opened_is_opened_anew(tmp_path, monkeypatch):
