@@ -209,6 +209,10 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   neither = {'threads', 'output', 'max_bad_rows'}  # changes a score
   if not parted:
     neither.add('join_salts')
+  if config.shape != 'all':
+    neither.add('unit_rows')
+  if config.shape == 'pairs':
+    neither.add('top_k')
   plan = {
     name: list(value) if isinstance(value, tuple) else value  # as JSON gives it back
     for name, value in flags.flat(config).items()
