@@ -159,7 +159,7 @@ class RecordSet:
     return self._tuples
 
   def _read(self, cache: str) -> Tuples:
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     sizes, start = [], 0
 
     def put(name: str, values: np.ndarray) -> None:
