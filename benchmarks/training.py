@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from benchmarks import committed
 from common import flags
-from common.data import batches, tokens
+from common.data import batches, orders, tokens
 from common.data.records import RecordSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer
@@ -58,7 +58,7 @@ def main(config: BenchmarkConfig) -> None:
     tables = tokens.tables_of(train, teacher.tokenizer)
     own = train.tuples()
     buckets, lengths = batches.by_length(own, tables, teacher.max_length, bucketed)
-    order = batches.ShuffledByLength(buckets, small, 1)
+    order = orders.ShuffledByLength(buckets, small, 1)
     made = batches.TupleBatches(own, order, ('label',), teacher.outputs, replicas)
     return made.packed(0, tables, teacher.max_length, lengths)
 

@@ -1,7 +1,6 @@
-"""Batches for training: which tuples each step takes, and what it is given of them.
+"""Batches for training: what a step is given of the tuples that it takes (`common.data.orders`).
 
-The tuples of a step are a function of the step and the seed, so that an interrupted run goes on with
-the same ones. Three forms of a batch:
+Three forms of a batch:
 
 * packed: each tuple is one sequence, with others of its length (the teacher's);
 * gathered: rows of features that were computed once (a frozen student's);
@@ -14,138 +13,17 @@ Dimensions: B tuples, n slots, O outputs, U distinct items, L tokens.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from common.data.batching import bucket_lengths, bucket_of, few_bucket_lengths
+from common.data.orders import Order
 from common.data.tokens import TokenTable, pack, packed_lengths, packed_sizes
 from common.data.tuples import Tuples
 
 Batch = dict[str, Any]  # of tensors, and tuples of them
-
-
-class Order(Protocol):
-  """An order of tuples: the rows that each step takes."""
-
-  batch_size: int
-
-  def rows(self, step: int) -> np.ndarray:
-    """Row numbers [B] of a step; steps are asked for in rising order."""
-
-
-class ShuffledGroups:
-  """Epochs of groups in random order, the rows of each too, laid end to end and cut into batches.
-
-  What an epoch leaves over is dropped; the next one is shuffled anew.
-
-  Args:
-    groups: [groups + 1] where each group starts, and the number of tuples.
-    batch_size: B.
-    seed: Seed of the shuffling, which differs from epoch to epoch.
-  """
-
-  def __init__(self, groups: np.ndarray, batch_size: int, seed: int):
-    self.groups, self.batch_size, self.seed = groups, batch_size, seed
-    self._steps, self._epoch = int(groups[-1]) // batch_size, -1
-
-  def rows(self, step: int) -> np.ndarray:
-    epoch, position = divmod(step, self._steps)
-    if epoch != self._epoch:
-      rng = np.random.default_rng([self.seed, epoch])
-      self._order, self._epoch = rng.permutation(len(self.groups) - 1), epoch
-      self._ends = np.cumsum(np.diff(self.groups)[self._order])
-    start, stop = position * self.batch_size, (position + 1) * self.batch_size
-    first, last = np.searchsorted(self._ends, [start, stop - 1], side='right')
-    numbers = self._order[first : last + 1]
-    rows = np.concatenate([self._rows(i) for i in numbers])
-    start -= self._ends[first - 1] if first else 0
-    return rows[start : start + self.batch_size]
-
-  def _rows(self, group: int) -> np.ndarray:
-    """A group's rows in this epoch's order, the same in each batch that holds some of them."""
-    rng = np.random.default_rng([self.seed, self._epoch, group])
-    return rng.permutation(np.arange(*self.groups[group : group + 2]))
-
-
-class ShuffledLists:
-  """Epochs of lists, likewise: all tuples of a left item, wherever in the set they are, are a group.
-
-  Of a list that a batch's end cuts, the rest begins the next batch.
-
-  Args:
-    left: [tuples] number of each one's left item.
-    batch_size: B.
-    seed: Seed of the shuffling.
-  """
-
-  def __init__(self, left: np.ndarray, batch_size: int, seed: int):
-    self.batch_size = batch_size
-    self._by_left = np.argsort(left, kind='stable')
-    starts = np.flatnonzero(np.diff(left[self._by_left], prepend=-1))
-    self._lists = ShuffledGroups(np.append(starts, len(left)), batch_size, seed)
-
-  def rows(self, step: int) -> np.ndarray:
-    return self._by_left[self._lists.rows(step)]
-
-
-class ShuffledTuples:
-  """Epochs of single tuples in random order, likewise.
-
-  Args:
-    count: Tuples.
-    batch_size: B.
-    seed: Seed of the shuffling.
-  """
-
-  def __init__(self, count: int, batch_size: int, seed: int):
-    self.count, self.batch_size, self.seed = count, batch_size, seed
-    self._epoch = -1
-
-  def rows(self, step: int) -> np.ndarray:
-    epoch, position = divmod(step, self.count // self.batch_size)
-    if epoch != self._epoch:
-      rng = np.random.default_rng([self.seed, epoch])
-      self._order, self._epoch = rng.permutation(np.arange(self.count, dtype=np.int32)), epoch
-    return self._order[position * self.batch_size : (position + 1) * self.batch_size]
-
-
-class ShuffledByLength:
-  """Epochs of tuples in random order, each batch of tuples of like length.
-
-  A batch comes when its last tuple does; tuples that do not fill one wait for the next epoch.
-
-  Args:
-    buckets: [tuples] the number of each one's bucket.
-    batch_size: B.
-    seed: Seed of the shuffling.
-  """
-
-  def __init__(self, buckets: np.ndarray, batch_size: int, seed: int):
-    self.buckets, self.batch_size, self.seed = buckets, batch_size, seed
-    self._epoch, self._first = -1, 0
-    self._batches: list[np.ndarray] = []
-    self._left = np.zeros([0], np.int64)
-
-  def rows(self, step: int) -> np.ndarray:
-    while step >= self._first + len(self._batches):
-      self._first += len(self._batches)
-      self._next_epoch()
-    return self._batches[step - self._first]
-
-  def _next_epoch(self) -> None:
-    self._epoch += 1
-    rng = np.random.default_rng([self.seed, self._epoch])
-    order = np.concatenate([self._left, rng.permutation(len(self.buckets))])
-    found, left = [], []
-    for bucket in np.unique(self.buckets):
-      places = np.flatnonzero(self.buckets[order] == bucket)
-      whole = len(places) // self.batch_size * self.batch_size
-      found += np.split(places[:whole], whole // self.batch_size) if whole else []
-      left.append(places[whole:])
-    self._batches = [order[places] for places in sorted(found, key=lambda places: places[-1])]
-    self._left = order[np.sort(np.concatenate(left))]
 
 
 class TupleBatches:

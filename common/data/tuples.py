@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from common.errors import InputError
 
-_SAMPLED_GROUPS = 200
 FLOATS = ('label', 'teacher_logits', 'soft_labels')
 
 
@@ -115,17 +114,6 @@ def distinct(items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   _, firsts, inverse = np.unique(items, axis=0, return_index=True, return_inverse=True)
   order = np.argsort(firsts)
   return items[firsts[order]], np.argsort(order)[inverse.reshape(-1)]
-
-
-def repeats_items(tuples: Tuples) -> bool:
-  """Whether a group's distinct items are three quarters, or fewer, of what its tuples name; by a sample."""
-  some = np.linspace(0, len(tuples.groups) - 2, _SAMPLED_GROUPS).astype(int)
-  distinct = named = 0
-  for start, stop in tuples.groups[np.unique(some)[:, None] + [0, 1]]:
-    items = np.asarray(tuples.items[start:stop])
-    distinct += sum(len(np.unique(of_slot)) for of_slot in items.T)
-    named += items.size
-  return 4 * distinct <= 3 * named
 
 
 def most_items(tuples: Tuples, batch_size: int) -> list[int]:

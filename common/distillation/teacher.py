@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from common import flags, schema
 from common.data import batches, batching, tokens
-from common.data.batches import ShuffledByLength, TupleBatches
+from common.data.orders import ShuffledByLength
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
@@ -269,7 +269,7 @@ def fine_tune(
     buckets, lengths = batches.by_length(tuples, tables, max_length, bucketed)
     order = ShuffledByLength(buckets, phase.batch_size, training.seed)
     replicas = strategy.num_replicas_in_sync
-    made = TupleBatches(tuples, order, criterion.needs, outputs, replicas)
+    made = batches.TupleBatches(tuples, order, criterion.needs, outputs, replicas)
     return made.packed(start, tables, max_length, lengths)
 
   def loss(batch: batches.Batch) -> tf.Tensor:

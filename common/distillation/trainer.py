@@ -15,17 +15,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common.data.batches import (
-  Order,
-  ShuffledGroups,
-  ShuffledLists,
-  ShuffledTuples,
-  TupleBatches,
-)
+from common.data import orders
+from common.data.batches import TupleBatches
+from common.data.orders import Order, ShuffledGroups, ShuffledTuples
 from common.data.records import BLOCKS, RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
-from common.data.tuples import Tuples, most_items, repeats_items
+from common.data.tuples import Tuples, most_items
 from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
@@ -245,16 +241,9 @@ class Trainer:
     return self._batches(tuples, order).gathered(start, features, places)
 
   def _order(self, tuples: Tuples, batch_size: int) -> Order:
-    """Groups as the set has them, where that saves encodings, else single tuples.
-
-    For a loss over lists, a list is a group, but in blocks.
-    """
-    blocks = self.distill.manifest.info.get(BLOCKS)
-    if 'items' in self.loss.needs and not blocks:
-      return ShuffledLists(np.asarray(tuples.items[:, 0]), batch_size, self.seed)
-    if blocks or repeats_items(tuples):
-      return ShuffledGroups(tuples.groups, batch_size, self.seed)
-    return ShuffledTuples(len(tuples), batch_size, self.seed)
+    """Those of an item together for a loss that compares them, or where it saves encodings."""
+    compared, blocks = 'items' in self.loss.needs, self.distill.manifest.info.get(BLOCKS, False)
+    return orders.of_items(tuples, batch_size, self.seed, compared=compared, blocks=blocks)
 
   def used_items(self, tuples: Tuples) -> list[np.ndarray]:
     """The items of each slot that occur in the distillation set, in rising order."""

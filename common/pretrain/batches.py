@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import batching
-from common.data.batches import ShuffledByLength
+from common.data.orders import ShuffledByLength
 from common.pretrain import masking, sequences
 from common.pretrain.masking import Masking
 from common.pretrain.sequences import Sequences
