@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from benchmarks import home_depot_tables
 from benchmarks.committed import markdown, read
 from common.evaluation import speeds
 from common.evaluation.cells import change, digits, label, metric, times
@@ -129,8 +130,20 @@ it** (in DSE's paper and in BERT-Large's shapes, the query's is). *Its teacher* 
 BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a cross-encoder of
 BERT-base's shapes with random weights, on 128 tokens. In brackets: a change's 95% interval (paired
 bootstrap over the test pairs). DSE's tasks are small, QQP and SNLI subsets, and MiniLM-L6 is a sentence encoder that
-has seen such pairs: [what that explains](docs/results.md#dse-on-glue-table-1), and each task's interval."""
+has seen such pairs: [what that explains](docs/results.md#dse-on-glue-table-1), and each task's interval.{_nearest()}"""
   return f'{markdown(headers, rows)}\n\n{note}'
+
+
+def _nearest() -> str:
+  """What Home Depot's student comes to with more of everything."""
+  made = read('homedepot_nearest')
+  if not made:
+    return ''
+  one, mean = (change(of, 'test') for of in (home_depot_tables.student(made), made['models'][-1]))
+  return f"""
+With twice the tokens a text, two teachers and the titles of all products known, Home Depot's student is told neither
+from one of them ({one}) nor from their mean ({mean}): `configs/homedepot_wide.flags`,
+[how](docs/results.md#home-depot-what-brings-the-student-near-its-teacher)."""
 
 
 def _in_int8() -> str:
