@@ -36,7 +36,7 @@ def _nearness() -> str:
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
   return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped}; {known} where the titles of all
   products were known, without their labels; {wide} with twice the tokens kept too; {one} where it learnt the
-  mean of two teachers, of which it loses {mean} (`configs/homedepot_wide.flags`). MedQuAD {medquad}. DSE's four GLUE
+  mean of two teachers ({mean} of that mean; `configs/homedepot_wide.flags`). MedQuAD {medquad}. DSE's four GLUE
   tasks {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs."""
 
 
