@@ -45,7 +45,7 @@ def test_one_output_is_the_sigmoid(temperature, source, tmp_path):
   found = RecordSet(str(tmp_path / 'out'))
   tuples = found.tuples()
   assert found.texts() == [row.texts for row in ROWS]
-  assert list(tuples.ids) == [row.id for row in ROWS]
+  assert [key for group in found.groups() for key in group.ids] == [row.id for row in ROWS]
   assert tuples.label[:, 0].tolist() == pytest.approx([row.label for row in ROWS])
   assert tuples.teacher_logits[:, 0].tolist() == [0, 1, 2, 3, 4]
   expected = [1 / (1 + math.exp(-i / temperature)) for i in range(5)]

@@ -24,8 +24,14 @@ def test_a_signal_ends_the_command_while_models_load(monkeypatch):
   module = 'common.local_server.__main__'
   monkeypatch.setattr(f'{module}._keep_freed_memory', lambda: None)
   monkeypatch.setattr(f'{module}.Predictor', lambda *of: signal.raise_signal(signal.SIGINT))
-  with pytest.raises(KeyboardInterrupt):
-    main(ServerConfig(models=('toy=toy',), port=0, rest_api_port=0))
+  before = signal.signal(
+    signal.SIGINT, signal.default_int_handler
+  )  # ignored in a shell's background
+  try:
+    with pytest.raises(KeyboardInterrupt):
+      main(ServerConfig(models=('toy=toy',), port=0, rest_api_port=0))
+  finally:
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize('transport', ['grpc', 'rest'])
