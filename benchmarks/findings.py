@@ -31,8 +31,7 @@ def _nearness() -> str:
   shipped, known, wide, medquad = (
     _lost(name) for name in ('homedepot', 'homedepot_catalogue', 'homedepot_wide', 'q2p')
   )
-  made = _made('homedepot_nearest')
-  one, mean = (change(of, 'test') for of in (home_depot_tables.student(made), made['models'][-1]))
+  one, mean = home_depot_tables.of_teachers(_made('homedepot_nearest'))
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
   return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped}; {known} where the titles of all
   products were known, without their labels; {wide} with twice the tokens kept too; {one} where it learnt the

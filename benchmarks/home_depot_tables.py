@@ -80,7 +80,7 @@ def _levers() -> str:
     return ''
   primary, rows, curves = runs['homedepot']['primary_metric'], [], []
   for made in runs.values():
-    flags, trained, last = made['flags'], student(made), made['training'][-1]
+    flags, student, last = made['flags'], _student(made), made['training'][-1]
     name = f'blocks of {flags["block_pairs"]} pairs'
     if flags.get('unlabelled_texts'):
       name += f", {flags['distillation_pairs']:,} in all, of the other sets' titles too"
@@ -89,7 +89,7 @@ def _levers() -> str:
       name += f', of {teachers} teachers'
     if (kept := flags['output_tokens']) != runs['homedepot']['flags']['output_tokens']:
       name += f'; {kept[0]}x{kept[1]} tokens, inner width {flags["head_inner_dim"]}'
-    quality = [[metric(trained[of][primary]), change(trained, of)] for of in ('valid', 'test')]
+    quality = [[metric(student[of][primary]), change(student, of)] for of in ('valid', 'test')]
     rows.append([name, *quality[0], *quality[1], made['commit']])
     found = [f'{at["step"]:,}: {metric(at["valid"][primary])}' for at in last['history']]
     curves.append([name, ', '.join(found)])
@@ -127,7 +127,7 @@ commands of these four:"""
   tests += [metric(made['models'][1]['test'][primary]) for made in (wide, catalogue)]
   tests.append(chance(wide['models'][-1]['p_value']['test']))
   tests += [metric(nearest['models'][place]['test'][primary]) for place in (1, 0)]
-  tests.append(change(nearest['models'][-1], 'test'))
+  tests.append(of_teachers(nearest)[1])
   second = nearest['significance']
   tests.append(moved(second['delta'], second['low'], second['high']))
   title = '## Home Depot: what brings the student near its teacher'
@@ -136,15 +136,20 @@ commands of these four:"""
   )
 
 
-def student(made: dict[str, Any]) -> dict[str, Any]:
+def _student(made: dict[str, Any]) -> dict[str, Any]:
   """A run's student, against its only teacher, or the first of several."""
-  found = made['models'][-1]
+  student = made['models'][-1]
   if of_first := made.get('against_one'):
     primary, first = made['primary_metric'], of_first[0]
-    on_valid = found['valid'][primary] / made['models'][1]['valid'][primary] - 1
+    on_valid = student['valid'][primary] / made['models'][1]['valid'][primary] - 1
     delta = {'valid': on_valid, 'test': first['delta']}
-    found = {**found, 'delta': delta, 'interval': {'test': [first['low'], first['high']]}}
-  return found
+    student = {**student, 'delta': delta, 'interval': {'test': [first['low'], first['high']]}}
+  return student
+
+
+def of_teachers(made: dict[str, Any]) -> tuple[str, str]:
+  """A student's changes on test from the first of several teachers, and from their mean."""
+  return change(_student(made), 'test'), change(made['models'][-1], 'test')
 
 
 def _vectors() -> str:

@@ -139,7 +139,7 @@ def _nearest() -> str:
   made = read('homedepot_nearest')
   if not made:
     return ''
-  one, mean = (change(of, 'test') for of in (home_depot_tables.student(made), made['models'][-1]))
+  one, mean = home_depot_tables.of_teachers(made)
   return f"""
 With twice the tokens a text, two teachers and the titles of all products known, Home Depot's student is told neither
 from one of them ({one}) nor from their mean ({mean}): `configs/homedepot_wide.flags`,

@@ -13,7 +13,7 @@ from common.data.texts import listed
 from common.errors import InputError, check_parent, check_whole, local_path
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer, Texts
-from common.vectors.values import Stored
+from common.vectors.values import are_vectors
 
 _SCORES_HELD = 16_000_000  # of a block of rows of `score_all_pairs`, whose parts are held
 
@@ -66,8 +66,7 @@ class Embedder(PairScorer):
       raise InputError('top_k takes a model of one output, and no out')
     if out:
       check_parent(out, 'out')
-    given = isinstance(left, Stored)
-    given = given or (isinstance(left, np.ndarray) and left.dtype.kind not in 'OUS')  # not texts
+    given = are_vectors(left)
     if right is None and given and not self._shared():
       raise InputError("each side has an encoder of its own: right, of encode(texts, 'right')")
     left = left if given else listed(left, 'left')

@@ -261,6 +261,14 @@ def _reloaded_in_a_fork(request):
     yield
 
 
+@pytest.fixture(name='interruptible')
+def _interruptible():
+  """SIGINT raises KeyboardInterrupt, also where a shell's background ignores it."""
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
+  yield
+  signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(name='kill_at', scope='session')
 def _kill_at(start):
   """A function that runs a command and kills it once a phase's checkpoint is of a step, or later."""

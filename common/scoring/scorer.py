@@ -13,7 +13,7 @@ from common.scoring import best, exported, hub, runtimes
 from common.scoring.head_scorer import HeadScorer
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.vectors.store import VectorStore, row_numbers
-from common.vectors.values import Stored, finite
+from common.vectors.values import Stored, are_vectors, finite
 
 Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
 
@@ -286,8 +286,7 @@ class PairScorer(HeadScorer):
   def _as_given(self, side: Any, slot: str) -> Any:
     """Vectors of the model's shape as they are; those of texts."""
     values = side.values if isinstance(side, Stored) else side
-    given = isinstance(values, np.ndarray) and values.dtype.kind not in 'OUS'
-    if not given or (slot in self.widths and values.ndim == 2):
+    if not are_vectors(side) or (slot in self.widths and values.ndim == 2):
       return self.encode(side, slot)
     if values.shape[1:] != (shape := self.vector_shapes[slot]):
       raise InputError(f'{slot}: vectors of shape {values.shape[1:]}; this model has {shape}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,12 @@ class Stored:
 
   def __getitem__(self, rows: slice) -> np.ndarray:
     return widened(self.values[rows], None if self.scale is None else self.scale[rows])
+
+
+def are_vectors(side: Any) -> bool:
+  """Whether a side is stored vectors or an array of numbers, and not texts."""
+  values = side.values if isinstance(side, Stored) else side
+  return isinstance(values, np.ndarray) and values.dtype.kind not in 'OUS'
 
 
 def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:

@@ -93,18 +93,19 @@ class Tables(Source):
     return {'distillation_file': path, **digests([known_by])}
 
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
-    paths = {name: path for name, path in self._labelled_files().items() if path}
-    sets = {name: self._rows(path, labelled=True) for name, path in paths.items()}
     if self.config.alone:
       paths = dict.fromkeys(SPLITS, self.config.train_file)
       sets = {name: self._split(name) for name in SPLITS}
+    else:
+      paths = {name: path for name, path in self._labelled_files().items() if path}
+      sets = {name: self._rows(path, labelled=True) for name, path in paths.items()}
     made = write_examples(folder, sets, len(self.table.text_columns), info={'source': paths})
-    for name in SPLITS:
-      if self.config.alone and not made[name].count:
-        raise InputError(
-          f'{self.config.train_file}: no left text is in {name}, by its hash: more of them are needed, another '
-          '--split_shares, or --valid_file and --test_file'
-        )
+    empty = [name for name in made if not made[name].count] if self.config.alone else []
+    if empty:
+      raise InputError(
+        f'{self.config.train_file}: no left text is in {empty[0]}, by its hash: more of them are needed, another '
+        '--split_shares, or --valid_file and --test_file'
+      )
     return made
 
   def write_unlabelled(

@@ -20,18 +20,13 @@ from common.serving.client import Client, Grpc, Rest, ServingError
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 
 
+@pytest.mark.usefixtures('interruptible')
 def test_a_signal_ends_the_command_while_models_load(monkeypatch):
   module = 'common.local_server.__main__'
   monkeypatch.setattr(f'{module}._keep_freed_memory', lambda: None)
   monkeypatch.setattr(f'{module}.Predictor', lambda *of: signal.raise_signal(signal.SIGINT))
-  before = signal.signal(
-    signal.SIGINT, signal.default_int_handler
-  )  # ignored in a shell's background
-  try:
-    with pytest.raises(KeyboardInterrupt):
-      main(ServerConfig(models=('toy=toy',), port=0, rest_api_port=0))
-  finally:
-    signal.signal(signal.SIGINT, before)
+  with pytest.raises(KeyboardInterrupt):
+    main(ServerConfig(models=('toy=toy',), port=0, rest_api_port=0))
 
 
 @pytest.mark.parametrize('transport', ['grpc', 'rest'])

@@ -164,17 +164,12 @@ def test_the_command_serves_until_it_is_told_to_stop(config):
     assert process.wait(30) == 0
 
 
+@pytest.mark.usefixtures('interruptible')
 def test_a_signal_ends_the_command_while_it_encodes(monkeypatch):
   encoding = lambda config: signal.raise_signal(signal.SIGINT)  # noqa: E731
   monkeypatch.setattr('common.page.__main__.RankingPage', encoding)
-  before = signal.signal(
-    signal.SIGINT, signal.default_int_handler
-  )  # ignored in a shell's background
-  try:
-    with pytest.raises(KeyboardInterrupt):
-      main(PageConfig(port=0))
-  finally:
-    signal.signal(signal.SIGINT, before)
+  with pytest.raises(KeyboardInterrupt):
+    main(PageConfig(port=0))
 
 
 @pytest.fixture(name='page')

@@ -232,13 +232,20 @@ def test_a_checkpoint_keeps_encoder_and_heads(tmp_path, activation):
     np.testing.assert_array_equal(one, other, err_msg=one.name)
 
 
-def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(tmp_path):
+@pytest.fixture(name='headed')
+def _headed(tmp_path):
+  """A model of a random head, written to `tmp_path` with its config and tokenizer; and one to restore into."""
   tokenizer = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'A', 'b'], lower_case=False)
   config = EncoderConfig(7, 8, 1, 2, 12)
   model, again = (LanguageModel(config, 0, next_sentence=False) for _ in range(2))
   for variable in model.masked_lm.variables:
     variable.assign(tf.random.normal(variable.shape))
   checkpoint.write(str(tmp_path), model, config, tokenizer, segments=2)
+  return model, again, config, tokenizer
+
+
+def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(headed, tmp_path):
+  model, again, config, tokenizer = headed
   path = str(tmp_path / 'model.safetensors')
   tensors = safetensors.numpy.load_file(path)
   for name in [name for name in tensors if name.startswith('cls.')]:
@@ -261,13 +268,8 @@ def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(tmp_path):
     checkpoint.restore(again, checkpoints.read(str(tmp_path)))
 
 
-def test_the_head_of_a_distilbert_is_read(tmp_path, capsys):
-  tokenizer = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'A', 'b'], lower_case=False)
-  config = EncoderConfig(7, 8, 1, 2, 12)
-  model, again = (LanguageModel(config, 0, next_sentence=False) for _ in range(2))
-  for variable in model.masked_lm.variables:
-    variable.assign(tf.random.normal(variable.shape))
-  checkpoint.write(str(tmp_path), model, config, tokenizer, segments=2)
+def test_the_head_of_a_distilbert_is_read(headed, tmp_path, capsys):
+  model, again, *_ = headed
   path = tmp_path / 'model.safetensors'
   tensors = {n: t for n, t in safetensors.numpy.load_file(path).items() if 'pooler' not in n}
   renamed = {
@@ -350,6 +352,8 @@ def test_the_flagfile_goes_on_from_a_checkpoint_as_it_says():
   flagfile = pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags'
   given = {'flagfile': str(flagfile), 'pretrained': 'minilm', 'learning_rate': 1e-4}
   stages.check(flags.parse(PretrainConfig, given))
+  with pytest.raises(InputError, match='--inner_dim=48 is of random weights; by minilm it is 1536'):
+    stages.check(flags.parse(PretrainConfig, {**given, 'inner_dim': 48}))
 
 
 def test_an_electra_is_not_gone_on_from():
