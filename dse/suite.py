@@ -141,7 +141,7 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
   headers = [f'{_TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
   rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]
   rows.sort(key=lambda row: ' against ' in row[0])
-  note = 'Against the teacher, or as named; in brackets the 95% interval (paired bootstrap over test pairs).'
+  note = 'Against the teacher, or as named; in brackets the 95% interval (paired bootstrap).'
   return Table(note, ['Change', *headers], rows)
 
 

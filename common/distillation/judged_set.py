@@ -75,6 +75,7 @@ class JudgedSet:
 
   def __init__(self, records: RecordSet, task: str, metric: str = '', *, ranks: bool = False):
     self.task, self.primary, self.labels = task, primary(task, metric), records.tuples().labels
+    self._queries = records.tuples().items[:, 0]
     self.watched = f'-{self.primary}' if self.primary in metrics.LESS_IS_BETTER else self.primary
     self.rankings = [self.primary] if ranking.is_metric(self.primary) else []
     self.ranked: tuple[np.ndarray, Candidates] | None = None
@@ -111,10 +112,15 @@ class JudgedSet:
     return candidates.evaluate(logits[rows, 0], names)
 
   def resampled(self, models: list[np.ndarray]) -> np.ndarray:
-    """The metric that decides of models' logits: [models, 1 + samples] (see `significance`)."""
+    """The metric that decides of models' logits: [models, 1 + samples] (see `significance`).
+
+    Tuples of one left text, a query's candidates, are drawn together: a model errs by query too.
+    """
     if self.rankings:
       return ranking.resampled([self.by_query(z, self.rankings)[self.primary] for z in models])
-    metric = metrics.METRICS[self.task][self.primary]
+    metric, labels, scores = metrics.METRICS[self.task][self.primary], self.labels, models
     if self.task == 'multiclass':
-      return significance.resampled(metric, self.labels.astype(np.int64), models).T
-    return significance.resampled(metric, self.labels, [z[:, 0] for z in models]).T
+      labels = labels.astype(np.int64)
+    else:
+      scores = [z[:, 0] for z in models]
+    return significance.resampled(metric, labels, scores, self._queries).T

@@ -33,6 +33,7 @@ def resampled(
   metric_fn: Callable[[np.ndarray, np.ndarray], float],
   labels: np.ndarray,
   models: Sequence[np.ndarray],
+  groups: np.ndarray | None = None,
   samples: int = SAMPLES,
   seed: int = 0,
 ) -> np.ndarray:
@@ -42,7 +43,10 @@ def resampled(
     metric_fn: (labels, scores) -> float, more is better.
     labels: [n], or anything whose rows `metric_fn` takes.
     models: Each one's scores for the same n rows, [n, ...].
-    samples: How many resamples: n rows, drawn with replacement.
+    groups: [n], what the rows were drawn by, such as a query's number: a resample draws as many
+      groups as there are, with replacement, each with all its rows. None, or one group: each row by
+      itself.
+    samples: How many resamples.
     seed: Of their draw.
 
   Returns:
@@ -57,16 +61,34 @@ def resampled(
     raise InputError(f'rows do not match: {len(labels)} labels, {sizes} scores')
   if samples < 1:
     raise InputError(f'samples is {samples}; it should be 1 or more')
+  order, starts, sizes = _grouped(np.arange(len(labels)) if groups is None else groups)
+  if len(sizes) == 1:
+    order, starts, sizes = _grouped(np.arange(len(labels)))
   random = np.random.default_rng(seed)
   found = np.full([1 + samples, len(models)], np.nan)
   found[0] = [metric_fn(labels, scores) for scores in models]
   for number in tqdm(range(samples), desc='bootstrap', delay=2):
-    rows = random.integers(len(labels), size=len(labels))
+    drawn = random.integers(len(sizes), size=len(sizes))
+    rows = order[_spans(starts[drawn], sizes[drawn])]
     try:
       found[1 + number] = [metric_fn(labels[rows], scores[rows]) for scores in models]
     except InputError:
       continue
   return found
+
+
+def _grouped(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Rows [n] with those of a group together, the first group first; where each starts, its size."""
+  _, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
+  numbers = np.argsort(np.argsort(firsts))[numbers]
+  sizes = np.bincount(numbers)
+  return np.argsort(numbers, kind='stable'), np.cumsum(sizes) - sizes, sizes
+
+
+def _spans(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+  """start, start + 1, … of each span, `size` numbers, one span after the other."""
+  ends = np.cumsum(sizes)
+  return np.arange(ends[-1]) + np.repeat(starts - (ends - sizes), sizes)
 
 
 def interval(resamples: np.ndarray) -> list[float]:

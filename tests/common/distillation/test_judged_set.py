@@ -33,6 +33,14 @@ def test_a_metric_of_ranking_decides(tmp_path):
   assert JudgedSet(_set(tmp_path, rows), 'binary', 'log_loss').watched == '-log_loss'
 
 
+def test_a_query_is_drawn_with_all_its_candidates(tmp_path):
+  rows = [((q, f'{q}{n}'), q == 'q') for n in range(3) for q in 'qrst']
+  judged = JudgedSet(_set(tmp_path, rows), 'binary', 'accuracy')
+  right = np.array([[1.0 if text == 'q' else -1.0] for (text, _), _ in rows])
+  wrong_of_r = np.where([[text == 'r'] for (text, _), _ in rows], -right, right)
+  assert set(judged.resampled([wrong_of_r])[0]) == {0, 0.25, 0.5, 0.75, 1}
+
+
 @pytest.mark.parametrize(
   ('metric', 'says'),
   [

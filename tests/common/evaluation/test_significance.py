@@ -59,6 +59,17 @@ def test_the_seed_decides():
   assert first == again != other and 0 < first.p_value < 1
 
 
+def test_rows_of_a_group_are_drawn_together():
+  labels, a, b = _rows(30)
+  twice = [np.tile(values, 2) for values in (labels, a, b)]
+  groups = np.tile(np.arange(30)[::-1], 2)
+  singly = resampled(metrics.pearson, labels, [a, b], samples=50)
+  together = resampled(metrics.pearson, twice[0], twice[1:], groups, samples=50)
+  np.testing.assert_allclose(together, singly, rtol=1e-12)  # a row twice says no more than once
+  of_one = resampled(metrics.pearson, labels, [a, b], np.zeros(30), samples=50)
+  np.testing.assert_array_equal(of_one, singly)
+
+
 def test_a_resample_without_a_metric_counts_as_a_large_difference():
   labels, a, b = np.array([0, 1]), np.array([1.0, 0.0]), np.array([0.0, 1.0])
   found = _difference(metrics.auc_roc, labels, a, b, samples=2000)  # half of them of one class
@@ -75,4 +86,4 @@ def test_a_resample_without_a_metric_counts_as_a_large_difference():
 )
 def test_refusals(a, samples, message):
   with pytest.raises(InputError, match=message):
-    resampled(metrics.pearson, np.array([1, 2, 3]), [a, np.array([1, 2, 4])], samples)
+    resampled(metrics.pearson, np.array([1, 2, 3]), [a, np.array([1, 2, 4])], samples=samples)
