@@ -10,7 +10,7 @@ from dipair.study import tables as study_tables
 _TEST, _PAIRS, _TEXTS = 'Pearson (test)', 'Pairs/s', 'Texts/s'
 _TRANSFORMER = 'DiPair, transformer'
 _LIMITS = """Not in these: students of large teachers, or of more than a few hundred thousand pairs; and a second seed, but in the
-first comparison of heads. What is called alike was not told apart by the paired bootstrap, which sees differences from about
+first comparison of heads. What is called alike differs by less than the paired bootstrap can see, which is differences from about
 1% on among the 7,552 pairs of Home Depot's test set."""
 
 Cells = dict[str, dict[str, str]]  # of a comparison, by row and header

@@ -20,6 +20,7 @@ from common.files import whole_folder
 from common.training import strategies
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
+from dipair.study.plan import differing
 from dipair.study.students import Student
 
 _RUNTIMES = ('litert', 'litert-int8')
@@ -119,7 +120,7 @@ def main(config: FrontierConfig) -> None:
 
 def _export(run: FinishedRun, size: Size) -> str:
   """The export of a student of that size, trained first where there is none."""
-  student = Student(run, run.path('frontier'), size.flags)
+  student = Student(run, run.path('frontier'), differing(run, size.flags))
   student.train()
   if not student.own:
     return run.path('export')

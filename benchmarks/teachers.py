@@ -99,9 +99,11 @@ def _trained(
   cut, length = dataclasses.replace(pretrained, config=shape), chosen['teacher_max_length']
   history = teacher.fine_tune(cut, length, phase, training, folder, name=f'teacher, seed {seed}')
   if not os.path.exists(logits):
-    score = teacher.scorer_of([Teacher.load(folder)], strategy)
+    with strategies.precision():
+      score = teacher.scorer_of([Teacher.load(folder)], strategy)
+      found = score(RecordSet(run.path('data/test')))
     with whole(logits) as temporary, open(temporary, 'wb') as file:
-      np.save(file, score(RecordSet(run.path('data/test'))))
+      np.save(file, found)
   best = {entry['step']: entry['valid'] for entry in history['history']}[history['best_step']]
   return best[run.judged('valid').primary], np.load(logits)
 

@@ -93,7 +93,7 @@ def removal(
   task: str,
   labels: np.ndarray,
 ) -> dict[str, Any]:
-  """The primary metric without each position, and with it as the only one of its text.
+  """The task's own metric without each position, and with it as the only one of its text.
 
   Args:
     scorer: Scorer of a DiPair student.

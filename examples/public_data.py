@@ -5,7 +5,7 @@
 
 The first is the `train.csv` of Kaggle's Home Depot Product Search Relevance; the second a folder, by
 `git clone https://github.com/abachaa/MedQuAD`. They become data/homedepot/{train,valid,test}.tsv, no
-product in two of them, and data/medquad/questions_answers.tsv. The files that were measured are others
+title in two of them, and data/medquad/questions_answers.tsv. The files that were measured are others
 of the same sources: 66,430 of Home Depot's pairs and 14,810 of MedQuAD's, and other splits.
 """
 
@@ -21,11 +21,12 @@ COLUMNS = ('id', 'product_uid', 'product_title', 'search_term', 'relevance')
 
 
 def home_depot(source: str, folder: str) -> None:
-  """Writes Kaggle's rows by product: a tenth of all products to valid, a tenth to test."""
+  """Writes Kaggle's rows by title, as some products have several numbers: a tenth to valid, one to test."""
   rows = {'train': [], 'valid': [], 'test': []}
   with open(source, encoding='latin-1', newline='') as file:
     for row in csv.DictReader(file):
-      tenth = int(hashlib.sha256(row['product_uid'].encode()).hexdigest(), 16) % 10
+      title = ' '.join(row['product_title'].split())
+      tenth = int(hashlib.sha256(title.encode()).hexdigest(), 16) % 10
       rows[{0: 'valid', 1: 'test'}.get(tenth, 'train')].append([row[name] for name in COLUMNS])
   for split, found in rows.items():
     write(os.path.join(folder, f'{split}.tsv'), COLUMNS, found)

@@ -65,7 +65,7 @@ def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
 
 
 def test_the_public_data_are_tables_that_the_flagfiles_read(python, tmp_path):
-  rows = [f'{i},{100 + i % 20},"Caf\xe9  {i}, 3\x85in.",red,2.33' for i in range(60)]
+  rows = [f'{i},{100 + i},"Caf\xe9  {i % 20}, 3\x85in.",red,2.33' for i in range(60)]
   table = '\n'.join(['id,product_uid,product_title,search_term,relevance', *rows])
   (tmp_path / 'train.csv').write_text(table, 'latin-1')
   (tmp_path / 'of').mkdir()
@@ -79,11 +79,9 @@ def test_the_public_data_are_tables_that_the_flagfiles_read(python, tmp_path):
   for split in ('train', 'valid', 'test'):
     _, *lines = (tmp_path / f'homedepot/{split}.tsv').read_text('utf-8').splitlines()
     found[split] = [line.split('\t') for line in lines]
-  products = [{cells[1] for cells in found[split]} for split in found]
-  assert sum(map(len, products)) == 20 == len(set.union(*products))
-  assert {cells[2] for cells in sum(found.values(), [])} == {
-    f'Caf\xe9 {i}, 3 in.' for i in range(60)
-  }
+  titles = [{cells[2] for cells in found[split]} for split in found]
+  assert sum(map(len, titles)) == 20 and sum(map(len, found.values())) == 60
+  assert set.union(*titles) == {f'Caf\xe9 {i}, 3 in.' for i in range(20)}
   assert (
     tmp_path / 'medquad/questions_answers.tsv'
   ).read_text() == 'question\tanswer\nWhy ?\tSo it is.\n'

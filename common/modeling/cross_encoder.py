@@ -25,6 +25,7 @@ class CrossEncoder(tf_keras.layers.Layer):
     self.classifier = tf_keras.layers.Dense(
       outputs,
       kernel_initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
+      dtype=tf.float32,  # logits keep their digits in bfloat16's training
       name='classifier',
     )
     self.classifier.build([None, config.hidden_size])
@@ -41,5 +42,4 @@ class CrossEncoder(tf_keras.layers.Layer):
       [batch, outputs] float32.
     """
     pooled = self.encoder(ids, segment_ids, training=training).pooled  # [batch, hidden]
-    logits = self.classifier(self.dropout(pooled, training=training))
-    return tf.cast(logits, tf.float32)
+    return self.classifier(self.dropout(pooled, training=training))

@@ -50,7 +50,7 @@ class FeedForwardHead(Head):
       for i, units in enumerate(config.dims)
     ]
     self.dropout = tf_keras.layers.Dropout(dropout)
-    self.classifier = tf_keras.layers.Dense(outputs, name='classifier')
+    self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
     self.first, *self.rest = [*self.hidden, self.classifier]
     self.first.build([None, sum(tokens) * dim])
 
@@ -75,7 +75,7 @@ class FeedForwardHead(Head):
     x = self.first.activation(functools.reduce(tf.add, parts) + self.first.bias)
     for layer in self.rest:
       x = layer(self.dropout(x, training=training))
-    return tf.cast(x, tf.float32)
+    return x
 
   def exported(self) -> 'RestructuredFeedForward':
     """The same with the first layer's rows split once, not at each call."""

@@ -52,7 +52,7 @@ class LiteHead(Head):
     left, right = tokens
     self.rows = Mixer('rows', right, config.widening * right, dropout)
     self.columns = Mixer('columns', left, config.widening * left, dropout)
-    self.classifier = tf_keras.layers.Dense(outputs, name='classifier')
+    self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
 
   def part_shape(self, slot: int) -> tuple[int, ...]:
     """k_i, D."""
@@ -74,7 +74,7 @@ class LiteHead(Head):
     x = self.rows(tf.matmul(*parts, transpose_b=True), training=training)  # [B, N, M]
     x = self.columns(tf.transpose(x, [0, 2, 1]), training=training)  # [B, M, N]
     left, right = self.tokens
-    return tf.cast(self.classifier(tf.reshape(x, [-1, left * right])), tf.float32)
+    return self.classifier(tf.reshape(x, [-1, left * right]))
 
 
 class Mixer(tf_keras.layers.Layer):

@@ -85,7 +85,7 @@ class TransformerHead(Head):
       )
       for i in range(config.layers)
     ]
-    self.classifier = tf_keras.layers.Dense(outputs, name='classifier')
+    self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
 
   def part_shape(self, slot: int) -> tuple[int, ...]:
     """That of the vectors: k_i, D."""
@@ -114,7 +114,7 @@ class TransformerHead(Head):
     for block in self.blocks[:-1]:
       x = block([x, mask], training=training)
     x = self.blocks[-1]([x, mask], output_range=1, training=training)  # [B, 1, D]
-    return tf.cast(self.classifier(x[:, 0]), tf.float32)
+    return self.classifier(x[:, 0])
 
   def merged(self, parts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
     """Inputs of the first layer: rows [B, S, D], and [B, S, S], 1.0 where a row may be seen."""
