@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -28,6 +29,13 @@ def _old(tiny, tmp_path):
   model, tokenizer = tiny()
   model.save(str(tmp_path / 'old' / 'student'), tokenizer)
   return str(tmp_path / 'old'), model
+
+
+@pytest.fixture(name='old_exported')
+def _old_exported(old, exported):
+  """The same with its export, which is the tiny student's."""
+  shutil.copytree(exported.folder, os.path.join(old[0], 'export'))
+  return old
 
 
 def right(model):
@@ -68,12 +76,11 @@ def test_training_moves_the_left_side_and_the_head_alone(old, distill, tmp_path)
     np.testing.assert_array_equal(model.encode(ids, 1, training), before.encode(ids, 1, False))
 
 
-def test_the_old_exports_store_is_the_new_ones_too(old, tmp_path):
-  folder, before = old
+def test_the_old_exports_store_is_the_new_ones_too(old_exported, tmp_path):
+  folder, before = old_exported
   config = dataclasses.replace(before.config, freeze_right=folder, left_encoder_layers=1)
   model, tokenizer = DiPair.from_pretrained(config, 1)
   frozen_right.start(model, frozen_right.read(config, 1))
-  student_export.write(f'{folder}/export', before, tokenizer, **SLOTS)
   student_export.write(str(tmp_path / 'export'), model, tokenizer, **SLOTS)
   there = Scorer.load(f'{folder}/export')
   rows = [(f'p{i}', text) for i, text in enumerate(PRODUCTS)]
@@ -91,9 +98,8 @@ def test_the_old_exports_store_is_the_new_ones_too(old, tmp_path):
     scorer.encode_to(queries.folder, [('u', 'red')], 'left')
 
 
-def test_a_study_keeps_features_of_the_frozen_encoder_apart(old, tmp_path):
-  folder, before = old
-  student_export.write(f'{folder}/export', before, DiPair.load(f'{folder}/student')[1], **SLOTS)
+def test_a_study_keeps_features_of_the_frozen_encoder_apart(old_exported, tmp_path):
+  folder, before = old_exported
   frozen = dataclasses.replace(before.config, freeze_right=folder, left_encoder_layers=1)
   shared = []
   for config in (frozen, dataclasses.replace(frozen, freeze_right='')):
