@@ -1,6 +1,6 @@
 """A head's signatures: the functions that are exported, traced, and inputs to check them with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ NAMES = (
 def functions(
   head: ExportedHead, model: Student, slots: Sequence[str], calibration: Calibration
 ) -> dict[str, HeadFunction]:
-  """The head's signatures, with scores beside logits, and their inputs' shapes."""
+  """The head's signatures, with scores beside logits."""
   whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
   parts: Shapes = {f'{name}_part': head.part_shape(slot) for slot, name in enumerate(slots)}
 
@@ -41,7 +41,8 @@ def functions(
     return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
 
   def part_of(slot: int, name: str) -> HeadFunction:
-    return lambda **inputs: {'part': head.part(inputs[name], slot)}, {name: whole[name]}
+    part = lambda **inputs: {'part': head.part(inputs[name], slot)}  # noqa: E731
+    return HeadFunction(part, {name: whole[name]})
 
   def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     return {'attention': head.attention([inputs[name] for name in slots])}
@@ -52,18 +53,18 @@ def functions(
     name: shape for name, shape in of_parts.items() if name in (left, f'{left}_part')
   }
   return {
-    'serving_default': (score, whole),
-    'of_parts': (score, of_parts),
-    'one_to_many': (score, {**of_left, **{name: whole[name] for name in others}}),
+    'serving_default': HeadFunction(score, whole),
+    'of_parts': HeadFunction(score, of_parts),
+    'one_to_many': HeadFunction(score, {**of_left, **{name: whole[name] for name in others}}),
     **{f'{name}_part': part_of(slot, name) for slot, name in enumerate(slots)},
-    **({'attention': (attend, whole)} if head.attends else {}),
+    **({'attention': HeadFunction(attend, whole)} if head.attends else {}),
   }
 
 
 def signatures(of: dict[str, HeadFunction], slots: Sequence[str]) -> dict[str, Any]:
   """The functions traced, and that of int8 vectors."""
-  found = {name: _concrete(*function) for name, function in of.items()}
-  return {**found, ONE_TO_MANY_INT8: _of_stored(*of['one_to_many'], slots[1:])}
+  found = {name: function.concrete for name, function in of.items()}
+  return {**found, ONE_TO_MANY_INT8: _of_stored(of['one_to_many'], slots[1:])}
 
 
 def samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> saved_models.Samples:
@@ -85,24 +86,18 @@ def samples(heads: dict[str, Any], vectors: dict[str, np.ndarray]) -> saved_mode
   return found
 
 
-def _concrete(function: Callable[..., Any], shapes: dict[str, Sequence[int]]) -> Any:
-  return tf.function(function, autograph=False).get_concrete_function(
-    **{name: tf.TensorSpec([None, *s], tf.float32, name=name) for name, s in shapes.items()}
-  )
-
-
-def _of_stored(function: Callable[..., Any], shapes: Shapes, stored: Sequence[str]) -> Any:
+def _of_stored(function: HeadFunction, stored: Sequence[str]) -> Any:
   """The function of vectors, some of which come in int8, each with its scale."""
 
   def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     scales = {name: inputs.pop(f'{name}_scale')[..., None] for name in stored}
     wide = {name: tf.cast(inputs[name], tf.float32) * scale for name, scale in scales.items()}
-    return function(**{**inputs, **wide})
+    return function.concrete(**{**inputs, **wide})
 
   specs = {
     name: tf.TensorSpec([None, *s], tf.int8 if name in stored else tf.float32, name=name)
-    for name, s in shapes.items()
+    for name, s in function.shapes.items()
   }
-  scales = {f'{name}_scale': [None, *shapes[name][:-1]] for name in stored}
+  scales = {f'{name}_scale': [None, *function.shapes[name][:-1]] for name in stored}
   specs |= {name: tf.TensorSpec(s, tf.float32, name=name) for name, s in scales.items()}
   return tf.function(score, autograph=False).get_concrete_function(**specs)

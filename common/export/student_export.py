@@ -96,8 +96,8 @@ def write(
     if model.widths[slot]:
       encoders[name], inputs[name] = _encoder(encoder, slot), {'vector': np.stack(items)}
       continue
-    encoders[name] = _encoder(encoder, slot, tokenizer)
-    encoders[f'{name}_ids'] = _encoder(encoder, slot)
+    encoders[f'{name}_ids'] = of_ids = _encoder(encoder, slot)
+    encoders[name] = _text_encoder(of_ids, tokenizer, model.max_lengths[slot])
     ids = tokenizer.encode(tf.constant(items), model.max_lengths[slot])
     inputs |= {
       name: {'text': items},
@@ -129,7 +129,7 @@ def write(
   }
   if len(slots) == 2:
     left, right = slots
-    score, _ = functions['serving_default']
+    score = functions['serving_default'].call
     variables = [*_variables(encoder.encoder_layers(0)), *head.variables]
     (query,) = inputs[left].values()
     both = {left: query, right: vectors[right]}
@@ -189,18 +189,26 @@ def _of_head(model: Student, slots: Sequence[str], head: ExportedHead) -> dict[s
   }
 
 
-def _encoder(model: Student, slot: int, tokenizer: Tokenizer | None = None) -> Any:
-  """A slot's encoder, of what the model itself takes; with a tokenizer, of texts."""
-  spec = tf.TensorSpec([None], tf.string, name='text') if tokenizer else model.encoder_input(slot)
+def _encoder(model: Student, slot: int) -> Any:
+  """A slot's encoder, of what the model itself takes."""
+  spec = model.encoder_input(slot)
 
   @tf.function(autograph=False)
   def encode(**given: tf.Tensor) -> dict[str, tf.Tensor]:
-    ids = given[spec.name]
-    if tokenizer:
-      ids = tokenizer.encode(ids, model.max_lengths[slot]).to_tensor(tokenizer.pad_id)
-    return {'vectors': tf.cast(model.encode(ids, slot, training=False), tf.float32)}
+    vectors = model.encode(given[spec.name], slot, training=False)
+    return {'vectors': tf.cast(vectors, tf.float32)}
 
   return encode.get_concrete_function(**{spec.name: spec})
+
+
+def _text_encoder(of_ids: Any, tokenizer: Tokenizer, max_length: int) -> Any:
+  """An encoder of word ids as one of texts."""
+
+  @tf.function(autograph=False)
+  def encode(**given: tf.Tensor) -> dict[str, tf.Tensor]:
+    return of_ids(ids=tokenizer.encode(given['text'], max_length).to_tensor(tokenizer.pad_id))
+
+  return encode.get_concrete_function(text=tf.TensorSpec([None], tf.string, name='text'))
 
 
 def _write_runtimes(

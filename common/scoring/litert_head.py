@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common.scoring import litert
-from common.scoring.runtime import HeadFunction, HeadKind, Inputs, Shapes, blocks, filled, rows_of
+from common.scoring.runtime import HeadFunction, HeadKind, Inputs, blocks, filled, rows_of
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -38,16 +38,15 @@ def write(
 ) -> None:
   """Writes a head at every precision, in blocks of fixed size; arguments as for `HeadKind.write`."""
   signatures = {
-    name: _traced(function, shapes, rows_of_call(function, shapes))
-    for name, (function, shapes) in functions.items()
+    name: function.traced(rows_of_call(function)) for name, function in functions.items()
   }
   litert.write(os.path.join(folder, _FOLDER), signatures, variables, PRECISIONS)
 
 
-def rows_of_call(function: Callable[..., dict[str, tf.Tensor]], shapes: Shapes) -> int:
+def rows_of_call(function: HeadFunction) -> int:
   """The power of two whose largest tensor stays in a core's cache."""
-  graph = _traced(function, shapes, None).graph
-  tensors = [tensor for operation in graph.get_operations() for tensor in operation.outputs]
+  operations = function.concrete.graph.get_operations()
+  tensors = [tensor for operation in operations for tensor in operation.outputs]
   row = max(
     tensor.shape[1:].num_elements() * tensor.dtype.size
     for tensor in tensors
@@ -100,11 +99,3 @@ class LiteRTHead:
 
     found = self._interpreters.map(run, list(blocks(rows_of(inputs), (block,))))
     return [np.concatenate(of) for of in zip(*found, strict=True)]
-
-
-def _traced(function: Callable[..., dict[str, tf.Tensor]], shapes: Shapes, rows: int | None) -> Any:
-  """The concrete function of so many rows."""
-  import tensorflow as tf
-
-  specs = {k: tf.TensorSpec([rows, *shape], tf.float32, name=k) for k, shape in shapes.items()}
-  return tf.function(function, autograph=False).get_concrete_function(**specs)

@@ -6,6 +6,8 @@ to one of a few sizes, so nothing is compiled after the first calls.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,7 +26,32 @@ ANY_SLOT = '0'  # in a slot's place: one encoder for all of them (no column can 
 Vectors = np.ndarray | Stored  # of a store as they lie in it: a slice of them is in float32
 Inputs = Mapping[str, Vectors]
 Shapes = dict[str, Sequence[int]]  # of named inputs, without the batch
-HeadFunction = tuple['Callable[..., dict[str, tf.Tensor]]', Shapes]
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadFunction:
+  """A head's signature.
+
+  Attributes:
+    call: Of tensors by name, [B, ...] each; gives tensors by name.
+    shapes: Shapes of its inputs.
+  """
+
+  call: Callable[..., dict[str, tf.Tensor]]
+  shapes: Shapes
+
+  @functools.cached_property
+  def concrete(self) -> Any:
+    """The concrete function of any B, traced once."""
+    return self.traced(None)
+
+  def traced(self, rows: int | None) -> Any:
+    """A concrete function of so many rows, or of any."""
+    import tensorflow as tf
+
+    shapes = self.shapes.items()
+    specs = {name: tf.TensorSpec([rows, *shape], tf.float32, name=name) for name, shape in shapes}
+    return tf.function(self.call, autograph=False).get_concrete_function(**specs)
 
 
 class EncoderFunction(NamedTuple):

@@ -14,6 +14,7 @@ import tensorflow as tf
 from common.errors import InputError
 from common.scoring import litert, litert_head, runtimes
 from common.scoring.exported import Export
+from common.scoring.runtime import HeadFunction
 from common.scoring.scorer import PairScorer
 from tests.conftest import ROOT, TERMS
 
@@ -48,7 +49,7 @@ def test_a_calls_largest_tensor_stays_under_a_mebibyte(width, rows):
   def function(x):
     return {'score': tf.reduce_sum(tf.reshape(tf.repeat(x, 2, axis=1), [-1, width, 2]), [1, 2])}
 
-  assert litert_head.rows_of_call(function, {'x': [width]}) == rows  # 8 bytes a unit
+  assert litert_head.rows_of_call(HeadFunction(function, {'x': [width]})) == rows  # 8 bytes a unit
 
 
 @pytest.mark.parametrize('runtime', runtimes.ENCODERS)
