@@ -106,10 +106,10 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   plan = {**info, 'columns': [*config.text_columns, config.id_column]}
   plan[jobs.FILES] = config.files.state()
   plan['contents of the teachers'] = [shards.version(folder) for folder in config.teachers]
-  if config.teacher_max_length != MAX_LENGTH:
-    plan['teacher_max_length'] = config.teacher_max_length
-  if config.classes:
-    plan['classes'] = list(config.classes)
+  # None where it is the default: so a plan that does not name it is read.
+  length = config.teacher_max_length
+  plan['teacher_max_length'] = length if length != MAX_LENGTH else None
+  plan['classes'] = list(config.classes) or None
   marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
   manifest = _manifest([mark for mark in marks if mark['rows']], info)
   if config.id_column:

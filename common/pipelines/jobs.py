@@ -139,7 +139,7 @@ def check_begun(output: str, otherwise: str) -> None:
 def check_ids(
   output: str, paths: Sequence[str], read: Callable[[str], Iterator[Sequence[str]]]
 ) -> None:
-  """Refuses an id that occurs twice in an output's files; holds 8 bytes an id.
+  """Refuses an id that occurs twice in an output's files; holds 10 bytes an id.
 
   Args:
     output: The output's folder, for the message.
@@ -254,7 +254,7 @@ def _keep_plan(output: str, plan: dict[str, Any], todo: Sequence[Unit]) -> None:
     there = shards.read_json(path)
     with damaged(path, 'delete the output and run again'):
       schema.check(there, {}, 'plan')
-    if differs := [name for name in plan if name != FILES and there.get(name) != plan[name]]:
+    if differs := _differs(there, plan):
       raise InputError(
         f'{output}: begun with other {", ".join(differs)}; go on with those or choose another --output'
       )
@@ -271,3 +271,18 @@ def _keep_plan(output: str, plan: dict[str, Any], todo: Sequence[Unit]) -> None:
           'choose another --output'
         )
   shards.write_json(path, plan)
+
+
+def _differs(there: dict[str, Any], plan: dict[str, Any]) -> list[str]:
+  """Names of what a plan has otherwise; of units, what makes them others."""
+  differs = [name for name in plan if name != FILES and there.get(name) != plan[name]]
+  if 'units' not in differs:
+    return differs
+  differs.remove('units')
+  now = plan.get(FILES, {})
+  before = there.get(FILES, now)  # a job of before noted none
+  for path in sorted({*before, *now}):
+    if before.get(path) != now.get(path):
+      state = 'new' if path not in before else 'changed' if path in now else 'gone'
+      return [*differs, f'files ({path} is {state})']
+  return differs or ['--input or --unit_bytes']
