@@ -43,7 +43,7 @@ def batches(
 
 
 def texts(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[list[str], ...] | None:
-  """The columns, where all of their cells are texts and none is empty."""
+  """The columns, where all of their cells are texts and none is empty or of spaces alone."""
   types = {field.name: field.type for field in batch.schema}
   if not all(types.get(name) in (pa.string(), pa.large_string()) for name in columns):
     return None
@@ -51,7 +51,8 @@ def texts(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[list[str], ...
     found = tuple(batch.column(name).to_pylist() for name in columns)
   except UnicodeDecodeError:
     return None
-  return found if all(map(all, found)) else None
+  whole = all(all(column) and not any(map(str.isspace, column)) for column in found)
+  return found if whole else None
 
 
 def rows(batch: pa.RecordBatch, group: str, number: int, refuse: Refuse) -> Iterator[Row]:

@@ -118,10 +118,13 @@ def rows(output: str, number: int) -> int:
 
 
 def sizes(folder: str) -> dict[str, int]:
-  """Bytes of all files in a folder, by path; none where there is no folder."""
+  """Bytes of all files in a folder, by path; none where there is no folder.
+
+  An object whose name ends in a slash, as consoles make for an empty folder, is no file.
+  """
   inside = folder.rstrip('/') + '/'
   found = FileSystems.get_filesystem(inside)._list(inside)  # `match` reads [, * and ? as a pattern
-  return {file.path: file.size_in_bytes for file in found}
+  return {file.path: file.size_in_bytes for file in found if not file.path.endswith('/')}
 
 
 def count_marks(output: str) -> int:

@@ -88,7 +88,8 @@ def _matches(patterns: Sequence[str]) -> list[FileMetadata]:
     before = re.split(r'[*?[]', pattern, maxsplit=1)[0]
     here = before != pattern and not os.path.dirname(before)
     named.append(f'./{pattern}' if here else pattern)
-  return [file for of in FileSystems.match(named) for file in of.metadata_list]
+  found = (file for of in FileSystems.match(named) for file in of.metadata_list)
+  return [file for file in found if not file.path.endswith('/')]  # a bucket's name of a folder
 
 
 def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
@@ -124,7 +125,7 @@ def read(unit: Unit, refuse: Refuse, columns: Sequence[str] | None = None) -> It
 def cells(
   unit: Unit, columns: Sequence[str], size: int, refuse: Refuse
 ) -> Iterator[tuple[list[str], ...]]:
-  """The columns' cells of up to `size` rows at a time; a row with an empty one is refused.
+  """The columns' cells of up to `size` rows at a time; a row with one that is empty or of spaces alone is refused.
 
   A Parquet file's columns of texts are taken as they are, without making rows of them.
   """
@@ -245,8 +246,8 @@ def _chunks(
   chunk: list[tuple[str, ...]] = []
   for row in rows:
     values = tuple(row.get(name, '') for name in columns)
-    if not all(values):
-      name = columns[[bool(value) for value in values].index(False)]
+    if not all(map(str.strip, values)):
+      name = columns[[bool(value.strip()) for value in values].index(False)]
       refuse(row.where, f'column {name!r} is empty', json.dumps(row))
       continue
     chunk.append(values)

@@ -9,7 +9,7 @@ import pytest
 from apache_beam.io.filesystem import FileMetadata, FileSystem
 
 from common.errors import InputError
-from common.pipelines import encode, jobs, partition, score, shards
+from common.pipelines import encode, jobs, partition, score, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.shards import Shard
 
@@ -101,12 +101,15 @@ def test_what_a_shard_wrote_is_listed_marked_and_copied():
     with shard.file(f'part/{number}.txt') as path, open(path, 'w') as file:
       file.write('x' * (3 + number))
     shard.finish(rows=number, seconds=0.5)
+  OBJECTS['flat://b/'] = OBJECTS['flat://b/part/'] = b''  # folders that a console made
   assert shards.sizes('flat://b/part') == {
     'flat://b/part/0.txt': 3,
     'flat://b/part/1.txt': 4,
   }
   assert [mark['rows'] for mark in shards.marks('flat://b').values()] == [0, 1]
   assert shards.sizes('flat://none') == shards.marks('flat://none') == {}
+  found = [unit.path for unit in units.of_files(['flat://b/part/*'], 100)]
+  assert found == ['flat://b/part/0.txt', 'flat://b/part/1.txt']
   copy = shards.copied('flat://b')
   assert sorted(os.listdir(copy)) == ['done', 'part']
   OBJECTS['flat://b/part/1.txt'] = b''

@@ -360,3 +360,14 @@ def test_cells_of_parquet_columns_are_those_of_its_rows(tmp_path, kind):
   where = f'{tmp_path}/a.parquet:row group 0, row'
   empty = [(f'{where} {i}', f'column {name!r} is empty') for i, name in ((1, 'left'), (3, 'right'))]
   assert why == empty
+
+
+@pytest.mark.parametrize('text', ['  ', '\u3000'])
+def test_a_cell_of_spaces_alone_is_as_an_empty_one(text, tmp_path):
+  pq.write_table(pa.table({'id': ['1', '2'], 'text': [text, 'a b']}), tmp_path / 'a.parquet')
+  (tmp_path / 'a.tsv').write_text(f'id\ttext\n1\t{text}\n2\ta b\n', encoding='utf-8')
+  for name in ('a.parquet', 'a.tsv'):
+    (unit,), bad = units.of_files([str(tmp_path / name)], 1000), []
+    found = units.cells(unit, ('id', 'text'), 8, lambda *refused: bad.append(refused))  # noqa: B023
+    assert list(found) == [(['2'], ['a b'])]
+    assert [why for _, why, _ in bad] == ["column 'text' is empty"]
