@@ -102,7 +102,7 @@ def _path(folder: str, rows: int) -> str:
 
 
 def _job(folder: str, rows: int, name: str) -> tuple[FilesConfig, OutputConfig]:
-  files = FilesConfig((_path(folder, rows),), unit_bytes=1 << 18)
+  files = FilesConfig((_path(folder, rows),))
   return files, OutputConfig(os.path.join(folder, f'{name}-{rows}'))
 
 

@@ -7,6 +7,7 @@ have one number.
 """
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import os
@@ -19,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from common import files
+from common.data.numbered_digests import NumberedDigests
 from common.data.texts import blake2b
 from common.errors import InputError, damaged
 
@@ -33,7 +35,7 @@ def content_hash(item: Item) -> bytes:
 
 
 class ItemWriter:
-  """Writes one table; an item that it has seen keeps its number.
+  """Writes one table; an item that it has seen keeps its number. Holds some 30 bytes an item.
 
   Args:
     path: The file; the caller puts it in its place when whole (`common.files.whole`).
@@ -52,7 +54,7 @@ class ItemWriter:
   def __init__(self, path: str):
     self.path, self.width = path, 0
     self._writer = tf.io.TFRecordWriter(path)
-    self._numbers: dict[bytes, int] = {}
+    self._numbers = NumberedDigests()
 
   def __enter__(self) -> Self:
     return self
@@ -65,9 +67,8 @@ class ItemWriter:
 
   def number(self, item: Item, key: str = '') -> int:
     """The item's row number; it is written, with its id `key`, where it is new."""
-    digest = content_hash(item)
-    if (number := self._numbers.get(digest)) is None:
-      number = self._numbers[digest] = len(self._numbers)
+    digest, count = content_hash(item), len(self)
+    if (number := self._numbers.number(digest)) == count:
       self._write(item, digest, key)
     return number
 
@@ -123,7 +124,7 @@ class Items:
     one = cls(tuple(paths), tuple(counts), digest, width)
     if len(paths) == 1:
       return one
-    hashes = np.frombuffer(b''.join(one._column('hash')), 'V16')
+    hashes = np.fromiter(one._column('hash'), 'V16')
     _, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     order = np.argsort(firsts, kind='stable')  # first seen first
     rank = np.empty(len(order), np.int32)
@@ -137,7 +138,12 @@ class Items:
     """Item numbers of rows of one of the tables."""
     if self.numbers is None:
       return rows
-    return self.numbers[rows + sum(self.counts[:table])]
+    return self.numbers[rows + self._starts[table]]
+
+  @functools.cached_property
+  def _starts(self) -> np.ndarray:
+    """[tables + 1] int64, each table's first row among all."""
+    return np.cumsum([0, *self.counts])
 
   def texts(self, numbers: np.ndarray | None = None) -> Iterator[str]:
     """Streams the items' texts: all in order, or those of `numbers` in their order."""

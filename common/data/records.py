@@ -110,10 +110,11 @@ class RecordSet:
     """Streams a shard's groups, their items numbered as those of the set."""
     path = os.path.join(self.folder, shard.name)
     digests.check_file(path, bytes=shard.bytes, sha256=shard.sha256, remedy=_REMEDY)
-    count = 0
+    count, tables = 0, self.manifest.tables
+    rows = [tables[slot][number].count for slot, number in enumerate(shard.tables)]
     for group in groups_of(path):
       count += len(group)
-      self._check_rows(group, shard, path)
+      _check_rows(group, rows, path)
       columns = [
         self.items(slot).number(group.items[:, slot], table)
         for slot, table in enumerate(shard.tables)
@@ -121,13 +122,6 @@ class RecordSet:
       yield dataclasses.replace(group, items=np.stack(columns, 1))
     if count != shard.count:
       raise InputError(f'{path}: {count} tuples; the manifest says {shard.count}; {_REMEDY}')
-
-  def _check_rows(self, group: Tuples, shard: Shard, path: str) -> None:
-    """Refuses row numbers that the shard's tables do not have."""
-    tables = self.manifest.tables
-    rows = [tables[slot][number].count for slot, number in enumerate(shard.tables)]
-    if group.items.shape[1] != len(rows) or (group.items < 0).any() or (group.items >= rows).any():
-      raise InputError(f'{path}: names items that are not in its tables; {_REMEDY}')
 
   def groups(self) -> Iterator[Tuples]:
     """Streams all groups in order."""
@@ -247,6 +241,12 @@ def groups_of(path: str) -> Iterator[Tuples]:
     if group is None:
       return
     yield group
+
+
+def _check_rows(group: Tuples, rows: Sequence[int], path: str) -> None:
+  """Refuses row numbers that the shard's tables, of so many rows, do not have."""
+  if group.items.shape[1] != len(rows) or (group.items < 0).any() or (group.items >= rows).any():
+    raise InputError(f'{path}: names items that are not in its tables; {_REMEDY}')
 
 
 def _check_size(path: str, size: int) -> None:

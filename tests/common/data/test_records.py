@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import tensorflow as tf
 from common import files
 from common.data import record_writer
 from common.data.examples import Example
-from common.data.items import ItemWriter
+from common.data.items import Items, ItemWriter, content_hash
 from common.data.records import RecordSet, Shard, Table
 from common.data.tuples import Tuples, parse, serialize
 from common.data.vector_table import VectorTable
@@ -118,6 +119,19 @@ def test_items_alike_in_several_tables_have_one_number(tmp_path):
   assert found.tuples().items[:, 0].tolist() == [0, 1, 2, 2, 3, 0]
   assert found.texts() == [(text,) for text in 'abccda']
   assert list(found.items(0).texts(np.array([3, 0]))) == ['d', 'a']
+
+
+def test_several_tables_are_opened_in_less_memory_than_their_hashes_as_objects(monkeypatch):
+  count = 20_000
+  monkeypatch.setattr(
+    Items, '_column', lambda *_: (content_hash(f'{i % 15_000}') for i in range(count))
+  )
+  tracemalloc.start()
+  items = Items.open(['a', 'b'], [count - 5000, 5000], ['', ''])
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert len(items) == 15_000 and items.number(np.array([0, 4999]), 1).tolist() == [0, 4999]
+  assert peak / count < 120  # of objects 154
 
 
 def test_items_may_be_vectors(tmp_path):

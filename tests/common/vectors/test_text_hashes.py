@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -196,3 +197,12 @@ def test_what_occurs_twice_in_all_parts_together():
   parts = [hashes(['a', 'b', 'c']), hashes([]), hashes(['d', 'c', 'e', 'e', 'e'])]
   assert repeated(parts).tolist() == sorted(hashes(['c', 'e']).tolist())
   assert repeated([]).tolist() == []
+
+
+def test_ids_that_are_compared_take_10_bytes_each():
+  parts = (np.arange(start, start + 1000, dtype=np.uint64) for start in range(0, 50_000, 1000))
+  tracemalloc.start()
+  assert len(repeated(parts)) == 0
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert peak / 50_000 < 11
