@@ -10,7 +10,6 @@ import csv
 import decimal
 import difflib
 import gzip
-import io
 import json
 import sys
 import zlib
@@ -216,8 +215,9 @@ def _parquet(path: str) -> Iterator[tuple[int, Row]]:
 
   try:
     with _open(path) as file:
-      source = io.BytesIO(file.read()) if files.is_remote(path) else file  # Arrow takes no GFile
-      table = pq.ParquetFile(source, page_checksum_verification=True)
+      if files.is_remote(path):
+        file.closed = False  # Arrow asks a file for it, and TensorFlow's do not say
+      table = pq.ParquetFile(file, page_checksum_verification=True)
       check_header(table.schema_arrow.names, path)
       yield from arrow_rows(table.iter_batches(_BATCH), f'{path}:')
   except pa.ArrowException as error:

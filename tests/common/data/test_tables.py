@@ -97,7 +97,7 @@ def test_remote_paths_are_read_by_tensorflow():
   )
 
 
-def test_a_parquet_file_has_the_rows_of_a_text_file(tmp_path):
+def test_a_parquet_file_has_the_rows_of_a_text_file(tmp_path, monkeypatch):
   path = str(tmp_path / 't.parquet')
   columns = {
     'a': ['x', None],
@@ -114,7 +114,12 @@ def test_a_parquet_file_has_the_rows_of_a_text_file(tmp_path):
   with pytest.raises(InputError, match=re.escape(f"{path}:1: column 'when' holds no text, number")):
     row['when']
   tf.io.gfile.copy(path, 'ram://t.parquet', overwrite=True)
+  read, sizes = tf.io.gfile.GFile.read, []
+  monkeypatch.setattr(
+    tf.io.gfile.GFile, 'read', lambda file, n=-1: [sizes.append(n), read(file, n)][1]
+  )
   assert rows('ram://t.parquet') == found
+  assert len(sizes) > 1 and -1 not in sizes  # never the whole file
 
 
 ERRORS = {
