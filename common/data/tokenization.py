@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from common.data.word_pieces import MAX_WORD_CHARACTERS, SPECIAL_TOKENS, WordPieces
+from common.data.word_pieces import MAX_WORD_CHARACTERS, SPECIAL_TOKENS, WordPieces, word_ids
 from common.errors import InputError
 
 # What the reference removes first: NUL, U+FFFD, control and format characters.
@@ -50,17 +50,7 @@ class Tokenizer(tf.Module):
 
   def __init__(self, vocabulary: Sequence[str], lower_case: bool):
     super().__init__(name='tokenizer')
-    ids: dict[str, int] = {}
-    for index, piece in enumerate(vocabulary):
-      if ids.setdefault(piece, index) != index:
-        raise InputError(
-          f'vocabulary: {piece!r} is both entry {ids[piece]} and entry {index}; each may occur once'
-        )
-    if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
-      raise InputError(
-        f'vocabulary of {len(ids)} entries lacks {", ".join(missing)}; '
-        f'it needs {", ".join(SPECIAL_TOKENS)}'
-      )
+    ids = word_ids(vocabulary)
     self.vocabulary = tuple(vocabulary)
     self.lower_case = lower_case
     self.pad_id, self.unknown_id, self.start_id, self.end_id = (

@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from common import files, schema
-from common.errors import damaged
+from common.errors import InputError, damaged
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
 _TEXTS = 1024  # split at a time
@@ -32,6 +32,26 @@ _WORDS = pre_tokenizers.Sequence(
     ),
   ]
 )
+
+
+def word_ids(vocabulary: Sequence[str]) -> dict[str, int]:
+  """The id of each piece of a vocabulary, which is its place.
+
+  Raises:
+    InputError: A special token is missing, or a piece occurs twice.
+  """
+  ids: dict[str, int] = {}
+  for index, piece in enumerate(vocabulary):
+    if ids.setdefault(piece, index) != index:
+      raise InputError(
+        f'vocabulary: {piece!r} is both entry {ids[piece]} and entry {index}; each may occur once'
+      )
+  if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
+    raise InputError(
+      f'vocabulary of {len(ids)} entries lacks {", ".join(missing)}; '
+      f'it needs {", ".join(SPECIAL_TOKENS)}'
+    )
+  return ids
 
 
 class WordPieces:

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 import tensorflow as tf
 from official.nlp.modeling import networks
 
 from common import extras, schema
+from common.data.word_pieces import word_ids
 from common.errors import InputError, check_pattern_free
 from common.modeling import bert_network, hugging_face, saving
 from common.modeling.bert_network import EncoderConfig
@@ -30,6 +30,9 @@ CONFIG = 'config.json'  # of a Hugging Face folder
 
 _MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
 _SAFETENSORS = 'model.safetensors'
+_REMEDY = (  # one file: shards are not read
+  f"have transformers write {_SAFETENSORS}: model.save_pretrained(folder, max_shard_size='100GB')"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,12 +126,8 @@ def embeddings(pretrained: Pretrained, name: str, count: int) -> np.ndarray | No
 
 def tensors(folder: str) -> dict[str, np.ndarray]:
   """The tensors of a Hugging Face folder, by their names there."""
-  try:
-    return safetensors.numpy.load(_bytes(folder, _SAFETENSORS))
-  except safetensors.SafetensorError as error:
-    raise InputError(f'{_SAFETENSORS}: damaged ({error}); copy it anew') from error
-  except KeyError as error:  # a type numpy has not
-    raise InputError(f'{_SAFETENSORS}: not float32 or float16 weights ({error})') from error
+  with located(_SAFETENSORS):
+    return hugging_face.arrays(_bytes(folder, _SAFETENSORS))
 
 
 def read_json(folder: str, name: str) -> dict[str, Any]:
@@ -203,10 +202,9 @@ def _read_folder(folder: str) -> Pretrained:
     kind = 'tf2' if '_CHECKPOINTABLE_OBJECT_GRAPH' in _reader(folder)[1] else 'tf1'
     config_file = 'bert_config.json'
   elif 'pytorch_model.bin' in files:
-    remedy = f'have transformers write {_SAFETENSORS}: model.save_pretrained(folder)'
-    raise InputError(f'pytorch_model.bin is a pickle, which can run code; {remedy}')
+    raise InputError(f'pytorch_model.bin is a pickle, which can run code; {_REMEDY}')
   else:
-    raise InputError(f'no weights: neither {_SAFETENSORS} nor bert_model.ckpt.index')
+    raise InputError(f'no weights: neither {_SAFETENSORS} nor bert_model.ckpt.index; {_REMEDY}')
   if config_file not in files:
     raise InputError(f'no {config_file}')
   with located(config_file):  # first: those of other architectures have another vocabulary
@@ -219,7 +217,8 @@ def _read_folder(folder: str) -> Pretrained:
     raise InputError('no vocab.txt')
   with located('vocab.txt'):  # split at line feeds alone: other line separators may be words
     lines = _bytes(folder, 'vocab.txt').decode().removesuffix('\n').split('\n')
-  vocabulary = tuple(line.removesuffix('\r') for line in lines)
+    vocabulary = tuple(line.removesuffix('\r') for line in lines)
+    word_ids(vocabulary)
   if len(vocabulary) != (size := config.vocab_size):
     raise InputError(f'vocab.txt has {len(vocabulary)} words; {config_file}: vocab_size={size}')
   special = re.compile(r'\[.+\]')

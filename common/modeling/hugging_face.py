@@ -9,6 +9,8 @@ import re
 from typing import Any
 
 import numpy as np
+import safetensors
+import tensorflow as tf
 
 from common import schema
 from common.errors import InputError
@@ -50,6 +52,18 @@ _DISTILBERT = {  # a part of a tensor's name -> BERT's
   '.output_layer_norm.': '.output.LayerNorm.',
 }
 _SEGMENTS = 2
+_DTYPES = {
+  'F64': np.float64,
+  'F32': np.float32,
+  'F16': np.float16,
+  'BF16': tf.bfloat16.as_numpy_dtype,
+  'I64': np.int64,
+  'I32': np.int32,
+  'I16': np.int16,
+  'I8': np.int8,
+  'U8': np.uint8,
+  'BOOL': np.bool_,
+}
 _PASSED_OVER = re.compile(r'(cls|classifier|qa_outputs)\.|(\w+\.)?embeddings\.position_ids$')
 
 
@@ -120,6 +134,25 @@ def lower_case(settings: dict[str, Any], guess: bool) -> bool:
       beside = f' beside do_lower_case={lower}' if name == 'strip_accents' else ''
       raise InputError(f'{name}={settings[name]!r}{beside} is not supported; {value!r} is')
   return lower
+
+
+def arrays(content: bytes) -> dict[str, np.ndarray]:
+  """The tensors in a safetensors file's bytes, by name; those of bfloat16 as float32, exactly.
+
+  Raises:
+    InputError: The file is damaged, or a tensor is of a type that is not read.
+  """
+  try:
+    found = safetensors.deserialize(content)
+  except safetensors.SafetensorError as error:
+    raise InputError(f'damaged ({error}); copy it anew') from error
+  made = {}
+  for name, tensor in found:
+    if (dtype := tensor['dtype']) not in _DTYPES:
+      raise InputError(f'{name} is {dtype}; float32, float16 and bfloat16 weights are read')
+    array = np.frombuffer(tensor['data'], _DTYPES[dtype]).reshape(tensor['shape'])
+    made[name] = array.astype(np.float32) if dtype == 'BF16' else array
+  return made
 
 
 def tensors(of: Weights) -> dict[str, np.ndarray]:

@@ -400,6 +400,19 @@ def test_float16_weights_are_cast(tmp_path, tensors):
   np.testing.assert_array_equal(table, half['embeddings.word_embeddings.weight'])
 
 
+def test_bfloat16_weights_are_read_exactly(tmp_path, tensors):
+  half = {key: array.astype(tf.bfloat16.as_numpy_dtype) for key, array in tensors.items()}
+  encoder = _load(_write_hub(tmp_path / 'hub', half))
+  words = half['embeddings.word_embeddings.weight'].astype(np.float32)
+  np.testing.assert_array_equal(encoder.get_embedding_table(), words)
+
+
+def test_weights_of_another_type_are_refused(tmp_path, tensors):
+  short = {key: array.astype(np.uint16) for key, array in tensors.items()}
+  with pytest.raises(InputError, match='safetensors: .* is U16; float32, float16 and bfloat16 '):
+    _load(_write_hub(tmp_path / 'hub', short))
+
+
 def test_a_hub_folder_without_a_pooler(tmp_path, tensors, expected):
   bare = _without(tensors, 'pooler.dense.weight', 'pooler.dense.bias')
   outputs = _load(_write_hub(tmp_path / 'hub', bare, hidden_act='gelu_new'))(_inputs())
@@ -442,11 +455,17 @@ def test_lower_case(tmp_path, tensors, word, settings, lower_case):
     ('config.json', '{"model_type": "t5"}', "config.json: model_type='t5' is not supported"),
     ('config.json', None, 'hub: no config.json$'),
     ('vocab.txt', None, 'hub: no vocab.txt$'),
-    ('vocab.txt', 'a\nb\n', 'vocab.txt has 2 words; config.json: vocab_size=11'),
+    ('vocab.txt', '\n'.join(WORDS[:4]), 'vocab.txt has 4 words; config.json: vocab_size=11'),
     ('vocab.txt', b'\xff\n', "vocab.txt: 'utf-8' codec can't decode byte 0xff"),
+    ('vocab.txt', '\n'.join([*WORDS[:-1], 'a']), "vocab.txt: .*'a' is both entry 5 and entry 10"),
+    ('vocab.txt', '\n'.join(['pad', *WORDS[1:]]), r'vocab.txt: .* 11 entries lacks \[PAD\]; it'),
     ('tokenizer_config.json', '[', 'tokenizer_config.json: not a JSON object'),
     ('tokenizer_config.json', '[]', r'not a JSON object \(its content is \[\], not an object'),
-    ('model.safetensors', None, 'no weights: neither model.safetensors nor bert_model.ckpt.index'),
+    (
+      'model.safetensors',
+      None,
+      r'nor bert_model.ckpt.index; have transformers write .*\(folder, max_',
+    ),
   ],
 )
 def test_a_folder_that_is_not_whole_is_refused(tmp_path, tensors, name, content, message):
