@@ -31,9 +31,15 @@ class Bert(Encoder):
   def call(
     self, ids: tf.Tensor, segment_ids: tf.Tensor | None = None, training: bool | None = None
   ) -> Encoded:
-    """As `Encoder.call`; `pooled` is the pooler's output of the first token."""
+    """As `Encoder.call`; `pooled` is the pooler's output of the first token.
+
+    A BERT of fewer segments than are given has its last one in place of those beyond.
+    """
     mask = self.mask(ids)
-    segment_ids = tf.zeros_like(ids) if segment_ids is None else segment_ids
+    if segment_ids is None:
+      segment_ids = tf.zeros_like(ids)
+    else:  # one beyond the last has no embedding
+      segment_ids = tf.minimum(segment_ids, self.config.type_vocab_size - 1)
     inputs = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': segment_ids}
     outputs = self.network(inputs, training=training)
     return Encoded(

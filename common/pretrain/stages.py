@@ -265,6 +265,8 @@ def check(config: PretrainConfig) -> None:
     checkpoints.check_length(found, '--max_length', config.max_length)
     own = found.config if config.pretrained else distilbert.student_config(found.config)
     config.shape.check_kept(own, start)
+    if config.next_sentence and found.config.type_vocab_size < 2:
+      raise InputError(f'--next_sentence takes two segments; {start} has one (type_vocab_size)')
   if kept := config.kept_vocabulary:
     found = found or checkpoints.read(kept)
     if vocabulary.MASK not in found.vocabulary:

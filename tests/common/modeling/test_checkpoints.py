@@ -20,6 +20,7 @@ from official.nlp.tools import tf2_bert_encoder_checkpoint_converter as converte
 
 from common.errors import InputError
 from common.modeling import bert_network, checkpoints
+from common.modeling.bert import Bert
 
 WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', '##c', '\u2028', '[unused1]', 'é']
 BERT_JSON = {
@@ -411,6 +412,18 @@ def test_weights_of_another_type_are_refused(tmp_path, tensors):
   short = {key: array.astype(np.uint16) for key, array in tensors.items()}
   with pytest.raises(InputError, match='safetensors: .* is U16; float32, float16 and bfloat16 '):
     _load(_write_hub(tmp_path / 'hub', short))
+
+
+def test_a_bert_of_one_segment_has_it_for_every_text(tmp_path, tensors):
+  name = 'embeddings.token_type_embeddings.weight'
+  one = tensors | {name: tensors[name][:1]}
+  pretrained = checkpoints.read(_write_hub(tmp_path / 'hub', one, type_vocab_size=1))
+  encoder = Bert(pretrained.config, 0)
+  encoder(tf.constant(IDS, tf.int32))
+  encoder.restore(pretrained)
+  found = encoder(tf.constant(IDS, tf.int32), tf.constant(SEGMENTS, tf.int32))
+  layers_, _ = _bert(one, IDS, MASK, np.zeros_like(SEGMENTS), heads=2, act=_gelu_erf)
+  np.testing.assert_allclose(found.tokens, layers_[-1], atol=2e-5)
 
 
 def test_a_hub_folder_without_a_pooler(tmp_path, tensors, expected):

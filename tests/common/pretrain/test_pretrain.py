@@ -348,6 +348,17 @@ def test_what_cannot_be_is_refused_in_one_line(refusals, tmp_path):
     assert status == 2 and len(lines) == 1 and expected in lines[0], (arguments, stderr[-2000:])
 
 
+def test_next_sentences_are_of_a_checkpoint_of_two_segments(monkeypatch):
+  one = checkpoints.Pretrained(
+    'x', 'tf1', EncoderConfig(7, 8, 1, 2, 12, type_vocab_size=1), (), True
+  )
+  monkeypatch.setattr(checkpoints, 'read', lambda path: one)
+  given = {'input_files': 'a.txt', 'documents': 'blocks', 'pretrained': 'x', 'next_sentence': True}
+  given |= {'encoder_layers': 1, 'hidden_size': 8, 'attention_heads': 2, 'inner_dim': 12}
+  with pytest.raises(InputError, match=r'^--next_sentence takes two segments; x has one'):
+    stages.check(flags.parse(PretrainConfig, given))
+
+
 def test_the_flagfile_goes_on_from_a_checkpoint_as_it_says():
   flagfile = pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags'
   given = {'flagfile': str(flagfile), 'pretrained': 'minilm', 'learning_rate': 1e-4}
