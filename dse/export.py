@@ -8,7 +8,10 @@ become a vector). Vectors are its own; a score is sigmoid(5 cos), which ranks as
 
 import dataclasses
 import os
+import re
 from typing import Any
+
+import tensorflow as tf
 
 from common import files, flags, schema
 from common.errors import InputError, check_pattern_free, damaged
@@ -37,7 +40,7 @@ class ExportConfig:
   """The sentence encoder, and the folder for its export."""
 
   pretrained: str = flags.option(
-    '', "folder of sentence-transformers' layout, hf://org/name, or minilm"
+    '', "folder of sentence-transformers' layout, a hub id org/name, or minilm"
   )
   output: str = flags.option('', 'folder that the export becomes')
   max_length: int = flags.option(0, "most tokens of a text; 0: the folder's own", bounds=(0, 8192))
@@ -102,7 +105,7 @@ def write(folder: str, path: str, max_length: int = 0) -> dict[str, Any]:
   Returns:
     As `student_export.write`.
   """
-  config = student_config(encoders.read(hub.local(path)), max_length)
+  config = student_config(encoders.read(_local(path)), max_length)
   model, tokenizer = DSE.from_pretrained(config, 1)
   samples = (_SAMPLES, _SAMPLES)
   return student_export.write(
@@ -121,6 +124,12 @@ def main(config: ExportConfig) -> None:
     written = write(part, config.pretrained, config.max_length)
   size, difference = written['encoder_bytes'] / 1e6, written['max_difference']
   print(f'{config.output}: an encoder of {size:.1f} MB, {difference:.1e} from the live model')
+
+
+def _local(path: str) -> str:
+  """As `hub.local`; a bare `org/name` that is no folder is of the hub, and as whole as `hf://org/name`."""
+  bare = re.fullmatch(hub.NAME, path) and not tf.io.gfile.isdir(path)
+  return hub.local(hub.PREFIX + path if bare else path)
 
 
 def _pooling(folder: str, path: str) -> str:

@@ -1,6 +1,8 @@
 """A sentence encoder exported as it is: its own vectors, and what cannot be exported."""
 
 import json
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -121,3 +123,13 @@ def test_newer_configs_name_the_pooling(tmp_path):
   folder, _ = sentence_encoder(tmp_path / 'from', **{'1_Pooling__config': {'pooling_mode': 'cls'}})
   config = export.student_config(export.encoders.read(folder))
   assert (config.pooling, config.normalize, config.max_lengths) == ('cls', True, (LENGTH, LENGTH))
+
+
+def test_a_bare_id_of_the_hub_is_taken_whole(monkeypatch, tmp_path):
+  folder, _ = sentence_encoder(tmp_path / 'from')
+  hub = types.SimpleNamespace(snapshot_download=lambda name, ignore_patterns: f'{tmp_path}/{name}')
+  monkeypatch.setitem(sys.modules, 'huggingface_hub', hub)
+  assert export._local('org/name') == export._local('hf://org/name') == f'{tmp_path}/org/name'
+  assert (export._local(folder), export._local('minilm')) == (folder, 'minilm')
+  monkeypatch.chdir(tmp_path.parent)
+  assert export._local(f'{tmp_path.name}/from') == f'{tmp_path.name}/from'
