@@ -16,7 +16,7 @@ texts is a match; here it starts from there (`docs/architecture.md` compares):
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -25,12 +25,25 @@ from common.data.tuples import Tuples
 from dipair.encoder import VectorTokens
 from dipair.student import DiPair
 
+_TOGETHER = 1024  # texts whose features become tokens at a time
+
+
+def matched_slots(student: DiPair) -> list[int]:
+  """The slots whose features of scored tuples `start` takes: the first of texts, and those of vectors.
+
+  None where all are texts or all vectors, and of a task of classes, whose scores name no matches.
+  """
+  vectors = [slot for slot, width in enumerate(student.widths) if width]
+  if student.outputs > 1 or not vectors or 0 not in student.widths:
+    return []
+  return [student.widths.index(0), *vectors]
+
 
 def start(
   student: DiPair,
   features: Sequence[np.ndarray],
   seed: int,
-  matches: tuple[Sequence[np.ndarray], Tuples] | None = None,
+  matches: tuple[Mapping[int, np.ndarray], Tuples] | None = None,
 ) -> None:
   """Sets the starting point of a new student's projections and head.
 
@@ -38,7 +51,8 @@ def start(
     student: Changed in place. A head says itself how it starts (`Head.start`).
     features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding. Or [U_i, w], vectors.
     seed: Seed of the head's random numbers.
-    matches: Features of other items, likewise, and scored tuples of them: where a slot has vectors.
+    matches: Features of other items, likewise, by slot, and scored tuples of them: of `matched_slots`,
+      where there are some.
   """
   texts = [x for x, width in zip(features, student.widths, strict=True) if not width]
   of_texts = _principal_components(texts, student.dim) if texts else ()
@@ -47,7 +61,7 @@ def start(
       projection.dense.set_weights(_standardized(given, projection.dense.units, seed))
     elif projection.dense is not None:
       projection.dense.set_weights(of_texts)
-  if matches is not None and student.outputs == 1 and texts:
+  if matches is not None:
     _guess_matches(student, *matches)
   vectors = [
     student.vectors(tf.constant(x, tf.float32), slot).numpy() for slot, x in enumerate(features)
@@ -68,14 +82,17 @@ def _standardized(vectors: np.ndarray, units: int, seed: int) -> tuple[np.ndarra
   return kernel, -vectors.mean(0) @ kernel
 
 
-def _guess_matches(student: DiPair, features: Sequence[np.ndarray], tuples: Tuples) -> None:
+def _guess_matches(student: DiPair, features: Mapping[int, np.ndarray], tuples: Tuples) -> None:
   """Makes of a vector the tokens that the first slot of texts has on average where the teacher sees a match.
 
   Those of the ridge regression of these tokens on the vector over all tuples, weighted by the teacher's
   score; at positions that those texts have none for, tokens stay.
   """
   of_text = student.widths.index(0)
-  tokens = student.vectors(tf.constant(features[of_text], tf.float32), of_text).numpy()
+  blocks = (
+    features[of_text][i : i + _TOGETHER] for i in range(0, len(features[of_text]), _TOGETHER)
+  )
+  tokens = np.concatenate([student.vectors(tf.constant(b), of_text).numpy() for b in blocks])
   positions = int(tokens.any((0, 2)).sum())  # at which a text has a token: the first ones
   weight = tf.sigmoid(tuples.teacher_logits).numpy()  # [n, 1]
   for slot, width in enumerate(student.widths):
@@ -85,9 +102,10 @@ def _guess_matches(student: DiPair, features: Sequence[np.ndarray], tuples: Tupl
       mean, spread = features[slot].mean(0), features[slot].std(0)
       unit = np.where(spread > 1e-6 * spread.max(initial=1e-6), spread, np.inf)
       x = ((features[slot] - mean) / unit)[tuples.items[:, slot]]
-      y = tokens.reshape([len(tokens), -1])[:, :kept]
-      y = (y - np.average(y[tuples.items[:, of_text]], 0, weight[:, 0]))[tuples.items[:, of_text]]
-      found = np.linalg.solve((weight * x).T @ x + width * np.eye(width), (weight * x).T @ y)
+      y = tokens.reshape([len(tokens), -1])[:, :kept][tuples.items[:, of_text]]
+      y -= np.average(y, 0, weight[:, 0])
+      weighted = (weight * x).T
+      found = np.linalg.solve(weighted @ x + width * np.eye(width), weighted @ y)
       found /= max(1e-6, (x @ found).std(0).mean()) * unit[:, None]
       kernel, bias = own.dense.get_weights()
       kernel[:, :kept], bias[:kept] = found, -mean @ found

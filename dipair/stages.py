@@ -60,7 +60,8 @@ def train(
 
 def start(model: DiPair, trainer: Trainer) -> None:
   """Sets the new weights' starting point, by what the distillation set begins with."""
-  matches = trainer.first_tuples(_START_TUPLES) if any(model.widths) else None
+  slots = initialization.matched_slots(model)
+  matches = trainer.first_tuples(_START_TUPLES, slots) if slots else None
   initialization.start(model, trainer.first_features(_START_ITEMS), trainer.seed, matches)
 
 

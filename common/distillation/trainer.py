@@ -264,14 +264,14 @@ class Trainer:
       found.append(self.scorer.features(table, items[np.argsort(firsts)][:count], slot))
     return found
 
-  def first_tuples(self, count: int) -> tuple[list[np.ndarray], Tuples]:
-    """The first `count` tuples; and features of each slot's items, which the tuples then number."""
-    tuples, found, items = self.distill.head(count), [], []
-    for slot, table in enumerate(tables_of(self.distill, self.tokenizer)):
-      occur, places = np.unique(tuples.items[:, slot], return_inverse=True)
-      found.append(self.scorer.features(table, occur, slot))
-      items.append(places)
-    return found, dataclasses.replace(tuples, items=np.stack(items, axis=1))
+  def first_tuples(self, count: int, slots: list[int]) -> tuple[dict[int, np.ndarray], Tuples]:
+    """The first `count` tuples; and features of the items of some slots, which these then number."""
+    tuples, tables, found = self.distill.head(count), tables_of(self.distill, self.tokenizer), {}
+    items = tuples.items.copy()
+    for slot in slots:
+      occur, items[:, slot] = np.unique(items[:, slot], return_inverse=True)
+      found[slot] = self.scorer.features(tables[slot], occur, slot)
+    return found, dataclasses.replace(tuples, items=items)
 
   def _batches(self, tuples: Tuples, order: Order) -> TupleBatches:
     if 'label' in self.loss.needs and not tuples.labelled.all():

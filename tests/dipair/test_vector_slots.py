@@ -23,7 +23,7 @@ from common.pipelines.models import TupleModel
 from common.scoring import exported
 from common.serving.client import Client
 from common.vectors.store import VectorStore
-from dipair import initialization
+from dipair import initialization, stages
 from dipair.config import StudentConfig
 from dipair.encoder import VectorTokens
 from dipair.run import RunConfig
@@ -189,6 +189,20 @@ def test_each_number_of_a_vector_has_an_equal_share_of_the_tokens_at_the_start()
   np.testing.assert_allclose(shares, [0.5, 0.5, 0], rtol=0.1)
 
 
+@pytest.mark.parametrize(
+  ('widths', 'outputs', 'slots'),
+  [((0, 3), 1, [0, 1]), ((3, 0, 0), 1, [1, 0]), ((0, 3), 2, []), ((3, 3), 1, []), ((0, 0), 1, [])],
+)
+def test_matches_are_encoded_of_the_slots_that_start_by_them(monkeypatch, widths, outputs, slots):
+  model, asked = types.SimpleNamespace(widths=widths, outputs=outputs), []
+  trainer = types.SimpleNamespace(
+    first_tuples=lambda count, of: asked.append(of), first_features=lambda count: None, seed=1
+  )
+  monkeypatch.setattr(initialization, 'start', lambda *args: None)
+  stages.start(model, trainer)
+  assert asked == ([slots] if slots else [])
+
+
 def test_both_sides_may_be_vectors():
   two = {'max_lengths': (2, 2), 'output_tokens': (2, 2)}
   config = StudentConfig(pretrained='random-tiny', encoder_layers=2, **two)
@@ -212,7 +226,8 @@ def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with(padding):
   rows, others = np.arange(300), rng.permutation(300)
   items = np.concatenate([np.stack([rows, rows], 1), np.stack([rows, others], 1)])
   logits = np.where(items[:, :1] == items[:, 1:], 9.0, -9.0).astype(np.float32)
-  initialization._guess_matches(student, [padded, vectors], Tuples(items, teacher_logits=logits))
+  features = {0: padded.astype(np.float32), 1: vectors}
+  initialization._guess_matches(student, features, Tuples(items, teacher_logits=logits))
   made = layer(vectors).numpy()
   np.testing.assert_array_equal(made[:, 2], last)
   assert np.abs(made[:, :2].mean(0)).max() < 1e-3 and made[:, :2].std(0).mean() == pytest.approx(1)
