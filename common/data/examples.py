@@ -6,7 +6,7 @@ Rows are streamed, never held.
 import dataclasses
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -114,8 +114,18 @@ class TableConfig:
     return self.classes or glue.classes(self.task)
 
 
+def vector_columns(config: TableConfig) -> dict[str, VectorColumn]:
+  """Readers of the columns of vectors, by name."""
+  return {column.name: column for column in map(VectorColumn, config.vector_columns)}
+
+
 def read(
-  path: str, config: TableConfig, *, labelled: bool, scored: bool = False
+  path: str,
+  config: TableConfig,
+  *,
+  labelled: bool,
+  scored: bool = False,
+  vectors: Mapping[str, VectorColumn] | None = None,
 ) -> Iterator[Example]:
   """Streams the rows of a table as examples.
 
@@ -124,6 +134,7 @@ def read(
     config: The columns.
     labelled: Whether every row must have a label; if not, those that there are are kept.
     scored: Whether every row must have the teacher's scores, where `config` names their column.
+    vectors: Its `vector_columns`, of one width in all files that they read; None: this file's own.
 
   Yields:
     Examples in the file's order.
@@ -133,7 +144,7 @@ def read(
       file: logits that are all from 0 to 1, and duplicate ids, in 8 bytes of memory a row.
   """
   hashes = array('Q')
-  vectors = {column.name: column for column in map(VectorColumn, config.vector_columns)}
+  vectors = vector_columns(config) if vectors is None else vectors
   row_id, lowest, highest = '', math.inf, -math.inf
   for number, row in tables.rows(path, config.encoding):
     where = f'{path}:{number}'

@@ -98,6 +98,7 @@ class VectorColumn:
 
   def __init__(self, flag: str):
     self.name, self._path = parse(flag)
+    self._width = 0  # of the vectors read; 0: none yet
     if not self._path:
       return
     try:
@@ -121,10 +122,20 @@ class VectorColumn:
       raise InputError(f'{ids_path(self._path)}: an id stands twice')
 
   def read(self, cell: str, where: str) -> np.ndarray:
-    """The vector [w] float32 of a cell; raises InputError, which begins with `where`, if there is none."""
+    """The vector [w] float32 of a cell.
+
+    Raises:
+      InputError: If there is none, or one of another width than those before; begins with `where`.
+    """
     where = f'{where}, column {self.name!r}'
-    if not self._path:
-      return of_cell(cell, where)
-    if cell not in self._rows:
-      raise InputError(f'{where}: id {cell!r} is not in {ids_path(self._path)}')
-    return checked(np.array(self._vectors[self._rows[cell]], np.float32), where)
+    if self._path:
+      if cell not in self._rows:
+        raise InputError(f'{where}: id {cell!r} is not in {ids_path(self._path)}')
+      return checked(np.array(self._vectors[self._rows[cell]], np.float32), where)
+    vector = of_cell(cell, where)
+    self._width = self._width or len(vector)
+    if len(vector) != self._width:
+      raise InputError(
+        f'{where}: a vector of {len(vector)} numbers; those before have {self._width}'
+      )
+    return vector

@@ -16,6 +16,7 @@ from common.data.matching import SPLITS, plain, split_of
 from common.data.records import MANIFEST, Manifest, RecordSet
 from common.data.texts import hash64
 from common.data.tuples import Tuples
+from common.data.vector_cells import VectorColumn
 from common.distillation.sources.source import Source, UnlabelledSet, digests, write_examples
 from common.errors import InputError
 
@@ -124,13 +125,18 @@ class Tables(Source):
       )
     return UnlabelledSet(sets[''].count)
 
+  @functools.cached_property
+  def _vectors(self) -> dict[str, VectorColumn]:
+    return examples.vector_columns(self.table)
+
   def _labelled_files(self) -> dict[str, str]:
     return {name: getattr(self.config, f'{name}_file') for name in SPLITS}
 
   def _rows(self, path: str, *, labelled: bool, scored: bool = False) -> Iterator[Example]:
     """A file's rows; those without an id column have no ids. All bring logits, or none."""
     scored_rows: set[bool] = set()
-    for example in examples.read(path, self.table, labelled=labelled, scored=scored):
+    rows = examples.read(path, self.table, labelled=labelled, scored=scored, vectors=self._vectors)
+    for example in rows:
       scored_rows.add(example.teacher_logits is not None)
       if len(scored_rows) > 1:
         raise InputError(f'{path}: row {example.id}: all rows have teacher logits, or none')

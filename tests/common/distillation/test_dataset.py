@@ -17,7 +17,7 @@ from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
-from common.distillation.sources.tables import TablesConfig
+from common.distillation.sources.tables import Tables, TablesConfig
 from common.distillation.stages.data import Data, Unlabelled
 from common.distillation.stages.run import Run
 from common.errors import InputError, refuse
@@ -118,6 +118,17 @@ def test_flags_of_a_teacher_are_refused_where_the_file_brings_its_scores(flags, 
   data = DataConfig(files=files, table=TableConfig(teacher_logits_column='z'))
   with pytest.raises(InputError, match=message):
     ExperimentConfig(data=data, **flags)
+
+
+def test_vectors_of_another_width_are_refused_by_file_and_line(tmp_path):
+  for name, cell in (('train', '1 2'), ('valid', '[3, 4]'), ('test', '1 2 3')):
+    (tmp_path / f'{name}.tsv').write_text(f'left\tright\tlabel\na\t{cell}\t1\n')
+  paths = [str(tmp_path / f'{name}.tsv') for name in ('train', 'valid', 'test')]
+  table = TableConfig(vector_columns=('right',))
+  source = Tables(TablesConfig(*paths, 'd.tsv'), table, (0.8, 0.1, 0.1))
+  message = f"^{paths[2]}:2, column 'right': a vector of 3 numbers; those before have 2$"
+  with pytest.raises(InputError, match=message):
+    source.write_labelled(str(tmp_path / 'data'), 1)
 
 
 def test_logits_in_some_rows_alone_are_refused(tmp_path):
