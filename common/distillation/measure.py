@@ -62,8 +62,9 @@ def of_export(
 
   Returns:
     {'rates', 'stored', 'encoders'}: rows of `benchmark.rates`, of BERT-base, of the teachers where there
-    are some, and of the head by runtime, these with those of `compare`; those of
-    `compare`, and those of `compare` with 'texts_per_second' and its 'ratio' to TensorFlow's.
+    are some, and of the head by runtime, these with those of `compare`, 'model' of each one of 'BERT-base',
+    'teacher' and 'student'; those of `compare`; and those of `compare` with 'texts_per_second' and its
+    'ratio' to TensorFlow's.
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(os.path.join(run_dir, 'export'))
@@ -79,6 +80,7 @@ def of_export(
     texts = sample(test)
     others.append(benchmark.Contender('teacher', lambda: function(texts), len(texts)))
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
+  models = ['BERT-base', *('teacher' for _ in others[1:]), *('student' for _ in heads)]
   slot = len(scorers['tensorflow'].slots) - 1
   rows = np.unique(test.tuples().items[:, slot])[:_TEXTS]
   encoded = list(test.items(slot).contents(rows))
@@ -88,7 +90,8 @@ def of_export(
   worth, stored, vectors = compare(scorers, encoders, task, data, metric)
   return {
     'rates': [
-      {**rate, **of} for rate, of in zip(rates, [*({} for _ in others), *worth], strict=True)
+      {**rate, 'model': model, **of}
+      for rate, model, of in zip(rates, models, [*({} for _ in others), *worth], strict=True)
     ],
     'stored': stored,
     'encoders': [

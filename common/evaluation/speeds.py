@@ -1,7 +1,7 @@
 """A run's speeds, as multiples of its own teacher's and of BERT-base's at 128 tokens.
 
-A speed row is {'name', 'pairs_per_second', 'ratio'} of a run's `results['speed']`; `ratio` is to
-BERT-base at 128 tokens.
+A speed row is {'name', 'model', 'pairs_per_second', 'ratio'} of a run's `results['speed']`: 'model' is
+'student' (the exported one), 'teacher' or another name; `ratio` is to BERT-base at 128 tokens.
 """
 
 import re
@@ -56,6 +56,9 @@ def default_and_fastest(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _owner(results: dict[str, Any], row: dict[str, Any]) -> str:
-  """The model that a speed row belongs to, by its first word; the student is the last model."""
-  word = re.split(r'\W', row['name'].lower())[0]
-  return results['models'][-1]['name'] if word in ('student', results['student']) else word
+  """The model that a speed row belongs to; the student is the last model.
+
+  Rows of earlier runs say it by their name's first word.
+  """
+  model = row.get('model') or re.split(r'\W', row['name'].lower())[0]
+  return results['models'][-1]['name'] if model in ('student', results['student']) else model
