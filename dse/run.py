@@ -50,13 +50,6 @@ class RunConfig:
         f'--vector_columns={",".join(data.table.vector_columns)}: DSE takes texts; dipair.run '
         'takes vectors too'
       )
-    made = data.pairing.makes and not data.files.distillation_file
-    if self.train.least_alpha < 1 and (made or data.mining.mine_from):
-      raise InputError(
-        f'alpha {self.train.least_alpha:g} takes labels, which pairs made or mined have not: '
-        '--alpha=1, or the training set (--distillation_pairs=0 --augmentations=0), or a '
-        '--distillation_file with labels'
-      )
     if self.train.from_teacher and (self.experiment.brings_logits or len(teachers) > 1):
       raise InputError('--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR')
 

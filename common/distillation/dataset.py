@@ -88,6 +88,12 @@ class DataConfig:
     """The source that the flags ask for."""
     return self._asked()[0]
 
+  @property
+  def brings_labels(self) -> bool:
+    """Whether the distillation set may have labels: the source's own, or the training set as it is."""
+    own = self.source.brings_labels
+    return not self.pairing.makes if own is None else own
+
   def _asked(self) -> list[Source]:
     """The sources that the flags ask for; the last one, which always is, where they ask for none."""
     return [source for source in (make(self) for make in SOURCES) if source.asked]

@@ -265,8 +265,7 @@ def _check(config: ExperimentConfig, student: Student, function: Function | None
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
-  made = config.data.pairing.makes and not path
-  if student.takes_labels and (made or config.data.mining.mine_from):
+  if student.takes_labels and not config.data.brings_labels:
     raise InputError(
       'the loss takes labels, which pairs made or mined have not: the training set '
       '(--distillation_pairs=0 --augmentations=0), or a --distillation_file with labels; --alpha=1 '

@@ -55,6 +55,8 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert [model['name'] for model in models] == ['teacher', 'student, stage 1', 'student']
   assert set(models[2]) == {'name', 'valid', 'test', 'delta', 'interval', 'p_value', 'ranking'}
   assert len(curves) == 3
+  rows = json.loads((folder / 'results.json').read_text('utf-8'))['speed']
+  assert [row['model'] for row in rows[:3]] == ['BERT-base', 'teacher', 'student']
   for name, after in (
     ('export', ['student']),
     ('evaluation', ['student']),
@@ -170,7 +172,10 @@ REFUSED = (
     ['--teacher_scores=probability'],
     '--teacher_scores=probability is of --teacher_logits_column, which is missing',
   ),
-  (['--alpha=0.5'], 'the loss takes labels, which pairs made or mined have not'),
+  (
+    ['--alpha=0.5', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],
+    'the loss takes labels, which pairs made or mined have not',
+  ),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],
     '--loss=triplet compares tuples by one output, and --task=multiclass has 2',

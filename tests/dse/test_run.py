@@ -12,7 +12,6 @@ from common.data.records import RecordSet
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.finished_run import FinishedRun
-from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.teacher import Teacher
 from common.errors import InputError
@@ -222,22 +221,6 @@ def test_flags_left_alone_leave_earlier_runs_as_they_are():
         experiment=ExperimentConfig(data=DataConfig(table=TableConfig(text_columns='abc')))
       ),
       '--text_columns names 3 texts; DSE takes two',
-    ),
-    (
-      lambda: RunConfig(experiment=ExperimentConfig()),
-      'alpha 0.5 takes labels, which pairs made or mined have not: --alpha=1, or the training set',
-    ),
-    (
-      lambda: RunConfig(
-        experiment=ExperimentConfig(
-          data=dataclasses.replace(
-            DATA,
-            table=TableConfig(task='binary', text_columns=('query', 'passage')),
-            mining=MiningConfig(mine_from='qa.tsv'),
-          )
-        )
-      ),
-      'alpha 0.5 takes labels, which pairs made or mined have not',
     ),
     (
       lambda: TrainConfig(

@@ -46,6 +46,10 @@ class Catalogue(Source):
   def asked(self) -> bool:
     return True
 
+  @property
+  def brings_labels(self) -> bool | None:
+    return True if self.blocks else None
+
   def labelled_inputs(self) -> dict[str, Any]:
     return {'catalog_sizes': self.config.catalog_sizes[:3]}
 

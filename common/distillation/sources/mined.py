@@ -26,6 +26,10 @@ class Mined(Source):
   def asked(self) -> bool:
     return bool(self.config.mine_from)
 
+  @property
+  def brings_labels(self) -> bool:
+    return False
+
   def check(self) -> None:
     if (self.table.task, self.table.text_columns) != ('binary', mining.COLUMNS):
       columns = ','.join(mining.COLUMNS)

@@ -49,6 +49,11 @@ class Source(abc.ABC):
     """Whether the unlabelled tuples hold the teacher's logits."""
     return False
 
+  @property
+  def brings_labels(self) -> bool | None:
+    """Whether its own unlabelled tuples may have labels; None: `write_unlabelled` has none of its own."""
+    return None
+
   def check(self) -> None:  # noqa: B027  # most have nothing to refuse
     """Refuses flags that do not fit one another."""
 

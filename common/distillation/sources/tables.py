@@ -71,6 +71,10 @@ class Tables(Source):
   def brings_logits(self) -> bool:
     return bool(self.table.teacher_logits_column) or self.config.annotated
 
+  @property
+  def brings_labels(self) -> bool | None:
+    return True if self.config.distillation_file else None
+
   def check(self) -> None:
     for name in ('valid_file', 'test_file'):
       if not (getattr(self.config, name) or self.config.alone):

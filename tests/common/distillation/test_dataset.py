@@ -14,6 +14,7 @@ from common.data.records import RecordSet
 from common.distillation import dataset
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
+from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
@@ -268,6 +269,29 @@ def test_the_catalogues_blocks_are_groups(tmp_path):
 def test_flags_that_do_not_fit_are_refused(fields, message):
   with pytest.raises(InputError, match=message):
     DataConfig(**fields)
+
+
+@pytest.mark.parametrize(
+  ('fields', 'labelled'),
+  [
+    ({}, True),  # the catalogue's own pairs are rated
+    ({'pairing': TRAIN_ITSELF}, True),
+    ({'pairing': PairingConfig(distillation_pairs=0, augmentations=2)}, False),
+    ({'files': TablesConfig('a', 'a', 'a')}, False),
+    ({'files': TablesConfig('a', 'a', 'a'), 'pairing': TRAIN_ITSELF}, True),
+    ({'files': TablesConfig('a', 'a', 'a', 'b')}, True),
+    (
+      {
+        'mining': MiningConfig(mine_from='a'),
+        'table': TableConfig(text_columns=('query', 'passage'), task='binary'),
+        'pairing': TRAIN_ITSELF,
+      },
+      False,
+    ),
+  ],
+)
+def test_the_source_says_whether_there_are_labels_to_learn_from(fields, labelled):
+  assert DataConfig(**fields).brings_labels is labelled
 
 
 def test_an_empty_set_is_refused(tmp_path):
