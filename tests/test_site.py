@@ -14,7 +14,11 @@ def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
   done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
   assert done.returncode == 0, done.stderr[-3000:]
   api = (tmp_path / 'api' / 'index.html').read_text('utf-8')
-  for name in ('common.scoring.scorer.PairScorer.rank', 'common.vectors.store.VectorStore.delete'):
+  for name in (
+    'common.scoring.scorer.PairScorer.rank',
+    'common.vectors.store.VectorStore.delete',
+    'common.training.loop.Callback',
+  ):
     assert f'id="{name}"' in api
   home = (tmp_path / 'index.html').read_text('utf-8')
   assert 'id="when-to-take-it"' in home and 'href="serving/"' in home

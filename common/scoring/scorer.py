@@ -111,8 +111,8 @@ class PairScorer(HeadScorer):
     """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
 
     Killed at any moment, the same call by the same encoder runtime goes on with the first missing
-    shard. A store that is there gets the texts added whose ids it does not have; `VectorWriter.fill`
-    says what replacing does.
+    shard. A store that is there gets the texts added whose ids it does not have. With `replace`, a row
+    of another text is deleted, and stands anew at the end. All changes at once, when all is encoded.
 
     Args:
       folder: Folder of the store.

@@ -24,7 +24,9 @@ from common.training.history import Entry, best, is_diverged, summary, text
 from common.training.optimization import PhaseConfig, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
-Callback = Callable[[str, int, dict[str, float]], Any]  # the phase's name, its step, metrics
+Callback = Callable[[str, int, dict[str, float]], Any]
+"""Called at each evaluation with the phase's name, its step, and the validation metrics, the learning rate
+and, from the second on, the mean training loss since the one before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +41,7 @@ class Phase:
     batches: Makes the endless dataset of batches from a step on, one a replica.
     evaluate: Returns metrics on the validation set.
     metric: The one that decides; a leading '-' means less is better.
-    callbacks: Called at each evaluation with the validation metrics, the learning rate and, from the
-      second on, the mean training loss since the one before.
+    callbacks: Called at each evaluation.
   """
 
   name: str
