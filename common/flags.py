@@ -1,8 +1,7 @@
 """Dataclass fields as absl flags; the resolved flags of a run are saved beside it.
 
-A config is a frozen dataclass whose fields are declared with `option`, or with `group` for a
-nested dataclass (whose flags may carry a prefix). Flags stop at the command: inside, code sees the
-dataclasses alone.
+A config is a frozen dataclass whose fields are declared with `option` and `group`
+(`common/options.py`). Flags stop at the command: inside, code sees the dataclasses alone.
 
   if __name__ == '__main__':
     flags.command(main, RunConfig)     # parses, validates, calls main(config)
@@ -15,10 +14,34 @@ import logging as python_logging
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from common import extras, files, termination
 from common.errors import InputError, told
+from common.options import Option, before, flat, group, identity, kept, option, options
+
+__all__ = [
+  'Option',
+  'Others',
+  'before',
+  'build',
+  'changed',
+  'command',
+  'command_line',
+  'define',
+  'flat',
+  'given',
+  'group',
+  'help_text',
+  'identity',
+  'kept',
+  'lines',
+  'named',
+  'option',
+  'options',
+  'parse',
+  'save',
+]
 
 with extras.needed(''):
   from absl import app, flags, logging
@@ -37,50 +60,9 @@ _MORE = (
 Others = Callable[[list[str]], list[str]]
 
 
-class Option(NamedTuple):
-  """An option of a config: its flag's name, type, field, value, and heading in `--help`."""
-
-  name: str
-  hint: Any
-  field: dataclasses.Field
-  value: Any
-  heading: str
-
-
-def option(
-  default: Any,
-  text: str,
-  choices: tuple = (),
-  alias: str = '',
-  bounds: tuple[float, float] | None = None,
-  may_be_empty: bool = False,
-) -> Any:
-  """A config field that is a flag.
-
-  Args:
-    default: Its default.
-    text: Its help.
-    choices: What it takes, where that is not any text.
-    alias: A second name.
-    bounds: The least and the most that a number may be, each number of a list; both are allowed.
-    may_be_empty: Whether a list that has a default may be given empty.
-  """
-  metadata = dict(help=text, choices=choices, alias=alias, bounds=bounds, may_be_empty=may_be_empty)
-  return dataclasses.field(default=default, metadata=metadata)
-
-
-def group(cls: type, prefix: str = '', heading: str = '', **defaults: Any) -> Any:
-  """A nested config: its fields are flags whose names start with `prefix`; `defaults` override.
-
-  `--help` lists them below `heading`; where that is empty, below the field's own name.
-  """
-  metadata = {'group': cls, 'prefix': prefix, 'heading': heading}
-  return dataclasses.field(default_factory=lambda: cls(**defaults), metadata=metadata)
-
-
 def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
   """Defines an absl flag for each field of the config class `cls`."""
-  for name, hint, field, default, heading in options(cls):
+  for name, hint, field, default, heading, _ in options(cls):
     text, choices = field.metadata['help'], field.metadata['choices']
     if bounds := field.metadata['bounds']:
       text = f'{text} ({flag_values.span(bounds)})'
@@ -102,30 +84,15 @@ def help_text(cls: type, about: str) -> str:
   """Text of `--help`: what the command is about, and its flags below their groups' headings."""
   values = flags.FlagValues()
   define(cls, values)
-  headings = dict.fromkeys(option.heading for option in options(cls))
+  headings = dict.fromkeys(one.heading for one in options(cls))
   shown = [values.module_help(heading) for heading in headings]
   return '\n'.join([about.strip(), *shown, '', _MORE])
 
 
-def options(cls: type) -> Iterator[Option]:
-  """The options of a config class, with their defaults."""
-  return _walk(cls, cls())
-
-
-def flat(config: Any, prefix: str = '') -> dict[str, Any]:
-  """The config as {flag name: value}, in the order of its declaration."""
-  return {option.name: option.value for option in _walk(type(config), config, prefix)}
-
-
-def without(values: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
-  """The flags `values` but for those that stand as in `newer`, {flag: what it was before it came}."""
-  return {name: value for name, value in values.items() if (name, value) not in newer.items()}
-
-
 def save(config: Any, path: str, header: str = '') -> None:
-  """Writes the config as a flagfile: `--flagfile=<path>` gives the same config again."""
+  """Writes the kept flags as a flagfile: `--flagfile=<path>` gives the same config again."""
   with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
-    file.write(header + '\n'.join(lines(flat(config))) + '\n')
+    file.write(header + '\n'.join(lines(kept(config))) + '\n')
 
 
 def lines(values: dict[str, Any]) -> list[str]:
@@ -134,9 +101,10 @@ def lines(values: dict[str, Any]) -> list[str]:
 
 
 def changed(config: Any, also: Collection[str] = ()) -> list[str]:
-  """The flags that differ from the defaults, and those of the names `also`, as `--name=value`."""
-  defaults = flat(type(config)())
-  return lines({k: v for k, v in flat(config).items() if v != defaults[k] or k in also})
+  """The kept flags that differ from the defaults, and those of the names `also`, as `--name=value`."""
+  defaults, of_config = flat(type(config)()), kept(config)
+  shown = {k for k, v in of_config.items() if v != defaults[k]}.union(also)
+  return lines({k: v for k, v in flat(config).items() if k in shown})
 
 
 def command_line(program: str, given: Iterable[str]) -> str:
@@ -174,9 +142,9 @@ def named(cls: type, flagfile: str) -> dict[str, Any]:
   """
   found = _named(cls, [f'--flagfile={flagfile}'])
   return {
-    option.name: flag_values.of_field(option.name, option.hint, option.field, found[option.name])
-    for option in options(cls)
-    if option.name in found
+    one.name: flag_values.of_field(one.name, one.hint, one.field, found[one.name])
+    for one in options(cls)
+    if one.name in found
   }
 
 
@@ -262,18 +230,6 @@ def _refusals(argv: Sequence[str]) -> Iterator[None]:
     raise InputError(flagfiles.unreadable(error, argv)) from error
   except (flags.Error, ValueError) as error:
     raise InputError(str(error)) from error
-
-
-def _walk(cls: type, config: Any, prefix: str = '', heading: str = 'flags') -> Iterator[Option]:
-  """Yields each option of a config, groups included."""
-  hints = get_type_hints(cls)
-  for field in dataclasses.fields(cls):
-    value = getattr(config, field.name)
-    if 'group' in field.metadata:
-      below = field.metadata['heading'] or field.name.replace('_', ' ')
-      yield from _walk(hints[field.name], value, prefix + field.metadata['prefix'], below)
-    else:
-      yield Option(prefix + field.name, hints[field.name], field, value, heading)
 
 
 def build(cls: type, values: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from common.errors import InputError
 from common.modeling import encoders
 from common.training.loop import Callback
 from dipair import checks, frozen_right, stages
-from dipair.config import NEWER, StudentConfig, TrainConfig
+from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 
@@ -45,9 +45,7 @@ class DiPairStudent:
     self.config = config
     self.takes_labels = 'label' in config.train.objective.build().needs
     self.batch_sizes = config.train.batch_sizes
-    self.depends_on = flags.without(
-      {**flags.flat(config.student), **flags.flat(config.train)}, NEWER
-    )
+    self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
     self.depends_on |= frozen_right.contents(config.student)
 

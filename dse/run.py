@@ -54,16 +54,6 @@ class RunConfig:
       raise InputError('--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR')
 
 
-# Flags that once were not, with what they then stood at: runs from before stay as they are.
-_NEWER = {
-  'normalize': False,
-  'similarity': 'dse',
-  'loss': 'squared_error',
-  'loss_temperature': 1.0,
-  'loss_margin': 1.0,
-}
-
-
 class DSEStudent:
   """DSE, as an experiment wants it."""
 
@@ -71,9 +61,7 @@ class DSEStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    self.depends_on = flags.without(
-      {**flags.flat(config.student), **flags.flat(config.train)}, _NEWER
-    )
+    self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
     self.takes_labels = config.train.least_alpha < 1
     self.batch_sizes = config.train.batch_sizes

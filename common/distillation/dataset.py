@@ -101,19 +101,14 @@ class DataConfig:
   def labelled_inputs(self) -> dict[str, Any]:
     """Inputs of the labelled sets: flags, and each file's sha256."""
     schema = {'schema of record sets': SCHEMA_VERSION}
-    table = flags.without(flags.flat(self.table), _NEWER)
-    return {**schema, **table, **self.source.labelled_inputs()}
+    return {**schema, **flags.identity(self.table), **self.source.labelled_inputs()}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     """Inputs of the unlabelled set, beside the labelled ones."""
-    pairs = flags.without(flags.flat(self.pairing), _NEWER)
     texts = digests(path for _, path in map(pairing.parse, self.pairing.unlabelled_texts))
     near = contents(self.pairing.pairing_pretrained)
-    return {**pairs, **texts, **near, **self.source.unlabelled_inputs()}
+    return {**flags.identity(self.pairing), **texts, **near, **self.source.unlabelled_inputs()}
 
-
-# Flags that once were not, with what they then stood at: sets from before stay as they are.
-_NEWER = {'augmentations': 0, 'unlabelled_texts': (), 'vector_columns': ()}
 
 # Each makes a source of the run's flags; the last one is taken where no other is asked for.
 SOURCES: list[Callable[[DataConfig], Source]] = [

@@ -15,11 +15,11 @@ from common.distillation import function_teacher, judged_set, results, run_log, 
 from common.distillation.dataset import DataConfig
 from common.distillation.function_teacher import Function
 from common.distillation.run_folder import RunFolder, Stage
-from common.distillation.stages import distill, teacher
+from common.distillation.stages import teacher
 from common.distillation.stages.data import Data, Unlabelled
-from common.distillation.stages.distill import Distill
+from common.distillation.stages.distill import RUNTIMES, AnnotationConfig, Distill
 from common.distillation.stages.evaluation import Benchmark, Evaluation
-from common.distillation.stages.export import Export
+from common.distillation.stages.export import Export, ExportConfig
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import Student, StudentTraining
 from common.distillation.stages.teacher import Teacher, Teachers
@@ -55,32 +55,18 @@ class ExperimentConfig:
   teacher_phase: PhaseConfig = flags.group(
     PhaseConfig, 'teacher_', 'teacher', steps=1500, warmup_steps=150
   )
-  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
-  annotation_runtime: str = flags.option(
-    'tensorflow',
-    "what scores the distillation set; litert-int8 is a few times as fast on CPUs, and the teacher's "
-    'logits are then near the exact ones',
-    distill.RUNTIMES,
-  )
+  annotation: AnnotationConfig = flags.group(AnnotationConfig, heading='run')
   primary_metric: str = flags.option(
     '',
     'metric that picks checkpoints, ends training and leads the report: one of the task, or of ranking '
     "(ndcg@10, mrr@10, map, recall@10, precision@10; any number); empty: the task's own",
   )
   devices: DeviceConfig = flags.group(DeviceConfig)
-  encoder_precision: str = flags.option(
-    'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
-  )
-  calibration: str = flags.option(
-    calibration.NONE,
-    'what the exported head makes of a score, fitted on valid: temperature divides its logits, isotonic '
-    'bends its score; the order of scores stays',
-    calibration.METHODS,
-  )
+  export: ExportConfig = flags.group(ExportConfig, heading='run')
 
   def __post_init__(self):
     judged_set.primary(self.data.table.base_task, self.primary_metric)
-    calibration.check(self.calibration, self.data.table.base_task)
+    calibration.check(self.export.calibration, self.data.table.base_task)
     table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
     if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
       raise InputError(
@@ -95,11 +81,10 @@ class ExperimentConfig:
         f'--vector_columns={",".join(table.vector_columns)}: a cross-attention teacher reads texts '
         'alone; bring its scores (--teacher_logits_column), or a Python function as --teacher'
       )
-    if self.annotation_runtime != distill.RUNTIMES[0] and (functions or self.brings_logits):
+    runtime = self.annotation.annotation_runtime
+    if runtime != RUNTIMES[0] and (functions or self.brings_logits):
       given = 'a Python function' if functions else 'scores that a file brings'
-      raise InputError(
-        f'--annotation_runtime={self.annotation_runtime} runs a teacher of a folder, not {given}'
-      )
+      raise InputError(f'--annotation_runtime={runtime} runs a teacher of a folder, not {given}')
     files = self.data.files
     if self.fine_tunes and files.distillation_file and not files.train_file:
       raise InputError(
@@ -154,16 +139,13 @@ class Experiment:
       )
     self.distill = Distill(
       shared,
-      config.temperature,
-      config.annotation_runtime,
+      config.annotation,
       self.data,
       self.unlabelled,
       teachers,
     )
     self.student = StudentTraining(shared, student, self.data, self.distill)
-    self.export = Export(
-      shared, config.encoder_precision, config.calibration, self.data, self.student
-    )
+    self.export = Export(shared, config.export, self.data, self.student)
     self.evaluation = Evaluation(shared, self.data, self.student, self.export, teachers)
     self.benchmark = Benchmark(shared, student, self.export, teachers)
 

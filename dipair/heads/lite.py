@@ -28,7 +28,9 @@ from common.modeling.similarity_head import unit
 class LiteConfig:
   """Width of its networks."""
 
-  widening: int = flags.option(12, "LITE head's hidden units, to a kept token", bounds=(1, 1024))
+  widening: int = flags.option(
+    12, "LITE head's hidden units, to a kept token", bounds=(1, 1024), before=12
+  )
 
 
 class LiteHead(Head):

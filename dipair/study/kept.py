@@ -22,7 +22,7 @@ from common.files import read_json, sync, whole, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 from dipair import stages
-from dipair.config import NEWER
+from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 
 SETS = ('valid', 'test')
@@ -98,7 +98,7 @@ class Kept(abc.ABC):
     path = os.path.join(self.folder, _MADE)
     made = flags_of(self.made_of)
     found = read_json(path) if os.path.exists(path) else made
-    found, made = (flags.without(of, NEWER) for of in (found, made))
+    found, made = (_known_by(of) for of in (found, made))
     # A cross-attention student once did not say what its checkpoint holds.
     made = {n: v for n, v in made.items() if n in found or not n.startswith(digests.CONTENTS)}
     if found != made:
@@ -157,6 +157,12 @@ class Kept(abc.ABC):
 
   def _logits_path(self, name: str) -> str:
     return os.path.join(self.folder, f'{name}.npy')
+
+
+def _known_by(values: dict[str, Any]) -> dict[str, Any]:
+  """Flags, as JSON keeps them, but for those that stand as before they came, as in `flags.identity`."""
+  newer = flags_of({**flags.before(StudentConfig), **flags.before(TrainConfig)})
+  return {name: value for name, value in values.items() if (name, value) not in newer.items()}
 
 
 def flags_of(values: dict[str, Any]) -> dict[str, Any]:

@@ -268,6 +268,49 @@ def test_another_model_at_the_same_path_makes_anew_what_it_was_read_for(tmp_path
   assert {name for name, of in fingerprints().items() if of != before[name]} == anew
 
 
+@pytest.mark.parametrize(
+  ('changes', 'last'),
+  [
+    ({}, '3cd29ba05ecd6627'),
+    (
+      dict(
+        head='poly_encoder',
+        head_activation='relu',
+        poly_codes=4,
+        alpha=0.5,
+        distillation_pairs=0,
+        augmentations=3,
+        left_encoder_layers=2,
+        loss='kd',
+        loss_temperature=2.0,
+        annotation_runtime='litert-int8',
+        calibration='temperature',
+        primary_metric='ndcg@10',
+        precision='mixed_bfloat16',
+        encoder_precision='mixed_bfloat16',
+      ),
+      '669e1c2b3b993332',
+    ),
+    (
+      dict(
+        teachers=('minilm',),
+        temperature=2.0,
+        primary_metric='pearson',
+        precision='mixed_bfloat16',
+      ),
+      'aaf7be9d78e515fc',
+    ),
+  ],
+)
+def test_runs_from_before_keep_their_fingerprints(changes, last):
+  """A new flag says `before`; one that differs here makes all finished runs anew."""
+  config = flags.build(RunConfig, changes)
+  ran = config.experiment
+  strategy, table = tf.distribute.get_strategy(), ran.data.table
+  shared = Run('run', table, ran.devices, strategy, ran.seed, ran.primary_metric)
+  assert Experiment(ran, DiPairStudent(config), shared).stages()[-1].fingerprint == last
+
+
 def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
   """Binary task, own scores in a column, JSONL and gzip-free TSV side by side."""
   rows = [(f'term {i}', f'thing {i % 7}', i % 2, (i % 5) - 2.0) for i in range(96)]

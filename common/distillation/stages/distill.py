@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from common import flags
 from common.data.records import RecordSet
 from common.distillation import annotate, function_teacher, teacher
 from common.distillation.annotate import Labeller
@@ -18,6 +19,20 @@ from common.training import strategies
 
 RUNTIMES = ('tensorflow', 'litert-int8')
 _COMPARED = 2048  # tuples that another runtime is compared with the exact one on
+
+
+@dataclasses.dataclass(frozen=True)
+class AnnotationConfig:
+  """Temperature of the soft labels, and what computes the teacher's logits."""
+
+  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
+  annotation_runtime: str = flags.option(
+    RUNTIMES[0],
+    "what scores the distillation set; litert-int8 is a few times as fast on CPUs, and the teacher's "
+    'logits are then near the exact ones',
+    RUNTIMES,
+    before=RUNTIMES[0],
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +59,7 @@ class Distill(Stage[Annotation]):
 
   Args:
     shared: The run.
-    temperature: T of the soft labels.
-    runtime: What scores, of `RUNTIMES`.
+    config: Temperature and runtime.
     data: The labelled sets, whose items the unlabelled tuples may be of.
     unlabelled: The tuples.
     teachers: None: the tuples bring their logits.
@@ -56,25 +70,24 @@ class Distill(Stage[Annotation]):
   def __init__(
     self,
     shared: Run,
-    temperature: float,
-    runtime: str,
+    config: AnnotationConfig,
     data: Data,
     unlabelled: Unlabelled,
     teachers: Teachers | None,
   ):
     own = [teachers.own] if teachers and teachers.own else []
     given: dict[str, Any] = teachers.depends_on if teachers else {'teachers': ()}
-    depends_on = {'temperature': temperature, **given}
-    if runtime != RUNTIMES[0]:
-      depends_on['annotation_runtime'] = runtime
-    elif (
-      teachers
+    depends_on = {**flags.identity(config), **given}
+    if (
+      config.annotation_runtime == RUNTIMES[0]
+      and teachers
       and not (teachers.own or teachers.function)
       and (of := shared.devices.precision) != 'float32'
     ):
       depends_on['precision'] = of  # of a teacher of its own it is the teacher's
     super().__init__(shared.folder, [data, *own, unlabelled], depends_on)
-    self.shared, self.temperature, self.runtime = shared, temperature, runtime
+    self.shared, self.temperature = shared, config.temperature
+    self.runtime = config.annotation_runtime
     self.data, self.unlabelled, self.teachers = data, unlabelled, teachers
 
   def run(self, folder: str) -> Annotation:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
+from common import flags
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.distillation.inference import TupleScorer
@@ -54,28 +55,38 @@ class Exported:
   online_bytes: int | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class ExportConfig:
+  """Arithmetic of the exported encoder, and calibration of the exported head."""
+
+  encoder_precision: str = flags.option(
+    'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
+  )
+  calibration: str = flags.option(
+    calibration.NONE,
+    'what the exported head makes of a score, fitted on valid: temperature divides its logits, isotonic '
+    'bends its score; the order of scores stays',
+    calibration.METHODS,
+    before=calibration.NONE,
+  )
+
+
 class Export(Stage[Exported]):
   """SavedModels and LiteRT files of the last of the student's models.
 
   Args:
     shared: The run.
-    encoder_precision: Arithmetic of the encoder.
-    method: Calibration of the scores, of `calibration.METHODS`; fitted on valid.
+    config: Arithmetic and calibration.
     data: The labelled sets.
     training: The student's training.
   """
 
   name, result = 'export', Exported
 
-  def __init__(
-    self, shared: Run, encoder_precision: str, method: str, data: Data, training: StudentTraining
-  ):
-    depends_on = {'encoder_precision': encoder_precision}
-    if method != calibration.NONE:
-      depends_on['calibration'] = method
-    super().__init__(shared.folder, [training], depends_on)
-    self.table, self.precision, self.data = shared.table, encoder_precision, data
-    self.method, self.training = method, training
+  def __init__(self, shared: Run, config: ExportConfig, data: Data, training: StudentTraining):
+    super().__init__(shared.folder, [training], flags.identity(config))
+    self.table, self.precision, self.data = shared.table, config.encoder_precision, data
+    self.method, self.training = config.calibration, training
 
   @strategies.precision()
   def run(self, folder: str) -> Exported:

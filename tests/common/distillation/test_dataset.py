@@ -20,6 +20,7 @@ from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import Tables, TablesConfig
 from common.distillation.stages.data import Data, Unlabelled
+from common.distillation.stages.distill import AnnotationConfig
 from common.distillation.stages.run import Run
 from common.errors import InputError, refuse
 from common.training.strategies import DeviceConfig
@@ -111,7 +112,10 @@ def test_a_distillation_file_keeps_its_ids_and_logits(tmp_path):
   ('flags', 'message'),
   [
     ({'teachers': ('runs/a/teacher',)}, '--teacher=runs/a/teacher: the distillation file brings'),
-    ({'annotation_runtime': 'litert-int8'}, 'runs a teacher of a folder, not scores that a file'),
+    (
+      {'annotation': AnnotationConfig(1.0, 'litert-int8')},
+      'runs a teacher of a folder, not scores that a file',
+    ),
   ],
 )
 def test_flags_of_a_teacher_are_refused_where_the_file_brings_its_scores(flags, message):

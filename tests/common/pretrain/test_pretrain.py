@@ -167,6 +167,20 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(python, tmp_path)
   assert found['bfloat16'] != found['one']
 
 
+@pytest.mark.parametrize(
+  ('changes', 'last'),
+  [
+    ({}, 'f482cb11f71d7c30'),
+    ({'encoder_layers': 2, 'seed': 3, 'lower_case': False}, 'e3b7a11b64bc8358'),
+  ],
+)
+def test_runs_from_before_keep_their_fingerprints(changes, last):
+  of = flags.build(PretrainConfig, {'run_dir': 'run', **changes})
+  words = stages.Vocabulary(of, corpus := stages.Corpus(of))
+  training = stages.Training(of, stages.Tokenization(of, corpus, words), None)
+  assert training.fingerprint == last
+
+
 def test_it_starts_anew_from_another_checkpoint_at_the_same_path(tmp_path):
   (tmp_path / 'weights').write_text('one')
   of = PretrainConfig(run_dir='run', pretrained=str(tmp_path))
