@@ -74,7 +74,8 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
     raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')
   table = table1(done)
   about = [f'--suite={",".join(names)}', f'--run_dir={run_dir}', f'--suite_data_dir={data_dir}']
-  command = flags.command_line('dse.run', [*about, *given])
+  kept = [flag for flag in given if not flag.startswith('--redo=')]  # which is of one start
+  command = flags.command_line('dse.run', [*about, *kept])
   found = {'command': command, 'commit': results.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**found, 'results': done})
   print(report.grid(table))

@@ -53,7 +53,7 @@ def collect(
     'commit': results.commit(),
     'command': command(student, config),
     'environment': results.environment(),
-    'flags': flags.flat(config),
+    'flags': flags.kept(config),
     'data': {**done.data.counts, 'distillation': done.distill.count},
     'mined': done.unlabelled.mined,
     'models': done.evaluation.models,

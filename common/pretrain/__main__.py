@@ -66,7 +66,7 @@ def collect(
     'commit': results.commit(),
     'command': flags.command_line('common.pretrain', flags.changed(config)),
     'environment': results.environment(),
-    'flags': flags.flat(config),
+    'flags': flags.kept(config),
     'models': [{'name': 'start', 'valid': start}, {'name': 'checkpoint', 'valid': written.valid}],
     'training': phases,
     'export': {'parameters': written.parameters},

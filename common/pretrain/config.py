@@ -60,7 +60,7 @@ class PretrainConfig:
 
   run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
   title: str = flags.option('', "title of the report; empty: the run folder's name")
-  redo: bool = flags.option(False, 'replace stages that were made with other flags')
+  redo: bool = flags.option(False, 'replace stages that were made with other flags', kept=False)
   seed: int = flags.option(
     7, 'seed of initial weights, dropout, shuffling and masks', bounds=(0, 2**31 - 1)
   )

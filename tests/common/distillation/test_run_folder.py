@@ -24,6 +24,7 @@ class Config:
   rate: float = flags.option(0.1, 'of the model')
   size: int = flags.option(3, 'of the data')
   title: str = flags.option('', 'of the report: no stage depends on it')
+  redo: bool = flags.option(False, 'of one start', kept=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +158,14 @@ def test_redo_replaces_what_depends_on_the_flag_alone(run, capsys):
   assert 'export: made anew (an earlier stage changed)' in out
   run(Config(rate=0.2))
   assert run.calls == []
+
+
+def test_consent_to_redo_is_for_one_start(run):
+  run()
+  run(Config(rate=0.2, redo=True), redo=True)
+  again = flags.parse(Config, {'flagfile': os.path.join(run.path, 'flags.txt'), 'rate': 0.3})
+  assert 'rate was 0.2, is 0.3' in refused(lambda: run(again, redo=again.redo))
+  assert flags.changed(Config(redo=True)) == []
 
 
 def test_an_interrupted_stage_of_other_flags_is_refused_too(run):
