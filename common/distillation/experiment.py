@@ -169,6 +169,7 @@ class Experiment:
     )
 
 
+@strategies.settings_restored()
 def run(
   config: ExperimentConfig,
   student: Student,

@@ -94,6 +94,19 @@ def _multi_worker_mirrored() -> tf.distribute.Strategy:
 
 
 @contextlib.contextmanager
+def settings_restored() -> Iterator[None]:
+  """What `create` sets in the process holds inside alone: the caller's layers are made as before."""
+  generators = tf_keras.backend.experimental
+  had = generators.is_tf_random_generator_enabled()
+  try:
+    with precision():
+      yield
+  finally:
+    if not had:
+      generators.disable_tf_random_generator()
+
+
+@contextlib.contextmanager
 def precision(name: str = 'float32') -> Iterator[None]:
   """Layers made inside compute in this, whatever the precision of training."""
   policy = tf_keras.mixed_precision.global_policy()

@@ -32,9 +32,10 @@ PROGRAM = (
   + """
 import json, sys
 sys.path.insert(0, 'tests/dipair')
-import dipair
+import dipair, tf_keras
 from test_distill import ROWS, TOY
 
+tf_keras.mixed_precision.set_global_policy('mixed_bfloat16')  # the caller's own
 folder, seen, said = sys.argv[1], [], []
 given = {'train': ROWS, 'valid': ROWS[:20], 'test': ROWS[20:], 'distillation': ROWS,
          'teacher': score, 'run_dir': folder, **TOY}
@@ -46,6 +47,7 @@ for change in json.loads(sys.argv[2]):
     said.append('')
   except dipair.InputError as error:
     said.append(str(error))
+assert tf_keras.mixed_precision.global_policy().name == 'mixed_bfloat16'
 ranked = result.scorer().rank('red 1', ['thing 1 red', 'thing 2 blue'])
 with open(folder + '.json', 'w') as file:
   json.dump([result.metrics, seen, again.metrics == result.metrics, said, ranked], file)

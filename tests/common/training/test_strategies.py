@@ -1,7 +1,9 @@
 """What devices compute in."""
 
 import pytest
+import tf_keras
 
+from common.errors import InputError
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 
@@ -20,6 +22,19 @@ def test_auto_is_what_the_cpu_has_and_is_kept(cpu, chosen, tmp_path, monkeypatch
   assert capsys.readouterr().out == f'--precision=auto: {chosen}\n'
   assert DeviceConfig('tpu', precision='auto').precision == 'mixed_bfloat16'
   assert DeviceConfig().precision == 'float32'
+
+
+def test_what_is_set_for_a_run_ends_with_it():
+  def found():
+    generators = tf_keras.backend.experimental.is_tf_random_generator_enabled()
+    return tf_keras.mixed_precision.global_policy().name, generators
+
+  before = found()
+  with pytest.raises(InputError), strategies.settings_restored():
+    strategies.create(DeviceConfig(precision='mixed_bfloat16'))
+    assert found() == ('mixed_bfloat16', True)
+    raise InputError('no such file')
+  assert found() == before
 
 
 def test_a_process_has_one_mirrored_strategy():
