@@ -53,7 +53,15 @@ class Stage(abc.ABC, Generic[Result]):
 
   def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
     self.folder, self.inputs = os.path.join(run_dir, self.name), tuple(inputs)
-    self.depends_on = json.loads(json.dumps(depends_on))
+    given = json.loads(json.dumps(depends_on))
+    self.depends_on = _within(run_dir, given)
+    if self.depends_on != given and given in map(_made_with, self.folders):
+      self.depends_on = given  # a run from before, in its place
+
+  @property
+  def folders(self) -> tuple[str, str]:
+    """Where its output lies once it is done, and where it works before."""
+    return self.folder, f'{self.folder}.part'
 
   @abc.abstractmethod
   def run(self, folder: str) -> Result:
@@ -147,12 +155,12 @@ class RunFolder:
     for stage in costly:
       print(f'{stage.name}: made anew ({self._difference(stage)})')
     for stage in stages:
-      done, part = self._folders(stage)
+      done, part = stage.folders
       _remove(done, stage in stale)
       _remove(part, stage in stale or os.path.exists(done))
 
   def _run(self, stage: Stage) -> None:
-    done, part = self._folders(stage)
+    done, part = stage.folders
     if not os.path.exists(done):
       print(f'{stage.name}: starts')
       started = time.monotonic()
@@ -173,7 +181,7 @@ class RunFolder:
 
   def _follow(self, stage: Stage) -> None:
     """A further worker's part in a stage: its share of the training, then waiting for the chief."""
-    done, part = self._folders(stage)
+    done, part = stage.folders
     to_do = stage.collective
     while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
       if to_do and _is_begun(part, stage):
@@ -181,12 +189,9 @@ class RunFolder:
         to_do = False  # the chief still has to write what came of it
       time.sleep(0.2)
 
-  def _folders(self, stage: Stage) -> tuple[str, str]:
-    return stage.folder, f'{stage.folder}.part'
-
   def _saved(self, stage: Stage) -> dict[str, Any] | None:
     """What `stage.json` holds: where the stage is done it must be there."""
-    for folder in self._folders(stage):
+    for folder in stage.folders:
       path = os.path.join(folder, _STAGE)
       if os.path.exists(path):
         saved = files.read_json(path, _REMEDY)
@@ -203,7 +208,7 @@ class RunFolder:
 
   def _holds_work(self, stage: Stage) -> bool:
     """Whether a stage is done or has written a file: not where it ended on its first input."""
-    done, part = self._folders(stage)
+    done, part = stage.folders
     written = [n for _, _, names in os.walk(part) for n in names if not n.endswith('.tmp')]
     return os.path.exists(done) or written != [_STAGE]
 
@@ -213,6 +218,21 @@ class RunFolder:
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+
+
+def _within(run_dir: str, depends_on: dict[str, Any]) -> dict[str, Any]:
+  """What a stage depends on, tables in the run's folder by their place there: the folder may be moved."""
+  own = os.path.join(os.path.abspath(run_dir), TABLES, '')
+  named = lambda v: v.replace(own, f'{TABLES}/') if isinstance(v, str) else v  # noqa: E731
+  return {named(name): named(value) for name, value in depends_on.items()}
+
+
+def _made_with(folder: str) -> dict[str, Any] | None:
+  """What the stage of a folder depended on, if that can be read."""
+  try:
+    return files.read_json(os.path.join(folder, _STAGE))['depends_on']
+  except (OSError, InputError, KeyError):
+    return None
 
 
 def _is_begun(part: str, stage: Stage) -> bool:

@@ -32,6 +32,7 @@ PROGRAM = (
   + """
 import json, sys
 sys.path.insert(0, 'tests/dipair')
+import shutil
 import dipair, tf_keras
 from test_distill import ROWS, TOY
 
@@ -47,6 +48,9 @@ for change in json.loads(sys.argv[2]):
     said.append('')
   except dipair.InputError as error:
     said.append(str(error))
+shutil.copytree(folder, folder + '-copy')
+copied = dipair.distill(**{**given, 'run_dir': folder + '-copy'})  # all is done: no flag is refused
+assert copied.metrics == result.metrics
 assert tf_keras.mixed_precision.global_policy().name == 'mixed_bfloat16'
 ranked = result.scorer().rank('red 1', ['thing 1 red', 'thing 2 blue'])
 with open(folder + '.json', 'w') as file:

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
 from common import flags
+from common.distillation import run_folder
 from common.distillation.run_folder import RunFolder, Stage
 from common.errors import InputError
 from common.files import write_json
@@ -166,6 +168,34 @@ def test_consent_to_redo_is_for_one_start(run):
   again = flags.parse(Config, {'flagfile': os.path.join(run.path, 'flags.txt'), 'rate': 0.3})
   assert 'rate was 0.2, is 0.3' in refused(lambda: run(again, redo=again.redo))
   assert flags.changed(Config(redo=True)) == []
+
+
+@pytest.mark.parametrize('from_before', [False, True])
+def test_tables_in_the_runs_folder_may_be_moved_with_it(tmp_path, monkeypatch, from_before):
+  def started(name, redo=False):
+    tables = tmp_path / name / 'tables'
+    tables.mkdir(parents=True, exist_ok=True)
+    given = {'train_file': f'{tables}/a.jsonl', f'sha256 of {tables}/a.jsonl': 'x', 'size': 3}
+    of = types.SimpleNamespace(path=str(tmp_path / name))
+    one = stage(of, 'data', [], lambda folder: Found('data', [calls.append(name)]), **given)
+    RunFolder(of.path, Config(), PROGRAM, redo).run([one])
+    return one.depends_on
+
+  calls = []
+  if from_before:
+    with monkeypatch.context() as patch:
+      patch.setattr(run_folder, '_within', lambda run_dir, depends_on: depends_on)
+      before = started('run')
+    assert started('run') == before and before['train_file'] == f'{tmp_path}/run/tables/a.jsonl'
+  else:
+    assert started('run') == {
+      'train_file': 'tables/a.jsonl',
+      'sha256 of tables/a.jsonl': 'x',
+      'size': 3,
+    }
+    shutil.move(tmp_path / 'run', tmp_path / 'moved')
+    started('moved')
+  assert calls == ['run']
 
 
 def test_an_interrupted_stage_of_other_flags_is_refused_too(run):
