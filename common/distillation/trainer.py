@@ -123,9 +123,8 @@ class Trainer:
         f'{name}: batch_size={phase.batch_size}, '
         f'and the distillation set has {len(self.distill)} tuples'
       )
-    cache = os.path.join(folder, 'cache')
-    if not strategies.is_chief(self.strategy):
-      cache = tempfile.mkdtemp()
+    stays = strategies.is_chief(self.strategy)  # on an interruption, for the start that goes on
+    cache = os.path.join(folder, 'cache') if stays else tempfile.mkdtemp()
     valid: list[Any] = []  # features and index of frozen encoders
 
     def batches(start: int) -> tf.data.Dataset:
@@ -153,11 +152,13 @@ class Trainer:
       self.judged.watched,
       self.training.callbacks,
     )
-    devices = self.training.devices
-    history = loop.fit(
-      trained, phase, folder, strategy=self.strategy, jit_compile=devices.jit_compile
-    )
-    shutil.rmtree(cache, ignore_errors=True)
+    jit_compile = self.training.devices.jit_compile
+    try:
+      history = loop.fit(trained, phase, folder, strategy=self.strategy, jit_compile=jit_compile)
+      stays = False
+    finally:
+      if not stays:
+        shutil.rmtree(cache, ignore_errors=True)
     return history
 
   def loss_of(self, batch: dict, frozen: bool) -> tf.Tensor:

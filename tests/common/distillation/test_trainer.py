@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from common.data.tuples import Tuples, most_items
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.modeling.losses import LOSSES, CrossEntropy, LossConfig, cross_entropy
-from common.training import strategies
+from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
 PHASE = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=3, warmup_steps=1, eval_every=1)
@@ -122,6 +123,25 @@ def test_both_students_learn_by_every_loss(build, distill, tmp_path, kind, loss)
   trained = one.fit('phase', phase, folder, frozen=True, cache_gb=1.0)
   losses = [entry['loss'] for entry in trained['history'][1:]]
   assert len(losses) == 3 and losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(('chief', 'left'), [(True, True), (False, False)])
+def test_an_interrupted_phase_leaves_the_chiefs_cache_alone(
+  build, distill, tmp_path, monkeypatch, chief, left
+):
+  own = tmp_path / ('phase/cache' if chief else 'cache')
+
+  def interrupted(*args, **options):
+    own.mkdir(parents=True, exist_ok=True)
+    raise SystemExit
+
+  monkeypatch.setattr(strategies, 'is_chief', lambda strategy: chief)
+  monkeypatch.setattr(tempfile, 'mkdtemp', lambda: str(own))
+  one = trainer(*build('dse'), distill)
+  monkeypatch.setattr(loop, 'fit', interrupted)
+  with pytest.raises(SystemExit):
+    one.fit('phase', PHASE, str(tmp_path / 'phase'), frozen=True)
+  assert own.exists() == left
 
 
 @pytest.fixture(name='by_product')
