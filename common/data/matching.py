@@ -1,12 +1,13 @@
 """Queries, passages and which of them belong together: MS MARCO, BEIR, WANDS, plain Q/A tables.
 
-Texts alike are one text: queries up to case, spaces and punctuation, passages to the letter. So no
+Texts alike are one text: queries up to case, spaces and punctuation (`plain`), passages to the letter. So no
 query is in two splits, and what is known of one of them is known of all.
 """
 
 import glob
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -109,8 +110,14 @@ class Matching:
 
 
 def plain(query: str) -> str:
-  """A query up to case, spaces and punctuation."""
-  return ' '.join(re.findall(r'\w+', query.casefold())) or query
+  """A query up to case, spaces and punctuation; letters, numbers, marks, symbols and '#' tell two apart."""
+  folded = unicodedata.normalize('NFC', query.casefold())
+  return ' '.join(re.sub(r'[^\w\s]', _kept, folded).split()) or query
+
+
+def _kept(found: re.Match[str]) -> str:
+  """A vowel sign, or the '+' of 'c++', as it is; punctuation as a space."""
+  return found[0] if found[0] == '#' or unicodedata.category(found[0])[0] in 'MS' else ' '
 
 
 def split_of(query: str, train: float, valid: float) -> int:

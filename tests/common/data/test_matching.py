@@ -42,6 +42,23 @@ def test_question_answers(tmp_path):
   assert found.related.shape == (0, 2)
 
 
+@pytest.mark.parametrize(
+  ('query', 'expected'),
+  [
+    ('What is gout ?', 'what is gout'),
+    ("It's a_b, 10.5 mg!", 'it s a_b 10 5 mg'),
+    ('दिन', 'दिन'),
+    ('दान', 'दान'),
+    ('C++', 'c++'),
+    ('(c#)', 'c#'),
+    ('cafe\u0301', 'caf\xe9'),
+    ('?!', '?!'),
+  ],
+)
+def test_queries_are_alike_but_for_case_spaces_and_punctuation(query, expected):
+  assert matching.plain(query) == expected
+
+
 def test_ms_marco(tmp_path):
   lines(tmp_path / 'collection.tsv', '0\tp zero', '1\tp "one', '2\tp two')
   lines(tmp_path / 'queries.train.tsv', '10\ta', '11\tb', '12\tunjudged')
