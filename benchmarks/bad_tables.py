@@ -134,11 +134,12 @@ def written(form: str, columns: tuple[str, ...], rows: list) -> bytes:
 
 
 def _headers(form: str) -> Iterator[Case]:
-  """Columns that are named otherwise, twice, or not there."""
+  """Columns that are named otherwise, twice, or not there; spaces around a name are no fault."""
   for number, column in enumerate(COLUMNS):
     for name in (column.upper(), f' {column}', ''):
       columns = (*COLUMNS[:number], name, *COLUMNS[number + 1 :])
-      yield Case(f'{column} is {name!r}', written(form, columns, ROWS))
+      taken: list[tuple[str, ...]] | None = list(ROWS) if name.strip() == column else None
+      yield Case(f'{column} is {name!r}', written(form, columns, ROWS), rows=taken)
     rest = [(*row[:number], *row[number + 1 :]) for row in ROWS]
     columns = (*COLUMNS[:number], *COLUMNS[number + 1 :])
     yield Case(f'no {column}', written(form, columns, rest))

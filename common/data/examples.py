@@ -21,7 +21,7 @@ TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
 _NO_ROWS = 'no rows below the header; an empty file is no data set'
 _SUM_OFF = 0.02  # of classes' probabilities from 1, rounded as they are written
-_TRUTH = {'true': '1', 'false': '0'}  # as tables of other programs have a binary label
+_TRUTH = {'true': 1.0, 'false': 0.0}  # as tables of other programs have a binary label
 _LEAST = 1e-6  # a probability's distance from 0 and 1, so that its logit is finite
 
 
@@ -200,14 +200,19 @@ def _known(row: tables.Row, config: TableConfig) -> float | None:
 def _label(text: str, config: TableConfig, where: str) -> float:
   named = f'column {config.label_column!r}'
   if config.task == 'multiclass':
+    text = (
+      text if text in config.classes else text.strip()
+    )  # a flag's names have no spaces at an end
     if text not in config.classes:
       classes = ','.join(config.classes)
       raise InputError(f'{where}: label {text!r} is none of --classes={classes}; {named}')
     return float(config.classes.index(text))
   (low, high), truth = config.label_range, _TRUTH if config.task == 'binary' else {}
+  if (word := text.strip().casefold()) in truth:
+    return truth[word]
   takes = f'{named}, --task={config.task}: ' + ', '.join([f'{low:g} to {high:g}', *truth])
   words = 'words are --task=multiclass --classes'
-  value = _number(truth.get(text.casefold(), text), where, 'label', f'; {takes}; {words}')
+  value = _number(text, where, 'label', f'; {takes}; {words}')
   if not low <= value <= high:
     raise InputError(f'{where}: label {text} is outside --label_range={low:g},{high:g}; {takes}')
   return (value - low) / (high - low)

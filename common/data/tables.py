@@ -6,6 +6,7 @@ no other byte splits one. Local paths, and whatever `tf.io.gfile` opens (`gs://`
 """
 
 import codecs
+import collections
 import csv
 import decimal
 import difflib
@@ -34,19 +35,30 @@ NO_BYTES = 'it has 0 bytes'  # which reading one takes for an empty file
 class Row(dict):
   """Cells by column name; a column that is not there is refused with the nearest that is.
 
-  One of `unread`, whose value is neither a text nor a number, is refused where it is asked for.
+  Spaces at the ends of a name, which a flag's have not, count only where names differ by them alone. One of `unread`, whose value is neither a text nor a number, is refused where it is asked for.
   """
 
   def __init__(self, cells: dict[str, str], where: str, unread: Sequence[str] = ()):
     super().__init__(cells)
     self.where, self._unread = where, unread
 
+  def __contains__(self, column: object) -> bool:
+    return super().__contains__(column) or self._spaced(column) is not None
+
   def __missing__(self, column: str):
-    if column in self._unread:
+    if (spaced := self._spaced(column)) is not None:
+      return self[spaced]
+    if column.strip() in (str(name).strip() for name in self._unread):
       raise InputError(f'{self.where}: column {column!r} holds no text, number or list of such')
-    near = difflib.get_close_matches(column, list(self), 1)
+    names = [str(name) for name in self if name]
+    near = difflib.get_close_matches(column, names, 1)
     hint = f'did you mean {near[0]!r}? It has ' if near else 'it has '
-    raise InputError(f'{self.where}: no column {column!r}; {hint}{", ".join(self)}')
+    raise InputError(f'{self.where}: no column {column!r}; {hint}{", ".join(names)}')
+
+  def _spaced(self, column: object) -> str | None:
+    """The one name that is `column` with spaces at its ends."""
+    found = [name for name in self if isinstance(name, str) and name.strip() == column]
+    return found[0] if len(found) == 1 else None
 
 
 def rows(
@@ -98,9 +110,9 @@ def text(row: Row, column: str, where: str) -> str:
 
 
 def check_header(header: Sequence[str], where: str) -> None:
-  """Refuses columns of one name: which of them is meant is unknown."""
-  if len(set(header)) < len(header):
-    raise InputError(f'{where}: a column is named twice: {", ".join(header)}')
+  """Refuses columns of one name: which of them is meant is unknown; those without one are not read."""
+  if twice := [name for name, times in collections.Counter(header).items() if name and times > 1]:
+    raise InputError(f'{where}: a column is named twice: {", ".join(twice)}')
 
 
 def check_separator(header: Sequence[str], where: str) -> None:

@@ -29,7 +29,9 @@ def batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
   """(number of the first row, up to `size` rows) of a row group; of the columns alone, where given."""
   table, number = opened(file, path), 0
-  names = [name for name in table.schema_arrow.names if columns is None or name in columns]
+  names = table.schema_arrow.names
+  if columns is not None:
+    names = [name for name in names if name in columns or name.strip() in columns]
   found = table.iter_batches(size, row_groups=[group], columns=names)
   while True:
     with damaged(path, _REMEDY):

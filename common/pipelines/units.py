@@ -245,7 +245,7 @@ def _chunks(
 ) -> Iterator[tuple[list[str], ...]]:
   chunk: list[tuple[str, ...]] = []
   for row in rows:
-    values = tuple(row.get(name, '') for name in columns)
+    values = tuple(row[name] if name in row else '' for name in columns)  # noqa: SIM401  # of `Row`
     if not all(map(str.strip, values)):
       name = columns[[bool(value.strip()) for value in values].index(False)]
       refuse(row.where, f'column {name!r} is empty', json.dumps(row))

@@ -50,14 +50,14 @@ def test_label_range_is_mapped_to_0_and_1(label, expected, tmp_path):
 
 def test_a_binary_label_may_be_true_or_false(tmp_path):
   content = ''.join(
-    f'{{"left": "a", "right": "b", "label": {y}}}\n' for y in ('true', '"False"', 1)
+    f'{{"left": "a", "right": "b", "label": {y}}}\n' for y in ('true', '"False "', 1)
   )
-  found = read(tmp_path, content, name='t.jsonl', task='binary')
+  found = read(tmp_path, content, name='t.jsonl', task='binary', label_range=(-1.0, 1.0))
   assert [example.label for example in found] == [1, 0, 1]
 
 
 def test_classes_are_numbered_in_the_order_of_the_flag(tmp_path):
-  content = 'left\tright\tgold\na\tb\tno\nc\td\tyes\ne\tf\tmaybe\n'
+  content = 'left\tright\tgold \na\tb\tno\nc\td\tyes \ne\tf\tmaybe\n'
   classes = ('yes', 'maybe', 'no')
   config = {'task': 'multiclass', 'classes': classes, 'label_column': 'gold'}
   assert [e.label for e in read(tmp_path, content, **config)] == [2, 0, 1]

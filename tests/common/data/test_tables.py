@@ -122,6 +122,16 @@ def test_a_parquet_file_has_the_rows_of_a_text_file(tmp_path, monkeypatch):
   assert len(sizes) > 1 and -1 not in sizes  # never the whole file
 
 
+def test_columns_without_a_name_are_not_read_and_spaces_around_one_do_not_count(tmp_path):
+  path = tmp_path / 't.csv'
+  path.write_text('a ,b,c, c,,\nx,y,1,2,,\n')
+  ((_, row),) = tables.rows(str(path))
+  assert [row[name] for name in ('a', 'a ', 'b', 'c', ' c')] == ['x', 'x', 'y', '1', '2']
+  assert 'a' in row and 'd' not in row
+  with pytest.raises(InputError, match="no column 'd'; it has a , b, c,  c$"):
+    row['d']
+
+
 ERRORS = {
   'empty': ('t.tsv', b'', r': empty; the first line names the columns'),
   'empty CSV': ('t.csv', b'', r': empty; the first line names the columns'),
@@ -144,7 +154,7 @@ ERRORS = {
   'UTF-16, the other way': ('t.tsv', b'\xfe\xff\0a\n', ': UTF-16; convert it: iconv'),
   'semicolons': ('t.csv', b'a;b\nx,y;z\n', ":1: one column: is it separated by ';'"),
   'tabs in a CSV': ('t.csv', b'a\tb\nx\ty\n', ':1: one column: is it separated by tabs'),
-  'column twice': ('t.tsv', b'a\ta\n', r':1: a column is named twice: a, a'),
+  'column twice': ('t.tsv', b'a\tb\ta\n', r':1: a column is named twice: a$'),
   'too few columns': ('t.tsv', b'a\tb\nx\ty\nz\n', r':3: 1 columns; the header names 2'),
   'too many columns': ('t.csv', b'a,b\nx,y,z\n', r':2: 3 columns; the header names 2'),
   'blank line': ('t.tsv', b'a\tb\nx\ty\n\n', r':3: 1 columns; the header names 2'),

@@ -160,7 +160,7 @@ def test_cells_are_read_as_runs_read_them(tmp_path):
 def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
   path = str(tmp_path / 'a.parquet')
   when = [datetime.datetime(2024, 1, 1)] * 3  # refused if it were read
-  pq.write_table(pa.table({'id': [1, 2, 3], 'when': when, 'ids': [['a'], [], None]}), path)
+  pq.write_table(pa.table({'id ': [1, 2, 3], 'when': when, 'ids': [['a'], [], None]}), path)
   (unit,) = units.of_files([path], 1)
   units.check_columns([unit], ['ids', 'id'])
   assert [dict(row) for row in units.read(unit, refuse, ['ids'])] == [
@@ -168,11 +168,15 @@ def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
     {'ids': '[]'},
     {'ids': ''},
   ]
-  with pytest.raises(InputError, match="no column 'idd'; did you mean 'id'.* It has id, when, ids"):
+  with pytest.raises(
+    InputError, match="no column 'idd'; did you mean 'ids'. It has id , when, ids"
+  ):
     units.check_columns([unit], ['idd'])
   bad = []
   assert list(units.cells(unit, ('id', 'idd'), 2, lambda *r: bad.append(r))) == []
-  assert bad[2][1:] == ("column 'idd' is empty", '{"id": "3"}')
+  assert bad[2][1:] == ("column 'idd' is empty", '{"id ": "3"}')
+  (found,) = units.cells(unit, ('id', 'id '), 3, refuse)
+  assert found == (['1', '2', '3'], ['1', '2', '3'])
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
@@ -254,7 +258,7 @@ def test_a_column_that_is_named_twice_is_refused(name, tmp_path):
     pq.write_table(pa.table([pa.array(['1']), pa.array(['x'])], ['id', 'id']), path)
   else:
     path.write_text('id\tid\n1\tx\n'.replace('\t', ',' if 'csv' in name else '\t'))
-  with pytest.raises(InputError, match=f'{where}: a column is named twice: id, id'):
+  with pytest.raises(InputError, match=f'{where}: a column is named twice: id$'):
     rows(path)
 
 
