@@ -120,14 +120,13 @@ class Experiment:
     shared: Run,
     function: Function | None = None,
   ):
-    self.data = Data(shared, config.data)
+    self.data = Data(shared, config.data, config.fine_tunes)
     self.unlabelled = Unlabelled(
       shared,
       config.data,
       self.data,
       student.takes_labels,
       student.batch_sizes,
-      config.fine_tunes,
     )
     self.teacher = None
     if config.fine_tunes:

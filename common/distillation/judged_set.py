@@ -30,6 +30,11 @@ def check(data: str, task: str, metric: str, outputs: int) -> None:
   for name in ('valid', 'test'):
     records = RecordSet(os.path.join(data, name))
     judged = JudgedSet(records, task, metric)
+    if task == 'multiclass' and judged.labels.min() == judged.labels.max():
+      raise InputError(
+        f'{_named(records)}: all {len(judged.labels)} labels are of one class; a model that always '
+        'says it would be right'
+      )
     try:
       judged.evaluate(np.zeros([len(judged.labels), outputs]))
     except InputError as error:

@@ -43,6 +43,7 @@ class Stage(abc.ABC, Generic[Result]):
     name: Its folder's name.
     result: The dataclass, of JSON values, of what it comes to.
     collective: Whether every worker of many takes part, not the chief alone.
+    resumes: Whether it goes on with what it finds, which then costs to lose; others begin anew.
     folder: Where its output lies once it is done.
     fingerprint: Digest of its flags and of the inputs' fingerprints.
   """
@@ -50,6 +51,7 @@ class Stage(abc.ABC, Generic[Result]):
   name: ClassVar[str]
   result: type[Result]
   collective: ClassVar[bool] = False
+  resumes: bool = True
 
   def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
     self.folder, self.inputs = os.path.join(run_dir, self.name), tuple(inputs)
@@ -65,7 +67,7 @@ class Stage(abc.ABC, Generic[Result]):
 
   @abc.abstractmethod
   def run(self, folder: str) -> Result:
-    """Fills the folder, where it goes on with what it finds, and says what came of it."""
+    """Fills the folder, where it may find what an earlier start left, and says what came of it."""
 
   @functools.cached_property
   def fingerprint(self) -> str:
@@ -207,10 +209,10 @@ class RunFolder:
     return None if saved is None else saved['fingerprint']
 
   def _holds_work(self, stage: Stage) -> bool:
-    """Whether a stage is done or has written a file: not where it ended on its first input."""
+    """Whether a stage is done, or has written a file that it would go on with."""
     done, part = stage.folders
     written = [n for _, _, names in os.walk(part) for n in names if not n.endswith('.tmp')]
-    return os.path.exists(done) or written != [_STAGE]
+    return os.path.exists(done) or (stage.resumes and written != [_STAGE])
 
   def _difference(self, stage: Stage) -> str:
     old, new = (self._saved(stage) or {}).get('depends_on', {}), stage.depends_on

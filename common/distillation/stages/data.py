@@ -20,17 +20,31 @@ class LabelledSets:
 
 
 class Data(Stage[LabelledSets]):
-  """`train`, `valid`, `test` and what other sets the source has, with their items."""
+  """`train`, `valid`, `test` and what other sets the source has, with their items.
+
+  Args:
+    shared: The run.
+    config: The source.
+    teaches: Whether a teacher is fine-tuned on the training set.
+  """
 
   name, result = 'data', LabelledSets
 
-  def __init__(self, shared: Run, config: DataConfig):
+  def __init__(self, shared: Run, config: DataConfig, teaches: bool):
     super().__init__(shared.folder, [], {**config.labelled_inputs(), **shared.seed_flags})
-    self.config, self.seed = config, shared.seed
+    self.shared, self.config, self.teaches = shared, config, teaches
+    self.resumes = bool(config.mining.mine_from)  # of vectors
 
   def run(self, folder: str) -> LabelledSets:
-    tf_keras.utils.set_random_seed(self.seed)  # an embedder of random weights is the same again
-    return LabelledSets(dataset.write_labelled(self.config, folder, self.seed))
+    seed = self.shared.seed
+    tf_keras.utils.set_random_seed(seed)  # an embedder of random weights is the same again
+    made = LabelledSets(dataset.write_labelled(self.config, folder, seed))
+    self.check(folder)
+    return made
+
+  def check(self, folder: str) -> None:
+    """Refuses sets that the run's flags, of which the sets themselves do not depend on all, cannot use."""
+    self.shared.check_sets(folder, teaches=self.teaches)
 
 
 class Unlabelled(Stage[UnlabelledSet]):
@@ -42,10 +56,9 @@ class Unlabelled(Stage[UnlabelledSet]):
     data: The labelled sets.
     labelled: Whether every tuple must have a label, as the student learns from them.
     batch_sizes: Tuples of a step of the student, by flag, which there must be.
-    teaches: Whether a teacher is fine-tuned on the training set.
   """
 
-  name, result = 'unlabelled', UnlabelledSet
+  name, result, resumes = 'unlabelled', UnlabelledSet, False
 
   def __init__(
     self,
@@ -54,15 +67,14 @@ class Unlabelled(Stage[UnlabelledSet]):
     data: Data,
     labelled: bool,
     batch_sizes: dict[str, int],
-    teaches: bool,
   ):
     super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seed_flags})
     self.shared, self.config, self.data, self.labelled = shared, config, data, labelled
-    self.batch_sizes, self.teaches = batch_sizes, teaches
+    self.batch_sizes = batch_sizes
 
   def run(self, folder: str) -> UnlabelledSet:
     data, seed = self.data.folder, self.shared.seed
-    self.shared.check_sets(data, teaches=self.teaches)
+    self.data.check(data)
     tf_keras.utils.set_random_seed(seed)  # likewise
     made = dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)
     check_batch_sizes(self.batch_sizes, made.count)

@@ -1,8 +1,10 @@
 """A run's record sets from every source, and what of their flags is refused."""
 
+import dataclasses
 import gc
 import itertools
 import json
+import os
 import re
 
 import numpy as np
@@ -16,6 +18,7 @@ from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
+from common.distillation.run_folder import RunFolder
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import Tables, TablesConfig
@@ -310,10 +313,10 @@ def test_an_empty_set_is_refused(tmp_path):
 def test_a_batch_larger_than_the_set_is_refused_as_soon_as_the_set_is_there(tmp_path):
   config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
   shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
-  data = Data(shared, config)
+  data = Data(shared, config, teaches=True)
   dataset.write_labelled(config, data.folder, seed=1)
   sizes = {'stage1_batch_size': 2, 'batch_size': 3}
-  unlabelled = Unlabelled(shared, config, data, False, sizes, teaches=True)
+  unlabelled = Unlabelled(shared, config, data, False, sizes)
   with pytest.raises(InputError, match='--batch_size=3: the distillation set has 2 tuples'):
     unlabelled.run(str(tmp_path / 'unlabelled'))
 
@@ -321,21 +324,43 @@ def test_a_batch_larger_than_the_set_is_refused_as_soon_as_the_set_is_there(tmp_
 @pytest.mark.parametrize(
   ('files', 'message'),
   [
-    ('alike mixed mixed', r'data/train \(of .*/alike.tsv\): all 2 labels are alike; a teacher'),
-    ('mixed mixed alike', r'data/test \(of .*/alike.tsv\): AUC-ROC needs both classes; all 2'),
+    (
+      'alike mixed mixed',
+      r'data.part/train \(of .*/alike.tsv\): all 2 labels are alike; a teacher',
+    ),
+    ('mixed mixed alike', r'data.part/test \(of .*/alike.tsv\): AUC-ROC needs both classes; all 2'),
   ],
 )
-def test_labels_that_are_alike_are_refused_before_pairs_are_made(tmp_path, files, message):
+def test_labels_that_are_alike_are_refused_before_data_are_done(tmp_path, files, message):
   (tmp_path / 'alike.tsv').write_text('left\tright\tlabel\na\tb\t1\nc\td\t1\n')
   (tmp_path / 'mixed.tsv').write_text('left\tright\tlabel\na\tb\t1\nc\td\t0\n')
   paths = [str(tmp_path / f'{name}.tsv') for name in files.split()]
   config = DataConfig(files=TablesConfig(*paths), table=TableConfig(task='binary'))
   shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
-  data = Data(shared, config)
-  dataset.write_labelled(config, data.folder, seed=1)
+  data = Data(shared, config, teaches=True)
   with pytest.raises(InputError, match=message):
-    Unlabelled(shared, config, data, False, {}, teaches=True).run(str(tmp_path / 'unlabelled'))
+    data.run(f'{data.folder}.part')
+  os.replace(f'{data.folder}.part', data.folder)  # as done, by a run whose flags took it
+  with pytest.raises(InputError, match=message.replace('.part', '')):
+    Unlabelled(shared, config, data, False, {}).run(str(tmp_path / 'unlabelled'))
   assert not (tmp_path / 'unlabelled').exists()
+
+
+def test_a_table_with_a_typo_is_mended_and_the_same_command_goes_on(tmp_path):
+  config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)])
+  valid = tmp_path / 'valid.tsv'
+  config = dataclasses.replace(
+    config, files=dataclasses.replace(config.files, valid_file=str(valid))
+  )
+  shared = Run(str(tmp_path / 'run'), config.table, DeviceConfig(), None, 7)
+  folder = RunFolder(shared.folder, config, 'toy.run', redo=False)
+  for label, message in (('O', "valid.tsv:3: label 'O' is not"), ('1', 'labels that differ')):
+    valid.write_text(f'left\tright\tlabel\na\tb\t1\nc\td\t{label}\n')
+    with pytest.raises(InputError, match=message):
+      folder.run([Data(shared, config, teaches=True)])
+  valid.write_text('left\tright\tlabel\na\tb\t1\nc\td\t0\n')
+  folder.run([data := Data(shared, config, teaches=True)])
+  assert folder.result(data).counts['valid'] == 2
 
 
 def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):

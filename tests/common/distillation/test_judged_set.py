@@ -65,7 +65,8 @@ def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
     InputError, match='/test: AUC-ROC needs both classes; all 2 labels are of one'
   ):
     judged_set.check(str(tmp_path), 'binary', 'auc_roc', 1)
-  judged_set.check(str(tmp_path), 'multiclass', '', 2)
+  with pytest.raises(InputError, match='/test: all 2 labels are of one class; a model that always'):
+    judged_set.check(str(tmp_path), 'multiclass', '', 2)
   with pytest.raises(
     InputError, match='valid has no left text with two candidates or more; auc_roc'
   ):
