@@ -88,11 +88,18 @@ def of_system(error: Exception) -> str:
   text = str(error)
   if found := re.search(rf'(\S+); ({_REASONS})', text):
     return f'{found[1]}: {found[2]}'
+  if found := re.search(r"File system scheme '.*' not implemented \(file: '(.+?)'\)", text):
+    return no_file_system(found[1])
   if found := re.search(r"\[Errno \d+\] (.+): '(.+?)'", text):
     return f'{found[2]}: {found[1]}'
   if found := re.search(r'executing an HTTP request: (.+?)\s+when .*?(\w+://\S+)', text, re.DOTALL):
     return f'{found[2]}: {" ".join(found[1].split())[:_MOST]}'
   return ''
+
+
+def no_file_system(url: str) -> str:
+  """The refusal of a URL that TensorFlow cannot open."""
+  return f'{url}: no file system for {url.partition("://")[0]}://; download it, or gs://'
 
 
 def refuse(error: Exception) -> NoReturn:

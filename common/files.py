@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from common.errors import InputError
+from common.errors import InputError, no_file_system
 
 _CHUNK = 1 << 20  # bytes read at a time
 # Names of random ends, of Beam's shards and TensorFlow's files, that a killed write leaves for ever.
@@ -30,9 +30,7 @@ def whole(path: str) -> Iterator[str]:
   with blamed(temporary):
     yield temporary
   if is_remote(path):
-    import tensorflow as tf
-
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    gfile(path).rename(temporary, path, overwrite=True)
   else:
     put(temporary, path)
 
@@ -199,24 +197,29 @@ def is_remote(path: str) -> bool:
   return '://' in path
 
 
+def gfile(url: str) -> Any:
+  """TensorFlow's functions for files, imported for URLs alone; refuses one that they cannot open."""
+  import tensorflow as tf
+
+  if url.partition('://')[0] not in tf.io.gfile.get_registered_schemes():
+    raise InputError(no_file_system(url))
+  return tf.io.gfile
+
+
 def opened(path: str, mode: str = 'r') -> Any:
   """An open file, in UTF-8 where it is text; what is not there raises FileNotFoundError."""
   if not is_remote(path):
     return open(path, mode, encoding=None if 'b' in mode else 'utf-8')
-  import tensorflow as tf
-
-  if 'r' in mode and not tf.io.gfile.exists(path):
+  if 'r' in mode and not gfile(path).exists(path):
     raise FileNotFoundError(path)
-  return tf.io.gfile.GFile(path, mode)
+  return gfile(path).GFile(path, mode)
 
 
 def names(folder: str) -> list[str]:
   """Names of the files and folders in a folder."""
   if not is_remote(folder):
     return sorted(os.listdir(folder))
-  import tensorflow as tf
-
-  return sorted(name.strip('/') for name in tf.io.gfile.listdir(folder))
+  return sorted(name.strip('/') for name in gfile(folder).listdir(folder))
 
 
 def stat(path: str) -> tuple[int, int] | None:
@@ -226,11 +229,9 @@ def stat(path: str) -> tuple[int, int] | None:
       return None
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
-  import tensorflow as tf
-
-  if not tf.io.gfile.exists(path):
+  if not gfile(path).exists(path):
     return None
-  found = tf.io.gfile.stat(path)
+  found = gfile(path).stat(path)
   return found.length, found.mtime_nsec
 
 

@@ -243,12 +243,8 @@ def _reason(error: Exception) -> str:
 
 
 def _open(path: str) -> Any:
-  """A file of bytes; the remote ones are TensorFlow's, which is imported for these alone."""
-  if '://' not in path:
-    return open(path, 'rb')
-  import tensorflow as tf
-
-  return tf.io.gfile.GFile(path, 'rb')
+  """A file of bytes."""
+  return files.gfile(path).GFile(path, 'rb') if files.is_remote(path) else open(path, 'rb')
 
 
 def _errors(path: str) -> tuple[type[Exception], ...]:

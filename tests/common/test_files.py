@@ -1,8 +1,11 @@
 """Files and folders that are written whole or not at all."""
 
 import pytest
+import tensorflow as tf
 
 from common import errors, files
+from common.data import tables
+from common.distillation.sources.tables import TablesConfig
 
 
 def test_a_folder_gets_its_name_when_it_is_whole(tmp_path):
@@ -27,6 +30,21 @@ def test_what_a_store_of_files_answers_is_one_line():
     "gs://b/a.txt: libcurl code 6 meaning 'Could not resolve hostname', error details: "
     'Could not resolve host: www.googleapis.com'
   )
+
+
+def test_a_url_that_nothing_here_opens_is_refused_in_one_line():
+  url = 'https://host/a.tsv'
+  says = f'{url}: no file system for https://; download it, or gs://'
+  for use in (
+    files.sha256,
+    lambda path: next(tables.rows(path)),
+    lambda path: TablesConfig(distillation_file=path).annotated,
+  ):
+    with pytest.raises(errors.InputError, match='^https://host/a.tsv.*: no file system for https'):
+      use(url)
+  with pytest.raises(tf.errors.UnimplementedError) as caught:
+    tf.io.gfile.makedirs(url)
+  assert errors.of_system(caught.value) == says
 
 
 def test_what_another_process_is_writing_is_left_alone(tmp_path):

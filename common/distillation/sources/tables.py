@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
-
-from common import flags
+from common import files, flags
 from common.data import examples, record_writer, vector_cells
 from common.data.examples import Example, TableConfig
 from common.data.items import ItemWriter
@@ -47,7 +45,7 @@ class TablesConfig:
   def annotated(self) -> bool:
     """Whether the distillation file is a record set with the teacher's logits."""
     path = os.path.join(self.distillation_file, MANIFEST)
-    return bool(self.distillation_file) and tf.io.gfile.exists(path)
+    return bool(self.distillation_file) and files.stat(path) is not None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,9 +86,9 @@ class Tables(Source):
     paths = self._labelled_files()
     arrays = [path for _, path in map(vector_cells.parse, self.table.vector_columns) if path]
     also = [*arrays, *map(vector_cells.ids_path, arrays)]
-    files = [*paths.values(), *also]
+    brought = [*paths.values(), *also]
     shares = {'split_shares': self.split_shares} if self.config.alone else {}
-    return {**{f'{name}_file': path for name, path in paths.items()}, **shares, **digests(files)}
+    return {**{f'{name}_file': path for name, path in paths.items()}, **shares, **digests(brought)}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     path = self.config.distillation_file
