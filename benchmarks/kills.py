@@ -24,7 +24,7 @@ from absl.flags import FLAGS
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')  # as tests/conftest.py has it, of toy shapes
 
 from benchmarks import committed, killed
-from common import flags, termination
+from common import flags
 from common.errors import InputError
 
 _ROWS = 48
@@ -149,7 +149,7 @@ def kills(program: str, arguments: Sequence[str], output: str, count: int) -> di
     status = _ended(killed.fork(program, arguments, output, at, number))
     seconds = round(time.time() - killed.signalled(output), 1)
     step = killed.steps(output)[:at][-1]
-    wrong = [] if status in (-signal.SIGKILL, termination.STATUS) else [f'status {status}']
+    wrong = [] if status in (-signal.SIGKILL, 128 + signal.SIGTERM) else [f'status {status}']
     refused = []
     try:
       _finish(program, arguments, output)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+REFUSED = 2  # the status of a command's process
 _MOST = 300  # characters of a server's answer
 _REASONS = '|'.join(re.escape(os.strerror(number)) for number in errno.errorcode)
 
@@ -105,4 +106,4 @@ def no_file_system(url: str) -> str:
 def refuse(error: Exception) -> NoReturn:
   """Ends the process with the error as one line, and status 2."""
   print('error:', ' '.join(str(error).split()), file=sys.stderr)
-  sys.exit(2)
+  sys.exit(REFUSED)

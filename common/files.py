@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from common import termination
 from common.errors import InputError, no_file_system
 
 _CHUNK = 1 << 20  # bytes read at a time
@@ -86,6 +87,7 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
       ) from error
     except OSError:
       pass  # NFS locks no folders
+    termination.resumable()
     try:
       with blamed(path):
         _clear(path)
@@ -217,9 +219,8 @@ def opened(path: str, mode: str = 'r') -> Any:
 
 def names(folder: str) -> list[str]:
   """Names of the files and folders in a folder."""
-  if not is_remote(folder):
-    return sorted(os.listdir(folder))
-  return sorted(name.strip('/') for name in gfile(folder).listdir(folder))
+  found = gfile(folder).listdir(folder) if is_remote(folder) else os.listdir(folder)
+  return sorted(name.strip('/') for name in found)
 
 
 def stat(path: str) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, get_origin, get_type_hints
 
 from common import extras, files, termination
-from common.errors import InputError, told
+from common.errors import REFUSED, InputError, told
 from common.options import Option, before, flat, group, identity, kept, option, options
 
 __all__ = [
@@ -173,9 +173,9 @@ def command(main: Callable[[Any], None], cls: type, others: Others | None = None
   try:
     with told():
       app.run(lambda argv: _main(main, cls, argv), flags_parser=parse)
-  except Exception:
-    if termination.asked():  # what a library made of it
-      sys.exit(termination.STATUS)
+  except BaseException as error:
+    if termination.asked() and getattr(error, 'code', 0) != REFUSED:
+      termination.leave()  # whatever a library made of it
     raise
 
 

@@ -82,7 +82,7 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
 
 
 def _ended(command: list[str]) -> int:
-  """The status of a command; SIGTERM of this one is handed on, so that it saves too."""
+  """The status of a command; a signal of this one is handed on, so that it saves too."""
   with subprocess.Popen(command) as process:
     try:
       return process.wait()

@@ -3,7 +3,7 @@
 A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step),
 `best/` (variables alone), `history.json` and TensorBoard logs. Killed at any moment, the same call
 goes on from the last checkpoint and ends with the weights of an unbroken run: batches are a
-function of the step, and dropout's generators are restored. SIGTERM saves the step that it came in.
+function of the step, and dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in.
 """
 
 import dataclasses
@@ -212,7 +212,7 @@ class Run:
       return dict.fromkeys(self.history[-1]['valid'], math.nan)
     try:
       return self.phase.evaluate()
-    except SystemExit:  # of SIGTERM: the same evaluation comes first when it goes on
+    except SystemExit:  # of a signal: the same evaluation comes first when it goes on
       self.save()
       raise
     except InputError as error:

@@ -7,14 +7,16 @@ import dataclasses
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import common
-from common import flagfiles, flags
+from common import files, flagfiles, flags, termination
 from common.errors import InputError
 from tests import limits
 
@@ -244,6 +246,16 @@ def test_refused_in_one_line_with_status_2(arguments, message, tmp_path, monkeyp
   assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+  ('title', 'says'),
+  [('once', ''), ('in a folder', '; the same command goes on'), ('twice', '')],
+)
+def test_ctrl_c_ends_it_in_one_line(title, says, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  done = command(f'--title={title}')
+  assert (done.returncode, done.stdout, done.stderr) == (130, '', f'stopped by Ctrl-C{says}\n')
+
+
 HELP = """\
 Configs as flags: round trips, refusals; each in its own process (absl's flags are global).
 
@@ -299,8 +311,19 @@ def test_helpfull_lists_those_of_libraries_too():
 def main(config: Config) -> None:
   if config.title == 'stop':
     raise InputError('from the main function')
+  if config.title == 'once':
+    signal.raise_signal(signal.SIGINT)
+  if config.title == 'in a folder':
+    with files.alone('.'):
+      signal.raise_signal(signal.SIGINT)
+  if config.title == 'twice':
+    with termination.held():
+      signal.raise_signal(signal.SIGINT)
+      signal.raise_signal(signal.SIGINT)
+      time.sleep(limits.PROCESS)
   print(json.dumps(flags.flat(config)))
 
 
 if __name__ == '__main__':
+  signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background ignores
   flags.command(main, Config)

@@ -109,16 +109,25 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
 
 @pytest.fixture(name='terminated')
 def _terminated():
-  """A function that sends this process SIGTERM, of which it has the commands' handler meanwhile."""
-  before = signal.signal(signal.SIGTERM, termination._terminate)
-  yield lambda: os.kill(os.getpid(), signal.SIGTERM)
-  signal.signal(signal.SIGTERM, before)
+  """A function that sends this process a signal, of which it has the commands' handler meanwhile."""
+  numbers = (signal.SIGTERM, signal.SIGINT)
+  before = [signal.signal(number, termination._terminate) for number in numbers]
+  yield lambda number: os.kill(os.getpid(), number)
+  for number, handler in zip(numbers, before, strict=True):
+    signal.signal(number, handler)
   termination._asked.clear()
 
 
-@pytest.mark.parametrize(('within', 'saved'), [('a step', 6), ('an evaluation', 8)])
-def test_sigterm_saves_the_step_and_the_same_call_goes_on_from_it(
-  tmp_path, monkeypatch, terminated, last_step, within, saved
+@pytest.mark.parametrize(
+  ('within', 'saved', 'by'),
+  [
+    ('a step', 6, signal.SIGTERM),
+    ('a step', 6, signal.SIGINT),
+    ('an evaluation', 8, signal.SIGTERM),
+  ],
+)
+def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
+  tmp_path, monkeypatch, terminated, last_step, within, saved, by
 ):
   whole, weights = fit(task(), tmp_path / 'whole')
   what, make, calls = task(), loop.train_step, {'a step': 0, 'an evaluation': 0}
@@ -126,7 +135,7 @@ def test_sigterm_saves_the_step_and_the_same_call_goes_on_from_it(
   def come(kind, number):
     calls[kind] += 1
     if (kind, calls[kind]) == (within, number):
-      terminated()
+      terminated(by)
 
   def evaluate():
     come('an evaluation', 3)  # of steps 0, 4 and 8
@@ -144,7 +153,7 @@ def test_sigterm_saves_the_step_and_the_same_call_goes_on_from_it(
   with monkeypatch.context() as patch, pytest.raises(SystemExit) as left:
     patch.setattr(loop, 'train_step', train_step)
     fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
-  assert left.value.code == 143
+  assert left.value.code == 128 + by
   termination._asked.clear()
   state = (tmp_path / 'broken' / 'checkpoints' / 'checkpoint').read_text()
   assert f'model_checkpoint_path: "ckpt-{saved}"' in state
