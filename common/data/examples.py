@@ -200,9 +200,8 @@ def _known(row: tables.Row, config: TableConfig) -> float | None:
 def _label(text: str, config: TableConfig, where: str) -> float:
   named = f'column {config.label_column!r}'
   if config.task == 'multiclass':
-    text = (
-      text if text in config.classes else text.strip()
-    )  # a flag's names have no spaces at an end
+    if text not in config.classes:
+      text = text.strip()  # as a flag's names are
     if text not in config.classes:
       classes = ','.join(config.classes)
       raise InputError(f'{where}: label {text!r} is none of --classes={classes}; {named}')

@@ -35,7 +35,8 @@ NO_BYTES = 'it has 0 bytes'  # which reading one takes for an empty file
 class Row(dict):
   """Cells by column name; a column that is not there is refused with the nearest that is.
 
-  Spaces at the ends of a name, which a flag's have not, count only where names differ by them alone. One of `unread`, whose value is neither a text nor a number, is refused where it is asked for.
+  Spaces at the ends of a name, which a flag's have not, count only where names differ by them alone. One of
+  `unread`, whose value is neither a text nor a number, is refused where it is asked for.
   """
 
   def __init__(self, cells: dict[str, str], where: str, unread: Sequence[str] = ()):
