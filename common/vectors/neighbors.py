@@ -4,6 +4,7 @@ FAISS (the default) or ScaNN (`pip install -e '.[scann]'`), behind one interface
 from a sample, gets vectors added and is searched.
 """
 
+import errno
 import importlib
 import os
 import threading
@@ -23,6 +24,7 @@ with extras.needed('', 'nearest neighbours: '):
 LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact
 _BLOCK = 65_536
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Index(Protocol):
@@ -67,8 +69,9 @@ def nearest(store: VectorStore, queries: np.ndarray, count: int) -> np.ndarray:
 def open_index(store: VectorStore, library: str = 'faiss') -> Index:
   """The index of a store's pooled vectors.
 
-  FAISS's is made at the first call, kept beside the store's shards until the store changes, and stays
-  open as long as the store; ScaNN's is made each time.
+  FAISS's is made at the first call, kept beside the store's shards until the store changes (in memory
+  alone where the folder may not be written to), and stays open as long as the store; ScaNN's is made
+  each time. A fork searches FAISS's on one thread.
 
   Args:
     store: The vectors to search.
@@ -116,6 +119,17 @@ _OPEN: weakref.WeakKeyDictionary[VectorStore, faiss.Index] = weakref.WeakKeyDict
 _OPENING = threading.Lock()
 
 
+def _start() -> None:
+  """Lets a fork search: FAISS's threads, and the one that may hold the lock, do not come along."""
+  global _OPENING
+  _OPENING = threading.Lock()
+  faiss.omp_set_num_threads(1)
+
+
+if hasattr(os, 'register_at_fork'):  # as servers of several processes load first, and then fork
+  os.register_at_fork(after_in_child=_start)
+
+
 def _kept_faiss(store: VectorStore) -> faiss.Index:
   """A store's index, read or made once, whichever of many threads asks first."""
   if (index := _OPEN.get(store)) is None:
@@ -138,10 +152,15 @@ def _opened(store: VectorStore) -> faiss.Index:
 
 
 def _read_or_made(store: VectorStore, path: str) -> faiss.Index:
-  """Reads the index, or makes it, whichever of many processes asks first."""
+  """Reads the index, or makes it, whichever of many processes asks first; one that may not write keeps none."""
   if not os.path.exists(path):
-    with open(f'{path}.lock', 'a', encoding='utf-8'):
-      pass
+    try:
+      with open(f'{path}.lock', 'a', encoding='utf-8'):
+        pass
+    except OSError as error:
+      if error.errno not in _READ_ONLY:
+        raise
+      return _built(store)
     with files.turn(f'{path}.lock'):
       if not os.path.exists(path):
         return _written(_built(store), path)

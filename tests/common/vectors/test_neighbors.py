@@ -1,12 +1,18 @@
-"""Both libraries find what a product of matrices finds."""
+"""Both libraries find what a product of matrices finds, from threads, in forks, of folders that are read alone."""
 
+import builtins
+import errno
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from common.vectors import neighbors
+from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
+from tests import forks, limits
 
 
 def store(folder, vectors):
@@ -26,6 +32,43 @@ def test_many_threads_share_one_index_which_stays_open(tmp_path):
   (kept,) = tmp_path.glob('nearest-*.faiss')
   kept.unlink()  # nobody reads it again
   assert neighbors.nearest(made, np.eye(8)[:1], 1).tolist() == [[0]]
+
+
+def test_a_fork_of_a_process_that_has_searched_searches_too(tmp_path):
+  rng = np.random.default_rng(0)
+  queries, vectors = (rng.normal(size=[n, 64]).astype(np.float32) for n in (40, 2000))
+  made = store(tmp_path, vectors)
+  expected = neighbors.nearest(made, queries, 50)  # on all of FAISS's threads
+
+  def search():
+    signal.alarm(int(limits.ANSWER))  # a search that waits for them is killed
+    for again in (made, VectorStore(made.folder)):
+      np.testing.assert_array_equal(neighbors.nearest(again, queries, 50), expected)
+
+  with neighbors._OPENING:  # as another thread may hold it
+    if not (child := os.fork()):
+      forks.end(search)
+  assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize('reason', [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC])
+def test_the_index_of_a_folder_that_may_not_be_written_to_is_in_memory(
+  tmp_path, monkeypatch, reason
+):
+  made, opened = store(tmp_path, np.eye(8, dtype=np.float32)), builtins.open
+
+  def refused(path, mode='r', **of):
+    if mode[0] in 'aw' and str(path).startswith(str(tmp_path)):
+      raise OSError(reason, os.strerror(reason), path)
+    return opened(path, mode, **of)
+
+  monkeypatch.setattr(builtins, 'open', refused)
+  if reason == errno.ENOSPC:
+    with pytest.raises(OSError, match='No space left'):
+      neighbors.nearest(made, np.eye(8)[:1], 1)
+  else:
+    assert neighbors.nearest(made, np.eye(8)[:1], 1).tolist() == [[0]]
+  assert not [*tmp_path.glob('nearest-*')]
 
 
 @pytest.mark.parametrize('library', neighbors.LIBRARIES)
