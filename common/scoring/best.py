@@ -11,6 +11,7 @@ from common.vectors.store import VectorStore
 from common.vectors.values import finite
 
 _READ = 8192  # candidates read at a time, for all queries
+_Block = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, logits, scores [b]
 
 
 def top(scores: np.ndarray, top_k: int) -> np.ndarray:
@@ -28,8 +29,9 @@ def ranked(
   top_k: int,
   parts: np.ndarray | None,
   rows: np.ndarray | None,
+  read: bool = True,
 ) -> list[list[tuple[int, float]]]:
-  """The best candidates of each query; all are read once.
+  """The best candidates of each query; all are read once. Holds 3 `top_k` a query at the most, and a block.
 
   Args:
     score: Logits and scores [b] of a query, by its number, with a block of candidates and their parts.
@@ -38,29 +40,39 @@ def ranked(
     top_k: Results a query at the most.
     parts: [n, *part shape], where they have been computed.
     rows: The candidates to be ranked, where it is not all.
+    read: Whether `score` takes vectors beside parts; if not, it is given parts in their place too.
 
   Returns:
     [(row of the candidates, score)] a query, best first; equal logits in the candidates' order.
   """
   none = np.zeros([0], np.float32)
-  best = [(np.zeros([0], np.int64), none, none)] * queries
+  held: list[list[_Block]] = [[(np.zeros([0], np.int64), none, none)] for _ in range(queries)]
   for start in range(0, len(candidates if rows is None else rows), _READ):
     picked: Any = slice(start, start + _READ)
     picked = picked if rows is None else rows[picked]
     numbers = np.arange(start, min(start + _READ, len(candidates))) if rows is None else picked
-    if isinstance(candidates, VectorStore):
-      block: Vectors = candidates.stored(picked)
+    own = None if parts is None else parts[picked]
+    if own is not None and not read:
+      block: Vectors = own
+    elif isinstance(candidates, VectorStore):
+      block = candidates.stored(picked)
     else:
       block = finite(candidates[picked], 'candidates', numbers)
-    own = None if parts is None else parts[picked]
-    for query, (kept, kept_logits, kept_scores) in enumerate(best):
+    for query, blocks in enumerate(held):
       logits, scores = score(query, block, own)
       if (wrong := np.isnan(logits)).any():
         raise InputError(f'candidates: the score of row {numbers[wrong][0]} is NaN')
-      both, logits = np.append(kept, numbers), np.append(kept_logits, logits)
-      order = top(logits, top_k)
-      best[query] = both[order], logits[order], np.append(kept_scores, scores)[order]
+      blocks.append(_cut([(numbers, logits, scores)], top_k))
+      if sum(len(rows_of) for rows_of, *_ in blocks) > 2 * top_k:
+        blocks[:] = [_cut(blocks, top_k)]  # a sort of all that is held: not at each block
   return [
-    [(int(row), float(of_row)) for row, of_row in zip(numbers, scores, strict=True)]
-    for numbers, _, scores in best
+    list(zip(numbers.tolist(), scores.tolist(), strict=True))
+    for numbers, _, scores in (_cut(blocks, top_k) for blocks in held)
   ]
+
+
+def _cut(blocks: list[_Block], top_k: int) -> _Block:
+  """The best of some blocks, as one."""
+  numbers, logits, scores = (np.concatenate(of) for of in zip(*blocks, strict=True))
+  order = top(logits, top_k)
+  return numbers[order], logits[order], scores[order]

@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from common.scoring import best
 from common.scoring.runtime import HeadRuntime, Inputs, Vectors
+from common.vectors.store import VectorStore
 
 
 class HeadScorer:
@@ -49,6 +51,24 @@ class HeadScorer:
     if not len(right):
       return self._none(), self._none()
     return self._head.scored(*self._one_to_many(left, left_part, right, parts))
+
+  def ranked(
+    self,
+    left: np.ndarray,
+    left_parts: np.ndarray,
+    right: Vectors | VectorStore,
+    top_k: int,
+    parts: np.ndarray | None,
+    rows: np.ndarray | None,
+  ) -> list[list[tuple[int, float]]]:
+    """`best.ranked` of left rows [q, ...] and their parts; no right vectors are read that the head does not take."""
+
+    def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> Any:
+      one = slice(query, query + 1)
+      return self.one_to_many_scored(left[one], left_parts[one], block, block_parts)
+
+    read = parts is None or self.slots[1] in self._head.inputs('of_parts')
+    return best.ranked(score, len(left), right, top_k, parts, rows, read)
 
   def _one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None

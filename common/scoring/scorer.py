@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from common.data.texts import listed, stacked
 from common.errors import InputError, check_whole
-from common.scoring import best, exported, hub, runtimes
+from common.scoring import exported, hub, runtimes
 from common.scoring.head_scorer import HeadScorer
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.vectors.store import VectorStore, row_numbers
@@ -211,24 +211,21 @@ class PairScorer(HeadScorer):
       raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
     right = self._candidates(candidates)
     left, several = self._queries(query)
-    if isinstance(right, VectorStore) and first_stage:
-      from common.vectors import neighbors
-
-      found = []
-      for vectors, near in zip(left, neighbors.nearest(right, left, shortlist), strict=True):
-        found += self.rank(vectors[None], right, top_k, rows=np.sort(near[near >= 0]))
-      return found if several else found[0]
-    rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
-    left_parts = self.parts(left, self.slots[0])
     needed = None if parts is None else (len(right), *self._part_shape)
     if (found := getattr(parts, 'shape', None)) != needed:
       raise InputError(f'parts: of shape {found}; {needed} is needed')
+    left_parts = self.parts(left, self.slots[0])
+    if isinstance(right, VectorStore) and first_stage:
+      from common.vectors import neighbors
 
-    def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> Any:
-      one = slice(query, query + 1)
-      return self.one_to_many_scored(left[one], left_parts[one], block, block_parts)
-
-    ranked = best.ranked(score, len(left), right, top_k, parts, rows)
+      near = neighbors.nearest(right, left, shortlist)
+      ranked = [
+        self.ranked(u[None], part[None], right, top_k, parts, np.sort(own[own >= 0]))[0]
+        for u, part, own in zip(left, left_parts, near, strict=True)
+      ]
+    else:
+      rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
+      ranked = self.ranked(left, left_parts, right, top_k, parts, rows)
     return ranked if several else ranked[0]
 
   def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
+from common.scoring import best
 from common.scoring.scorer import PairScorer
 from common.vectors import neighbors
 from common.vectors.values import Stored
@@ -102,6 +103,45 @@ def test_equal_scores_keep_the_candidates_order(exported, load):
   scorer = load(exported[0])
   products = scorer.encode(['red', 'blue throw', 'red', 'blue throw'], side='right')
   assert [i for i, _ in scorer.rank('red', products)] in ([0, 2, 1, 3], [1, 3, 0, 2])
+
+
+@pytest.mark.parametrize('top_k', [1, 5, 9, 30, 50])
+def test_the_best_of_many_blocks_are_those_of_one_sort(monkeypatch, top_k):
+  monkeypatch.setattr('common.scoring.best._READ', 4)
+  logits = np.random.default_rng(0).integers(0, 5, [2, 30]).astype(np.float32)  # many ties
+  cuts = []
+  top = best.top
+  monkeypatch.setattr(best, 'top', lambda scores, k: cuts.append(len(scores)) or top(scores, k))
+
+  def score(query, block, parts):
+    found = logits[query, block[:, 0].astype(int)]
+    return found, found / 10
+
+  ranked = best.ranked(score, 2, np.arange(30.0)[:, None], top_k, None, None)
+  for own, found in zip(logits, ranked, strict=True):
+    order = np.argsort(-own, kind='stable')[:top_k]
+    assert found == list(zip(order.tolist(), (own[order] / 10).tolist(), strict=True))
+  assert sum(cuts) <= 2 * (4 * 30 + 3 * top_k)  # not all that is held, at each block
+
+
+def test_parts_are_taken_at_any_stage_and_vectors_are_read_where_the_head_takes_them(
+  exported, load, tmp_path, monkeypatch
+):
+  scorer = load(exported[0])
+  store = scorer.encode_to(str(tmp_path), enumerate_ids(RIGHT), 'right')
+  parts = scorer.parts(store.stored(slice(None)), 'right')
+  expected = scorer.rank('red', store, first_stage='ann')
+  asked, read, stored = [], [], store.stored
+  one_to_many = scorer._one_to_many
+  monkeypatch.setattr(scorer, '_one_to_many', lambda *of: asked.append(of[3]) or one_to_many(*of))
+  monkeypatch.setattr(store, 'stored', lambda rows: read.append(rows) or stored(rows))
+  for stage in ('', 'ann'):
+    found = scorer.rank('red', store, parts=parts, first_stage=stage)
+    assert [row for row, _ in found] == [row for row, _ in expected]
+    with pytest.raises(InputError, match='parts: of shape .* is needed'):
+      scorer.rank('red', store, parts=parts[:2], first_stage=stage)
+  assert [of.shape for of in asked] == [parts.shape] * 2
+  assert len(read) == (2 if 'right' in scorer._head.inputs('of_parts') else 0)
 
 
 def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
