@@ -5,6 +5,7 @@ that; a store that is open has them memory-mapped, and stays whole.
 """
 
 import contextlib
+import importlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,12 +30,13 @@ from common.vectors.store import (
   taken,
   verify_shard,
 )
-from common.vectors.text_hashes import hashes
 
 if TYPE_CHECKING:
   import pyarrow as pa
+  import pyarrow.compute as pc
 else:
   pa = pyarrow()
+  pc = importlib.import_module('pyarrow.compute')
 
 _SHARD = 16_384  # rows up to which shards become one
 
@@ -52,7 +54,8 @@ def delete(folder: str, ids: Iterable[str]) -> VectorStore:
     if not isinstance(value, str):
       raise InputError(f'ids, row {number}: {shown(value)} is not an id')
   with _changed(folder) as manifest:
-    return publish(folder, manifest, without(folder, manifest['shards'], hashes(ids)))
+    shards = without(folder, manifest['shards'], pa.array(ids, pa.string()))
+    return publish(folder, manifest, shards)
 
 
 def compact(folder: str, shard_size: int = _SHARD) -> VectorStore:
@@ -122,29 +125,34 @@ def _joined(folder: str, group: Sequence[dict[str, Any]]) -> Iterator['pa.Record
 
 
 def without(
-  folder: str, shards: Sequence[dict[str, Any]], ids: Sequence[int] | np.ndarray
+  folder: str, shards: Sequence[dict[str, Any]], ids: 'pa.Array | pa.ChunkedArray'
 ) -> list[dict[str, Any]]:
   """Entries of a manifest's shards, the rows of some ids deleted; a shard of no other row has none.
 
   Args:
     folder: The store's folder.
     shards: The entries as they are.
-    ids: Hashes of the ids.
+    ids: The ids, strings.
   """
-  if not len(ids):
+  if not len(ids) or not shards:
     return list(shards)
-  listed = []
+  stored, sizes = [], []
   for shard in shards:
-    path, start, found = os.path.join(folder, shard['name']), 0, list[int]()
+    path = os.path.join(folder, shard['name'])
     check_size(path, shard)
     with damaged(path, REMEDY):
-      for batch in batches(path):
-        rows = np.flatnonzero(np.isin(hashes(batch.column('id').to_pylist()), ids))
-        found += (start + rows).tolist()
-        start += batch.num_rows
-    if found:
-      deleted = sorted({*shard.get('deleted', ()), *found})
-      shard = {**shard, 'rows': start - len(deleted), 'deleted': deleted}
+      own = [batch.column('id') for batch in batches(path)]
+      for piece in own:
+        piece.validate(full=True)
+    stored += own
+    sizes.append(sum(map(len, own)))
+  # One call, which makes its table of `ids` once.
+  found = pc.is_in(pa.chunked_array(stored, pa.string()), ids).to_numpy()
+  listed = []
+  for shard, of_shard in zip(shards, np.split(found, np.cumsum(sizes)[:-1]), strict=True):
+    if of_shard.any():
+      deleted = sorted({*shard.get('deleted', ()), *np.flatnonzero(of_shard).tolist()})
+      shard = {**shard, 'rows': len(of_shard) - len(deleted), 'deleted': deleted}
     if shard['rows']:
       listed.append(shard)
   return listed
@@ -170,9 +178,12 @@ def publish(folder: str, before: dict[str, Any], shards: Sequence[dict[str, Any]
 
 
 def _remove_indexes(store: VectorStore) -> None:
-  """Removes the indexes of what a store was before, but none that is being written."""
+  """Removes the indexes of what a store was before, with what killed processes left of them.
+
+  One that is being written goes too: who makes it then has it in memory alone.
+  """
   for name in files.names(store.folder):
-    version = re.fullmatch(r'nearest-(\w+)\.faiss(\.json|\.lock)?', name)
+    version = re.fullmatch(r'nearest-(\w+)\.faiss(\.lock|(\.json)?(\.tmp)?)', name)
     if version and not store.version.startswith(version[1]):
       os.remove(os.path.join(store.folder, name))
 

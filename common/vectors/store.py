@@ -181,7 +181,8 @@ def row_numbers(rows: Any, count: int, where: str) -> np.ndarray:
     return np.arange(*rows.indices(count))
   numbers = np.asarray(rows)
   if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in 'iu'):
-    raise InputError(f'{where}: rows are a list of whole numbers, not of {numbers.dtype}')
+    found = f'of {numbers.dtype}' if numbers.ndim == 1 else f'an array of shape {numbers.shape}'
+    raise InputError(f'{where}: rows are a list of whole numbers, not {found}')
   if (outside := (numbers < 0) | (numbers >= count)).any():
     raise InputError(f'{where}: no row {numbers[outside][0]}; rows are 0 to {count - 1}')
   return numbers.astype(np.int64, copy=False)

@@ -6,12 +6,16 @@ would count as one id.
 
 import array
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from common.data.texts import hash64
 from common.errors import InputError
+from common.vectors.store import pyarrow
+
+if TYPE_CHECKING:
+  import pyarrow as pa
 
 
 def hashes(texts: Sequence[Any]) -> np.ndarray:
@@ -30,7 +34,7 @@ def repeated(arrays: Iterable[np.ndarray]) -> np.ndarray:
 
 
 class TextHashes:
-  """Ids of a store and of what is being added, each with its text; 17 bytes an id.
+  """Ids of a store and of what is being added, each with its text; 17 bytes an id, and those that are replaced.
 
   Args:
     folder: The store's folder, for messages.
@@ -46,12 +50,13 @@ class TextHashes:
     order = np.argsort(ids)
     self._ids, self._texts = ids[order], texts[order]  # by id
     self._given = np.zeros(len(ids), bool)  # to `add`, beside what was stored
-    self._folder, self._replace, self._replaced = folder, replace, [empty]
+    self._folder, self._replace = folder, replace
+    self._replaced: list[Any] = []
 
   @property
-  def replaced(self) -> np.ndarray:
-    """Hashes of the stored ids that were given another text."""
-    return np.concatenate(self._replaced)
+  def replaced(self) -> 'pa.ChunkedArray':
+    """The stored ids that were given another text."""
+    return pyarrow().chunked_array(self._replaced, pyarrow().string())
 
   def add(self, ids: Sequence[str], texts: Sequence[Any]) -> np.ndarray:
     """Takes rows in; returns the numbers of those whose vectors are needed, in order.
@@ -75,7 +80,9 @@ class TextHashes:
       raise InputError(
         f'{self._folder}: id {key!r} is there with another text; replace=True replaces its vectors'
       )
-    self._replaced.append(self._ids[at[other]])
+    if other.any():
+      arrow = pyarrow()
+      self._replaced.append(arrow.array([ids[row] for row in rows[other]], arrow.string()))
     self._texts[at], self._given[at] = values[rows], True
     new, where = first[~known], places[~known]
     self._ids = np.insert(self._ids, where, distinct[~known])

@@ -149,12 +149,12 @@ class VectorWriter:
     ):
       shard.write(ids, texts, vectors)
 
-  def finish(self, shards: int, replaced: Sequence[int] | np.ndarray = ()) -> VectorStore:
+  def finish(self, shards: int, replaced: Any = ()) -> VectorStore:
     """Makes shards 0 to `shards` - 1, and what was there before, the store.
 
     Args:
       shards: How many were written.
-      replaced: Hashes of ids that were there before, and are left out of it.
+      replaced: Ids that were there before, and are left out of it: an Arrow array of strings.
     """
     listed = changes.without(self.folder, self.before, replaced)
     for place in range(shards):

@@ -112,6 +112,8 @@ def test_an_open_store_stays_what_it_was(tmp_path):
   assert neighbors.nearest(now, query, 5).tolist() == [[1, 0, 2]]
   (kept,) = tmp_path.glob('nearest-*.faiss')  # before's and after's are in memory alone
   assert now.version[:12] in kept.name
+  for end in ('tmp', 'json.tmp'):  # as a process that was killed leaves them
+    (tmp_path / f'nearest-0123456789ab.faiss.{end}').touch()
   now.compact()
   VectorStore(str(tmp_path)).verify()
   assert [
@@ -193,6 +195,12 @@ def test_files_that_are_not_the_stores_stay(tmp_path):
     (tmp_path / name).write_text('mine')
   fill(tmp_path).delete(['b']).compact()
   assert own == names(tmp_path) - {'manifest.json', *listed(tmp_path)}
+
+
+def test_no_stored_id_is_hashed_to_delete_some(tmp_path, monkeypatch):
+  opened = fill(tmp_path)
+  monkeypatch.setattr('common.vectors.text_hashes.hash64', None)
+  assert contents(opened.delete(['b', 'b', 'nobody'])) == [('a', 1), ('c', 3), ('d', 4), ('e', 5)]
 
 
 def test_what_cannot_be_deleted_is_refused(tmp_path):

@@ -92,6 +92,13 @@ def test_what_does_not_fit_is_refused(tmp_path):
   store, values = write(tmp_path)
   with pytest.raises(InputError, match="no vectors of id 'x'"):
     store.rows(['x'])
+  for rows, found in (
+    (0, r'an array of shape \(\)'),
+    ([[0]], r'an .* \(1, 1\)'),
+    ([0.5], 'of float64'),
+  ):
+    with pytest.raises(InputError, match=f'rows are a list of whole numbers, not {found}$'):
+      store.ids(rows)
   with pytest.raises(InputError, match='a store of fingerprint f, not g'):
     VectorWriter(str(tmp_path), SHAPE, 'float32', 'g', 'right')
   with pytest.raises(InputError, match="dtype='int4': one of float32, float16, int8"):
