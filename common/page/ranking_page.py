@@ -65,11 +65,7 @@ class RankingPage:
   def __init__(self, config: PageConfig):
     if not config.export_dir or not config.input:
       raise InputError('--export_dir, --store and --input are needed')
-    rows = [row for _, row in tables.rows(config.input)]
-    self._texts = {row[config.id_column]: row[config.text_column] for row in rows}
-    if not self._texts or len(self._texts) < len(rows) or len(rows) > _TEXTS:
-      most = f'1 to {_TEXTS:,} texts, each with an id of its own'
-      raise InputError(f'{config.input}: {len(rows):,} rows; the page takes {most}')
+    self._texts = _texts(config)
     self._rankers = [
       Ranker(folder, store, config.runtime, config.encoder_runtime, self._texts)
       for folder, store in zip(config.export_dir, config.store, strict=True)
@@ -145,6 +141,20 @@ class RankingPage:
     if key not in self._texts:
       raise invalid(f'no text of id {key!r}')
     return self._texts[key]
+
+
+def _texts(config: PageConfig) -> dict[str, str]:
+  """Texts by id; a table of too many is refused at the row that is one too many."""
+  texts: dict[str, str] = {}
+  for number, row in tables.rows(config.input):
+    if len(texts) == _TEXTS:
+      raise InputError(f'{config.input}:{number}: the page takes {_TEXTS:,} texts at the most')
+    if (key := row[config.id_column]) in texts:
+      raise InputError(f'{config.input}:{number}: id {key!r} stands twice; each text has its own')
+    texts[key] = row[config.text_column]
+  if not texts:
+    raise InputError(f'{config.input}: no rows; the page takes 1 to {_TEXTS:,} texts')
+  return texts
 
 
 def _query(asked: dict[str, Any]) -> str:

@@ -80,6 +80,11 @@ def test_ranking_is_the_scorers(url, exported):
   assert all(found['ms'][name] >= 0 for name in ('encode', 'head', 'sort'))
 
 
+def test_vectors_are_held_as_the_store_holds_them(config):
+  vectors = RankingPage(dataclasses.replace(config, teacher=''))._rankers[0]._vectors
+  assert (vectors.values.dtype, len(vectors)) == ('int8', len(TEXTS))
+
+
 def test_the_teacher_and_attention(url, exported, config):
   code, found = ask(url, '/demo/teacher', {'query': 'shoe', 'ids': ['b', 'a']})
   assert code == 200 and len(found['scores']) == 2
@@ -142,9 +147,19 @@ def test_a_store_is_of_the_pages_texts(config, tmp_path):
       assert len(VectorStore(changed.store[0])) == 4  # what it lacked is added
 
 
-def test_what_the_command_refuses(config, url):
+def test_what_the_command_refuses(config, url, tmp_path, monkeypatch):
   with pytest.raises(InputError, match='--export_dir, --store and --input are needed'):
     RankingPage(PageConfig())
+  for most, rows, message in (
+    (9, [], ': no rows'),
+    (9, ['a', 'b', 'a'], ":3: id 'a' stands twice"),
+    (2, ['a', 'b', 'c', 'not read'], ':3: the page takes 2 texts at the most'),
+  ):
+    monkeypatch.setattr('common.page.ranking_page._TEXTS', most)
+    lines = [json.dumps({'id': key, 'text': 'x'}) if len(key) == 1 else key for key in rows]
+    (table := tmp_path / 'rows.jsonl').write_text(''.join(f'{line}\n' for line in lines))
+    with pytest.raises(InputError, match=message):
+      RankingPage(dataclasses.replace(config, input=str(table)))
   with pytest.raises(InputError, match='--store: a folder for each'):
     PageConfig(export_dir=config.export_dir, input=config.input)
   taken = dataclasses.replace(config, port=int(url.split(':')[-1]), teacher='')
