@@ -71,7 +71,8 @@ class Embedder(PairScorer):
       raise InputError("each side has an encoder of its own: right, of encode(texts, 'right')")
     left = left if given else listed(left, 'left')
     u = self._vectors(left, 'left')
-    v = self._vectors(left if right is None else right, 'right')
+    once = right is None and len(set(self._encoded_as())) == 1
+    v = u if once else self._vectors(left if right is None else right, 'right')
     parts, k = self.parts(v, 'right'), min(top_k, len(v))
     shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
     if top_k:
@@ -105,4 +106,7 @@ class Embedder(PairScorer):
 
   def _shared(self) -> bool:
     """Whether both sides have one encoder; an export of before does not say, and most do."""
-    return len(set(self._export.description.get('encoded_as', ()))) < 2
+    return len(set(self._encoded_as())) < 2
+
+  def _encoded_as(self) -> list[int]:
+    return self._export.description.get('encoded_as', [])

@@ -59,6 +59,16 @@ def test_blocks_a_file_and_the_best_alone_are_the_same_scores(embedders, tmp_pat
   np.testing.assert_allclose(np.take_along_axis(whole, numbers, 1), scores, atol=1e-6)
 
 
+def test_texts_of_both_sides_are_encoded_once_where_the_encoder_is_one(embedders, monkeypatch):
+  sides, encode = [], Embedder.encode
+  monkeypatch.setattr(
+    Embedder, 'encode', lambda self, texts, side: sides.append(side) or encode(self, texts, side)
+  )
+  for embedder in embedders:
+    embedder.score_all_pairs(LEFT)
+  assert sides == ['left', 'left', 'right']
+
+
 def test_texts_that_come_one_by_one_are_scored(embedders, tmp_path):
   whole = embedders[0].score_all_pairs(LEFT)
   found = embedders[0].score_all_pairs((text for text in LEFT), out=tmp_path / 'scores.npy')
