@@ -113,11 +113,15 @@ class Client:
   def rank(
     self, text: str | np.ndarray, candidates: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Scores candidates' vectors [n, *vector shape] for a text, or a vector [w] in its place.
+    """Scores candidates' vectors [n, *vector shape], n from 1, for a text, or a vector [w] in its place.
 
     Returns:
       (scores [n], order [n]: rows of candidates, best first, ties as they came). A model of C
       classes gives (scores [n, C], None): classes have no order of their own.
+
+    Raises:
+      InputError: If `text` is none.
+      ServingError: As `call`; of no candidates too, which the server refuses.
     """
     query = _given(text[None] if isinstance(text, np.ndarray) else [text], 'query')
     many = np.asarray(candidates, np.float32)
