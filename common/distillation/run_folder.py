@@ -225,7 +225,10 @@ class RunFolder:
 def _within(run_dir: str, depends_on: dict[str, Any]) -> dict[str, Any]:
   """What a stage depends on, tables in the run's folder by their place there: the folder may be moved."""
   own = os.path.join(os.path.abspath(run_dir), TABLES, '')
-  named = lambda v: v.replace(own, f'{TABLES}/') if isinstance(v, str) else v  # noqa: E731
+
+  def named(given: Any) -> Any:
+    return given.replace(own, f'{TABLES}/') if isinstance(given, str) else given
+
   return {named(name): named(value) for name, value in depends_on.items()}
 
 
