@@ -162,6 +162,7 @@ def test_what_the_command_refuses(config, url, tmp_path, monkeypatch):
       RankingPage(dataclasses.replace(config, input=str(table)))
   with pytest.raises(InputError, match='--store: a folder for each'):
     PageConfig(export_dir=config.export_dir, input=config.input)
+  monkeypatch.undo()
   taken = dataclasses.replace(config, port=int(url.split(':')[-1]), teacher='')
   with pytest.raises(InputError, match='cannot be listened to'), serving(taken):
     pass
