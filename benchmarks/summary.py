@@ -123,8 +123,7 @@ def summary() -> str:
   note = f"""\
 Speed is the head's pairs/s on stored vectors by the default runtime, `tensorflow`, and after "int8"
 by the fastest, `litert-int8`; what it is divided by is in TensorFlow's float32{_in_int8()}. An empty place was not
-measured. The synthetic catalogue's row is of a machine with AVX2 alone, where int8 gains little, the others of one with
-AMX. **Encoding, once per text, is not in
+measured. All are of a machine with AMX. **Encoding, once per text, is not in
 it** (in DSE's paper and in BERT-Large's shapes, the query's is). *Its teacher* is the run's own
 ({names}), on the test pairs at their real lengths, tokenization included; the papers have their own,
 BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a cross-encoder of

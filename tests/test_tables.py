@@ -48,7 +48,7 @@ def _span(values: list[float]) -> str:
 def _of_runs() -> Iterator[tuple[str, str]]:
   run = _made('p2t')
   seconds = run['annotation']['seconds'] + sum(phase['seconds'] for phase in run['training'])
-  words = {6: 'six', 7: 'seven', 8: 'eight'}
+  words = {4: 'four', 5: 'five', 6: 'six', 7: 'seven', 8: 'eight'}
   yield 'README.md', f'are {words[round(seconds / 60)]} minutes of it on two cores'
   asked = _made('q2p')['calibration']['models']['student']['asked']
   scored = f'scored {asked["from"]} to {asked["to"]} by the student'
