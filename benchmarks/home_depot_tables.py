@@ -30,7 +30,8 @@ as there was time for, at one learning rate for all; the cross-attention student
 MiniLM's first three layers alone are above DiPair's head, at a small part of its pairs a second; BERT-Tiny's shape has
 random weights. As in the paper, the most tokens are the best, two a side are among the worst, and a narrower projection
 loses. Of the tokens kept, rows next to each other cannot be told apart, of widths and depths most can; none of the p's
-allows for how many rows there are. First layers alone, frozen, are no sentence encoder's: how far a second stage brings them is not measured here.
+allows for how many rows there are. First layers alone, frozen, are no sentence encoder's: how far a second stage brings
+them is not measured here.
 
 The students are of several starts of the command below, from commit 910cba17f9 on. That of D=16 was trained without
 oneDNN, with which it was [ended twice](architecture.md#choices-the-machine). That without a projection was trained
@@ -55,9 +56,10 @@ of a machine without instructions for int8 (AVX2), where heads in int8 are no fa
 Of the head's settings the tokens kept are what counts: twice as many are above all other rows. A second layer gains 2%
 of the metric, and costs seven eighths of the pairs a second, as a last layer is computed for one row alone. More
 attention heads give nothing that can be seen, nor does the inner width: of 256 it has 2.4 times the pairs a second of
-1,024, and comes within 0.001 of it (the two are not tested against each other). DiPair's FFNN wants to be wide, and as elsewhere here stands below DE-FFNN of its width.
-After as few steps DE-FFNN of 1,024 comes within 0.001 of the transformer of 4x12 tokens (not tested), at a quarter of its bytes a title; with twice the
-tokens the transformer is above it, DiPair's FFNN is not.
+1,024, and comes within 0.001 of it (the two are not tested against each other). DiPair's FFNN wants to be wide, and as
+elsewhere here stands below DE-FFNN of its width. After as few steps DE-FFNN of 1,024 comes within 0.001 of the
+transformer of 4x12 tokens (not tested), at a quarter of its bytes a title; with twice the tokens the transformer is
+above it, DiPair's FFNN is not.
 
 Without a projection a Poly-encoder has codes alone to learn, and is a third below its teacher, of however many codes;
 DiPair of as many tokens is above it, as in the paper (Appendix C), by far more than there. With a projection it comes
@@ -101,8 +103,8 @@ def _levers() -> str:
   headers = ['', f'{of} (valid)', 'Delta (valid)', f'{of} (test)', 'Delta (test)', 'Commit']
   tables = [markdown(headers, rows), markdown(['', f'{of} on valid, by step of stage 2'], curves)]
   note = """All but the last five have 300,032 pairs made of the training texts, in the second and third row scored by the
-same teacher, in the first by another of the same flags, and each a stage 1 of 4,000 steps of its own. Delta: against the teacher, in brackets the 95% interval (paired
-bootstrap). A block is of 64 terms and 64 titles, and the training pairs among them come first: of fewer pairs a block,
+same teacher, in the first by another of the same flags, and each a stage 1 of 4,000 steps of its own. Delta: against
+the teacher, in brackets the 95% interval (paired bootstrap). A block is of 64 terms and 64 titles, and the training pairs among them come first: of fewer pairs a block,
 they are more of the set, as test has them, and of more blocks, more of the titles are in one. The third row is the
 shipped config's.
 
@@ -112,8 +114,8 @@ with that one: the mean is better ({} on test, {} alone), but of what the two br
 The fifth row's pairs are made of the titles of valid and test too (`--unlabelled_texts`), without their labels and the
 terms that stand beside them there, as all products of a shop are known when a student is distilled. (The sets share
 no product number, but some products have several: 159 of test's 5,540 titles are in train too, and 105 of its 7,552 pairs
-stand there word for word, which teachers and students of all rows learn.) It has twice as many pairs, so the two are not told apart; its teacher is another of the same flags, in
-float32 ({} on test), so it is compared with the rows above by what it loses alone.
+stand there word for word, which teachers and students of all rows learn.) It has twice as many pairs, so the two are
+not told apart; its teacher is another of the same flags, in float32 ({} on test), so it is compared with the rows above by what it loses alone.
 
 The sixth row's student learns pairs made as the fifth's, scored by the same teacher, and keeps twice as many tokens a
 text in a head of a quarter of the inner width. After stage 1 alone it comes to {} on test, the fifth's to {}, and with

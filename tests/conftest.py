@@ -261,6 +261,22 @@ def _reloaded_in_a_fork(request):
     yield
 
 
+@pytest.fixture(name='stages', scope='session')
+def _stages():
+  """A function of a student and its run's config to the run's stages; none of them is begun."""
+  import tensorflow as tf
+
+  from common.distillation.experiment import Experiment
+  from common.distillation.stages.run import Run
+
+  def stages(student, config):
+    ran, strategy = config.experiment, tf.distribute.get_strategy()
+    shared = Run('run', ran.data.table, ran.devices, strategy, ran.seed, ran.primary_metric)
+    return Experiment(ran, student(config), shared).stages()
+
+  return stages
+
+
 @pytest.fixture(name='interruptible')
 def _interruptible():
   """SIGINT raises KeyboardInterrupt, also where a shell's background ignores it."""

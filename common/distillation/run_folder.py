@@ -57,7 +57,9 @@ class Stage(abc.ABC, Generic[Result]):
     self.folder, self.inputs = os.path.join(run_dir, self.name), tuple(inputs)
     given = json.loads(json.dumps(depends_on))
     self.depends_on = _within(run_dir, given)
-    if self.depends_on != given and given in map(_made_with, self.folders):
+    if self.depends_on != given and given in (
+      _noted(folder).get('depends_on') for folder in self.folders
+    ):
       self.depends_on = given  # a run from before, in its place
 
   @property
@@ -186,7 +188,8 @@ class RunFolder:
     done, part = stage.folders
     to_do = stage.collective
     while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
-      if to_do and _is_begun(part, stage):
+      # What an earlier start with other flags left is the chief's to remove.
+      if to_do and _noted(part).get('fingerprint') == stage.fingerprint:
         stage.run(part)
         to_do = False  # the chief still has to write what came of it
       time.sleep(0.2)
@@ -232,20 +235,12 @@ def _within(run_dir: str, depends_on: dict[str, Any]) -> dict[str, Any]:
   return {named(name): named(value) for name, value in depends_on.items()}
 
 
-def _made_with(folder: str) -> dict[str, Any] | None:
-  """What the stage of a folder depended on, if that can be read."""
+def _noted(folder: str) -> dict[str, Any]:
+  """What the `stage.json` of a folder holds; empty where it cannot be read, as while it is made."""
   try:
-    return files.read_json(os.path.join(folder, _STAGE))['depends_on']
-  except (OSError, InputError, KeyError):
-    return None
-
-
-def _is_begun(part: str, stage: Stage) -> bool:
-  """Whether the chief works in a stage's folder; what an earlier start with other flags left is its to remove."""
-  try:
-    return files.read_json(os.path.join(part, _STAGE))['fingerprint'] == stage.fingerprint
+    return files.read_json(os.path.join(folder, _STAGE))
   except (OSError, InputError):
-    return False
+    return {}
 
 
 def _remove(folder: str, whole: bool) -> None:

@@ -61,9 +61,9 @@ def resampled(
     raise InputError(f'rows do not match: {len(labels)} labels, {sizes} scores')
   if samples < 1:
     raise InputError(f'samples is {samples}; it should be 1 or more')
-  order, starts, sizes = _grouped(np.arange(len(labels)) if groups is None else groups)
-  if len(sizes) == 1:
-    order, starts, sizes = _grouped(np.arange(len(labels)))
+  if groups is None or np.min(groups) == np.max(groups):
+    groups = np.arange(len(labels))
+  order, starts, sizes = _grouped(groups)
   random = np.random.default_rng(seed)
   found = np.full([1 + samples, len(models)], np.nan)
   found[0] = [metric_fn(labels, scores) for scores in models]

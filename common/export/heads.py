@@ -41,8 +41,9 @@ def functions(
     return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
 
   def part_of(slot: int, name: str) -> HeadFunction:
-    part = lambda **inputs: {'part': head.part(inputs[name], slot)}  # noqa: E731
-    return HeadFunction(part, {name: whole[name]})
+    return HeadFunction(
+      lambda **inputs: {'part': head.part(inputs[name], slot)}, {name: whole[name]}
+    )
 
   def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     return {'attention': head.attention([inputs[name] for name in slots])}

@@ -5,11 +5,8 @@ import os
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common import flags, verify
-from common.distillation.experiment import Experiment
-from common.distillation.stages.run import Run
 from common.scoring import exported
 from dipair import Scorer
 from dipair.run import DiPairStudent, RunConfig
@@ -251,16 +248,15 @@ def test_a_run_of_records_that_held_texts_is_refused_in_one_line(tmp_path, run):
     ('pretrained', {'student'}),
   ],
 )
-def test_another_model_at_the_same_path_makes_anew_what_it_was_read_for(tmp_path, flag, anew):
+def test_another_model_at_the_same_path_makes_anew_what_it_was_read_for(
+  stages, tmp_path, flag, anew
+):
   (weights := tmp_path / 'weights').write_text('one')
   where = (str(tmp_path),) if flag == 'teachers' else str(tmp_path)
   config = flags.parse(RunConfig, {'run_dir': 'run', flag: where})
-  ran, table = config.experiment, config.experiment.data.table
-  shared = Run('run', table, ran.devices, tf.distribute.get_strategy(), ran.seed)
 
   def fingerprints():
-    stages = Experiment(ran, DiPairStudent(config), shared).stages()[:-3]
-    return {stage.name: stage.fingerprint for stage in stages}
+    return {stage.name: stage.fingerprint for stage in stages(DiPairStudent, config)[:-3]}
 
   before = fingerprints()
   assert fingerprints() == before
@@ -302,13 +298,9 @@ def test_another_model_at_the_same_path_makes_anew_what_it_was_read_for(tmp_path
     ),
   ],
 )
-def test_runs_from_before_keep_their_fingerprints(changes, last):
+def test_runs_from_before_keep_their_fingerprints(stages, changes, last):
   """A new flag says `before`; one that differs here makes all finished runs anew."""
-  config = flags.build(RunConfig, changes)
-  ran = config.experiment
-  strategy, table = tf.distribute.get_strategy(), ran.data.table
-  shared = Run('run', table, ran.devices, strategy, ran.seed, ran.primary_metric)
-  assert Experiment(ran, DiPairStudent(config), shared).stages()[-1].fingerprint == last
+  assert stages(DiPairStudent, flags.build(RunConfig, changes))[-1].fingerprint == last
 
 
 def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):

@@ -5,17 +5,15 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import dse
 from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.distillation.dataset import DataConfig
-from common.distillation.experiment import Experiment, ExperimentConfig
+from common.distillation.experiment import ExperimentConfig
 from common.distillation.finished_run import FinishedRun
 from common.distillation.pairing import PairingConfig
-from common.distillation.stages.run import Run
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.files import read_json
@@ -225,12 +223,8 @@ def test_a_student_depends_on_what_its_checkpoint_holds(tmp_path):
     ),
   ],
 )
-def test_runs_from_before_keep_their_fingerprints(changes, last):
-  config = flags.build(RunConfig, changes)
-  ran = config.experiment
-  strategy, table = tf.distribute.get_strategy(), ran.data.table
-  shared = Run('run', table, ran.devices, strategy, ran.seed, ran.primary_metric)
-  assert Experiment(ran, DSEStudent(config), shared).stages()[-1].fingerprint == last
+def test_runs_from_before_keep_their_fingerprints(stages, changes, last):
+  assert stages(DSEStudent, flags.build(RunConfig, changes))[-1].fingerprint == last
 
 
 def test_flags_left_alone_leave_earlier_runs_as_they_are():
