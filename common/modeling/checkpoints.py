@@ -41,7 +41,7 @@ class Pretrained:
 
   Attributes:
     path: Its folder, or 'random-tiny'.
-    format: 'safetensors', 'tf1', 'tf2', 'teacher' or 'random'.
+    format: 'safetensors', 'tf1', 'tf2', 'trained' or 'random'.
     config: Config of its encoder, of a BERT an `EncoderConfig`; `dataclasses.replace` changes the
       layers kept and the dropout.
     vocabulary: Its word pieces; a word's id is its place.
@@ -63,7 +63,7 @@ def read(path: str) -> Pretrained:
       single characters, for trials); a local or `gs://` folder; or a hub id `org/name`. A folder
       holds `vocab.txt` and either `config.json` and `model.safetensors` (Hugging Face: BERT,
       DistilBERT or ELECTRA), or `bert_config.json` and `bert_model.ckpt.*` (TF1, or TF2 as
-      tf-models writes it); a run's `teacher` is one too, whose encoder is taken.
+      tf-models writes it); a run's `teacher` or `student` is one too, whose encoder is taken.
 
   Raises:
     InputError: It is not there, not whole, or not BERT's network; one line says which.
@@ -190,11 +190,11 @@ def _folder(path: str) -> str:
 def _read_folder(folder: str) -> Pretrained:
   if saving.is_there(folder):
     fields, tokenizer = saving.read(folder)
-    if fields.get('kind') != 'cross_encoder':
-      raise InputError('a trained model, and no teacher')
+    if (kind := fields.get('encoder_kind', 'bert')) != 'bert':
+      raise InputError(f"a trained model whose encoder is a {kind}; a BERT's can be taken")
     with saving.described(folder):
       config = EncoderConfig(**fields['encoder'])
-    return Pretrained(folder, 'teacher', config, tokenizer.vocabulary, tokenizer.lower_case)
+    return Pretrained(folder, 'trained', config, tokenizer.vocabulary, tokenizer.lower_case)
   files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
   if _SAFETENSORS in files:
     kind, config_file = 'safetensors', CONFIG
@@ -264,20 +264,20 @@ def _read_tf2(folder: str) -> bert_network.Weights:
   return {names.get(at, at): reader.get_tensor(key + suffix) for at, key in found.items()}
 
 
-def _read_teacher(folder: str) -> bert_network.Weights:
-  from common.modeling.cross_encoder import CrossEncoder  # which starts from what is read here
-
-  fields, tokenizer = saving.read(folder)
-  teacher = CrossEncoder(EncoderConfig(**fields['encoder']), fields['outputs'], tokenizer.pad_id)
-  saving.restore(folder, teacher)
-  return bert_network.weights(teacher.encoder.network)
+def _read_trained(folder: str) -> bert_network.Weights:
+  fields, _ = saving.read(folder)
+  network = bert_network.build(EncoderConfig(**fields['encoder']))
+  shapes = saving.restore_first(folder, network.variables)  # an encoder's weights come first
+  if shapes.count(tuple(network.get_embedding_table().shape)) > 1:
+    raise InputError('has an encoder a text column; one that all texts share can be taken')
+  return bert_network.weights(network)
 
 
 _READERS = {
   'safetensors': _read_safetensors,
   'tf1': _read_tf1,
   'tf2': _read_tf2,
-  'teacher': _read_teacher,
+  'trained': _read_trained,
 }
 
 

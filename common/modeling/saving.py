@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -29,7 +30,7 @@ def save(
   words = ('\n'.join(tokenizer.vocabulary) + '\n').encode()
   with tf.io.gfile.GFile(os.path.join(folder, _VOCABULARY), 'wb') as file:
     file.write(words)
-  tf.train.Checkpoint(variables=model.variables).write(os.path.join(folder, _WEIGHTS))
+  _saved(model.variables).write(os.path.join(folder, _WEIGHTS))
   vocabulary = {'words': len(tokenizer.vocabulary), 'sha256': hashlib.sha256(words).hexdigest()}
   fields = {'lower_case': tokenizer.lower_case, 'vocabulary': vocabulary, **fields}
   with tf.io.gfile.GFile(os.path.join(folder, _FIELDS), 'w') as file:
@@ -83,12 +84,37 @@ def described(folder: str) -> contextlib.AbstractContextManager[None]:
 
 def restore(folder: str, model: tf_keras.layers.Layer) -> None:
   """Reads the weights into a model built from the fields."""
-  saved = tf.train.Checkpoint(variables=model.variables)
+  _checked(folder)
+  with _fitting(folder):
+    _saved(model.variables).read(os.path.join(folder, _WEIGHTS)).assert_consumed()
+
+
+def restore_first(folder: str, variables: Sequence[tf.Variable]) -> list[tuple[int, ...]]:
+  """Reads the first weights of a folder into variables; gives the shapes of all that are there."""
+  _checked(folder)
+  path = os.path.join(folder, _WEIGHTS)
+  with _fitting(folder):
+    _saved(variables).read(path).expect_partial().assert_existing_objects_matched()
+    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+  return [tuple(shape) for name, shape in shapes.items() if name.startswith('variables/')]
+
+
+def _saved(variables: Sequence[tf.Variable]) -> tf.train.Checkpoint:
+  return tf.train.Checkpoint(variables=list(variables))
+
+
+def _checked(folder: str) -> None:
+  """Compares the digests of the weights' files."""
   for name in files.names(folder):
     if name.startswith(f'{_WEIGHTS}.'):
       digests.check(os.path.join(folder, name), _REMEDY)
+
+
+@contextlib.contextmanager
+def _fitting(folder: str) -> Iterator[None]:
+  """Refuses weights that do not fit the variables that, in the block, get them."""
   try:
-    saved.read(os.path.join(folder, _WEIGHTS)).assert_consumed()
+    yield
   except (tf.errors.OpError, ValueError, AssertionError) as error:
     reason = str(error).splitlines()[0]
     raise InputError(f'{folder}: weights do not fit {_FIELDS}: {reason}') from error
