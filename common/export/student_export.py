@@ -90,30 +90,14 @@ def write(
   """
   digests.remove(folder)  # of what a killed call left
   encoder = encoder or model
-  encoders: dict[str, Any] = {}
-  inputs: dict[str, dict[str, Any]] = {}
-  for slot, (name, items) in enumerate(zip(slots, samples, strict=True)):
-    if model.widths[slot]:
-      encoders[name], inputs[name] = _encoder(encoder, slot), {'vector': np.stack(items)}
-      continue
-    encoders[f'{name}_ids'] = of_ids = _encoder(encoder, slot)
-    encoders[name] = _text_encoder(of_ids, tokenizer, model.max_lengths[slot])
-    ids = tokenizer.encode(tf.constant(items), model.max_lengths[slot])
-    inputs |= {
-      name: {'text': items},
-      f'{name}_ids': {'ids': ids.to_tensor(tokenizer.pad_id).numpy()},
-    }
+  head = model.exported_head()
+  encoders, inputs = _encoders(encoder, tokenizer, slots, samples, tokens=head.attends)
   vectors = {
     name: encoders[name](**{key: tf.constant(given) for key, given in inputs[name].items()})[
       'vectors'
     ].numpy()
     for name in slots
   }
-  head = model.exported_head()
-  if head.attends:
-    for slot, name in ((i, name) for i, name in enumerate(slots) if not model.widths[i]):
-      encoders[f'{name}_tokens'] = _tokens_function(model, tokenizer, slot)
-      inputs[f'{name}_tokens'] = inputs[name]
   _check(head, model, list(vectors.values()))
   functions = heads.functions(head, model, slots, calibration)
   signatures = heads.signatures(functions, slots)
@@ -187,6 +171,35 @@ def _of_head(model: Student, slots: Sequence[str], head: ExportedHead) -> dict[s
     'attends': head.attends,
     'encoded_as': [model.encoded_as(slot) for slot in range(model.slots)],
   }
+
+
+def _encoders(
+  model: Student,
+  tokenizer: Tokenizer,
+  slots: Sequence[str],
+  samples: Sequence[Sequence[str]],
+  *,
+  tokens: bool,
+) -> tuple[dict[str, Any], saved_models.Samples]:
+  """Signatures that give vectors, of texts and of word ids, or of vectors; and each one's samples.
+
+  With `tokens` those, too, that give the word pieces which a text's stored tokens stand on.
+  """
+  encoders: dict[str, Any] = {}
+  inputs: saved_models.Samples = {}
+  for slot, (name, items) in enumerate(zip(slots, samples, strict=True)):
+    if model.widths[slot]:
+      encoders[name], inputs[name] = _encoder(model, slot), {'vector': np.stack(items)}
+      continue
+    encoders[f'{name}_ids'] = of_ids = _encoder(model, slot)
+    encoders[name] = _text_encoder(of_ids, tokenizer, model.max_lengths[slot])
+    ids = tokenizer.encode(tf.constant(items), model.max_lengths[slot])
+    inputs[name] = {'text': items}
+    inputs[f'{name}_ids'] = {'ids': ids.to_tensor(tokenizer.pad_id).numpy()}
+    if tokens:
+      encoders[f'{name}_tokens'] = _tokens_function(model, tokenizer, slot)
+      inputs[f'{name}_tokens'] = inputs[name]
+  return encoders, inputs
 
 
 def _encoder(model: Student, slot: int) -> Any:
