@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from common.evaluation import calibration_tables, ranking_tables, speeds
 from common.evaluation.cells import (
+  Parts,
   chance,
   change,
   delta,
@@ -16,6 +17,8 @@ from common.evaluation.cells import (
   times,
 )
 
+_SPLITS = ('valid', 'test')
+_LARGEST = 'Difference: the largest, of scores from the exact ones.'
 _WORDS = {'cpu': 'CPU', 'gb': 'GB', 'dipair': 'DiPair', 'tensorflow': 'TensorFlow'}
 
 
@@ -29,26 +32,45 @@ class Table(NamedTuple):
 
 def tables(results: dict[str, Any]) -> dict[str, Table]:
   """The run in tables by title; 'Results' is laid out as the paper's Tables 2 and 3."""
-  models, speed, primary = results['models'], results.get('speed', []), results['primary_metric']
-  matched, splits, found = speeds.by_model(results), ('valid', 'test'), {}
-
-  def add(title: str, headers: list[str], rows: list[list[str]], note: str = '') -> None:
+  parts = {
+    'Results': _quality(results),
+    'Ranking': ranking_tables.by_metric(results),
+    'Ranking by length': ranking_tables.by_length(results),
+    'Worst queries': ranking_tables.worst(results),
+    'Calibration': calibration_tables.by_bin(results),
+    'Thresholds': calibration_tables.thresholds(results),
+    'All metrics': _metrics(results),
+    'Speed': _speed(results),
+    'Stored vectors': _stored(results),
+    'Encoders': _encoders(results),
+    'Training': _training(results),
+  }
+  for section in ('data', 'corpus', 'annotation', 'export', 'environment'):
+    rows = [[name, _value(name, value)] for name, value in _flat(results.get(section, {})).items()]
+    parts[section.capitalize()] = ['', 'Rows' if section == 'data' else 'Value'], rows, ''
+  found = {}
+  for title, (headers, rows, note) in parts.items():
     kept = [i for i in range(len(headers)) if any(row[i] for row in rows)]  # no empty column
     if kept:
-      found[title] = Table(note, [headers[i] for i in kept], [[r[i] for i in kept] for r in rows])
+      of_rows = [[row[i] for i in kept] for row in rows]
+      found[title] = Table(note, [headers[i] for i in kept], of_rows)
+  return found
 
+
+def _quality(results: dict[str, Any]) -> Parts:
+  """The metric that decides, each model's change from the teacher, and its speed."""
+  models, matched = results['models'], speeds.by_model(results)
+  primary = results['primary_metric']
   shown = label(primary)
-  headers = [f'{shown} (valid)', 'Delta (valid)', f'{shown} (test)', 'Delta (test)', 'p (test)']
-  rows: list[list[str]] = []
+  rows = []
   for model in models:
-    quality = [metric(model.get(split, {}).get(primary)) for split in splits]
+    valid, test = (metric(model.get(split, {}).get(primary)) for split in _SPLITS)
     p_value = model.get('p_value', {}).get('test')
     rows.append(
-      [model['name'], quality[0], percent(delta(model, 'valid')), quality[1], change(model, 'test')]
+      [model['name'], valid, percent(delta(model, 'valid')), test, change(model, 'test')]
       + ['' if p_value is None else chance(p_value)]
       + against(results, matched.get(model['name']))
     )
-  headers += speeds.AGAINST
   note = ''
   if any('delta' in model for model in models):
     note = 'Delta: against the teacher.'
@@ -59,51 +81,63 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   if results.get('against_one'):
     note += ' teacher: the mean of teachers 1, 2, ...'
   note += _speed_note(results)
-  add('Results', ['Model', *headers], rows, note.strip())
+  headers = [f'{shown} (valid)', 'Delta (valid)', f'{shown} (test)', 'Delta (test)', 'p (test)']
+  return ['Model', *headers, *speeds.AGAINST], rows, note.strip()
 
-  add('Ranking', *ranking_tables.by_metric(results))
-  add('Ranking by length', *ranking_tables.by_length(results))
-  add('Worst queries', *ranking_tables.worst(results))
-  add('Calibration', *calibration_tables.by_bin(results))
-  add('Thresholds', *calibration_tables.thresholds(results))
-  names = dict.fromkeys(name for model in models for s in splits for name in model.get(s, {}))
-  keys = [(name, split) for name in names for split in splits]
+
+def _metrics(results: dict[str, Any]) -> Parts:
+  """All of the task's metrics."""
+  models = results['models']
+  names = dict.fromkeys(name for model in models for s in _SPLITS for name in model.get(s, {}))
+  keys = [(name, split) for name in names for split in _SPLITS]
   rows = [[m['name'], *(metric(m.get(s, {}).get(n)) for n, s in keys)] for m in models]
-  add('All metrics', ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows)
-  worth = [f'{shown} (valid)', f'{shown} (test)', 'Difference']
-  largest = 'Difference: the largest, of scores from the exact ones.'
+  return ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows, ''
+
+
+def _speed(results: dict[str, Any]) -> Parts:
+  """Pairs a second of teacher and heads, and what a runtime of the head costs in quality."""
+  speed = results.get('speed', [])
   rows = [
     [r['name'], digits(r['pairs_per_second']), *against(results, r), *_worth(r)] for r in speed
   ]
-  note = speeds.COMPARED if 'teacher' in matched else speeds.BASELINE
-  note += f' {largest}' * any('max_difference' in row for row in speed)
-  add('Speed', ['Model', 'Pairs/s', *speeds.AGAINST, *worth], rows, note)
+  note = speeds.COMPARED if 'teacher' in speeds.by_model(results) else speeds.BASELINE
+  note += f' {_LARGEST}' * any('max_difference' in row for row in speed)
+  return ['Model', 'Pairs/s', *speeds.AGAINST, *_worth_headers(results)], rows, note
+
+
+def _stored(results: dict[str, Any]) -> Parts:
+  """Bytes of stored vectors, and what they cost in quality."""
   rows = [
     [r['dtype'], ', '.join(f'{slot} {size:,}' for slot, size in r['bytes'].items()), *_worth(r)]
     for r in results.get('stored', [])
   ]
-  add('Stored vectors', ['As', 'Bytes a text', *worth], rows, largest)
+  return ['As', 'Bytes a text', *_worth_headers(results)], rows, _LARGEST
+
+
+def _encoders(results: dict[str, Any]) -> Parts:
+  """Texts a second of the encoders, and what a runtime costs in quality."""
   rows = [
     [r['name'], digits(r['texts_per_second']), times(r['ratio']), f'{r["cosine"]:.4f}', *_worth(r)]
     + [metric(r['int8']['test'])]
     for r in results.get('encoders', [])
   ]
+  worth = _worth_headers(results)
   headers = ['Runtime', 'Texts/s', '× tensorflow', 'Cosine', *worth, 'Test, head in int8']
   note = (
-    f"{largest} Cosine: the mean of vectors' with the exact ones; texts: the last slot's of test."
+    f"{_LARGEST} Cosine: the mean of vectors' with the exact ones; texts: the last slot's of test."
   )
-  add('Encoders', headers, rows, note)
+  return headers, rows, note
+
+
+def _training(results: dict[str, Any]) -> Parts:
+  """Time, pace and best step of each stage."""
   rows, unit = [], results.get('unit', 'pairs')
   for s in results.get('training', []):
     loss = metric(s['history'][-1]['loss']) if s.get('history') else ''
     rate = s[f'{unit}_per_second']  # none of no steps
     pace = [duration(s['seconds']), digits(rate) if rate else '', f'{s["best_step"]:,}']
     rows.append([s['name'], *pace, loss])
-  add('Training', ['Stage', 'Time', f'{unit.capitalize()}/s', 'Best step', 'Last loss'], rows)
-  for section in ('data', 'corpus', 'annotation', 'export', 'environment'):
-    rows = [[name, _value(name, value)] for name, value in _flat(results.get(section, {})).items()]
-    add(section.capitalize(), ['', 'Rows' if section == 'data' else 'Value'], rows)
-  return found
+  return ['Stage', 'Time', f'{unit.capitalize()}/s', 'Best step', 'Last loss'], rows, ''
 
 
 def tiles(results: dict[str, Any]) -> list[tuple[str, str]]:
@@ -163,6 +197,11 @@ def _value(name: str, value: Any) -> str:
   if isinstance(value, bool) or not isinstance(value, int | float):
     return str(value)
   return f'{value:,.0f}' if float(value).is_integer() else f'{value:.2g}'
+
+
+def _worth_headers(results: dict[str, Any]) -> list[str]:
+  shown = label(results['primary_metric'])
+  return [f'{shown} (valid)', f'{shown} (test)', 'Difference']
 
 
 def _worth(row: dict[str, Any]) -> list[str]:
