@@ -51,57 +51,42 @@ def evaluate(
     of the last against the one before it on test; and of several teachers 'against_one', the same
     against each alone.
   """
-  models: list[dict[str, Any]] = [{'name': name} for name in scorers]
-  logits: dict[str, dict[str, np.ndarray]] = {}
-  uncalibrated: dict[str, np.ndarray] = {}
-  judges, student = {}, list(scorers)[-1]
-  sets = {
-    name: RecordSet(path) for name in _SETS if os.path.exists(path := os.path.join(data, name))
-  }
-  if 'teacher' not in scorers and (brought := _brought(sets)):
-    models.insert(0, {'name': 'teacher'})
-    logits['teacher'] = brought
+  paths = {name: os.path.join(data, name) for name in _SETS}
+  sets = {name: RecordSet(path) for name, path in paths.items() if os.path.exists(path)}
+  judges = {name: JudgedSet(records, task, metric, ranks=True) for name, records in sets.items()}
+  raw = {} if 'teacher' in scorers else _brought(sets)
   for set_name, records in sets.items():
-    judged = JudgedSet(records, task, metric, ranks=True)
-    judges[set_name] = records, judged
     for name, scorer in scorers.items():
-      logits.setdefault(name, {})[set_name] = scorer(records)
-    uncalibrated[set_name] = logits[student][set_name]
-    logits[student][set_name] = calibration.logits(uncalibrated[set_name])
-    for model in models:
-      before = uncalibrated[set_name] if model['name'] == student else None
-      model[set_name] = judged.evaluate(logits[model['name']][set_name], before)
-  names = [model['name'] for model in models]
-  ranking_by = {name: uncalibrated if name == student else logits[name] for name in names}
+      raw.setdefault(name, {})[set_name] = scorer(records)
+  student = list(scorers)[-1]
+  logits = {**raw, student: {name: calibration.logits(z) for name, z in raw[student].items()}}
+  models: list[dict[str, Any]] = [
+    {'name': name, **{s: judges[s].evaluate(of[s], raw[name][s]) for s in sets}}
+    for name, of in logits.items()
+  ]
+  columns = {}  # of the metric that decides, resampled: by set and model
+  for set_name, judged in judges.items():
+    by = raw if judged.rankings else logits
+    resampled = judged.resampled([of[set_name] for of in by.values()])
+    columns[set_name] = dict(zip(by, resampled, strict=True))
+  if 'teacher' in logits:
+    for model in models[1:]:
+      model |= _changes(columns, model['name'])
   found: dict[str, Any] = {}
-  for set_name in sets:
-    judged = judges[set_name][1]
-    compared_by = ranking_by if judged.rankings else logits
-    columns = judged.resampled([compared_by[name][set_name] for name in names])
-    compared = zip(models[1:], columns[1:], strict=True) if 'teacher' in logits else []
-    for model, column in compared:
-      of_set = significance.difference(columns[0], column)
-      model.setdefault('delta', {})[set_name] = of_set.delta
-      model.setdefault('interval', {})[set_name] = [of_set.low, of_set.high]
-      model.setdefault('p_value', {})[set_name] = of_set.p_value
-    if set_name == 'test':
-      by_name = dict(zip(names, columns, strict=True))
-      students = [name for name in scorers if name not in ('teacher', *alone)]
-      if len(students) > 1:
-        found['significance'] = _tested(by_name, student, students[-2])
-      if alone:
-        found['against_one'] = [_tested(by_name, student, name) for name in alone]
-  of_models, found['ranking'] = ranked.of_sets(judges, ranking_by, student, folder)
+  students = [name for name in scorers if name not in ('teacher', *alone)]
+  if len(students) > 1:
+    found['significance'] = _tested(columns['test'], student, students[-2])
+  if alone:
+    found['against_one'] = [_tested(columns['test'], student, name) for name in alone]
+  of_both = {name: (sets[name], judged) for name, judged in judges.items()}
+  of_models, found['ranking'] = ranked.of_sets(of_both, raw, student, folder)
   for model in models:
     model['ranking'] = of_models[model['name']]
-  labels = {name: judged.labels for name, (_, judged) in judges.items()}
-  shown = {'student': student} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
-  scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  arrays: dict[str, Any] = {'label': labels['test'], **scores}
-  np.savez(os.path.join(folder, 'scores.npz'), **arrays)
+  labels = {name: judged.labels for name, judged in judges.items()}
+  _save_scores(folder, labels['test'], {name: of['test'] for name, of in logits.items()}, student)
   tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
   if calibration != Calibration():
-    tested[f'{student}, uncalibrated'] = uncalibrated['test']
+    tested[f'{student}, uncalibrated'] = raw[student]['test']
   found['calibration'] = {
     **dataclasses.asdict(calibration),
     'models': {
@@ -114,22 +99,44 @@ def evaluate(
   return {'models': models, **found}
 
 
-def _brought(sets: dict[str, RecordSet]) -> dict[str, np.ndarray]:
-  """The teacher's logits that sets hold, by set; none where one of them has none."""
+def _brought(sets: dict[str, RecordSet]) -> dict[str, dict[str, np.ndarray]]:
+  """The teacher's logits that sets hold, as one of several models; none where a set has none."""
   held = {name: records.tuples().teacher_logits for name, records in sets.items()}
   found = {name: logits for name, logits in held.items() if logits is not None}
   if len(found) == len(held):
-    return found
+    return {'teacher': found}
   if found:
     without = ', '.join(name for name in held if name not in found)
     print(f"{without}: without the teacher's logits, so no set is compared with it")
   return {}
 
 
+def _changes(columns: dict[str, dict[str, np.ndarray]], model: str) -> dict[str, Any]:
+  """A model's change from the teacher, by set, of resampled metrics by set and model."""
+  of_sets = {
+    name: significance.difference(of['teacher'], of[model]) for name, of in columns.items()
+  }
+  return {
+    'delta': {name: of.delta for name, of in of_sets.items()},
+    'interval': {name: [of.low, of.high] for name, of in of_sets.items()},
+    'p_value': {name: of.p_value for name, of in of_sets.items()},
+  }
+
+
 def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:
   """A model against another, by their resampled metrics."""
   found = significance.difference(columns[baseline], columns[model])
   return {'model': model, 'baseline': baseline, **found._asdict()}
+
+
+def _save_scores(
+  folder: str, labels: np.ndarray, logits: dict[str, np.ndarray], student: str
+) -> None:
+  """Writes `scores.npz` of test."""
+  shown = {'student': student} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
+  scores = {name: _score(logits[model]) for name, model in shown.items()}
+  arrays: dict[str, Any] = {'label': labels, **scores}
+  np.savez(os.path.join(folder, 'scores.npz'), **arrays)
 
 
 def _score(logits: np.ndarray) -> np.ndarray:
