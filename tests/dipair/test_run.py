@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +64,23 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
     assert 'calibration' not in stage['depends_on'] and list(stage['after']) == after
   assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')
   assert verify.verify(str(folder))[0] > 40
+
+
+def test_the_docs_name_every_key_of_the_results(smoke):
+  results = json.loads((smoke[0] / 'results.json').read_text('utf-8'))
+  text = (Path(__file__).parents[2] / 'docs' / 'data.md').read_text('utf-8')
+  section = text.split('## results.json')[1].split('\n## ')[0]
+  told = {}
+  for row in section.splitlines():
+    if row.startswith('| `'):
+      keys, text = row.split(' | ')
+      told |= dict.fromkeys(re.findall(r'`(\w+)`', keys), set(re.findall(r'`(\w+)`', text)))
+  assert set(told) == set(results)
+  for key in ('models', 'speed', 'encoders', 'stored', 'training'):
+    assert set(results[key][-1]) <= told[key], key
+  for key in ('data', 'calibration', 'annotation', 'export'):
+    assert set(results[key]) <= told[key], key
+  assert set(results['ranking']['test']) <= told['ranking']
 
 
 def test_a_second_run_does_nothing_again_and_its_saved_flags_repeat_it(smoke, python):
