@@ -8,8 +8,9 @@ from dipair.study import tables as study_tables
 
 _ENSEMBLE, _CATALOGUE, _WIDE = 'homedepot_ensemble', 'homedepot_catalogue', 'homedepot_wide'
 _NEAREST, _OF_TABLE_2, _OF_TABLE_3 = 'homedepot_nearest', 'homedepot_4x12', 'homedepot_4x8'
+_AGAIN = 'homedepot_4x12_again'
 _RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', _ENSEMBLE, _CATALOGUE, _WIDE, _NEAREST)
-_RUNS += (_OF_TABLE_2, _OF_TABLE_3)
+_RUNS += (_OF_TABLE_2, _OF_TABLE_3, _AGAIN)
 _SIZES = ('output_tokens', 'projection_dim', 'head_inner_dim')
 _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'table2': 'Cross-attention students (Table 2b)',
@@ -95,6 +96,10 @@ def _levers() -> str:
     if (sizes := [flags[size] for size in _SIZES]) != shipped:
       (left, right), dim, inner = sizes
       name += f'; {left}x{right} tokens of {dim}, inner width {inner:,}'
+    if flags['token_selection'] == 'mean':
+      name += "; the mean in [CLS]'s place"
+    if flags['pretrained'].endswith('/student'):
+      name += "; from the seventh row's student"
     quality = [[metric(student[of][primary]), change(student, of)] for of in ('valid', 'test')]
     rows.append([name, *quality[0], *quality[1], made['commit']])
     found = [f'{at["step"]:,}: {metric(at["valid"][primary])}' for at in last['history']]

@@ -194,6 +194,8 @@ def _read_folder(folder: str) -> Pretrained:
       raise InputError(f"a trained model whose encoder is a {kind}; a BERT's can be taken")
     with saving.described(folder):
       config = EncoderConfig(**fields['encoder'])
+    if fields.get('kind') != 'cross_encoder':  # a student's dropout is of its own training
+      config = dataclasses.replace(config, dropout=EncoderConfig.dropout)
     return Pretrained(folder, 'trained', config, tokenizer.vocabulary, tokenizer.lower_case)
   files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
   if _SAFETENSORS in files:

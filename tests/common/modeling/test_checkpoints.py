@@ -654,6 +654,7 @@ def test_the_encoder_of_a_trained_student_is_taken(kind, build, tmp_path):
   for variable in trained.variables:
     variable.assign_add(tf.random.normal(variable.shape, stddev=0.1))
   trained.save(str(tmp_path), tokenizer)
+  assert checkpoints.read(str(tmp_path)).config.dropout == 0.1  # of a teacher that starts from it
   changes = {'projection_dim': 4} if kind == 'dipair' else {'similarity_dim': 3}  # other heads
   model, words = build(kind, pretrained=str(tmp_path), **changes)
   assert words.vocabulary == tokenizer.vocabulary
