@@ -9,9 +9,11 @@ from dipair.study import tables as study_tables
 
 _TEST, _PAIRS, _TEXTS = 'Pearson (test)', 'Pairs/s', 'Texts/s'
 _TRANSFORMER = 'DiPair, transformer'
+_EQ_1, _SQUARED = "Eq. 1 on the run's soft labels", 'squared error'
 _LIMITS = """Not in these: students of large teachers, or of more than a few hundred thousand pairs; and a second seed, but in the
-first comparison of heads. What is called alike differs by less than the paired bootstrap can see, which is differences from about
-1% on among the 7,552 pairs of Home Depot's test set."""
+first comparison of heads. Intervals draw pairs one at a time, but for those of the catalogue's run and of Home Depot's last
+ones, which draw a query with all its candidates. What is called alike differs by less than the paired bootstrap can see, which
+is differences from about 1% on among the 7,552 pairs of Home Depot's test set."""
 
 Cells = dict[str, dict[str, str]]  # of a comparison, by row and header
 
@@ -70,19 +72,23 @@ def _transformer() -> str:
   )
   return f"""- **Of the transformer** ([more](#home-depot-heads-poly-encoders-temperature-and-length)) the tokens kept count most:
   {own[_TEST]} of 4 and 12, {wide[_TEST]} of 8 and 24, for twice the bytes. An inner width of 256 does what 1,024 does
-  ({narrow[_TEST]}) at {_more(narrow, own, _PAIRS)} the pairs/s, one layer nearly ({one[_TEST]}) at
-  {_more(one, own, _PAIRS)}; more attention heads give nothing that can be seen."""
+  ({narrow[_TEST]}), one layer nearly ({one[_TEST]}); in float32 they have {_rate(2, 256, 'litert')} and {_rate(1, 1024, 'litert')}
+  the pairs/s ([by size](#heads-by-size)), in int8 with AMX {_rate(2, 256, 'litert-int8')} and {_rate(1, 1024, 'litert-int8')}.
+  More attention heads give nothing that can be seen."""
 
 
 def _losses() -> str:
   cells = _cells('homedepot_losses', 'losses')
   cross, squared, margin, lists = (
-    cells[name][_TEST]
-    for name in ("Eq. 1 on the run's soft labels", 'squared error', 'margin-MSE', 'listwise KL')
+    cells[name][_TEST] for name in (_EQ_1, _SQUARED, 'margin-MSE', 'listwise KL')
   )
-  return f"""- **Of the loss** ([more](#home-depot-losses-of-distillation)): Eq. 1 and the squared error of logits are alike
-  ({cross}, {squared}), [no temperature](#home-depot-heads-poly-encoders-temperature-and-length) is better than 1, and losses
-  that compare a query's candidates alone say little of a score over all pairs ({margin}, {lists})."""
+  catalogue = _cells('p2t', 'losses')
+  first, second = (catalogue[name][_TEST] for name in (_EQ_1, _SQUARED))
+  p_value = catalogue[_EQ_1]['p (closest)']
+  return f"""- **Of the loss** ([more](#home-depot-losses-of-distillation)): on Home Depot Eq. 1 and the squared error of logits are
+  not told apart ({cross}, {squared}); [on the catalogue](study/p2t/study.md) Eq. 1 is above ({first}, {second}, p {p_value}). [No
+  temperature](#home-depot-heads-poly-encoders-temperature-and-length) is better than 1. Losses that compare a query's candidates
+  alone say little of a score over all pairs: {margin} and {lists} on Home Depot; on the catalogue they lose less."""
 
 
 def _encoders() -> str:
@@ -116,6 +122,18 @@ def _lost(name: str) -> str:
 def _cells(study: str, key: str) -> Cells:
   table = study_tables.table(_made(f'study_{study}'), key)
   return {row[0]: dict(zip(table.headers, row, strict=True)) for row in table.rows}
+
+
+def _rate(layers: int, inner: int, runtime: str) -> str:
+  """Pairs/s of a head of 4 and 12 tokens of 128, as a multiple of the paper's of two layers of 1,024."""
+  rates = {
+    (row['layers'], row['inner']): row['heads'][runtime]['ratio']
+    for row in reversed(
+      _made('frontier')['rows']
+    )  # of ReLU and of GELU: the latter, which is first
+    if (row['tokens'], row['dim'], row['layers'] > 0) == ([4, 12], 128, True)
+  }
+  return times(rates[layers, inner] / rates[2, 1024])
 
 
 def _more(of: dict[str, str], against: dict[str, str], header: str) -> str:
