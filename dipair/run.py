@@ -33,6 +33,9 @@ class RunConfig:
     checks.check_texts(self.student, table)
     if table.vector_columns and self.student.freeze_right:
       raise InputError('--freeze_right is of texts; --vector_columns names vectors')
+    frozen, own = self.student.freeze_right, self.experiment.run_dir
+    if frozen and os.path.realpath(frozen) == os.path.realpath(own):
+      raise InputError(f'--freeze_right={frozen}: the run itself; name another --run_dir')
     self.train.objective.check(table.task, table.outputs)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common import flags
-from common.distillation import distilled, experiment
+from common.distillation import distilled, experiment, function_teacher
 from common.distillation.dataset import DataConfig
 from common.distillation.distilled import Distilled, Path, Teacher
 from common.distillation.experiment import ExperimentConfig
@@ -50,7 +50,10 @@ class RunConfig:
         f'--vector_columns={",".join(data.table.vector_columns)}: DSE takes texts; dipair.run '
         'takes vectors too'
       )
-    if self.train.from_teacher and (self.experiment.brings_logits or len(teachers) > 1):
+    functions = any(map(function_teacher.is_named, teachers))
+    if self.train.from_teacher and (
+      self.experiment.brings_logits or functions or len(teachers) > 1
+    ):
       raise InputError('--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR')
 
 

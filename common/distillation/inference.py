@@ -21,6 +21,8 @@ from common.errors import damaged
 from common.modeling.student import Student
 from common.training import strategies
 
+_BATCH = 128  # texts a replica's batch
+
 
 class TupleScorer:
   """A live student for evaluation: tokenized tuples in, logits out.
@@ -50,7 +52,6 @@ class TupleScorer:
     slot: int,
     *,
     out: np.ndarray | None = None,
-    batch_size: int = 128,
     progress: str = '',
   ) -> np.ndarray:
     """Features of items of one slot: [len(items), *feature_shape] float32, into `out`."""
@@ -61,7 +62,7 @@ class TupleScorer:
       out = np.zeros(self.shape(len(items), slot), np.float32)
 
     def batches():
-      for rows in batching.longest_first(sizes, batch_size):
+      for rows in batching.longest_first(sizes, _BATCH):
         length = batching.bucket_of(lengths, sizes[rows[0]])
         yield rows, (tf.constant(table.padded(items[rows], most, length)),)
 

@@ -15,6 +15,7 @@ from common.scoring.runtime import ANY_SLOT, EncoderFunction
 from common.training import strategies
 
 _PRECISION = 'int8'
+_MAX_LENGTH = 128  # tokens of a text
 
 
 class MeanPooledEncoder:
@@ -22,11 +23,10 @@ class MeanPooledEncoder:
 
   Args:
     pretrained: Weights and vocabulary.
-    max_length: Most tokens of a text.
   """
 
   @strategies.precision()
-  def __init__(self, pretrained: Pretrained, max_length: int = 128):
+  def __init__(self, pretrained: Pretrained):
     tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
     encoder = encoders.build(pretrained.config, tokenizer.pad_id)
     encoder.restore(pretrained)
@@ -36,7 +36,7 @@ class MeanPooledEncoder:
       total = tf.einsum('bth,bt->bh', encoded.tokens, tf.cast(encoded.mask, tf.float32))
       return tf.math.l2_normalize(total, axis=-1)  # [batch, hidden]
 
-    longest = min(max_length, pretrained.config.max_positions)
+    longest = min(_MAX_LENGTH, pretrained.config.max_positions)
     functions = {ANY_SLOT: EncoderFunction(pooled, longest)}
     with tempfile.TemporaryDirectory() as folder:
       precisions, one_size = (_PRECISION,), (litert.BATCHES[-1],)

@@ -24,6 +24,7 @@ from common.vectors.values import DTYPES, narrowed, widened
 
 _TEXTS = 512  # of the test set's last slot, whose encoding is timed
 _TUPLES = 512  # of the test set, which the teacher's speed is of
+_ROWS = 1024  # pairs of a call whose speed is measured
 _TOGETHER = 4096  # tuples whose vectors are gathered at a time
 
 
@@ -214,12 +215,12 @@ def sample(test: RecordSet) -> list[tuple[str, ...]]:
   return every[:: -(-len(every) // _TUPLES)]
 
 
-def head(name: str, scorer: PairScorer, batch: int = 1024) -> benchmark.Contender:
+def head(name: str, scorer: PairScorer) -> benchmark.Contender:
   """An exported head on vectors in memory."""
   shapes = list(scorer.vector_shapes.values())
   rng = np.random.default_rng(0)
-  vectors = [rng.normal(size=(batch, *shape)).astype(np.float32) for shape in shapes]
-  return benchmark.Contender(name, lambda: scorer.score(*vectors), batch)
+  vectors = [rng.normal(size=(_ROWS, *shape)).astype(np.float32) for shape in shapes]
+  return benchmark.Contender(name, lambda: scorer.score(*vectors), _ROWS)
 
 
 def _encoder(name: str, scorer: PairScorer, texts: list[Any]) -> benchmark.Contender:

@@ -148,6 +148,14 @@ class RunFolder:
 
   def _clear(self, stages: Sequence[Stage]) -> None:
     """Removes stages of other flags, or refuses where `redo` does not say so; and mere remains."""
+    own = {os.path.realpath(stage.folder) for stage in stages}
+    for name in (name for stage in stages for name in stage.depends_on):
+      path = name.removeprefix(digests.CONTENTS)
+      if path != name and os.path.realpath(path) in own:
+        raise InputError(
+          f'--run_dir={self.path}: {path} is made here, and cannot be what this run starts from; '
+          'name another --run_dir'
+        )
     stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
     costly = [stage for stage in stale if self._holds_work(stage)]
     if costly and not self.redo:

@@ -148,7 +148,6 @@ def build(
   *,
   output_range: int | None = None,
   attention_scores: bool = False,
-  name: str = 'bert',
 ) -> networks.BertEncoderV2:
   """Builds the encoder, all its variables created (randomly initialized).
 
@@ -162,7 +161,6 @@ def build(
       are computed are exactly those of the full output.
     attention_scores: Whether it gives `attention_scores` too: one a layer, [batch, heads, tokens,
       tokens], of the last layer for its computed rows.
-    name: Name of the Keras layer.
 
   Example:
     encoder = build(pretrained.config)
@@ -185,7 +183,7 @@ def build(
     output_range=output_range,
     embedding_width=config.embedding_width,
     return_attention_scores=attention_scores,
-    name=name,
+    name='bert',
   )
   if config.pooler_activation != _TANH:
     encoder.pooler_layer.activation = _ACTIVATIONS[config.pooler_activation]

@@ -20,7 +20,7 @@ from official.nlp.modeling import networks
 from common import extras, schema
 from common.data.word_pieces import word_ids
 from common.errors import InputError, check_pattern_free
-from common.modeling import bert_network, hugging_face, saving
+from common.modeling import bert_network, hugging_face, saving, trained
 from common.modeling.bert_network import EncoderConfig
 
 MINILM = 'minilm'
@@ -189,13 +189,7 @@ def _folder(path: str) -> str:
 
 def _read_folder(folder: str) -> Pretrained:
   if saving.is_there(folder):
-    fields, tokenizer = saving.read(folder)
-    if (kind := fields.get('encoder_kind', 'bert')) != 'bert':
-      raise InputError(f"a trained model whose encoder is a {kind}; a BERT's can be taken")
-    with saving.described(folder):
-      config = EncoderConfig(**fields['encoder'])
-    if fields.get('kind') != 'cross_encoder':  # a student's dropout is of its own training
-      config = dataclasses.replace(config, dropout=EncoderConfig.dropout)
+    config, tokenizer = trained.read(folder)
     return Pretrained(folder, 'trained', config, tokenizer.vocabulary, tokenizer.lower_case)
   files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
   if _SAFETENSORS in files:
@@ -266,20 +260,11 @@ def _read_tf2(folder: str) -> bert_network.Weights:
   return {names.get(at, at): reader.get_tensor(key + suffix) for at, key in found.items()}
 
 
-def _read_trained(folder: str) -> bert_network.Weights:
-  fields, _ = saving.read(folder)
-  network = bert_network.build(EncoderConfig(**fields['encoder']))
-  shapes = saving.restore_first(folder, network.variables)  # an encoder's weights come first
-  if shapes.count(tuple(network.get_embedding_table().shape)) > 1:
-    raise InputError('has an encoder a text column; one that all texts share can be taken')
-  return bert_network.weights(network)
-
-
 _READERS = {
   'safetensors': _read_safetensors,
   'tf1': _read_tf1,
   'tf2': _read_tf2,
-  'trained': _read_trained,
+  'trained': trained.weights,
 }
 
 

@@ -89,14 +89,19 @@ def restore(folder: str, model: tf_keras.layers.Layer) -> None:
     _saved(model.variables).read(os.path.join(folder, _WEIGHTS)).assert_consumed()
 
 
-def restore_first(folder: str, variables: Sequence[tf.Variable]) -> list[tuple[int, ...]]:
-  """Reads the first weights of a folder into variables; gives the shapes of all that are there."""
+def restore_first(folder: str, variables: Sequence[tf.Variable]) -> None:
+  """Reads the first weights of a folder into variables."""
   _checked(folder)
-  path = os.path.join(folder, _WEIGHTS)
   with _fitting(folder):
-    _saved(variables).read(path).expect_partial().assert_existing_objects_matched()
-    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-  return [tuple(shape) for name, shape in shapes.items() if name.startswith('variables/')]
+    status = _saved(variables).read(os.path.join(folder, _WEIGHTS))
+    status.expect_partial().assert_existing_objects_matched()
+
+
+def shapes(folder: str) -> list[tuple[int, ...]]:
+  """Shapes of the weights in a folder."""
+  with _fitting(folder):
+    found = tf.train.load_checkpoint(os.path.join(folder, _WEIGHTS)).get_variable_to_shape_map()
+  return [tuple(shape) for name, shape in found.items() if name.startswith('variables/')]
 
 
 def _saved(variables: Sequence[tf.Variable]) -> tf.train.Checkpoint:

@@ -23,7 +23,6 @@ from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import checkpoints, encoders, saving
 from common.modeling.checkpoints import Pretrained
-from common.modeling.cross_encoder import CrossEncoder
 from common.modeling.head import ExportedHead, Head
 
 
@@ -222,18 +221,19 @@ class Student(tf_keras.layers.Layer):
     """
     there = checkpoints.read(folder)
     _check_alike(folder, there, self.encoder_config, tokenizer)
-    teacher = CrossEncoder(there.config, saving.read(folder)[0]['outputs'])
-    saving.restore(folder, teacher)
     for one in self.encoders:
-      one.encoder.set_weights(teacher.encoder.get_weights())
+      one.encoder.restore(there)
 
   def save(self, folder: str, tokenizer: Tokenizer) -> None:
     """Writes the student's folder."""
+    encoder = self.encoder_config  # of the depth that all texts have, where they have one
+    if len(self.encoders) == 1:
+      encoder = self.encoders[0].encoder.config
     fields = {
       'kind': self.kind,
       'config': flags.flat(self.config),
-      'encoder_kind': encoders.kind_of(self.encoder_config),
-      'encoder': dataclasses.asdict(self.encoder_config),
+      'encoder_kind': encoders.kind_of(encoder),
+      'encoder': dataclasses.asdict(encoder),
       'outputs': self.outputs,
       'widths': self.widths,
     }

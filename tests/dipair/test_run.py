@@ -158,6 +158,7 @@ REFUSED = (
   (['--teachers=/nowhere'], '/nowhere: no such folder'),
   (['--teachers=tests'], "tests: no teacher there: neither a run's (model.json)"),
   (['--pretrained=/nowhere'], '/nowhere: no such folder'),
+  (['--freeze_right=x/../a', '--run_dir=a'], '--freeze_right=x/../a: the run itself; name another'),
   (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
   (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),
   (

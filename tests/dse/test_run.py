@@ -277,6 +277,13 @@ def test_flags_left_alone_leave_earlier_runs_as_they_are():
       ),
       '--from_teacher takes one teacher',
     ),
+    (
+      lambda: RunConfig(
+        experiment=ExperimentConfig(data=DATA, teachers=('python:f',)),
+        train=TrainConfig(from_teacher=True),
+      ),
+      '--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR',
+    ),
   ],
 )
 def test_flags_that_do_not_fit_are_refused(make, message):

@@ -116,7 +116,12 @@ def check(paths: Sequence[str], max_length: int, table: TableConfig) -> None:
         'distill(teacher=function, …)'
       )
     if saving.is_there(path):
-      _check_outputs(path, saving.read(path)[0].get('outputs'), table)
+      fields, _ = saving.read(path)
+      if (kind := fields.get('kind')) != 'cross_encoder':
+        raise InputError(
+          f'--teacher={path}: a {kind} student, and no teacher; --pretrained takes its encoder'
+        )
+      _check_outputs(path, fields.get('outputs'), table)
     else:
       teacher.read_ready(path, max_length, table.base_task, table.class_names)
 

@@ -389,3 +389,17 @@ class TestFurtherWorker:
     assert self.follow(run, late) == Found('late', ['7'])
     assert before == [0]
     assert len(chiefs) == 1  # who trained along twice would wait for a chief that has gone on
+
+
+def test_a_run_does_not_start_from_what_it_makes(tmp_path):
+  run = Run(tmp_path / 'run')
+  run()
+  for redo in (False, True):
+    read = {f'contents of {tmp_path}/other/../run/model': 'x'}
+    again = stage(run, 'export', [], run._work('export'), **read)
+    model = stage(run, 'model', [], run._work('model'))
+    with pytest.raises(
+      InputError, match='run/model is made here, and cannot be what this run star'
+    ):
+      RunFolder(run.path, Config(), PROGRAM, redo).run([model, again])
+  assert os.path.exists(tmp_path / 'run' / 'model')

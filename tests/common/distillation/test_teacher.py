@@ -172,3 +172,12 @@ def test_a_teacher_is_a_checkpoint_too(tmp_path):
     {'input_word_ids': ids, 'input_mask': tf.cast(ids > 0, tf.int32), 'input_type_ids': segments}
   )['encoder_outputs'][0]
   np.testing.assert_allclose(first(ids).layers[0], expected, atol=1e-6)
+
+
+def test_a_student_is_no_teacher(build, tmp_path):
+  model, tokenizer = build('dse')
+  model.save(str(tmp_path), tokenizer)
+  with pytest.raises(
+    InputError, match=f'^--teacher={tmp_path}: a dse student, and no teacher; --pre'
+  ):
+    check([str(tmp_path)], 16, TableConfig())

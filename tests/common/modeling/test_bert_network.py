@@ -138,10 +138,9 @@ def test_activation_at_one(activation, value):
 
 
 def test_build_creates_every_variable():
-  encoder = bert_network.build(TINY, name='left')
-  assert encoder.name == 'left'
+  encoder = bert_network.build(TINY)
   assert len(encoder.trainable_variables) == len(bert_network.places(3)) == 5 + 3 * 16 + 2
-  assert encoder.trainable_variables[0].name == 'left/word_embeddings/embeddings:0'
+  assert encoder.trainable_variables[0].name == 'bert/word_embeddings/embeddings:0'
 
 
 def test_dropout_reaches_the_layers():

@@ -648,31 +648,39 @@ def _without(items: dict, *keys: str) -> dict:
   return {key: value for key, value in items.items() if key not in keys}
 
 
-@pytest.mark.parametrize('kind', ['dipair', 'dse'])
-def test_the_encoder_of_a_trained_student_is_taken(kind, build, tmp_path):
-  trained, tokenizer = build(kind, encoder_layers=2)
+@pytest.mark.parametrize(
+  ('kind', 'changes', 'layers'),
+  [
+    ('dipair', {'projection_dim': 4}, 2),
+    ('dipair', {'left_encoder_layers': 1, 'right_encoder_layers': 1}, 1),
+    ('dse', {'similarity_dim': 3}, 2),
+  ],
+)
+def test_the_encoder_of_a_trained_student_is_taken(kind, changes, layers, build, tmp_path):
+  trained, tokenizer = build(kind, **changes)
   for variable in trained.variables:
     variable.assign_add(tf.random.normal(variable.shape, stddev=0.1))
   trained.save(str(tmp_path), tokenizer)
-  assert checkpoints.read(str(tmp_path)).config.dropout == 0.1  # of a teacher that starts from it
-  changes = {'projection_dim': 4} if kind == 'dipair' else {'similarity_dim': 3}  # other heads
-  model, words = build(kind, pretrained=str(tmp_path), **changes)
+  found = checkpoints.read(str(tmp_path)).config
+  assert (found.num_layers, found.dropout) == (layers, 0.1)  # BERT's rate, for a teacher
+  model, words = build(kind, pretrained=str(tmp_path), encoder_layers=0)
   assert words.vocabulary == tokenizer.vocabulary
   ids = tokenizer.encode(tf.constant(['red boots', 'x']), 16).to_tensor(tokenizer.pad_id)
   np.testing.assert_array_equal(model.features(ids, 0), trained.features(ids, 0))
 
 
 @pytest.mark.parametrize(
-  ('changes', 'message'),
+  ('kind', 'changes', 'message'),
   [
-    ({'shared_encoder': False}, 'has an encoder a text column; one that all texts share'),
-    ({'pretrained': 'bilstm:random-tiny', 'pooled_layers': 1}, 'whose encoder is a bilstm; a BERT'),
+    ('dse', {'shared_encoder': False}, 'has an encoder a text column; one that all texts share'),
+    ('dipair', {'left_encoder_layers': 1}, 'has an encoder a text column; one that all'),
+    ('dse', {'pretrained': 'bilstm:random-tiny', 'pooled_layers': 1}, 'whose encoder is a bilstm'),
   ],
 )
 def test_a_student_without_one_bert_for_all_texts_gives_no_encoder(
-  changes, message, build, tmp_path
+  kind, changes, message, build, tmp_path
 ):
-  trained, tokenizer = build('dse', **changes)
+  trained, tokenizer = build(kind, **changes)
   trained.save(str(tmp_path), tokenizer)
   with pytest.raises(InputError, match=f'^{tmp_path}: .*{message}'):
-    build('dse', pretrained=str(tmp_path))
+    checkpoints.read(str(tmp_path))
