@@ -31,7 +31,17 @@ def test_the_title_is_true_of_every_run():
     assert f' {least} to {most} times faster' in file.read()
 
 
-_DIPAIRS = ('4x12', '4x8', 'catalogue', 'dense', 'ensemble', 'long', 'nearest', 'wide')
+_DIPAIRS = (
+  '4x12',
+  '4x12_from_wide',
+  '4x8',
+  'catalogue',
+  'dense',
+  'ensemble',
+  'long',
+  'nearest',
+  'wide',
+)
 
 
 def _made(name: str) -> dict[str, Any]:
