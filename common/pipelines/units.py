@@ -281,6 +281,8 @@ def _records(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
 def _feature(feature: Any, where: str) -> str:
   list_name = feature.WhichOneof('kind')
   values = list(getattr(feature, list_name).value) if list_name else []
+  if not values:  # how a record says that it has none
+    return ''
   if list_name == 'bytes_list':
     values = [value.decode() for value in values]
   return tables.cell(values[0] if len(values) == 1 else values, where)

@@ -80,6 +80,12 @@ def test_whole_files(tmp_path):
     writer.write(record(id='7', text='é', label=[0.5], logits=[1.0, 2.0]))
   found = {'id': '7', 'text': 'é', 'label': '0.5', 'logits': '[1.0, 2.0]'}
   assert rows(tmp_path / 'a.tfrecord') == [found]
+  example = tf.train.Example()
+  example.features.feature['id'].bytes_list.SetInParent()  # of no values
+  example.features.feature['text'].SetInParent()  # of no kind
+  with tf.io.TFRecordWriter(str(tmp_path / 'empty.tfrecord')) as writer:
+    writer.write(example.SerializeToString())
+  assert rows(tmp_path / 'empty.tfrecord') == [{'id': '', 'text': ''}]
   assert rows(tmp_path / 'a.*v') == rows(tmp_path / 'a.csv')
   page = 'first, second\n' * 12_000  # more than Python's csv takes by itself
   (tmp_path / 'page.csv').write_text(f'id,text\n1,"{page}"\n')
