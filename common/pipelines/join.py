@@ -115,7 +115,8 @@ class JoinJob:
   def run(self, block: Block, model: PairScorer, shard: Shard) -> int:
     if not block.pieces:
       return 0
-    opened = TupleModel(model, [_opened(folder) for folder in self.grid.folders(block.number)])
+    folders = self.grid.folders(block.number)
+    opened = TupleModel(model, list(map(_opened, self.grid.sides, folders)))
     name = f'scores-{block.number:05d}.{self.output_format}'
     chunks = _chunks(block.tuples())
     scores = (opened.score(ids, where, shard.refuse) for *ids, where in chunks)
@@ -174,11 +175,11 @@ def _chunks(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], 
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(folder: str) -> VectorStore:
-  """A bucket; the copy of a remote one goes with it."""
-  if '://' not in folder:
-    return VectorStore(folder)
-  copy = shards.copied(folder)
-  store = VectorStore(copy)
-  weakref.finalize(store, shutil.rmtree, copy, ignore_errors=True)
+def _opened(side: Buckets, folder: str) -> VectorStore:
+  """One of a slot's buckets; the copy of a remote one goes with it."""
+  remote = '://' in folder
+  store = VectorStore(shards.copied(folder) if remote else folder)
+  if remote:
+    weakref.finalize(store, shutil.rmtree, store.folder, ignore_errors=True)
+  side.check(store)
   return store

@@ -84,6 +84,13 @@ class Buckets:
     """The bucket of an id."""
     return hash64(key) % len(self.buckets)
 
+  def check(self, opened: store.VectorStore) -> None:
+    """Refuses what was opened of a bucket, or of its copy, where it is of another version than these."""
+    whole = self.buckets == (self.folder,)
+    found = Buckets.of(opened.folder if whole else self.folder)
+    if found.version != self.version or not opened.is_current():
+      raise InputError(f'{self.folder}: changed since the job began; choose another --output')
+
 
 @dataclasses.dataclass(frozen=True)
 class PartitionJob:

@@ -108,15 +108,18 @@ class ScoreJob:
   Attributes:
     config: The job.
     columns: Column of each slot's ids or texts.
+    stores: Each slot's vectors, a whole store; none: columns hold texts.
   """
 
   config: ScoreConfig
   columns: tuple[str, ...]
+  stores: tuple[Buckets, ...] = ()
 
   def load(self) -> TupleModel:
-    config = self.config
-    stores = [VectorStore(shards.local(folder)) for folder in config.folders]
-    return TupleModel(config.handler().load_model(), stores)
+    stores = [VectorStore(shards.local(of.folder)) for of in self.stores]
+    for of, opened in zip(self.stores, stores, strict=True):
+      of.check(opened)
+    return TupleModel(self.config.handler().load_model(), stores)
 
   def run(self, unit: Unit, model: TupleModel, shard: Shard) -> int:
     scores = {'pairs': self.pairs, 'candidates': self.candidates, 'all': self.all}
@@ -224,7 +227,7 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   if stores:
     plan['contents of the stores'] = [store.version for store in stores]
   if not parted:
-    jobs.run(ScoreJob(config, columns), todo, config.out, plan, options)
+    jobs.run(ScoreJob(config, columns, tuple(stores)), todo, config.out, plan, options)
     return
   job = JoinJob(config.handler(), Grid(stores, config.join_salts), columns, config.output_format)
   todo = job.todo(todo)

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from common import files as common_files
 from common.data.texts import hash64
 from common.errors import InputError
-from common.pipelines import encode, join, partition, score
+from common.pipelines import encode, jobs, join, partition, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.vectors.store import VectorStore
 
@@ -171,6 +172,25 @@ def test_a_join_goes_on_where_it_stopped(config, stores):
     score.main(config(*stores[2:], max_bad_rows=2), [])
   with pytest.raises(InputError, match='begun with other join_salts'):
     score.main(config(*stores[2:], join_salts=3), [])
+
+
+@pytest.mark.parametrize('side', [1, 3])  # whole, cut
+def test_a_store_that_changes_while_a_join_runs_is_refused(
+  config, stores, tmp_path, monkeypatch, side
+):
+  right, run = str(shutil.copytree(stores[side], tmp_path / 'right')), jobs.run
+
+  def changed(*of):
+    if side == 1:
+      VectorStore(right).delete(['p5'])
+    else:  # as of another store that was cut
+      path = f'{right}/{partition.PARTITION}'
+      common_files.write_json(path, {**common_files.read_json(path), 'source': 'other'})
+    return run(*of)
+
+  monkeypatch.setattr(jobs, 'run', changed)
+  with pytest.raises(InputError, match='right: changed since the job began; choose another --out'):
+    score.main(config(stores[2], right), [])
 
 
 def test_what_is_shuffled(stores):

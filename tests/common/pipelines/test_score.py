@@ -14,7 +14,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from common import digests
 from common.errors import InputError
-from common.pipelines import encode, score
+from common.pipelines import encode, jobs, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
 from common.scoring.scorer import PairScorer
@@ -126,6 +126,22 @@ def test_scores_of_a_store_that_was_changed_since_are_not_gone_on_with(exported,
   score.main(every, [])
   VectorStore(right).delete(['p0'])
   with pytest.raises(InputError, match='begun with other contents of the stores; go on with'):
+    score.main(every, [])
+
+
+def test_a_store_that_changes_while_a_job_runs_is_refused(exported, stores, tmp_path, monkeypatch):
+  right, run = str(shutil.copytree(stores[1], tmp_path / 'right')), jobs.run
+
+  def changed(*of):
+    VectorStore(right).delete(['p0'])
+    return run(*of)
+
+  monkeypatch.setattr(jobs, 'run', changed)
+  out = OutputConfig(output=str(tmp_path / 'all'))
+  every = score.ScoreConfig(
+    exported[0], 'tensorflow', 0, 'all', FilesConfig(), stores[0], right, out=out
+  )
+  with pytest.raises(InputError, match='right: changed since the job began; choose another --out'):
     score.main(every, [])
 
 
