@@ -23,7 +23,8 @@ with extras.needed('', 'nearest neighbours: '):
 
 LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact
-_BLOCK = 65_536
+_SAMPLE = 262_144  # vectors from which the cells of a larger one are made
+_BLOCK = 8192  # texts whose vectors are read at a time: 8 kB a text at 8 of 256
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -93,7 +94,7 @@ class _SCANN:
     builder = scann.scann_ops_pybind.builder(vectors, 10, 'dot_product')
     if len(store) > _EXACT:
       leaves = int(len(store) ** 0.5)
-      builder = builder.tree(leaves, max(1, leaves // 20), training_sample_size=4 * _BLOCK)
+      builder = builder.tree(leaves, max(1, leaves // 20), training_sample_size=_SAMPLE)
       self._searcher = builder.score_ah(2, anisotropic_quantization_threshold=0.2).reorder(200)
     else:
       self._searcher = builder.score_brute_force()
@@ -176,8 +177,11 @@ def _read_or_made(store: VectorStore, path: str) -> faiss.Index:
 
 
 def _built(store: VectorStore) -> faiss.Index:
-  rows = np.random.default_rng(0).permutation(len(store))[: 4 * _BLOCK]
-  index = _faiss_index(pooled(store.vectors(np.sort(rows))), len(store))
+  count = _SAMPLE if len(store) > _EXACT else 1  # an exact index takes the width alone
+  rows = np.sort(np.random.default_rng(0).permutation(len(store))[:count])
+  parts = np.split(rows, range(_BLOCK, len(rows), _BLOCK))
+  sample = np.concatenate([pooled(store.vectors(part)) for part in parts])
+  index = _faiss_index(sample, len(store))
   for block in _blocks(store):
     index.add(block)
   return index
@@ -192,5 +196,5 @@ def _written(index: faiss.Index, path: str) -> faiss.Index:
 
 def _blocks(store: VectorStore):
   """Pooled vectors, block by block."""
-  for start in tqdm(range(0, len(store), _BLOCK), desc='index', disable=len(store) <= _BLOCK):
+  for start in tqdm(range(0, len(store), _BLOCK), desc='index', disable=len(store) <= 8 * _BLOCK):
     yield pooled(store.vectors(slice(start, start + _BLOCK)))

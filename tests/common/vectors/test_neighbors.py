@@ -71,6 +71,22 @@ def test_the_index_of_a_folder_that_may_not_be_written_to_is_in_memory(
   assert not [*tmp_path.glob('nearest-*')]
 
 
+@pytest.mark.parametrize(('exact', 'read'), [(True, 1001), (False, 2000)])
+def test_an_index_is_made_of_few_vectors_at_a_time(tmp_path, monkeypatch, exact, read):
+  made, counts = store(tmp_path, np.random.default_rng(0).normal(size=[1000, 8]).astype('f')), []
+  monkeypatch.setattr(neighbors, '_EXACT', 1000 if exact else 100)
+  monkeypatch.setattr(neighbors, '_BLOCK', 64)
+  vectors = made.vectors
+
+  def counted(rows):
+    counts.append(len(found := vectors(rows)))
+    return found
+
+  monkeypatch.setattr(made, 'vectors', counted)
+  assert neighbors.open_index(made).ntotal == 1000
+  assert (max(counts), sum(counts)) == (64, read)
+
+
 @pytest.mark.parametrize('library', neighbors.LIBRARIES)
 @pytest.mark.parametrize('exact', [True, False])
 def test_nearest(tmp_path, monkeypatch, library, exact):
