@@ -90,8 +90,7 @@ class PairScorer(HeadScorer):
     """
     self._check_side(side)
     check_whole('batch_size', batch_size, 1)
-    width = self.widths.get(side)
-    texts = stacked(texts, width, side) if width else listed(texts, side)
+    texts = stacked(texts, width, side) if (width := self.widths.get(side)) else listed(texts, side)
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
       self._encoder.encode(texts, side, vectors, batch_size, bar.update)
@@ -192,7 +191,8 @@ class PairScorer(HeadScorer):
     """Ranks candidates (right) for a query (left), whose own part is computed once.
 
     Args:
-      query: A text, or its vectors; or several of either, for which candidates are read once.
+      query: A text, or its vectors; or several of either, for which candidates are read once. In a slot of
+        `widths`, [k, D] as `encode` gives one are one query where D is not the width; k queries where it is.
       candidates: Vectors from `encode`, texts, or a vector store, which is read in blocks.
       top_k: Results at the most.
       parts: The candidates', where they have been computed.
@@ -271,8 +271,9 @@ class PairScorer(HeadScorer):
     slot = self.slots[0]
     if isinstance(query, str):
       return self._vectors([query], slot), False
-    one = (self.widths[slot],) if slot in self.widths else self.vector_shapes[slot]
-    if isinstance(query, np.ndarray) and query.shape == one:
+    shape, width = self.vector_shapes[slot], (self.widths.get(slot, -1),)
+    ones = {width} if shape[1:] == width else {width, shape}
+    if isinstance(query, np.ndarray) and are_vectors(query) and query.shape in ones:
       return self._vectors(query[None], slot), False
     return self._vectors(query, slot), True
 

@@ -92,6 +92,26 @@ def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, mo
   assert scorer.rank('red', products[:0]) == []
 
 
+@pytest.mark.parametrize(
+  ('shape', 'width', 'query', 'expected'),
+  [
+    ((4,), 0, np.array(['red'] * 4), (4, True)),
+    ((4,), 0, np.zeros(4), (1, False)),
+    ((2, 5), 3, np.zeros([2, 5]), (1, False)),
+    ((2, 5), 3, np.zeros([2, 3]), (2, True)),
+    ((2, 3), 3, np.zeros([2, 3]), (2, True)),  # may be one query's vectors, too
+    ((2, 3), 3, np.zeros(3), (1, False)),
+  ],
+)
+def test_what_one_query_is(shape, width, query, expected):
+  scorer = object.__new__(PairScorer)
+  scorer.slots, scorer.outputs = ('left', 'right'), 1
+  scorer.vector_shapes, scorer.widths = {'left': shape}, {'left': width} if width else {}
+  scorer.encode = lambda texts, side: np.zeros([len(texts), *shape])
+  vectors, several = scorer._queries(query)
+  assert (vectors.shape, several) == ((expected[0], *shape), expected[1])
+
+
 def test_logits_rank_where_float32_has_one_score_for_many(exported, monkeypatch):
   scorer = PairScorer.load(exported.folder)
   logits, ones = np.array([18, 20, 19], np.float32), np.ones(3, np.float32)
