@@ -137,7 +137,10 @@ class VectorWriter:
           once, numbers = distinct(texts)
           self.write(number, ids, texts, encode(once)[numbers])
         number += 1
-    return self.finish(number, there.replaced)
+    replaced = there.replaced
+    if not number and not len(replaced) and os.path.exists(os.path.join(self.folder, MANIFEST)):
+      return VectorStore(self.folder)  # as it is, so that a folder may be one that is only read
+    return self.finish(number, replaced)
 
   def write(
     self, number: int, ids: Sequence[str], texts: Sequence[Any], vectors: np.ndarray

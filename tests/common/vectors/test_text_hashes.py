@@ -54,9 +54,10 @@ def test_what_is_there_with_the_same_text_is_not_added_again(fill):
   rows = [('a', 'x'), ('b', 'xx'), ('a', 'x'), ('c', 'xxx'), ('b', 'xx')]
   once = [('a', 1), ('b', 2), ('c', 3)]
   assert contents(fill(rows)) == once
-  before = files(fill.folder)
+  before, written = files(fill.folder), (fill.folder / 'manifest.json').stat().st_ino
   assert contents(fill(rows)) == once
   assert (fill.encoded, files(fill.folder)) == ([], before)
+  assert (fill.folder / 'manifest.json').stat().st_ino == written  # it is not written anew
   assert contents(fill([('d', 'xxxx'), *rows, ('e', '')])) == [*once, ('d', 4), ('e', 0)]
   assert fill.encoded == ['', 'xxxx']
 
