@@ -38,6 +38,11 @@ class Pairs:
   values: np.ndarray
   line: np.ndarray
 
+  def ties(self) -> np.ndarray:
+    """The documents' places in the order of their ids, [documents]."""
+    ids = np.array(self.documents, object)  # of a width for all, one long id would widen each
+    return np.argsort(np.argsort(ids))
+
 
 def read_run(path: str) -> Pairs:
   """A run; its ranks are not read, as trec_eval does not read them."""

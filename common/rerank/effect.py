@@ -37,9 +37,8 @@ def judgements(run: Pairs, qrels: Pairs) -> tuple[np.ndarray, Candidates]:
   asked = run.query[lines].astype(np.int64) * wide + run.document[lines]
   found = order[np.minimum(np.searchsorted(keys[order], asked), len(keys) - 1)]
   grades = np.where(keys[found] == asked, judged.grades[found], 0)
-  ties = np.argsort(np.argsort(np.array(run.documents)))
   queries = place[run.query[lines]]
-  return lines, Candidates(queries, ties[run.document[lines]], grades, grades >= 1, judged)
+  return lines, Candidates(queries, run.ties()[run.document[lines]], grades, grades >= 1, judged)
 
 
 def table(judged: tuple[np.ndarray, Candidates], before: np.ndarray, after: np.ndarray) -> str:

@@ -30,7 +30,7 @@ class Reranker:
   @classmethod
   def of_texts(cls, scorer: PairScorer, documents: list[str], run: Pairs, depth: int) -> 'Reranker':
     """Encodes a run's documents, those among a query's first `depth`; their vectors are held in memory."""
-    first = [run.document[lines[:depth]] for lines in _lists(run, _ties(run))]
+    first = [run.document[lines[:depth]] for lines in _lists(run)]
     needed = np.unique(np.concatenate(first))
     vectors = scorer.encode([documents[n] for n in needed], scorer.slots[-1], progress=True)
     rows = np.full(len(documents), -1)
@@ -63,7 +63,7 @@ class Reranker:
     Returns:
       The scores of the run's lines, [n] float64.
     """
-    lists = _lists(run, _ties(run))
+    lists = _lists(run)
     scores = np.zeros(len(run.query))
     bar = tqdm(total=len(lists), desc='rerank', unit=' queries')
 
@@ -100,12 +100,7 @@ class Reranker:
     return found
 
 
-def _ties(run: Pairs) -> np.ndarray:
-  """The documents' places in the order of their ids, [documents]."""
-  return np.argsort(np.argsort(np.array(run.documents)))
-
-
-def _lists(run: Pairs, ties: np.ndarray) -> list[np.ndarray]:
+def _lists(run: Pairs) -> list[np.ndarray]:
   """A query's lines, best first; equal scores as trec_eval has them, in float32, the higher id first."""
-  order = np.lexsort((-ties[run.document], -run.values.astype(np.float32), run.query))
+  order = np.lexsort((-run.ties()[run.document], -run.values.astype(np.float32), run.query))
   return np.split(order, np.flatnonzero(np.diff(run.query[order])) + 1)

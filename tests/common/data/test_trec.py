@@ -1,7 +1,9 @@
 """TREC's runs and qrels: what is read, and what is refused where."""
 
 import gzip
+import tracemalloc
 
+import numpy as np
 import pytest
 
 from common.data import trec
@@ -22,6 +24,17 @@ def test_a_written_run_is_read_again(tmp_path):
   assert (found.queries, found.documents) == (['q2', 'q1'], ['d', 'e'])
   assert found.query.tolist() == [0, 0, 1] and found.document.tolist() == [0, 1, 1]
   assert found.values.tolist() == [0.1, -1, 0.333333333] and found.line.tolist() == [1, 2, 3]
+
+
+def test_one_long_id_takes_its_own_memory():
+  documents = ['b', 'é', 'a' * 10_000, 'B', '日本', '\U0001f600', '\uffee', *map(str, range(1000))]
+  none = np.zeros(0)
+  run = trec.Pairs('a', [], documents, none, none, none, none)
+  tracemalloc.start()
+  ties = run.ties()
+  assert tracemalloc.get_traced_memory()[1] < 1 << 20
+  tracemalloc.stop()
+  assert [documents[number] for number in np.argsort(ties)] == sorted(documents)
 
 
 @pytest.mark.parametrize(
