@@ -7,6 +7,7 @@
 The output is what `common.vectors.store.VectorStore` opens, once all of it is there.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -66,12 +67,15 @@ class EncodeJob:
 
   def run(self, unit: Unit, model: PairScorer, shard: Shard) -> int:
     columns, count = (self.config.id_column, self.config.text_column), 0
-    with shard.file(_name(unit)) as path, ShardWriter(path, self.description) as writer:
+    with contextlib.ExitStack() as opened:
       for ids, texts in units.cells(unit, columns, _CHUNK, shard.refuse):
         if width := model.widths.get(self.config.side):
           where = [f'{unit.path} (id {key})' for key in ids]
           vectors = vector_cells.of_cells(texts, width, where, shard.refuse)
           ids, texts = [ids[row] for row in vectors], list(vectors.values())
+        if ids and not count:  # a unit without rows has no file
+          path = opened.enter_context(shard.file(_name(unit)))
+          writer = opened.enter_context(ShardWriter(path, self.description))
         if ids:
           once, of_row = distinct(texts)
           writer.write(ids, texts, model.encode(once, self.config.side)[of_row])

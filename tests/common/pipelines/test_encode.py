@@ -88,6 +88,17 @@ def test_a_store_that_was_changed_since_stays_as_it_is(exported, tmp_path, tsv):
     encode.main(other, [])
 
 
+def test_a_unit_without_rows_has_no_file(exported, tmp_path, tsv):
+  rows = [*PRODUCTS[:4], *[('none', '')] * 20, *PRODUCTS[4:]]
+  files = tsv(tmp_path / 'right.tsv', ('id', 'text'), rows)
+  out = OutputConfig(output=str(tmp_path / 'right'), max_bad_rows=20)
+  config = encode.EncodeConfig(exported[0], 'right', files, dtype='float32', out=out)
+  encode.main(config, [])
+  VectorStore(out.output).delete([])  # removes files that the store does not list
+  encode.main(config, [])
+  assert VectorStore(out.output).ids(range(9)) == [key for key, _ in PRODUCTS]
+
+
 def test_a_gzip_file_that_ends_in_the_middle_gives_no_store(exported, tmp_path):
   rows = ''.join(f'{i * 7919 % 10007}\tred\n' for i in range(5000))
   packed = gzip.compress(b'id\ttext\n' + rows.encode())
