@@ -11,6 +11,7 @@ One client may be used by many threads.
 import base64
 import http.client
 import json
+import math
 import random
 import time
 import urllib.error
@@ -31,7 +32,8 @@ with extras.needed('serving'):
 
 Arrays = dict[str, np.ndarray]
 UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
-_CANDIDATES = 1024  # of a request to `online`
+_CANDIDATES = 1024  # of a request to `online`, at the most
+_NUMBERS = 1 << 21  # of its candidates' vectors: some 45 MB as JSON; the local server takes 64 MiB
 _BACK_OFF = 0.05  # seconds before the first repetition; doubled with each, and spread
 
 
@@ -125,9 +127,10 @@ class Client:
     """
     query = _given(text[None] if isinstance(text, np.ndarray) else [text], 'query')
     many = np.asarray(candidates, np.float32)
+    size = max(1, min(_CANDIDATES, _NUMBERS // max(1, math.prod(many.shape[1:]))))
     answers = [
       self.call('online', 'serving_default', {**query, 'candidates': block})
-      for block in np.split(many, range(_CANDIDATES, len(many), _CANDIDATES))
+      for block in np.split(many, range(size, len(many), size))
     ]
     scores = np.concatenate([answer['scores'] for answer in answers])
     if len(answers) == 1 or scores.ndim > 1:

@@ -63,6 +63,22 @@ def test_the_servers_order_is_taken_as_it_is(monkeypatch):
   assert client.rank('a', np.zeros([6, 2]))[1].tolist() == [2, 5, 0, 4, 1, 3]
 
 
+@pytest.mark.parametrize(
+  ('shape', 'sizes'),
+  [((1500, 2), [1024, 476]), ((1500, 24, 128), [682, 682, 136]), ((2, 1 << 22), [1, 1])],
+)
+def test_the_wider_candidates_are_the_fewer_a_request_has(monkeypatch, shape, sizes):
+  client, sent = Client('localhost:1', 'p2t'), []
+
+  def call(model, signature, inputs):
+    sent.append(len(inputs['candidates']))
+    return {'scores': np.zeros(sent[-1]), 'order': np.arange(sent[-1])}
+
+  monkeypatch.setattr(client, 'call', call)
+  client.rank('a', np.zeros(shape, np.float32))
+  assert sent == sizes
+
+
 @pytest.fixture(name='folders', scope='module')
 def _folders(export):
   """Exports by name: of both students, of one score and of three classes."""
