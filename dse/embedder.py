@@ -31,7 +31,7 @@ class Embedder(PairScorer):
   def encode(
     self, texts: Texts, side: str = 'left', *, batch_size: int = 128, progress: bool = False
   ) -> np.ndarray:
-    """As `PairScorer.encode`; the side matters where each has an encoder of its own."""
+    """As `PairScorer.encode`; the side matters where each has an encoder or a text length of its own."""
     return super().encode(texts, side, batch_size=batch_size, progress=progress)
 
   def score_all_pairs(
@@ -47,7 +47,7 @@ class Embedder(PairScorer):
 
     Args:
       left: n vectors from `encode`, or texts.
-      right: m of them; the left ones where absent, but vectors of an encoder of the left side's own.
+      right: m of them; the left ones where absent, but for vectors of sides that encode differently.
       top_k: Keep so many for each left text; 0: all.
       out: A `.npy` file for the scores, written as they come, whole or not at all, and returned
         memory-mapped; without it all scores are held in memory.
@@ -67,12 +67,17 @@ class Embedder(PairScorer):
     if out:
       check_parent(out, 'out')
     given = are_vectors(left)
-    if right is None and given and not self._shared():
-      raise InputError("each side has an encoder of its own: right, of encode(texts, 'right')")
+    if right is None and given and self._alike() is False:
+      raise InputError(
+        "each side has an encoder or a text length of its own: right, of encode(texts, 'right')"
+      )
     left = left if given else listed(left, 'left')
     u = self._vectors(left, 'left')
-    once = right is None and len(set(self._encoded_as())) == 1
-    v = u if once else self._vectors(left if right is None else right, 'right')
+    v = (
+      u
+      if right is None and self._alike()
+      else self._vectors(left if right is None else right, 'right')
+    )
     parts, k = self.parts(v, 'right'), min(top_k, len(v))
     shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
     if top_k:
@@ -104,9 +109,9 @@ class Embedder(PairScorer):
     files.put(out + '.tmp', out)
     return np.load(out, mmap_mode='r')
 
-  def _shared(self) -> bool:
-    """Whether both sides have one encoder; an export of before does not say, and most do."""
-    return len(set(self._encoded_as())) < 2
-
-  def _encoded_as(self) -> list[int]:
-    return self._export.description.get('encoded_as', [])
+  def _alike(self) -> bool | None:
+    """Whether both sides encode a text alike: one encoder, one length; None: an earlier export does not say."""
+    found = [self._export.description.get(name) for name in ('encoded_as', 'max_lengths')]
+    if any(of and len(set(of)) > 1 for of in found):
+      return False
+    return True if all(found) else None

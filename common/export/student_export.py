@@ -170,6 +170,7 @@ def _of_head(model: Student, slots: Sequence[str], head: ExportedHead) -> dict[s
     'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
     'attends': head.attends,
     'encoded_as': [model.encoded_as(slot) for slot in range(model.slots)],
+    'max_lengths': model.max_lengths,
   }
 
 

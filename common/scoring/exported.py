@@ -26,6 +26,7 @@ _LATER = {  # fields of some exports
   'stored_under': dict,
   'runtime': str,
   'encoded_as': [int],  # by slot, the first slot that has the same encoder
+  'max_lengths': [int],  # by slot, most tokens of a text, which is cut there
 }
 
 

@@ -69,6 +69,18 @@ def test_texts_of_both_sides_are_encoded_once_where_the_encoder_is_one(embedders
   assert sides == ['left', 'left', 'right']
 
 
+def test_texts_are_cut_at_their_own_sides_length(export, monkeypatch):
+  embedder = Embedder.load(export('dse', max_lengths=(4, 16)).folder)
+  texts = ['red wide nike shoes', 'a red dog', 'blue']  # the first is longer than a left text
+  with pytest.raises(InputError, match='a text length of its own: right, of encode'):
+    embedder.score_all_pairs(vectors := embedder.encode(texts))
+  expected = embedder.score_all_pairs(vectors, embedder.encode(texts, 'right'))
+  assert np.abs(expected - embedder.score_all_pairs(vectors, vectors)).max() > 1e-4
+  np.testing.assert_allclose(embedder.score_all_pairs(texts), expected, atol=1e-6)
+  monkeypatch.delitem(embedder._export.description, 'max_lengths')  # an earlier export
+  np.testing.assert_allclose(embedder.score_all_pairs(texts), expected, atol=1e-6)
+
+
 def test_texts_that_come_one_by_one_are_scored(embedders, tmp_path):
   whole = embedders[0].score_all_pairs(LEFT)
   found = embedders[0].score_all_pairs((text for text in LEFT), out=tmp_path / 'scores.npy')
@@ -88,9 +100,13 @@ def test_texts_in_an_array_are_scored_as_in_a_list(embedders, number):
 def test_what_a_model_cannot_do_is_refused(embedders):
   with pytest.raises(InputError, match='top_k takes a model of one output'):
     embedders[1].score_all_pairs(LEFT, top_k=1)
-  with pytest.raises(InputError, match="an encoder of its own: right, of encode.texts, 'right'."):
+  with pytest.raises(
+    InputError, match="an encoder or a text length of its own: right, of encode.texts, 'right'."
+  ):
     embedders[1].score_all_pairs(embedders[1].encode(LEFT))  # right ones are no left ones
-  with pytest.raises(InputError, match="an encoder of its own: right, of encode.texts, 'right'."):
+  with pytest.raises(
+    InputError, match="an encoder or a text length of its own: right, of encode.texts, 'right'."
+  ):
     embedders[1].score_all_pairs(Stored(embedders[1].encode(LEFT), None))
   with pytest.raises(InputError, match='rank takes a model of two sides and one output'):
     embedders[1].rank('red', RIGHT)
