@@ -21,7 +21,7 @@ _resumable, _said = threading.Event(), threading.Event()
 
 
 def expect() -> None:
-  """From now on SIGTERM and SIGINT raise SystemExit in the main thread, once it is not `held`.
+  """From now on SIGTERM and SIGINT raise SystemExit in the main thread, once it is not `held`; the first alone.
 
   SIGINT that is ignored, as in a shell's background, stays so. Python sees a signal after the native call
   that it is in, which may be a long one: so a thread, which the system itself tells, ends the process after
@@ -79,8 +79,9 @@ def held() -> Iterator[None]:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
   del frame
+  first = not _asked
   _asked.append(number)
-  if not _holds:
+  if first and not _holds:
     sys.exit(_status())
 
 

@@ -150,8 +150,16 @@ def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
 
     return run
 
+  write = loop.files.write_json
+
+  def write_json(*arguments, **options):
+    if termination.asked():
+      terminated(signal.SIGTERM)  # as a parent hands on, which had the terminal's too
+    write(*arguments, **options)
+
   with monkeypatch.context() as patch, pytest.raises(SystemExit) as left:
     patch.setattr(loop, 'train_step', train_step)
+    patch.setattr(loop.files, 'write_json', write_json)
     fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
   assert left.value.code == 128 + by
   termination._asked.clear()
