@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -67,7 +68,14 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
     folder = os.path.join(run_dir, task)
     command = [sys.executable, '-m', 'dse.run', f'--flagfile={path}', *given]
     command += [f'--data_dir={data_dir}', f'--run_dir={folder}']
-    if code := _ended(command):
+    code = _ended(command)
+    if code < 0:
+      print(
+        f'{task}: ended by signal {-code} ({signal.strsignal(-code)}); the same command goes on',
+        file=sys.stderr,
+      )
+      sys.exit(128 - code)
+    if code:
       sys.exit(code)  # it has said why
     done[task] = read_json(os.path.join(folder, 'results.json'))
   if not done:

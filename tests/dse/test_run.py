@@ -109,6 +109,15 @@ def test_senteval_judges_each_trained_encoder_beside_their_checkpoint(
     senteval.main(senteval.SentEvalConfig(run_dir='/none', data_dir=str(tmp_path)))
 
 
+def test_a_task_that_a_signal_ends_is_named(glue, tmp_path, monkeypatch, capsys):
+  monkeypatch.setattr(suite, '_ended', lambda command: -9)
+  with pytest.raises(SystemExit) as ended:
+    suite.run(['configs/mrpc.flags'], str(tmp_path), str(glue), RunConfig())
+  assert ended.value.code == 137
+  says = 'mrpc: ended by signal 9 (Killed); the same command goes on\n'
+  assert capsys.readouterr().err == says
+
+
 def test_killed_again_and_again_it_ends_with_the_same_weights(
   finished, glue, run, tmp_path, kill_at, last_step
 ):
