@@ -3,7 +3,8 @@
   python -m dse.senteval --run_dir=runs/allnli --data_dir=senteval
 
 Every variant of the run whose encoder was trained, beside the checkpoint that they started from. A
-linear model is trained on fixed vectors. A sentence is its vector; a pair is [|u - v|, u * v].
+linear model is trained on fixed vectors. A sentence is its vector; a pair is [|u - v|, u * v]. Sentences are
+encoded and cut as left texts, or where one encoder has both sides as those of the longer --max_lengths.
 Logistic regression, its L2 weight tuned on the dev split, or by cross-validation of the training
 split where there is none; MR, CR, SUBJ and MPQA are cross-validated, tuned within each fold.
 Relatedness is a distribution over the whole scores beside it, and its expectation the prediction.
@@ -258,18 +259,27 @@ def _encoders(run: FinishedRun) -> Iterator[tuple[str, Encode]]:
 
 def _encoder(student: DSE, tokenizer: Tokenizer) -> Encode:
   scorer = TupleScorer(student, tokenizer, tf.distribute.get_strategy())
+  slot = _slot(student.config)
 
   def encode(texts: Sequence[str]) -> np.ndarray:
     table = TokenTable.of_texts(texts, tokenizer)
-    features = scorer.features(table, np.arange(len(texts)), 0)
-    return student.vectors(tf.constant(features), 0).numpy()
+    features = scorer.features(table, np.arange(len(texts)), slot)
+    return student.vectors(tf.constant(features), slot).numpy()
 
   return encode
 
 
+def _slot(config: StudentConfig) -> int:
+  """The slot that sentences are encoded as: of one encoder the one of the longest texts."""
+  lengths = config.max_lengths
+  return lengths.index(max(lengths)) if config.shared_encoder else 0
+
+
 def _made(run: FinishedRun) -> str:
-  """Names what the run's students are made of."""
-  return read_json(run.path('student/stage.json'))['fingerprint']
+  """Names what the run's students are made of, and the slot of sentences that are not the first's."""
+  slot, stage = _slot(run.config(StudentConfig)), read_json(run.path('student/stage.json'))
+  made = stage['fingerprint']
+  return f'{made}-slot{slot}' if slot else made
 
 
 if __name__ == '__main__':

@@ -1,10 +1,13 @@
 """SentEval's files as they are, and its protocols on vectors whose answer is known."""
 
+import types
+
 import numpy as np
 import pytest
 
 from common.errors import InputError
 from dse import senteval, senteval_data
+from dse.config import StudentConfig
 from dse.senteval_data import Dataset, Split
 
 RNG = np.random.default_rng(0)
@@ -109,6 +112,19 @@ def test_relatedness_is_the_expectation_of_a_distribution():
     assert len(scores) == count
   vectors = {s: [np.ones([200, 4]), np.eye(4)[(y - 1).astype(int)]] for s, y in labels.items()}
   assert senteval.evaluate(dataset('relatedness', 'SICK-R', labels), vectors, folds=3)[0] > 95
+
+
+@pytest.mark.parametrize('shared', [True, False])
+def test_sentences_are_as_long_as_the_one_encoder_takes(tiny, tmp_path, shared):
+  encode = senteval._encoder(*tiny(max_lengths=(4, 16), shared_encoder=shared))
+  long, cut = encode(['red wide nike shoes', 'red wide'])
+  assert np.array_equal(long, cut) != shared
+  (tmp_path / 'stage.json').write_text('{"fingerprint": "a"}')
+  config = StudentConfig(max_lengths=(4, 16), shared_encoder=shared)
+  run = types.SimpleNamespace(
+    path=lambda name: str(tmp_path / 'stage.json'), config=lambda cls: config
+  )
+  assert senteval._made(run) == ('a-slot1' if shared else 'a')
 
 
 def test_table_2_has_the_papers_rows_for_the_tasks_that_ran():
