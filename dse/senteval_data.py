@@ -1,6 +1,7 @@
 """SentEval's downstream sets, from its own files (Conneau and Kiela, 2018; §4.2).
 
-Lines end at a line feed alone. MR, CR, SUBJ, MPQA and TREC are read as latin-1, the others as UTF-8.
+Lines end at a line feed alone. MR, CR, SUBJ, MPQA and TREC are read as latin-1, the others as UTF-8. Blank lines
+are left out: of CR's 3,775 lines 3,771 are sentences, of MPQA's 10,606 10,603.
 """
 
 import dataclasses
