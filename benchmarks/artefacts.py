@@ -39,7 +39,8 @@ _LEFT, _RIGHT = (list(side) for side in zip(*_PAIRS, strict=True))
 class Untrained:
   """A student as `dipair.run` trains it, but for the training."""
 
-  name, title, scorer, takes_labels = 'dipair', 'DiPair', Scorer, False
+  name, title, scorer = 'dipair', 'DiPair', Scorer
+  takes_labels = compares = False
   depends_on = {'pretrained': 'random-tiny'}
   batch_sizes: dict[str, int] = {}
 

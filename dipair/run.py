@@ -46,7 +46,8 @@ class DiPairStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    self.takes_labels = 'label' in config.train.objective.build().needs
+    needs = config.train.objective.build().needs
+    self.takes_labels, self.compares = 'label' in needs, 'items' in needs
     self.batch_sizes = config.train.batch_sizes
     self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)

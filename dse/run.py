@@ -66,7 +66,7 @@ class DSEStudent:
     self.config = config
     self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
-    self.takes_labels = config.train.least_alpha < 1
+    self.takes_labels, self.compares = config.train.least_alpha < 1, config.train.compares
     self.batch_sizes = config.train.batch_sizes
 
   def check(self) -> None:

@@ -114,7 +114,8 @@ class SquaredError:
 class ToyStudent:
   """What `toy/run.py` would bring to an experiment."""
 
-  name, title, scorer, takes_labels = 'toy', 'Toy', PairScorer, False
+  name, title, scorer = 'toy', 'Toy', PairScorer
+  takes_labels = compares = False
   depends_on: ClassVar = {}
   batch_sizes: ClassVar = {'batch_size': PHASE.batch_size}
 

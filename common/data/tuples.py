@@ -116,6 +116,16 @@ def distinct(items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return items[firsts[order]], np.argsort(order)[inverse.reshape(-1)]
 
 
+def check_lists(tuples: Tuples) -> None:
+  """Refuses a set whose left items stand in one tuple each, for a loss that compares a left item's tuples."""
+  left = np.sort(tuples.items[:, 0])
+  if not (left[1:] == left[:-1]).any():
+    raise InputError(
+      'the distillation set: each left text stands in one tuple alone, and the loss compares a left '
+      "text's tuples: another --loss"
+    )
+
+
 def most_items(tuples: Tuples, batch_size: int) -> list[int]:
   """The most distinct items of each slot that so many tuples of shuffled groups can hold."""
   sizes = np.diff(tuples.groups)

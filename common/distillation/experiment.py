@@ -127,6 +127,7 @@ class Experiment:
       self.data,
       student.takes_labels,
       student.batch_sizes,
+      student.compares,
     )
     self.teacher = None
     if config.fine_tunes:

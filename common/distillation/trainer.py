@@ -21,7 +21,7 @@ from common.data.orders import Order, ShuffledGroups, ShuffledTuples
 from common.data.records import BLOCKS, RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
-from common.data.tuples import Tuples, most_items
+from common.data.tuples import Tuples, check_lists, most_items
 from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
@@ -281,20 +281,11 @@ class Trainer:
         '--distillation_file with labels, or the training set (--distillation_pairs=0), or --alpha=1'
       )
     targets = [name for name in self.loss.needs if name != 'items']
-    if len(targets) < len(self.loss.needs) and not _shares_left(tuples):
-      raise InputError(
-        f'{self.training.distill}: each left text stands in one tuple alone, and the loss compares '
-        "a left text's tuples: another --loss"
-      )
+    if len(targets) < len(self.loss.needs):
+      check_lists(tuples)
     replicas = self.strategy.num_replicas_in_sync
     return TupleBatches(tuples, order, targets, self.model.outputs, replicas)
 
   def _gigabytes(self, used: list[np.ndarray]) -> float:
     shapes = [self.scorer.shape(len(items), slot) for slot, items in enumerate(used)]
     return sum(4 * np.prod(shape, dtype=float) for shape in shapes) / 1e9
-
-
-def _shares_left(tuples: Tuples) -> bool:
-  """Whether two tuples have the same left item."""
-  left = np.sort(tuples.items[:, 0])
-  return bool((left[1:] == left[:-1]).any())

@@ -10,6 +10,7 @@ import tensorflow as tf
 from common import flags
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
+from common.data.tuples import check_lists
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer
 from common.distillation.stages.data import check_batch_sizes
@@ -109,9 +110,10 @@ class Student(Kept):
     checks.check_start(self.config, table.outputs)
     distill = RecordSet(self.run.path('distill'))
     check_batch_sizes(self.phases.batch_sizes, len(distill))
-    if 'label' in objective.build(table.base_task).needs and not all(
-      group.labelled.all() for group in distill.groups()
-    ):
+    needs = objective.build(table.base_task).needs
+    if 'items' in needs:
+      check_lists(distill.tuples())
+    if 'label' in needs and not all(group.labelled.all() for group in distill.groups()):
       raise InputError(
         f'--alpha={objective.alpha:g} takes labels, which some tuples of {distill.folder} have not: '
         '--alpha=1'

@@ -180,12 +180,16 @@ def _run(distill, tmp_path):
     ('--max_lengths=1,32\n--output_tokens=1,4', '--max_lengths=1,32: a text takes 2 or more'),
     ('--head_attention_heads=32', '--head_attention_heads=32: the kept tokens are 16 wide'),
     ('--stage2_batch_size=21', '--stage2_batch_size=21: the distillation set has 20 tuples'),
+    (
+      '--loss=triplet',
+      'the distillation set: each left text stands in one tuple alone, and the loss',
+    ),
     ('--alpha=0.5', '--alpha=0.5 takes labels, which some tuples of .*distill have not: --alpha=1'),
   ],
 )
 def test_a_student_that_could_not_be_trained_is_refused_before_any_is(run, distill, given, error):
   examples = [
-    Example(str(n), ('red', 'blue'), None if n else 0.5, (0.0,), (0.5,)) for n in range(20)
+    Example(str(n), (f'red {n}', 'blue'), None if n else 0.5, (0.0,), (0.5,)) for n in range(20)
   ]
   record_writer.write_sets(distill, {'': record_writer.of_examples(examples, 20)}, 2)
   whole = run()

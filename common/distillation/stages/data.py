@@ -4,6 +4,8 @@ import dataclasses
 
 import tf_keras
 
+from common.data.records import RecordSet
+from common.data.tuples import check_lists
 from common.distillation import dataset
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import Stage
@@ -56,6 +58,7 @@ class Unlabelled(Stage[UnlabelledSet]):
     data: The labelled sets.
     labelled: Whether every tuple must have a label, as the student learns from them.
     batch_sizes: Tuples of a step of the student, by flag, which there must be.
+    compares: Whether a loss compares a left text's tuples, so that some must share one.
   """
 
   name, result, resumes = 'unlabelled', UnlabelledSet, False
@@ -67,10 +70,11 @@ class Unlabelled(Stage[UnlabelledSet]):
     data: Data,
     labelled: bool,
     batch_sizes: dict[str, int],
+    compares: bool,
   ):
     super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seed_flags})
     self.shared, self.config, self.data, self.labelled = shared, config, data, labelled
-    self.batch_sizes = batch_sizes
+    self.batch_sizes, self.compares = batch_sizes, compares
 
   def run(self, folder: str) -> UnlabelledSet:
     data, seed = self.data.folder, self.shared.seed
@@ -78,6 +82,8 @@ class Unlabelled(Stage[UnlabelledSet]):
     tf_keras.utils.set_random_seed(seed)  # likewise
     made = dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)
     check_batch_sizes(self.batch_sizes, made.count)
+    if self.compares:
+      check_lists(RecordSet(folder).tuples())
     return made
 
 

@@ -23,6 +23,7 @@ class Student(Protocol):
   title: str  # as people write it: 'DiPair'
   depends_on: dict[str, Any]  # flags of its stage
   takes_labels: bool  # of the distillation set, beside the teacher's logits
+  compares: bool  # tuples of one left text with each other
   batch_sizes: dict[str, int]  # tuples of a step, by flag, of what is trained
 
   @property

@@ -310,14 +310,23 @@ def test_an_empty_set_is_refused(tmp_path):
     dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
 
 
-def test_a_batch_larger_than_the_set_is_refused_as_soon_as_the_set_is_there(tmp_path):
+@pytest.mark.parametrize(
+  ('size', 'compares', 'message'),
+  [
+    (3, False, '--batch_size=3: the distillation set has 2 tuples'),
+    (2, True, 'the distillation set: each left text stands in one tuple alone'),
+  ],
+)
+def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
+  tmp_path, size, compares, message
+):
   config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
   shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
   data = Data(shared, config, teaches=True)
   dataset.write_labelled(config, data.folder, seed=1)
-  sizes = {'stage1_batch_size': 2, 'batch_size': 3}
-  unlabelled = Unlabelled(shared, config, data, False, sizes)
-  with pytest.raises(InputError, match='--batch_size=3: the distillation set has 2 tuples'):
+  sizes = {'stage1_batch_size': 2, 'batch_size': size}
+  unlabelled = Unlabelled(shared, config, data, False, sizes, compares)
+  with pytest.raises(InputError, match=message):
     unlabelled.run(str(tmp_path / 'unlabelled'))
 
 
@@ -342,7 +351,7 @@ def test_labels_that_are_alike_are_refused_before_data_are_done(tmp_path, files,
     data.run(f'{data.folder}.part')
   os.replace(f'{data.folder}.part', data.folder)  # as done, by a run whose flags took it
   with pytest.raises(InputError, match=message.replace('.part', '')):
-    Unlabelled(shared, config, data, False, {}).run(str(tmp_path / 'unlabelled'))
+    Unlabelled(shared, config, data, False, {}, False).run(str(tmp_path / 'unlabelled'))
   assert not (tmp_path / 'unlabelled').exists()
 
 

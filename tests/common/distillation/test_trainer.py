@@ -202,5 +202,7 @@ def test_a_loss_over_lists_of_one_tuple_is_refused(build, distill):
   one = trainer(*build('dse'), distill, LossConfig('triplet').build())
   tuples = one.distill.tuples()
   alone = dataclasses.replace(tuples, items=tuples.items[::4])
-  with pytest.raises(InputError, match='distill: each left text stands in one tuple alone'):
+  with pytest.raises(
+    InputError, match='^the distillation set: each left text stands in one tuple alone'
+  ):
     one.batches_by_item(PHASE, alone)
