@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from typing import Any
 
 from common import extras, flags
@@ -12,7 +13,7 @@ from common.evaluation import metrics
 from common.files import read_json
 from dipair.config import StudentConfig, TrainConfig
 from dipair.study.plan import Plan, differing
-from dipair.study.students import Student
+from dipair.study.students import FEATURES, Student
 
 with extras.needed('sweep'):
   import optuna
@@ -72,6 +73,7 @@ def sweep(plan: Plan, trials: int) -> list[str]:
     return value
 
   found.optimize(valid, n_trials=max(0, trials - done))
+  shutil.rmtree(os.path.join(plan.root, FEATURES), ignore_errors=True)  # up to --stage1_cache_gb
   if not found.get_trials(states=[State.COMPLETE]):
     raise InputError(f'--sweep={trials}: {primary} of valid is undefined for every trial; try more')
   best = suggested(optuna.trial.FixedTrial(found.best_params), base, tuples)

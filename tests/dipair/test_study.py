@@ -553,7 +553,9 @@ def test_a_sweep_looks_for_the_best_and_for_another_one_of_other_steps(
   values = [0.7, 0.2, 0.5]
   made = iter([*values, 0.4])
   plan = sweeping(metric, lambda own: next(made))
+  (tmp_path / 'features').mkdir()
   lines = sweep.sweep(plan, 3)
+  assert not (tmp_path / 'features').exists()
   assert '--stage1_batch_size=128' in lines and '--stage2_batch_size=128' in lines  # of 200 tuples
   storage = f'sqlite:///{tmp_path}/sweep.db'
   found = optuna.load_study(study_name=None, storage=storage)
