@@ -5,7 +5,7 @@ import tensorflow as tf
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
-from common.distillation import finished_run, function_teacher
+from common.distillation import finished_run, function_teacher, judged_set
 from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
@@ -35,7 +35,7 @@ class FinishedRun(finished_run.FinishedRun):
       fields, _ = saving.read(self.path('student'))
       self.flags['encoder_layers'] = fields['config']['encoder_layers']
     self.table = self.config(TableConfig)
-    self.metric = self.flags.get('primary_metric', '')
+    self.metric = judged_set.primary(self.table.base_task, self.flags.get('primary_metric', ''))
 
   @property
   def slots(self) -> tuple[str, ...]:

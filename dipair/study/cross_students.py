@@ -97,12 +97,13 @@ class CrossStudent(Kept):
 
   @property
   def made_of(self) -> dict[str, Any]:
-    """Checkpoint and its contents, shape, training, seed and arithmetic, and the distillation set."""
+    """Checkpoint and its contents, shape, training, its judge, seed and arithmetic, and the distillation set."""
     made = read_json(self.run.path('distill/stage.json'))['fingerprint']
     own = {**dataclasses.asdict(self.pretrained.config), **flags.flat(self.phase)}
     own |= {'pretrained': self.pretrained.path, 'max_length': self.max_length}
     own |= digests.contents(self.source)
-    return {**own, 'seed': self.seed, 'precision': self.devices.precision, 'distill': made}
+    own |= {'primary_metric': self.run.metric, 'seed': self.seed}
+    return {**own, 'precision': self.devices.precision, 'distill': made}
 
   @property
   def tuples(self) -> dict[str, int]:

@@ -99,8 +99,9 @@ class Kept(abc.ABC):
     made = flags_of(self.made_of)
     found = read_json(path) if os.path.exists(path) else made
     found, made = (_known_by(of) for of in (found, made))
-    # A cross-attention student once did not say what its checkpoint holds.
-    made = {n: v for n, v in made.items() if n in found or not n.startswith(digests.CONTENTS)}
+    # A folder from before may not say what its checkpoint holds, nor which metric picked its weights.
+    later = (digests.CONTENTS, 'primary_metric')
+    made = {n: v for n, v in made.items() if n in found or not n.startswith(later)}
     if found != made:
       names = [name for name in {**found, **made} if found.get(name) != made.get(name)]
       raise InputError(

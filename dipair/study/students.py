@@ -70,11 +70,12 @@ class Student(Kept):
 
   @property
   def made_of(self) -> dict[str, Any]:
-    """Architecture, training, seed and arithmetic, and the distillation set."""
+    """Architecture, training, its judge, seed and arithmetic, and the distillation set."""
     made = read_json(self.run.path('distill/stage.json'))['fingerprint']
     own = {**flags.flat(self.config), **flags.flat(self.phases)}
     own |= encoders.contents(self.config.pretrained) | frozen_right.contents(self.config)
-    return {**own, 'seed': self.seed, 'precision': self.devices.precision, 'distill': made}
+    own |= {'primary_metric': self.run.metric, 'seed': self.seed}
+    return {**own, 'precision': self.devices.precision, 'distill': made}
 
   @property
   def tuples(self) -> dict[str, int]:

@@ -272,6 +272,26 @@ def test_a_cross_attention_student_depends_on_what_its_checkpoint_holds(run, tin
   assert f'contents of {checkpoint}' in random.made_of  # its vocabulary is the checkpoint's
 
 
+def test_a_student_is_of_the_metric_that_picked_its_weights(run, tmp_path):
+  def students(**changes):
+    made, devices, root = run(**changes), strategies.DeviceConfig(), str(tmp_path / 'study')
+    cross = CrossStudent(made, root, {rows.CROSS: rows.TINY}, CrossConfig(), devices)
+    return Student(made, root, {'projection_dim': 8}), cross
+
+  for before, named, other in zip(
+    students(), students(primary_metric='pearson'), students(primary_metric='ndcg@10'), strict=True
+  ):
+    os.makedirs(before.folder)
+    kept = json.loads(json.dumps(before.made_of))
+    write_json(f'{before.folder}/flags.json', kept)
+    assert not named.trained  # the task's own, as before
+    with pytest.raises(InputError, match='made with other primary_metric; remove the folder'):
+      assert other.trained
+    del kept['primary_metric']
+    write_json(f'{before.folder}/flags.json', kept)
+    assert not other.trained  # of an earlier version
+
+
 def test_a_folder_is_named_as_the_frontiers_are():
   own = {'output_tokens': (4, 12), 'projection_dim': 64, 'head_activation': 'gelu'}
   assert folder_name(own) == 'output_tokens=(4,12)-projection_dim=64-head_activation=gelu'
