@@ -141,13 +141,13 @@ and SNLI subsets, and MiniLM-L6 is a sentence encoder that has seen such pairs: 
 
 def _nearest() -> str:
   """What Home Depot's students of two teachers are against one of them."""
-  students = [read('homedepot_nearest'), read('homedepot_4x12_from_wide')]
-  if None in students:
+  wide, own = read('homedepot_nearest'), read('homedepot_4x12_from_wide')
+  if not wide or not own:
     return ''
-  wide, own = (home_depot_tables.of_teachers(made)[0] for made in students)
+  against = [home_depot_tables.of_teachers(made)[0] for made in (wide, own)]
   return f"""
 Home Depot's second and third student learnt the mean of two teachers, on the titles of all products, without their labels, the
-third in the first one's size; against one of the teachers they are at {wide} and {own}:
+third in the first one's size; against one of the teachers they are at {against[0]} and {against[1]}:
 [how](docs/results.md#home-depot-what-brings-the-student-near-its-teacher). Their teacher's pairs/s are of both."""
 
 
