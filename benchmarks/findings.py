@@ -130,10 +130,8 @@ def _rate(layers: int, inner: int, runtime: str) -> str:
   """Pairs/s of a head of 4 and 12 tokens of 128, as a multiple of the paper's of two layers of 1,024."""
   rates = {
     (row['layers'], row['inner']): row['heads'][runtime]['ratio']
-    for row in reversed(
-      _made('frontier')['rows']
-    )  # of ReLU and of GELU: the latter, which is first
-    if (row['tokens'], row['dim'], row['layers'] > 0) == ([4, 12], 128, True)
+    for row in _made('frontier')['rows']
+    if (row['tokens'], row['dim'], row['activation']) == ([4, 12], 128, 'gelu')
   }
   return times(rates[layers, inner] / rates[2, 1024])
 

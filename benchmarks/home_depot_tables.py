@@ -9,7 +9,6 @@ from dipair.study import tables as study_tables
 _ENSEMBLE, _CATALOGUE, _WIDE = 'homedepot_ensemble', 'homedepot_catalogue', 'homedepot_wide'
 _NEAREST, _OF_TABLE_2, _OF_TABLE_3 = 'homedepot_nearest', 'homedepot_4x12', 'homedepot_4x8'
 _FROM_WIDE = 'homedepot_4x12_from_wide'
-_AGAIN = 'homedepot_4x12_again'
 _RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', _ENSEMBLE, _CATALOGUE, _WIDE, _NEAREST)
 _RUNS += (_OF_TABLE_2, _OF_TABLE_3, _FROM_WIDE)
 _SIZES = ('output_tokens', 'projection_dim', 'head_inner_dim')
@@ -147,7 +146,7 @@ nothing when a pair is scored. It is told neither from either teacher alone ({},
 ({}, p {}). After stage 1 alone, seven minutes, it comes to {} on test, the eighth to {}, which its second stage brings to
 {}. What of the gain is the start's, and what the mean's, is not known; it is not tested against the eighth, and its
 training comes after the seventh's. The commands of these seven:"""
-  *_, ensemble, catalogue, wide, nearest, narrow, short, again = runs.values()
+  *_, ensemble, catalogue, wide, nearest, narrow, short, from_wide = runs.values()
   tests = [metric(model['test'][primary]) for model in ensemble['models'][:2]]
   tests.append(metric(catalogue['models'][0]['test'][primary]))
   tests += [metric(made['models'][1]['test'][primary]) for made in (wide, catalogue)]
@@ -160,10 +159,10 @@ training comes after the seventh's. The commands of these seven:"""
   tests += [chance(made['against_one'][0]['p_value']) for made in named]
   tests.append(percent(min(made['against_one'][0]['low'] for made in named)))
   tests += [of_teachers(made)[1] for made in named]
-  for of in again['against_one']:
+  for of in from_wide['against_one']:
     tests += [moved(of['delta'], of['low'], of['high']), chance(of['p_value'])]
-  tests += [of_teachers(again)[1], chance(again['models'][-1]['p_value']['test'])]
-  tests += [metric(made['models'][-2]['test'][primary]) for made in (again, narrow)]
+  tests += [of_teachers(from_wide)[1], chance(from_wide['models'][-1]['p_value']['test'])]
+  tests += [metric(made['models'][-2]['test'][primary]) for made in (from_wide, narrow)]
   tests.append(metric(narrow['models'][-1]['test'][primary]))
   title = '## Home Depot: what brings the student near its teacher'
   return '\n\n'.join(
@@ -171,7 +170,7 @@ training comes after the seventh's. The commands of these seven:"""
       title,
       *tables,
       note.format(*tests),
-      commands([ensemble, catalogue, wide, nearest, *named, again]),
+      commands([ensemble, catalogue, wide, nearest, *named, from_wide]),
     ]
   )
 

@@ -73,11 +73,10 @@ class Embedder(PairScorer):
       )
     left = left if given else listed(left, 'left')
     u = self._vectors(left, 'left')
-    v = (
-      u
-      if right is None and self._alike()
-      else self._vectors(left if right is None else right, 'right')
-    )
+    if right is None and self._alike():
+      v = u
+    else:
+      v = self._vectors(left if right is None else right, 'right')
     parts, k = self.parts(v, 'right'), min(top_k, len(v))
     shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
     if top_k:

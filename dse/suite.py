@@ -74,9 +74,8 @@ def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
         f'{task}: ended by signal {-code} ({signal.strsignal(-code)}); the same command goes on',
         file=sys.stderr,
       )
-      sys.exit(128 - code)
-    if code:
-      sys.exit(code)  # it has said why
+    if code:  # above 0 it has said why
+      sys.exit(128 - code if code < 0 else code)
     done[task] = read_json(os.path.join(folder, 'results.json'))
   if not done:
     raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')

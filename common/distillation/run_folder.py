@@ -129,6 +129,7 @@ class RunFolder:
       return
     os.makedirs(self.path, exist_ok=True)
     with files.alone(self.path, '--run_dir'):
+      self._check_starts(stages)
       self._clear(stages)
       flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
       for stage in stages:
@@ -146,16 +147,20 @@ class RunFolder:
     """Path of a file of the run."""
     return os.path.join(self.path, name)
 
+  def _check_starts(self, stages: Sequence[Stage]) -> None:
+    """Refuses stages that read a model which one of them makes, and would remove."""
+    own = {os.path.realpath(stage.folder) for stage in stages}
+    for stage in stages:
+      for name in stage.depends_on:
+        path = name.removeprefix(digests.CONTENTS)
+        if path != name and os.path.realpath(path) in own:
+          raise InputError(
+            f'--run_dir={self.path}: {path} is made here, and cannot be what this run starts from; '
+            'name another --run_dir'
+          )
+
   def _clear(self, stages: Sequence[Stage]) -> None:
     """Removes stages of other flags, or refuses where `redo` does not say so; and mere remains."""
-    own = {os.path.realpath(stage.folder) for stage in stages}
-    for name in (name for stage in stages for name in stage.depends_on):
-      path = name.removeprefix(digests.CONTENTS)
-      if path != name and os.path.realpath(path) in own:
-        raise InputError(
-          f'--run_dir={self.path}: {path} is made here, and cannot be what this run starts from; '
-          'name another --run_dir'
-        )
     stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
     costly = [stage for stage in stale if self._holds_work(stage)]
     if costly and not self.redo:

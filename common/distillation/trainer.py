@@ -281,7 +281,7 @@ class Trainer:
         '--distillation_file with labels, or the training set (--distillation_pairs=0), or --alpha=1'
       )
     targets = [name for name in self.loss.needs if name != 'items']
-    if len(targets) < len(self.loss.needs):
+    if 'items' in self.loss.needs:
       check_lists(tuples)
     replicas = self.strategy.num_replicas_in_sync
     return TupleBatches(tuples, order, targets, self.model.outputs, replicas)

@@ -73,10 +73,10 @@ class EncodeJob:
           where = [f'{unit.path} (id {key})' for key in ids]
           vectors = vector_cells.of_cells(texts, width, where, shard.refuse)
           ids, texts = [ids[row] for row in vectors], list(vectors.values())
-        if ids and not count:  # a unit without rows has no file
-          path = opened.enter_context(shard.file(_name(unit)))
-          writer = opened.enter_context(ShardWriter(path, self.description))
         if ids:
+          if not count:  # a unit without rows has no file
+            path = opened.enter_context(shard.file(_name(unit)))
+            writer = opened.enter_context(ShardWriter(path, self.description))
           once, of_row = distinct(texts)
           writer.write(ids, texts, model.encode(once, self.config.side)[of_row])
         count += len(ids)
