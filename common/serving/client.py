@@ -33,7 +33,7 @@ with extras.needed('serving'):
 Arrays = dict[str, np.ndarray]
 UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
 _CANDIDATES = 1024  # of a request to `online`, at the most
-_NUMBERS = 1 << 21  # of its candidates' vectors: some 45 MB as JSON; the local server takes 64 MiB
+_NUMBERS = 1 << 21  # of a request: some 45 MB as JSON; the local server takes 64 MiB
 _BACK_OFF = 0.05  # seconds before the first repetition; doubled with each, and spread
 
 
@@ -65,8 +65,8 @@ class Client:
     name: Name that the export's models start with.
     deadline: Seconds for a call, its repetitions included.
     retries: Repetitions of a call that found the server unavailable.
-    max_batch: Most rows of a request to encoder or head, which the server batches; longer calls
-      become several.
+    max_batch: Most rows of a request to encoder or head, which the server batches, and fewer of
+      wide vectors; longer calls become several.
   """
 
   def __init__(
@@ -127,7 +127,7 @@ class Client:
     """
     query = _given(text[None] if isinstance(text, np.ndarray) else [text], 'query')
     many = np.asarray(candidates, np.float32)
-    size = max(1, min(_CANDIDATES, _NUMBERS // max(1, math.prod(many.shape[1:]))))
+    size = _rows(_CANDIDATES, many)
     answers = [
       self.call('online', 'serving_default', {**query, 'candidates': block})
       for block in np.split(many, range(size, len(many), size))
@@ -169,17 +169,23 @@ class Client:
     raise AssertionError  # the last attempt has returned or raised
 
   def _batched(self, model: str, signature: str, inputs: Arrays) -> Arrays:
-    """As `call`, in requests of `max_batch` rows."""
+    """As `call`, in requests of `max_batch` rows at the most."""
     rows = {len(value) for value in inputs.values()}
     if len(rows) != 1:
       shapes = ', '.join(f'{name} {list(value.shape)}' for name, value in inputs.items())
       raise ServingError(f'inputs of different lengths: {shapes}', grpc.StatusCode.INVALID_ARGUMENT)
-    starts = range(0, max(1, rows.pop()), self.max_batch)
+    size = _rows(self.max_batch, *inputs.values())
     answers = [
-      self.call(model, signature, {n: v[i : i + self.max_batch] for n, v in inputs.items()})
-      for i in starts
+      self.call(model, signature, {n: v[i : i + size] for n, v in inputs.items()})
+      for i in range(0, max(1, rows.pop()), size)
     ]
     return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+
+
+def _rows(most: int, *inputs: np.ndarray) -> int:
+  """Rows of a request: `most`, fewer where they have many numbers."""
+  numbers = sum(math.prod(value.shape[1:]) for value in inputs)
+  return max(1, min(most, _NUMBERS // max(1, numbers)))
 
 
 def _given(texts: Sequence[str] | np.ndarray, side: str) -> Arrays:

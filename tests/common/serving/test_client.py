@@ -79,6 +79,19 @@ def test_the_wider_candidates_are_the_fewer_a_request_has(monkeypatch, shape, si
   assert sent == sizes
 
 
+def test_the_wider_the_vectors_the_fewer_rows_a_request_to_the_head_has(monkeypatch):
+  client, sent = Client('localhost:1', 'p2t'), []
+
+  def call(model, signature, inputs):
+    sent.append(inputs['left'].shape[0])
+    return {'score': np.zeros(sent[-1])}
+
+  monkeypatch.setattr(client, 'call', call)
+  assert len(client.score(np.zeros([200, 4, 8]), np.zeros([200, 12, 8]))) == 200
+  client.score(np.zeros([5, 1 << 19]), np.zeros([5, 1 << 19]))
+  assert sent == [128, 72, 2, 2, 1]
+
+
 @pytest.fixture(name='folders', scope='module')
 def _folders(export):
   """Exports by name: of both students, of one score and of three classes."""
