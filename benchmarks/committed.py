@@ -10,6 +10,7 @@ from common.distillation import results
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
+_USUAL = 'Intel'
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -34,7 +35,10 @@ def markdown(headers: list[str], rows: list[list[str]]) -> str:
 
 def section(title: str, made: dict[str, Any], table: str, note: str = '') -> str:
   """A section of docs/results.md: the table, the note, the command and its commit."""
-  return '\n\n'.join(filter(None, [f'## {title}', table, note, f'{_by(made)}.']))
+  by = f'{_by(made)}{_on(made)}.'
+  if run := made.get('run'):  # that a study is on
+    by += f' The run: {_by(run)}.'
+  return '\n\n'.join(filter(None, [f'## {title}', table, note, by]))
 
 
 def commands(runs: Iterable[dict[str, Any]]) -> str:
@@ -49,6 +53,12 @@ def command(made: dict[str, Any]) -> str:
 
 def _by(made: dict[str, Any]) -> str:
   return f'`{command(made)}`, commit {made["commit"]}'
+
+
+def _on(made: dict[str, Any]) -> str:
+  """The processor, where it is not the one of nearly all results."""
+  cpu = (made.get('environment') or {}).get('cpu', _USUAL)
+  return '' if cpu.startswith(_USUAL) else f', on two cores of {cpu}'
 
 
 def shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> str:

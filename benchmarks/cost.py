@@ -4,8 +4,9 @@
     --output=benchmarks/results/cost.json
 
 Arithmetic on what was measured (benchmarks/results: scoring.json, homedepot.json, score_job.json)
-and on what the flags assume, all of which is printed. Rates are those of a core of that machine;
-more cores are taken to be as many times as fast, since nothing is shared but the reading of files.
+and on what the flags assume, all of which is printed. Rates are those of a core of that machine, the
+head's the job's own; more cores are taken to be as many times as fast, since nothing is shared but the
+reading of files.
 Cross-encoders take 128 tokens a pair: MiniLM-L6, which teachers are by default, and BERT-base.
 """
 
@@ -24,8 +25,7 @@ from common.files import read_json, write_json
 from common.vectors.values import DTYPES
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')
-_EFFICIENCY, _WRITTEN = 0.85, 20.0  # where the job was not measured
-_HEAD, _ENCODER = 'DiPair, litert-int8', 'litert-int8'
+_ENCODER = 'litert-int8'
 _TEACHER = 'MiniLM-L6 cross-encoder, 128 tokens'
 _BASELINE = 'BERT-base cross-encoder, 128 tokens'
 
@@ -55,14 +55,9 @@ class CostConfig:
     'bytes of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key',
     bounds=(0, 10**6),
   )
-  efficiency: float = flags.option(
-    0.0,
-    f"the job's pairs/s to the head's; 0: as score_job.json has it, or {_EFFICIENCY}",
-    bounds=(0, 1),
-  )
   written_bytes: float = flags.option(
     0.0,
-    f'bytes of a pair in Parquet; 0: as score_job.json has it, or {_WRITTEN:g}, ids of 13 bytes',
+    'bytes of a pair in Parquet; 0: as score_job.json has it, ids of 13 bytes',
     bounds=(0, 10**6),
   )
   output: str = flags.option('', 'JSON file of the figures')
@@ -87,7 +82,11 @@ def main(config: CostConfig) -> None:
     if field.name != 'output'
   ]
   assumed += [
-    ['head, pairs/s a core', digits(rates.pairs), f'scoring.json, {_HEAD}, times --efficiency'],
+    [
+      'job, pairs/s a core',
+      digits(rates.pairs),
+      'score_job.json: the head in int8, and all around it',
+    ],
     ['MiniLM-L6, pairs/s a core', digits(rates.teacher_pairs), f'scoring.json, {_TEACHER}'],
     ['BERT-base, pairs/s a core', digits(rates.baseline_pairs), f'scoring.json, {_BASELINE}'],
     [
@@ -115,20 +114,15 @@ def main(config: CostConfig) -> None:
 
 def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
   """The config with nothing left open, and the rates."""
-  scoring, encoding = (_read(name) for name in ('scoring', 'homedepot'))
-  job = {'ratio': _EFFICIENCY, 'written_bytes_per_pair': _WRITTEN}
-  if os.path.exists(os.path.join(RESULTS, 'score_job.json')):
-    job = _read('score_job')['rows'][-1]
-  config = dataclasses.replace(
-    config,
-    efficiency=config.efficiency or round(job['ratio'], 3),
-    written_bytes=config.written_bytes or round(job['written_bytes_per_pair'], 1),
-  )
+  scoring, encoding, scored = (_read(name) for name in ('scoring', 'homedepot', 'score_job'))
+  job = scored['rows'][-1]  # of the most pairs
+  written = config.written_bytes or round(job['written_bytes_per_pair'], 1)
+  config = dataclasses.replace(config, written_bytes=written)
   speed = {row['name']: row['pairs_per_second'] for row in scoring['rows']}
   texts = next(r['texts_per_second'] for r in encoding['encoders'] if r['name'] == _ENCODER)
   cores = scoring['environment']['cores']
   return config, Rates(
-    speed[_HEAD] / cores * config.efficiency,
+    job['pairs_per_second'] / scored['environment']['cores'],
     speed[_TEACHER] / cores,
     speed[_BASELINE] / cores,
     texts / encoding['environment']['cores'],

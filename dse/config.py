@@ -66,8 +66,8 @@ class TrainConfig:
   )
   variants: tuple[str, ...] = flags.option(
     ('distilled',),
-    'students to train, the first for export: distilled (by --alpha), labels (alpha 0), teacher '
-    '(alpha 1), frozen (f alone is trained, alpha 1)',
+    'students to train, the first for export, tested against the second: distilled (by --alpha), labels '
+    '(alpha 0), teacher (alpha 1), frozen (f alone is trained, alpha 1)',
   )
   from_teacher: bool = flags.option(False, "start the encoder from the teacher's weights")
   cache_gb: float = flags.option(

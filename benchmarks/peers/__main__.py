@@ -166,13 +166,17 @@ def _ours(
   if os.path.isdir(run.path('teacher')):
     teacher, strategy = Teacher.load(run.path('teacher')), tf.distribute.get_strategy()
     exact = run.results['models'][0]['test']['pearson']
-    tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)
+    quantized = QuantizedTeacher(teacher)
+
+    def logits(model: Teacher | QuantizedTeacher, **batches: Any) -> np.ndarray:
+      tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)  # theirs tokenizes within it too
+      return model.logits(tuples, strategy=strategy, **batches)
+
     row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow", 'test': exact}
-    score = functools.partial(teacher.logits, tuples, strategy=strategy)
-    yield _batched(row, score, len(pairs))
-    quantized = functools.partial(QuantizedTeacher(teacher).logits, tuples, strategy=strategy)
+    yield _batched(row, functools.partial(logits, teacher), len(pairs))
     name = "DiPair's teacher, litert-int8"
-    yield {'kind': 'pairs', 'name': name}, Contender(name, quantized, len(pairs))
+    call = functools.partial(logits, quantized)
+    yield {'kind': 'pairs', 'name': name}, Contender(name, call, len(pairs))
 
 
 def _batched(

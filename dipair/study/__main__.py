@@ -49,6 +49,7 @@ def main(config: StudyConfig) -> None:
       'command': flags.command_line('dipair.study', flags.changed(config)),
       'commit': environments.commit(),
       'environment': environments.environment(),
+      'run': {'command': run.results['command'], 'commit': run.results['commit']},
       **results.collect(plan),
       'speed': speeds.measured(run, plan.timed, config.rounds) if plan.timed else {},
       'encoding': speeds.encoding(run, plan.encoding),

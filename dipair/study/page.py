@@ -52,6 +52,9 @@ _PAGE = (
 
 {{ study.students | length }} students, each with some flags other than the run's own; the rest is as in
 that run: data, teacher, soft labels. `{{ study.command | line }}`, commit {{ study.commit | cell }}.
+{% if study.run is defined %}
+The run: `{{ study.run.command | line }}`, commit {{ study.run.commit | cell }}.
+{% endif %}
 {% for title, picture, table in shown %}
 
 ## {{ title | cell }}
