@@ -102,11 +102,12 @@ def latest(folder: str) -> str:
 
 
 def check_version(folder: str, form: str) -> None:
-  """Refuses what LiteRT's files of an export are not made with: a later version of a SavedModel beside them."""
+  """Refuses a later version of a SavedModel, which neither the description nor LiteRT's files are of."""
   path = os.path.join(folder, form)
-  if os.path.isdir(path) and os.path.basename(found := latest(path)) != VERSION:
+  there = files.is_remote(path) or os.path.isdir(path)  # a release has none
+  if there and os.path.basename(found := latest(path)) != VERSION:
     raise InputError(
-      f"{found}: LiteRT's files beside it are of {form}/{VERSION}; runtime 'tensorflow' takes it, or export the run anew"
+      f"{found}: {DESCRIPTION} describes {form}/{VERSION}; score with the new run's own export folder"
     )
 
 

@@ -51,14 +51,13 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
     threads: Threads of a runtime that has its own; 0: one a core. The others have the process's.
 
   Raises:
-    InputError: If there is none of that name, or the export has no file for it, or only an earlier version's.
+    InputError: If there is none of that name, or the export has no file for it, or a later version than it describes.
   """
   check_whole('threads', threads, 0, 1024)
   kind: HeadKind = _known(HEADS, 'runtime', name)
   if threads and not kind.threaded:
     raise InputError(f'threads={threads}: runtime={name!r} has those of the process')
-  if kind.threaded:
-    check_version(export.folder, 'head')
+  check_version(export.folder, 'head')
   return kind.load(export, threads)
 
 
@@ -66,8 +65,7 @@ def load_encoder(export: Export, name: str, threads: int = 0) -> EncoderRuntime:
   """A runtime of an export's encoders; arguments as for `load_head`, `name` one of `ENCODERS`."""
   check_whole('threads', threads, 0, 1024)
   kind: EncoderKind = _known(ENCODERS, 'encoder_runtime', name)
-  if kind.threaded:
-    check_version(export.folder, 'encoder')
+  check_version(export.folder, 'encoder')
   encoder = kind.load(export, threads if kind.threaded else 0)
   encoder.name = name
   return encoder

@@ -107,7 +107,8 @@ def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
       PairScorer.load(str(tmp_path), **{what: 'litert-int8'})
 
 
-def test_litert_is_not_taken_for_a_version_that_came_after_it(exported, tmp_path):
+@pytest.mark.parametrize('name', ['tensorflow', 'litert'])
+def test_a_version_that_came_after_the_description_is_refused(exported, tmp_path, name):
   for name in os.listdir(exported.folder):
     os.symlink(os.path.join(exported.folder, name), tmp_path / name)
   for form in ('encoder', 'head'):
@@ -115,10 +116,10 @@ def test_litert_is_not_taken_for_a_version_that_came_after_it(exported, tmp_path
     for number in '12':
       (tmp_path / form).mkdir(exist_ok=True)
       os.symlink(os.path.join(exported.folder, form, '1'), tmp_path / form / number)
-  PairScorer.load(str(tmp_path), 'xla')
-  for what, form in (('runtime', 'head'), ('encoder_runtime', 'encoder')):
-    with pytest.raises(InputError, match=f"{form}/2: LiteRT's files beside it are of {form}/1"):
-      PairScorer.load(str(tmp_path), **{what: 'litert'})
+  export = Export(str(tmp_path))
+  for load, form in ((runtimes.load_head, 'head'), (runtimes.load_encoder, 'encoder')):
+    with pytest.raises(InputError, match=f'{form}/2: scorer.json describes {form}/1; score with'):
+      load(export, name)
 
 
 def test_an_interrupted_call_leaves_no_thread_at_work():
