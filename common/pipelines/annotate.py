@@ -110,13 +110,14 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   length = config.teacher_max_length
   plan['teacher_max_length'] = length if length != MAX_LENGTH else None
   plan['classes'] = list(config.classes) or None
-  marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
-  manifest = _manifest([mark for mark in marks if mark['rows']], info)
-  if config.id_column:
-    paths = [FileSystems.join(config.out.output, shard.name) for shard in manifest.shards]
-    jobs.check_ids(config.out.output, paths, _ids)
-  path = FileSystems.join(config.out.output, MANIFEST)
-  shards.write_json(path, dataclasses.asdict(manifest))
+  with jobs.alone(config.out):
+    marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
+    manifest = _manifest([mark for mark in marks if mark['rows']], info)
+    if config.id_column:
+      paths = [FileSystems.join(config.out.output, shard.name) for shard in manifest.shards]
+      jobs.check_ids(config.out.output, paths, _ids)
+    path = FileSystems.join(config.out.output, MANIFEST)
+    shards.write_json(path, dataclasses.asdict(manifest))
 
 
 def _ids(path: str) -> Iterator[Sequence[str]]:

@@ -95,17 +95,18 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   fingerprint = exported.fingerprints(export)[config.side]
   description = store.description(shape, config.dtype, fingerprint, config.side)
   todo = config.files.units()
-  _refuse_changed(config.out.output, todo)
   units.check_columns(todo, (config.id_column, config.text_column))
   plan = {'store': description, 'columns': [config.id_column, config.text_column]}
   plan['encoder_runtime'] = config.encoder_runtime
   plan[jobs.FILES] = config.files.state()
-  marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
-  listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
-  paths = [FileSystems.join(config.out.output, shard['name']) for shard in listed]
-  jobs.check_ids(config.out.output, paths, _ids)
-  path = FileSystems.join(config.out.output, store.MANIFEST)
-  shards.write_json(path, {**description, 'shards': listed})
+  with jobs.alone(config.out):
+    _refuse_changed(config.out.output, todo)
+    marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
+    listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
+    paths = [FileSystems.join(config.out.output, shard['name']) for shard in listed]
+    jobs.check_ids(config.out.output, paths, _ids)
+    path = FileSystems.join(config.out.output, store.MANIFEST)
+    shards.write_json(path, {**description, 'shards': listed})
 
 
 def _name(unit: Unit) -> str:
@@ -115,7 +116,7 @@ def _name(unit: Unit) -> str:
 def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   """Refuses a store that is not as this job left it: its manifest would be written as it was."""
   path = FileSystems.join(output, store.MANIFEST)
-  if not output or not shards.exists(path):
+  if not shards.exists(path):
     return
   there = store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
   listed = {shard['name'] for shard in there['shards']}

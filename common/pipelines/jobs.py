@@ -5,6 +5,7 @@ written where it lands, in memory bounded by a chunk of its rows. Nothing is shu
 has a source that does (`join.py`).
 """
 
+import contextlib
 import dataclasses
 import re
 import threading
@@ -84,6 +85,19 @@ def spread(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
   return pipeline | beam.Create(list(left)) | beam.Reshuffle()
 
 
+@contextlib.contextmanager
+def alone(config: OutputConfig) -> Iterator[None]:
+  """Keeps other processes out of a job's output, where it is local, until its manifest is written.
+
+  Raises:
+    InputError: If there is no folder, or another process works in it.
+  """
+  if not config.output:
+    raise InputError('--output: a folder is needed')
+  with shards.alone(config.output):
+    yield
+
+
 def run(
   job: Job,
   todo: Sequence[Unit],
@@ -92,7 +106,7 @@ def run(
   options: Sequence[str],
   source: Source = spread,
 ) -> list[dict[str, Any]]:
-  """Runs a job over units, but those whose shards are there.
+  """Runs a job over units, but those whose shards are there, in an output that the caller holds (`alone`).
 
   Args:
     job: Work on each.
@@ -108,16 +122,13 @@ def run(
   Raises:
     InputError: If the folder holds another plan's output, or too many rows were bad.
   """
-  if not config.output:
-    raise InputError('--output: a folder is needed')
-  with shards.alone(config.output):
-    _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]}, todo)
+  _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]}, todo)
+  done = shards.marks(config.output)
+  left = [unit for unit in todo if unit.number not in done]
+  if left:
+    _run(job, left, config, options, len(todo), source)
     done = shards.marks(config.output)
-    left = [unit for unit in todo if unit.number not in done]
-    if left:
-      _run(job, left, config, options, len(todo), source)
-      done = shards.marks(config.output)
-    found = [done[unit.number] for unit in todo]
+  found = [done[unit.number] for unit in todo]
   bad = sum(mark['bad_rows'] for mark in found)
   rows, seconds = (sum(mark[name] for mark in found) for name in ('rows', 'seconds'))
   rate = f'{rows / seconds:,.0f} rows/s a worker' if seconds else ''

@@ -147,20 +147,20 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
   description = {name: value for name, value in manifest.items() if name != 'shards'}
   todo = _shard_units(config.store, manifest)
   plan = {'store': manifest, 'buckets': config.buckets}
-  marks = jobs.run(
-    PartitionJob(description, manifest['shards'], config.buckets), todo, config.out, plan, options
-  )
-  of_bucket: dict[str, list[dict[str, Any]]] = {_name(n): [] for n in range(config.buckets)}
-  for mark in marks:
-    for file in mark['files']:
-      folder, name = file['name'].split('/')
-      of_bucket[folder].append({**file, 'name': name})
-  for folder, files in of_bucket.items():
-    path = FileSystems.join(config.out.output, folder, store.MANIFEST)
-    shards.write_json(path, {**description, 'shards': files})
-  whole = {**description, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
-  whole[_SOURCE] = _digest(manifest)
-  shards.write_json(FileSystems.join(config.out.output, PARTITION), whole)
+  job = PartitionJob(description, manifest['shards'], config.buckets)
+  with jobs.alone(config.out):
+    marks = jobs.run(job, todo, config.out, plan, options)
+    of_bucket: dict[str, list[dict[str, Any]]] = {_name(n): [] for n in range(config.buckets)}
+    for mark in marks:
+      for file in mark['files']:
+        folder, name = file['name'].split('/')
+        of_bucket[folder].append({**file, 'name': name})
+    for folder, files in of_bucket.items():
+      path = FileSystems.join(config.out.output, folder, store.MANIFEST)
+      shards.write_json(path, {**description, 'shards': files})
+    whole = {**description, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
+    whole[_SOURCE] = _digest(manifest)
+    shards.write_json(FileSystems.join(config.out.output, PARTITION), whole)
 
 
 def _name(number: int) -> str:

@@ -226,12 +226,13 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   plan['export'] = shards.version(export)  # its fingerprint is that of its encoders alone
   if stores:
     plan['contents of the stores'] = [store.version for store in stores]
-  if not parted:
-    jobs.run(ScoreJob(config, columns, tuple(stores)), todo, config.out, plan, options)
-    return
-  job = JoinJob(config.handler(), Grid(stores, config.join_salts), columns, config.output_format)
-  todo = job.todo(todo)
-  jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
+  with jobs.alone(config.out):
+    if not parted:
+      jobs.run(ScoreJob(config, columns, tuple(stores)), todo, config.out, plan, options)
+      return
+    job = JoinJob(config.handler(), Grid(stores, config.join_salts), columns, config.output_format)
+    todo = job.todo(todo)
+    jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
 
 
 def _ranked(query: str, ranked: Sequence[tuple[int, float]], store: VectorStore) -> tuple:

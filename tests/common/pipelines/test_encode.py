@@ -13,7 +13,7 @@ import pytest
 
 from common import verify
 from common.errors import InputError
-from common.pipelines import encode
+from common.pipelines import encode, jobs
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
@@ -86,6 +86,26 @@ def test_a_store_that_was_changed_since_stays_as_it_is(exported, tmp_path, tsv):
   other = dataclasses.replace(config, out=OutputConfig(output=str(tmp_path / 'own')))
   with pytest.raises(InputError, match='own/plan.json: missing: no job made what is there'):
     encode.main(other, [])
+
+
+def test_a_finished_job_run_again_holds_the_store_until_its_manifest_is_written(
+  exported, tmp_path, tsv, monkeypatch
+):
+  files = tsv(tmp_path / 'right.tsv', ('id', 'text'), PRODUCTS)
+  out = OutputConfig(output=str(tmp_path / 'right'))
+  config = encode.EncodeConfig(exported[0], 'right', files, out=out)
+  encode.main(config, [])
+  asked = []
+
+  def check(*given):
+    with pytest.raises(InputError, match='another process .*works in it'):
+      VectorStore(out.output).delete(['p1'])
+    asked.append(given)
+
+  monkeypatch.setattr(encode, '_refuse_changed', check)
+  monkeypatch.setattr(jobs, 'check_ids', check)
+  encode.main(config, [])
+  assert len(asked) == 2
 
 
 def test_a_unit_without_rows_has_no_file(exported, tmp_path, tsv):
