@@ -29,7 +29,7 @@ import tensorflow as tf
 from common import digests, files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.export import heads, online, saved_models
+from common.export import encoder_fingerprint, heads, online, saved_models
 from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
 from common.modeling.student import Student
@@ -126,7 +126,7 @@ def write(
     **_of_head(model, slots, head),
     'task': task,
     'calibration': dataclasses.asdict(calibration),
-    'fingerprint': saved_models.fingerprint(encoder_path),
+    'fingerprint': encoder_fingerprint.of_student(encoder, tokenizer, slots),
     'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)

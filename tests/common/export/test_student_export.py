@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 from scipy.special import expit, logit
 
-from common.export import saved_models, student_export
+from common.data.tokenization import Tokenizer
+from common.export import encoder_fingerprint, saved_models, student_export
 from common.modeling.calibration import Calibration
 from common.scoring import exported as exports
 from common.scoring import runtimes
@@ -81,9 +82,35 @@ def test_an_encoder_may_be_exported_in_bfloat16(export, tmp_path):
     encoder=encoder,
   )
   exact, narrow = (PairScorer.load(path).encode(RIGHT, 'right') for path in (folder, str(tmp_path)))
+  assert exports.describe(str(tmp_path))['fingerprint'] != exports.describe(folder)['fingerprint']
   assert narrow.dtype == np.float32
   np.testing.assert_allclose(narrow, exact, atol=0.1)
   assert np.abs(narrow - exact).max() > 1e-5
+
+
+def test_a_fingerprint_is_of_what_decides_vectors(build):
+  model, tokenizer = build('dipair')
+  cased = Tokenizer(tokenizer.vocabulary, lower_case=False)
+
+  def layers(student):
+    return [*student.encoders, *student.projections]
+
+  def fingerprint(words=tokenizer, **changes):
+    other, _ = build('dipair', **changes)
+    for own, given in zip(layers(other), layers(model), strict=True):
+      own.set_weights(given.get_weights())
+    return encoder_fingerprint.of_student(other, words, SIDES)
+
+  own = fingerprint()
+  others = [fingerprint(words=cased), fingerprint(token_selection='last')]
+  others += [fingerprint(max_lengths=(16, 31)), fingerprint(output_tokens=(3, 3))]
+  pooler = model.encoders[0].encoder.network.pooler_layer
+  pooler.set_weights([weight + 1 for weight in pooler.get_weights()])
+  assert fingerprint() == own
+  for layer in layers(model)[::2]:
+    layer.set_weights([weight + 1 for weight in layer.get_weights()])
+    others.append(fingerprint())
+  assert len({own, *others}) == 7
 
 
 def test_three_texts_and_three_classes(build, tmp_path):
@@ -125,6 +152,7 @@ def test_a_calibrated_score_is_the_same_in_every_runtime(kind, calibration, expo
     samples=(LEFT, RIGHT),
     calibration=calibration,
   )
+  assert exports.describe(folder)['fingerprint'] == exports.describe(plain)['fingerprint']
   raw = _scores(plain, 'tensorflow')
   expected = expit(logit(raw) / calibration.temperature)
   if calibration.knots:
