@@ -4,6 +4,7 @@ FAISS (the default) or ScaNN (`pip install -e '.[scann]'`), behind one interface
 from a sample, gets vectors added and is searched.
 """
 
+import contextlib
 import errno
 import importlib
 import os
@@ -25,7 +26,7 @@ LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact
 _SAMPLE = 262_144  # vectors from which the cells of a larger one are made
 _BLOCK = 8192  # texts whose vectors are read at a time: 8 kB a text at 8 of 256
-_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 class Index(Protocol):
@@ -71,7 +72,7 @@ def open_index(store: VectorStore, library: str = 'faiss') -> Index:
   """The index of a store's pooled vectors.
 
   FAISS's is made at the first call, kept beside the store's shards until the store changes (in memory
-  alone where the folder may not be written to), and stays open as long as the store; ScaNN's is made
+  alone where the folder may not be written to, or has no room), and stays open as long as the store; ScaNN's is made
   each time. A fork searches FAISS's on one thread.
 
   Args:
@@ -159,12 +160,21 @@ def _read_or_made(store: VectorStore, path: str) -> faiss.Index:
       with open(f'{path}.lock', 'a', encoding='utf-8'):
         pass
     except OSError as error:
-      if error.errno not in _READ_ONLY:
+      if error.errno not in _NOT_WRITABLE:
         raise
       return _built(store)
     with files.turn(f'{path}.lock'):
       if not os.path.exists(path):
-        return _written(_built(store), path)
+        index = _built(store)
+        try:
+          _write(index, path)
+        except (
+          OSError,
+          RuntimeError,
+        ):  # FAISS's own; a full disk would fail after the next build too
+          with contextlib.suppress(OSError):
+            os.remove(f'{path}.tmp')
+        return index
   remedy = 'delete it, which is made anew'
   listed = f'{path}.json'
   if os.path.exists(listed):  # not of an index from before
@@ -187,11 +197,10 @@ def _built(store: VectorStore) -> faiss.Index:
   return index
 
 
-def _written(index: faiss.Index, path: str) -> faiss.Index:
+def _write(index: faiss.Index, path: str) -> None:
   with files.whole(path) as temporary:
     faiss.write_index(index, temporary)
     files.write_json(f'{path}.json', digests.of(temporary), sealed=True)
-  return index
 
 
 def _blocks(store: VectorStore):

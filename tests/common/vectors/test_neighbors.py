@@ -3,6 +3,7 @@
 import builtins
 import errno
 import os
+import pathlib
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
@@ -51,7 +52,7 @@ def test_a_fork_of_a_process_that_has_searched_searches_too(tmp_path):
   assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.parametrize('reason', [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC])
+@pytest.mark.parametrize('reason', [errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO])
 def test_the_index_of_a_folder_that_may_not_be_written_to_is_in_memory(
   tmp_path, monkeypatch, reason
 ):
@@ -63,12 +64,26 @@ def test_the_index_of_a_folder_that_may_not_be_written_to_is_in_memory(
     return opened(path, mode, **of)
 
   monkeypatch.setattr(builtins, 'open', refused)
-  if reason == errno.ENOSPC:
-    with pytest.raises(OSError, match='No space left'):
+  if reason == errno.EIO:
+    with pytest.raises(OSError, match='Input/output error'):
       neighbors.nearest(made, np.eye(8)[:1], 1)
   else:
     assert neighbors.nearest(made, np.eye(8)[:1], 1).tolist() == [[0]]
   assert not [*tmp_path.glob('nearest-*')]
+
+
+def test_an_index_that_the_disk_has_no_room_for_is_made_once_and_in_memory(tmp_path, monkeypatch):
+  made = store(tmp_path, np.eye(8, dtype=np.float32))
+
+  def full(index, path):
+    pathlib.Path(path).write_bytes(b'half')
+    raise RuntimeError('write error: No space left on device')
+
+  monkeypatch.setattr(neighbors.faiss, 'write_index', full)
+  assert neighbors.nearest(made, np.eye(8)[2:3], 1).tolist() == [[2]]
+  monkeypatch.delattr(neighbors, '_built')
+  assert neighbors.nearest(made, np.eye(8)[3:4], 1).tolist() == [[3]]
+  assert [path.suffix for path in tmp_path.glob('nearest-*')] == ['.lock']
 
 
 @pytest.mark.parametrize(('exact', 'read'), [(True, 1001), (False, 2000)])
