@@ -71,20 +71,34 @@ def compact(folder: str, shard_size: int = _SHARD) -> VectorStore:
       changes the store.
   """
   with _changed(folder) as manifest:
-    description = {name: value for name, value in manifest.items() if name != 'shards'}
-    number, shards = free_number(manifest['shards']), []
-    for group in _groups(manifest['shards'], shard_size):
-      if len(group) == 1 and 'deleted' not in group[0]:
-        shards += group
-        continue
-      path = shard_path(folder, number)
-      with files.whole(path) as temporary, ShardWriter(temporary, description) as writer:
-        for piece in _joined(folder, group):
-          if piece.num_rows:
-            writer.copy(piece)
-      shards.append(shard_entry(path, sum(shard['rows'] for shard in group)))
-      number += 1
-    return publish(folder, manifest, shards)
+    groups = list(_groups(manifest['shards'], shard_size))
+    if not all(map(_stays, groups)):  # else a killed `fill` may yet go on with what it began
+      clear(folder, manifest['shards'], begun=True)
+    try:
+      return publish(folder, manifest, _compacted(folder, manifest, groups))
+    except BaseException:  # as of a full disk, which the copy so far would keep full
+      clear(folder, read_manifest(folder)['shards'], begun=True)
+      raise
+
+
+def _compacted(
+  folder: str, manifest: dict[str, Any], groups: Iterable[list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+  """Entries of a shard a group, which is written where none is it."""
+  description = {name: value for name, value in manifest.items() if name != 'shards'}
+  number, shards = free_number(manifest['shards']), []
+  for group in groups:
+    if _stays(group):
+      shards += group
+      continue
+    path = shard_path(folder, number)
+    with files.whole(path) as temporary, ShardWriter(temporary, description) as writer:
+      for piece in _joined(folder, group):
+        if piece.num_rows:
+          writer.copy(piece)
+    shards.append(shard_entry(path, sum(shard['rows'] for shard in group)))
+    number += 1
+  return shards
 
 
 @contextlib.contextmanager
@@ -107,6 +121,11 @@ def _groups(shards: Sequence[dict[str, Any]], size: int) -> Iterator[list[dict[s
     group.append(shard)
   if group:
     yield group
+
+
+def _stays(group: Sequence[dict[str, Any]]) -> bool:
+  """Whether a group is one shard, and without deleted rows."""
+  return len(group) == 1 and 'deleted' not in group[0]
 
 
 def _joined(folder: str, group: Sequence[dict[str, Any]]) -> Iterator['pa.RecordBatch']:
@@ -198,11 +217,18 @@ def shard_path(folder: str, number: int) -> str:
   return os.path.join(folder, f'vectors-{number:05d}.arrow')
 
 
-def clear(folder: str, shards: Sequence[dict[str, Any]]) -> None:
-  """Removes shards that a killed `publish` left: of numbers that a manifest has passed, and not in it."""
+def clear(folder: str, shards: Sequence[dict[str, Any]], *, begun: bool = False) -> None:
+  """Removes shards that a killed `publish` left: of numbers that a manifest has passed, and not in it.
+
+  Args:
+    folder: The store's folder.
+    shards: The manifest's entries.
+    begun: Whether shards of later numbers go too, which a call that was broken off had begun.
+  """
   listed, first = {shard['name'] for shard in shards}, free_number(shards)
   for name in files.names(folder):
-    if 0 <= _number(name) < first and name not in listed:
+    number = _number(name.removesuffix('.tmp'))
+    if number >= 0 and (begun or number < first) and name not in listed:
       os.remove(os.path.join(folder, name))
 
 

@@ -1,5 +1,6 @@
 """A store's rows deleted and its shards compacted: at once or not at all, open readers undisturbed."""
 
+import errno
 import json
 import signal
 import subprocess
@@ -187,6 +188,28 @@ def test_a_change_killed_before_the_manifest_is_renamed_has_not_been(tmp_path, c
   again.verify()
   assert contents(again) == expected
   assert names(tmp_path) - {'manifest.json.tmp'} == {'manifest.json', *listed(tmp_path)}
+
+
+def test_a_compaction_that_is_broken_off_leaves_no_copy(tmp_path, monkeypatch):
+  fill(tmp_path).delete(['b', 'c', 'e'])
+  whole = {'manifest.json', *listed(tmp_path)}
+  (tmp_path / 'vectors-00009.arrow.tmp').touch()  # of one that was killed
+  entry, copied = changes.shard_entry, []
+
+  def full(path, rows):
+    if copied:
+      raise OSError(errno.ENOSPC, 'No space left on device', path)
+    copied.append(path)
+    return entry(path, rows)
+
+  monkeypatch.setattr(changes, 'shard_entry', full)
+  with pytest.raises(OSError, match='No space left'):
+    changes.compact(str(tmp_path), shard_size=1)
+  assert copied and names(tmp_path) == whole
+  monkeypatch.undo()
+  found = changes.compact(str(tmp_path), shard_size=1)
+  assert contents(found) == [('a', 1), ('d', 4)]
+  assert names(tmp_path) == {'manifest.json', *listed(tmp_path)}
 
 
 def test_files_that_are_not_the_stores_stay(tmp_path):
