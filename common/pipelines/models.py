@@ -9,6 +9,7 @@ import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 
 from common.data import vector_cells
+from common.data.texts import distinct
 from common.pipelines import shards
 from common.pipelines.units import Refuse
 from common.scoring import runtimes
@@ -90,7 +91,7 @@ class TupleModel(NamedTuple):
       given: Sequence[Any] = sides
       if self.scorer.widths:
         given, sides = self._given(sides, where, refuse)
-      scores = self.scorer.score(*given)  # [tuples], or [tuples, C]
+      scores = self.scorer.score(*map(self._encoded, self.scorer.slots, given))  # [tuples(, C)]
       return *sides, *scores.reshape([len(sides[0]), self.scorer.outputs]).T
     rows = np.stack([s.find(ids) for s, ids in zip(self.stores, sides, strict=True)])  # [slots, n]
     known = (rows >= 0).all(axis=0)
@@ -108,6 +109,13 @@ class TupleModel(NamedTuple):
       vectors = [store.stored(own) for store, own in zip(self.stores, block, strict=True)]
       blocks.append(self.scorer.score(*vectors).reshape([block.shape[1], -1]))
     return *sides, *np.concatenate(blocks).T
+
+  def _encoded(self, slot: str, items: Sequence[Any]) -> Sequence[Any]:
+    """Vectors of a slot's texts, each encoded once; of a slot of vectors these."""
+    if slot in self.scorer.widths:
+      return items
+    once, of_row = distinct(items)
+    return self.scorer.encode(once, slot)[of_row]
 
   def _given(
     self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse

@@ -16,7 +16,7 @@ from common import digests
 from common.errors import InputError
 from common.pipelines import encode, jobs, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
-from common.pipelines.models import ScorerHandler
+from common.pipelines.models import ScorerHandler, TupleModel
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
@@ -160,6 +160,21 @@ def test_scores_of_another_head_are_not_gone_on_with(exported, stores, tmp_path,
     digests.write(export)
   with pytest.raises(InputError, match='begun with other export; go on with'):
     score.main(every, [])
+
+
+def test_a_text_that_comes_again_is_encoded_once(exported, monkeypatch):
+  scorer, seen = PairScorer.load(exported[0]), []
+  sides = [['red', 'wide', 'red', 'red'], ['x', 'x', 'boots', 'red throw']]
+  expected, encode = scorer.score(*sides), scorer.encode
+
+  def counted(texts, side):
+    seen.append((side, sorted(texts)))
+    return encode(texts, side)
+
+  monkeypatch.setattr(scorer, 'encode', counted)
+  *_, scores = TupleModel(scorer).score(sides, [''] * 4, None)
+  assert seen == [('left', ['red', 'wide']), ('right', ['boots', 'red throw', 'x'])]
+  np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
 def test_pairs_of_texts_and_run_inference(exported, tmp_path, tsv):
