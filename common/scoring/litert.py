@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from common import digests
+from common import digests, files
 from common.data.batching import bucket_of, few_bucket_lengths, longest_first
 from common.errors import InputError, damaged
 from common.scoring.exported import REMEDY
@@ -132,7 +132,7 @@ class Interpreters:
     threads: Interpreters; 0: one a core.
 
   Raises:
-    InputError: If the file is not there, or not what was exported.
+    InputError: If the file is not there or not on this machine, or not what was exported.
 
   Attributes:
     inputs: Names of each signature's inputs.
@@ -142,6 +142,8 @@ class Interpreters:
   def __init__(self, path: str, threads: int = 0):
     from ai_edge_litert.interpreter import Interpreter
 
+    if files.is_remote(path):
+      raise InputError(f'{path}: LiteRT needs a folder of this machine: copy the export here')
     digests.check(path, REMEDY)
     if not os.path.exists(path):
       raise InputError(f'{path} is not there; export the run anew')

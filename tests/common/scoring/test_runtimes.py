@@ -100,6 +100,8 @@ def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
     PairScorer.load(exported[0], 'xla', threads=2)
   with pytest.raises(InputError, match="encoder_runtime='xla': one of tensorflow, litert"):
     PairScorer.load(exported[0], encoder_runtime='xla')
+  with pytest.raises(InputError, match='^gs://b/int8.tflite: LiteRT needs a folder of this machi'):
+    litert.Interpreters('gs://b/int8.tflite')
   for name in ('encoder', 'head', 'scorer.json'):
     os.symlink(os.path.join(exported[0], name), tmp_path / name)
   for what in ('runtime', 'encoder_runtime'):
