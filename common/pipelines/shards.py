@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import posixpath
+import re
 import shutil
 import tempfile
 import uuid
@@ -27,6 +28,7 @@ from common.scoring import exported, hub
 
 _MARKS = 'done'
 _BAD = 'bad'
+_NOT_READ = re.compile(rf'(nearest-\w+\.faiss|({_MARKS}|{_BAD})/)')  # index, and the job's own
 _READERS = 32  # marks read at a time: of a bucket each is a request
 _FILE = {'name': str, **digests.ENTRY}
 _MARK = {'number': int, 'rows': int, 'seconds': float, 'bad_rows': int, 'files': [_FILE]}
@@ -189,10 +191,13 @@ def version(folder: str) -> str:
 
 
 def copied(folder: str) -> str:
-  """A new temporary folder with a copy of the files of `folder`."""
+  """A new temporary folder with a copy of the files of `folder`, but of those that scoring does not read."""
   copy = tempfile.mkdtemp()
   for source in sizes(folder):
-    path = os.path.join(copy, source.removeprefix(folder.rstrip('/') + '/'))
+    name = source.removeprefix(folder.rstrip('/') + '/')
+    if _NOT_READ.match(name):
+      continue
+    path = os.path.join(copy, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     copy_out(source, path)
   return copy
