@@ -4,6 +4,7 @@ The tuples of a step are a function of the step and the seed, so that an interru
 the same ones.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -135,32 +136,42 @@ class ShuffledByLength:
     self._left = order[np.sort(np.concatenate(left))]
 
 
-def of_items(tuples: Tuples, batch_size: int, seed: int, *, compared: bool, blocks: bool) -> Order:
+def of_items(
+  tuples: Tuples,
+  batch_size: int,
+  seed: int,
+  *,
+  encoded: Sequence[int],
+  compared: bool,
+  blocks: bool,
+) -> Order:
   """The order of a distillation set, of whose batches each distinct item is encoded once.
 
   Args:
     tuples: The set.
     batch_size: B.
     seed: Seed of the shuffling.
+    encoded: The slots whose items an encoder takes; others hold vectors.
     compared: Whether the loss compares the tuples of a left item: these come together, but in blocks.
     blocks: Whether the set's groups are blocks, many pairs of few items, which stay together.
 
   Returns:
-    Groups as the set has them where these are blocks, or repeat their items; else single tuples.
+    Groups as the set has them where these are blocks, or save encodings; else single tuples.
   """
   if compared and not blocks:
     return ShuffledLists(np.asarray(tuples.items[:, 0]), batch_size, seed)
-  if blocks or _repeats_items(tuples):
+  if blocks or _saves_encodings(tuples, encoded):
     return ShuffledGroups(tuples.groups, batch_size, seed)
   return ShuffledTuples(len(tuples), batch_size, seed)
 
 
-def _repeats_items(tuples: Tuples) -> bool:
-  """Whether a group's distinct items are three quarters, or fewer, of what its tuples name; by a sample."""
+def _saves_encodings(tuples: Tuples, encoded: Sequence[int]) -> bool:
+  """Whether groups hold a quarter fewer distinct items than as many tuples from all over; by a sample."""
   some = np.linspace(0, len(tuples.groups) - 2, _SAMPLED_GROUPS).astype(int)
-  distinct = named = 0
+  rng, together, apart = np.random.default_rng(0), 0, 0
   for start, stop in tuples.groups[np.unique(some)[:, None] + [0, 1]]:
-    items = np.asarray(tuples.items[start:stop])
-    distinct += sum(len(np.unique(of_slot)) for of_slot in items.T)
-    named += items.size
-  return 4 * distinct <= 3 * named
+    others = np.sort(rng.choice(len(tuples), stop - start, replace=False))
+    for slot in encoded:
+      together += len(np.unique(tuples.items[start:stop, slot]))
+      apart += len(np.unique(tuples.items[others, slot]))
+  return bool(encoded) and 4 * together <= 3 * apart

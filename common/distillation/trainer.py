@@ -244,7 +244,10 @@ class Trainer:
   def _order(self, tuples: Tuples, batch_size: int) -> Order:
     """Those of an item together for a loss that compares them, or where it saves encodings."""
     compared, blocks = 'items' in self.loss.needs, self.distill.manifest.info.get(BLOCKS, False)
-    return orders.of_items(tuples, batch_size, self.seed, compared=compared, blocks=blocks)
+    encoded = [slot for slot, width in enumerate(self.distill.widths) if not width]
+    return orders.of_items(
+      tuples, batch_size, self.seed, encoded=encoded, compared=compared, blocks=blocks
+    )
 
   def used_items(self, tuples: Tuples) -> list[np.ndarray]:
     """The items of each slot that occur in the distillation set, in rising order."""

@@ -5,7 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from common.data import orders
 from common.data.orders import ShuffledByLength, ShuffledGroups, ShuffledLists, ShuffledTuples
+from common.data.tuples import Tuples
 
 ORDERS = {
   'groups': lambda seed: ShuffledGroups(np.array([0, 3, 4, 9, 14]), 4, seed),
@@ -75,3 +77,24 @@ def test_tuples_that_fill_no_batch_wait_for_the_next_epoch():
   assert all(len(set(lengths[rows])) == 1 for rows in batches)
   counts = np.bincount(np.concatenate(batches), minlength=7)
   assert counts.max() - counts.min() <= 1 and {lengths[rows[0]] for rows in batches} == {0, 1}
+
+
+ROW = np.arange(640)
+
+
+@pytest.mark.parametrize(
+  ('left', 'right', 'encoded', 'order'),
+  [
+    (ROW // 10, ROW, (0, 1), ShuffledGroups),  # a log sorted by query
+    (ROW // 3, ROW, (0, 1), ShuffledGroups),  # premises of three hypotheses
+    (ROW % 64, ROW, (0, 1), ShuffledTuples),  # a log in another order
+    (ROW, ROW % 32, (0, 1), ShuffledTuples),  # of few categories
+    (ROW // 10, ROW, (1,), ShuffledTuples),  # queries that are vectors
+    (ROW // 10, ROW, (), ShuffledTuples),
+  ],
+)
+def test_groups_stay_together_where_that_saves_encodings(left, right, encoded, order):
+  tuples = Tuples(np.stack([left, right], 1), groups=np.arange(0, 641, 64))
+  for blocks, expected in ((False, order), (True, ShuffledGroups)):
+    found = orders.of_items(tuples, 32, 1, encoded=encoded, compared=False, blocks=blocks)
+    assert isinstance(found, expected)

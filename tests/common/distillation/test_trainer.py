@@ -95,8 +95,9 @@ def test_each_distinct_text_is_encoded_once(build, distill, kind):
   assert [sum(len(ids) for ids in slot) for slot in batch['ids']] == [5, 4]  # of 20 pairs
 
 
-def test_tuples_that_share_no_items_are_shuffled_singly(build, tmp_path):
-  rows = [Example('', (f'l {i}', f'r {i}'), float(i >= 128), (0.0,)) for i in range(256)]
+@pytest.mark.parametrize('rights', [256, 10])  # as many in any 64 tuples as in those of a group
+def test_tuples_whose_groups_save_no_encodings_are_shuffled_singly(build, tmp_path, rights):
+  rows = [Example('', (f'l {i}', f'r {i % rights}'), float(i >= 128), (0.0,)) for i in range(256)]
   record_writer.write_sets(str(tmp_path), {'': record_writer.of_examples(rows)}, 2)
   one = trainer(*build('dse'), str(tmp_path), CrossEntropy('label'))
   tuples, phase = one.distill.tuples(), dataclasses.replace(PHASE, batch_size=16)
