@@ -94,7 +94,10 @@ def _guess_matches(student: DiPair, features: Mapping[int, np.ndarray], tuples: 
   )
   tokens = np.concatenate([student.vectors(tf.constant(b), of_text).numpy() for b in blocks])
   positions = int(tokens.any((0, 2)).sum())  # at which a text has a token: the first ones
-  weight = tf.sigmoid(tuples.teacher_logits).numpy()  # [n, 1]
+  logits = np.asarray(tuples.teacher_logits, np.float64)
+  if not logits.min() <= 0 <= logits.max():  # scores to compare, whose level is free
+    logits = (logits - logits.mean()) / max(logits.std(), 1e-6)
+  weight = tf.sigmoid(logits.astype(np.float32)).numpy()  # [n, 1]
   for slot, width in enumerate(student.widths):
     if width:
       own = student.projections[slot]

@@ -212,8 +212,10 @@ def test_both_sides_may_be_vectors():
   assert tokens.shape == (3, 2, 256) and tokens.var(0).mean() == pytest.approx(1, rel=0.1)
 
 
-@pytest.mark.parametrize('padding', [0, 1])  # rows that no text has a token for
-def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with(padding):
+@pytest.mark.parametrize(  # rows that no text has a token for; log-likelihoods
+  ('padding', 'level', 'unit'), [(0, 0, 1), (1, 0, 1), (0, -150, 10)]
+)
+def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with(padding, level, unit):
   rng = np.random.default_rng(0)
   vectors = (rng.normal(size=[300, 3]) * (1, 100, 0) + (0, 5, 7)).astype(np.float32)
   tokens = ((vectors - vectors.mean(0)) @ rng.normal(size=[3, 8])).reshape([300, 2, 4])
@@ -225,7 +227,7 @@ def test_a_vector_starts_as_the_tokens_of_the_texts_that_it_goes_with(padding):
   )
   rows, others = np.arange(300), rng.permutation(300)
   items = np.concatenate([np.stack([rows, rows], 1), np.stack([rows, others], 1)])
-  logits = np.where(items[:, :1] == items[:, 1:], 9.0, -9.0).astype(np.float32)
+  logits = level + unit * np.where(items[:, :1] == items[:, 1:], 9, -9).astype(np.float32)
   features = {0: padded.astype(np.float32), 1: vectors}
   initialization._guess_matches(student, features, Tuples(items, teacher_logits=logits))
   made = layer(vectors).numpy()
