@@ -45,6 +45,11 @@ class DataConfig:
     if len(asked) > 1:
       raise InputError(f'{asked[0].named} or {asked[1].named}, not both')
     self.source.check()
+    if self.source.pairs and (texts := len(self.table.text_columns)) > 2:
+      raise InputError(
+        f'{self.source.named}: pairs of texts, and --text_columns names {texts}; --train_file and the '
+        'like may hold more'
+      )
     if self.table.teacher_logits_column and not self.files.distillation_file:
       raise InputError(
         '--teacher_logits_column is a column of --distillation_file, which is missing'

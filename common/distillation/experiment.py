@@ -249,11 +249,7 @@ def _check(config: ExperimentConfig, student: Student, function: Function | None
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
   if student.takes_labels and not config.data.brings_labels:
-    raise InputError(
-      'the loss takes labels, which pairs made or mined have not: the training set '
-      '(--distillation_pairs=0 --augmentations=0), or a --distillation_file with labels; --alpha=1 '
-      'takes none'
-    )
+    raise InputError(_without_labels(config.data))
   if student.takes_labels and path and not config.data.files.annotated:
     first = next(tables.rows(path, config.data.table.encoding), None)
     if first and column not in first[1]:
@@ -262,3 +258,17 @@ def _check(config: ExperimentConfig, student: Student, function: Function | None
         'or --alpha=1'
       )
   student.check()
+
+
+def _without_labels(data: DataConfig) -> str:
+  """Refusal of a loss that takes labels, with the remedies that the run's source leaves open."""
+  if data.source.brings_labels is False:
+    return (
+      f'{data.source.named}: the loss takes labels, which its distillation set has not; --alpha=1 '
+      'takes none'
+    )
+  other = ', or a --distillation_file with labels' if data.files.train_file else ''
+  return (
+    'the loss takes labels, which pairs made have not: the training set (--distillation_pairs=0 '
+    f'--augmentations=0){other}; --alpha=1 takes none'
+  )

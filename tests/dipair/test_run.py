@@ -167,6 +167,7 @@ REFUSED = (
       '--max_lengths=9,9,9,9',
       '--output_tokens=2,2,2,2',
       '--teacher_max_length=4',
+      *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test')),
     ],
     '--teacher_max_length=4: 4 texts take 6 tokens at the least',
   ),
@@ -191,7 +192,7 @@ REFUSED = (
   ),
   (
     ['--alpha=0.5', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],
-    'the loss takes labels, which pairs made or mined have not',
+    'the loss takes labels, which pairs made have not: the training set (--distillation_pairs=0',
   ),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],

@@ -14,6 +14,7 @@ from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.finished_run import FinishedRun
 from common.distillation.pairing import PairingConfig
+from common.distillation.sources.tables import TablesConfig
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.files import read_json
@@ -258,7 +259,9 @@ def test_flags_left_alone_leave_earlier_runs_as_they_are():
     ),
     (
       lambda: RunConfig(
-        experiment=ExperimentConfig(data=DataConfig(table=TableConfig(text_columns='abc')))
+        experiment=ExperimentConfig(
+          data=DataConfig(TablesConfig('t.tsv'), table=TableConfig(text_columns='abc'))
+        )
       ),
       '--text_columns names 3 texts; DSE takes two',
     ),

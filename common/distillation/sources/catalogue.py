@@ -41,6 +41,7 @@ class Catalogue(Source):
   config: CatalogueConfig
   blocks: bool
   named = '--catalog_sizes'
+  pairs = True
 
   @property
   def asked(self) -> bool:

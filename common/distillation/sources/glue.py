@@ -31,6 +31,7 @@ class GlueFolders(Source):
   config: GlueConfig
   table: TableConfig
   named = '--data_dir, --tfds'
+  pairs = True
 
   @property
   def asked(self) -> bool:

@@ -35,9 +35,11 @@ class Source(abc.ABC):
 
   Attributes:
     named: The flags that ask for it, as a refusal names them.
+    pairs: Whether its tuples are of two texts, whatever --text_columns names.
   """
 
   named: ClassVar[str]
+  pairs: ClassVar[bool] = False
 
   @property
   @abc.abstractmethod

@@ -17,6 +17,7 @@ class TensorFlowDatasets(Source):
   config: GlueConfig
   table: TableConfig
   named = GlueFolders.named
+  pairs = True
 
   @property
   def asked(self) -> bool:

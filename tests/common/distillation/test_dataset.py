@@ -13,7 +13,7 @@ import pytest
 from common.data import catalog, glue_tfds, record_writer
 from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
-from common.distillation import dataset
+from common.distillation import dataset, experiment
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
@@ -31,6 +31,14 @@ from common.training.strategies import DeviceConfig
 RTE = TableConfig(task='rte')
 HEADER = 'index\tsentence1\tsentence2\tlabel\n'
 TRAIN_ITSELF = PairingConfig(distillation_pairs=0)
+MINED = {
+  'mining': MiningConfig(mine_from='a'),
+  'table': TableConfig(text_columns=('query', 'passage'), task='binary'),
+}
+OF_PAIRS = (
+  'the loss takes labels, which pairs made have not: the training set '
+  '(--distillation_pairs=0 --augmentations=0)'
+)
 
 
 def labels(folder) -> list[float]:
@@ -271,6 +279,14 @@ def test_the_catalogues_blocks_are_groups(tmp_path):
       '--teacher_logits_column is a column of --distillation_file, which is missing',
     ),
     ({'files': TablesConfig('x', 'y')}, '--test_file is needed where any file is given'),
+    (
+      {'table': TableConfig(text_columns=('a', 'b', 'c'))},
+      '^--catalog_sizes: pairs of texts, and --text_columns names 3; --train_file and the like may',
+    ),
+    (
+      {'glue': GlueConfig('glue'), 'table': dataclasses.replace(RTE, text_columns=('a', 'b', 'c'))},
+      '^--data_dir, --tfds: pairs of texts, and --text_columns names 3',
+    ),
   ],
 )
 def test_flags_that_do_not_fit_are_refused(fields, message):
@@ -287,18 +303,24 @@ def test_flags_that_do_not_fit_are_refused(fields, message):
     ({'files': TablesConfig('a', 'a', 'a')}, False),
     ({'files': TablesConfig('a', 'a', 'a'), 'pairing': TRAIN_ITSELF}, True),
     ({'files': TablesConfig('a', 'a', 'a', 'b')}, True),
-    (
-      {
-        'mining': MiningConfig(mine_from='a'),
-        'table': TableConfig(text_columns=('query', 'passage'), task='binary'),
-        'pairing': TRAIN_ITSELF,
-      },
-      False,
-    ),
+    ({**MINED, 'pairing': TRAIN_ITSELF}, False),
   ],
 )
 def test_the_source_says_whether_there_are_labels_to_learn_from(fields, labelled):
   assert DataConfig(**fields).brings_labels is labelled
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    (MINED, '--mine_from: the loss takes labels, which its distillation set has not; '),
+    ({'glue': GlueConfig('a'), 'table': RTE}, f'{OF_PAIRS}; '),
+    ({'files': TablesConfig('a')}, f'{OF_PAIRS}, or a --distillation_file with labels; '),
+  ],
+)
+def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(fields, message):
+  said = experiment._without_labels(DataConfig(**fields))
+  assert said == f'{message}--alpha=1 takes none'
 
 
 def test_an_empty_set_is_refused(tmp_path):
