@@ -18,6 +18,7 @@ from common.errors import InputError, damaged
 
 NAME = 'digests.json'
 CONTENTS = 'contents of '  # a path, in the keys of `contents`
+FILE = 'sha256 of '  # a path, in what a stage depends on
 STAGE = 'stage.json'  # a run's note of a stage, sealed, written again when the stage is done
 ENTRY = {'bytes': int, 'sha256': str}  # the schema of a file's size and digest
 _ABOVE = 3  # folders above a file, at the most, that digests of it may stand in

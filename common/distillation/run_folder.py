@@ -55,12 +55,11 @@ class Stage(abc.ABC, Generic[Result]):
 
   def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
     self.folder, self.inputs = os.path.join(run_dir, self.name), tuple(inputs)
-    given = json.loads(json.dumps(depends_on))
-    self.depends_on = _within(run_dir, given)
-    if self.depends_on != given and given in (
-      _noted(folder).get('depends_on') for folder in self.folders
-    ):
-      self.depends_on = given  # a run from before, in its place
+    self.depends_on = _by_contents(json.loads(json.dumps(depends_on)))
+    for folder in reversed(self.folders):
+      noted = _noted(folder).get('depends_on')
+      if isinstance(noted, dict) and _by_contents(noted) == _by_contents(self.depends_on):
+        self.depends_on = noted  # a run from before, whose notes hold paths
 
   @property
   def folders(self) -> tuple[str, str]:
@@ -231,21 +230,29 @@ class RunFolder:
     return os.path.exists(done) or (stage.resumes and written != [_STAGE])
 
   def _difference(self, stage: Stage) -> str:
-    old, new = (self._saved(stage) or {}).get('depends_on', {}), stage.depends_on
+    saved = self._saved(stage) or {}
+    old, new = map(_by_contents, (saved.get('depends_on', {}), stage.depends_on))
     names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
     if not names:
       return 'an earlier stage changed'
     return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
 
 
-def _within(run_dir: str, depends_on: dict[str, Any]) -> dict[str, Any]:
-  """What a stage depends on, tables in the run's folder by their place there: the folder may be moved."""
-  own = os.path.join(os.path.abspath(run_dir), TABLES, '')
+def _by_contents(depends_on: dict[str, Any]) -> dict[str, Any]:
+  """What a stage depends on, each file of a flag (`train_file`) by its kind and digest, wherever it lies."""
+  keys = {
+    name: key
+    for name, path in depends_on.items()
+    if name.endswith('_file') and (key := f'{digests.FILE}{path}') in depends_on
+  }
+  rest = {name: value for name, value in depends_on.items() if name not in keys.values()}
+  return rest | {name: _held(rest[name], depends_on[key]) for name, key in keys.items()}
 
-  def named(given: Any) -> Any:
-    return given.replace(own, f'{TABLES}/') if isinstance(given, str) else given
 
-  return {named(name): named(value) for name, value in depends_on.items()}
+def _held(path: str, digest: str) -> str:
+  """A file's suffix, by which it is read, and its digest."""
+  stem, _ = os.path.splitext(path.removesuffix('.gz'))
+  return f'{path.removeprefix(stem)} of sha256 {digest}'
 
 
 def _noted(folder: str) -> dict[str, Any]:

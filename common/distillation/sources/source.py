@@ -12,6 +12,7 @@ from common import files
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import Manifest
+from common.digests import FILE
 from common.errors import InputError
 
 Row = TypeVar('Row')
@@ -131,7 +132,7 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
   found = {}
   for path in filter(None, paths):
     try:
-      found[f'sha256 of {path}'] = files.sha256(path)[:16]
+      found[f'{FILE}{path}'] = files.sha256(path)[:16]
     except FileNotFoundError as error:
       raise InputError(f'{path}: no such file') from error
   return found

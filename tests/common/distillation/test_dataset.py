@@ -323,6 +323,21 @@ def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(fi
   assert said == f'{message}--alpha=1 takes none'
 
 
+def test_a_table_is_the_same_by_any_path(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  os.makedirs('data')
+  paths = ['t.tsv', str(tmp_path / 't.tsv'), 'data/other.tsv', 'data/t.txt']
+  for path in paths:
+    with open(path, 'w', encoding='utf-8') as file:
+      file.write('left\tright\tlabel\na\tb\t1\n')
+  table, devices = TableConfig(), DeviceConfig()
+  marks = [
+    Data(Run('run', table, devices, None, 7), DataConfig(TablesConfig(path)), True).fingerprint
+    for path in paths
+  ]
+  assert marks[0] == marks[1] == marks[2] != marks[3]
+
+
 def test_an_empty_set_is_refused(tmp_path):
   (tmp_path / 'RTE').mkdir()
   (tmp_path / 'RTE' / 'train.tsv').write_text(HEADER + '0\tA.\tB.\tentailment\n')

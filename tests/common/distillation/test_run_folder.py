@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import types
 
 import pytest
 
@@ -170,32 +169,38 @@ def test_consent_to_redo_is_for_one_start(run):
   assert flags.changed(Config(redo=True)) == []
 
 
-@pytest.mark.parametrize('from_before', [False, True])
-def test_tables_in_the_runs_folder_may_be_moved_with_it(tmp_path, monkeypatch, from_before):
-  def started(name, redo=False):
-    tables = tmp_path / name / 'tables'
-    tables.mkdir(parents=True, exist_ok=True)
-    given = {'train_file': f'{tables}/a.jsonl', f'sha256 of {tables}/a.jsonl': 'x', 'size': 3}
-    of = types.SimpleNamespace(path=str(tmp_path / name))
-    one = stage(of, 'data', [], lambda folder: Found('data', [calls.append(name)]), **given)
-    RunFolder(of.path, Config(), PROGRAM, redo).run([one])
-    return one.depends_on
+@pytest.mark.parametrize(
+  ('path', 'notes_paths'),
+  [
+    ('a.jsonl', False),
+    ('a.jsonl', True),
+    ('tables/a.jsonl', True),
+  ],  # as runs from before note them
+)
+def test_a_flags_file_is_known_by_what_it_holds_wherever_it_lies(
+  run, monkeypatch, path, notes_paths
+):
+  def started(path, digest='x', rate=0.1):
+    given = {'train_file': path, 'valid_file': path, f'sha256 of {path}': digest}
+    data = stage(run, 'data', [], run._work('data'), **given)
+    model = stage(run, 'model', [data], run._work('model'), rate=rate)
+    RunFolder(run.path, Config(), PROGRAM, False).run([data, model])
 
-  calls = []
-  if from_before:
-    with monkeypatch.context() as patch:
-      patch.setattr(run_folder, '_within', lambda run_dir, depends_on: depends_on)
-      before = started('run')
-    assert started('run') == before and before['train_file'] == f'{tmp_path}/run/tables/a.jsonl'
-  else:
-    assert started('run') == {
-      'train_file': 'tables/a.jsonl',
-      'sha256 of tables/a.jsonl': 'x',
-      'size': 3,
-    }
-    shutil.move(tmp_path / 'run', tmp_path / 'moved')
-    started('moved')
-  assert calls == ['run']
+  with monkeypatch.context() as patch:
+    if notes_paths:
+      patch.setattr(run_folder, '_by_contents', lambda depends_on: depends_on)
+    started(path)
+  started('/data/b.jsonl')
+  assert run.calls == ['data', 'model']
+  assert '(rate was 0.1, is 0.2); --redo makes model anew' in refused(
+    lambda: started('/data/b.jsonl', rate=0.2)
+  )
+  for other in (('a.jsonl', 'y'), ('a.jsonl.gz', 'x')):
+    name, digest = other
+    held = f'{name.removeprefix("a")} of sha256 {digest}'
+    assert f'(train_file was .jsonl of sha256 x, is {held}, valid_file was' in refused(
+      lambda other=other: started(*other)
+    )
 
 
 def test_an_interrupted_stage_of_other_flags_is_refused_too(run):
