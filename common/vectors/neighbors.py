@@ -168,10 +168,7 @@ def _read_or_made(store: VectorStore, path: str) -> faiss.Index:
         index = _built(store)
         try:
           _write(index, path)
-        except (
-          OSError,
-          RuntimeError,
-        ):  # FAISS's own; a full disk would fail after the next build too
+        except (OSError, RuntimeError):  # FAISS's own: a full disk would fail after each build
           with contextlib.suppress(OSError):
             os.remove(f'{path}.tmp')
         return index
