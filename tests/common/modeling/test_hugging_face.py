@@ -1,6 +1,7 @@
 """BERT, DistilBERT and ELECTRA with a classifier against a slow version in numpy; what is refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -244,6 +245,69 @@ def test_other_tokenizers_are_refused(tmp_path, settings, message):
   folder = write(tmp_path / 'hub', 'bert', {})
   (tmp_path / 'hub' / 'tokenizer_config.json').write_text(json.dumps(settings))
   with pytest.raises(InputError, match=f'^{folder}: tokenizer_config.json: {message}'):
+    encoders.read(folder)
+
+
+def tokenizer_json(lowercase, **changes):
+  """What transformers 5 writes in place of `vocab.txt`, of the fields that are read."""
+  made = {
+    'model': {
+      'type': 'WordPiece',
+      'unk_token': '[UNK]',
+      'continuing_subword_prefix': '##',
+      'vocab': {word: WORDS.index(word) for word in reversed(WORDS)},
+    },
+    'normalizer': {
+      'type': 'BertNormalizer',
+      'clean_text': True,
+      'handle_chinese_chars': True,
+      'strip_accents': None,
+      'lowercase': lowercase,
+    },
+    'pre_tokenizer': {'type': 'BertPreTokenizer'},
+  }
+  return {part: fields | changes.get(part, {}) for part, fields in made.items()}
+
+
+def without_words(folder, tokenizer, **settings):
+  """A Hugging Face folder with a `tokenizer.json` in place of `vocab.txt`."""
+  path = write(folder, 'bert', random_tensors('bert', 1))
+  (folder / 'vocab.txt').unlink()
+  (folder / 'tokenizer.json').write_text(json.dumps(tokenizer))
+  (folder / 'tokenizer_config.json').write_text(json.dumps(settings))
+  return path
+
+
+@pytest.mark.parametrize(
+  'lowercase, settings, expected',
+  [(True, {}, True), (False, {}, False), (True, {'do_lower_case': False}, False)],
+)
+def test_word_pieces_without_a_vocab_txt_are_the_tokenizers(
+  tmp_path, lowercase, settings, expected
+):
+  pretrained = encoders.read(without_words(tmp_path / 'hub', tokenizer_json(lowercase), **settings))
+  assert (pretrained.vocabulary, pretrained.lower_case) == (tuple(WORDS), expected)
+  (tmp_path / 'hub' / 'vocab.txt').write_text('\n'.join([*WORDS[:-1], 'other']))
+  assert encoders.read(pretrained.path).vocabulary[-1] == 'other'
+
+
+@pytest.mark.parametrize(
+  'changes, message',
+  [
+    ({'model': {'type': 'BPE'}}, "model.type='BPE' is not supported; 'WordPiece' is"),
+    ({'model': {'unk_token': '<unk>'}}, "model.unk_token='<unk>' is not supported; '[UNK]' is"),
+    ({'model': {'vocab': {'[PAD]': 1}}}, 'model.vocab: its ids are not 0, 1, 2 and so on'),
+    ({'model': {'vocab': {'[PAD]': '0'}}}, "ids of model.vocab[0] is '0', not a whole number"),
+    ({'model': {'vocab': {'[PAD]': 0}}}, 'vocabulary of 1 entries lacks [UNK], [CLS], [SEP]'),
+    ({'normalizer': {'type': 'NFC'}}, "normalizer.type='NFC' is not supported"),
+    ({'normalizer': {'handle_chinese_chars': False}}, 'normalizer.handle_chinese_chars=False is'),
+    ({'normalizer': {'strip_accents': False}}, 'strip_accents=False beside lowercase=True is not'),
+    ({'pre_tokenizer': {'type': 'Whitespace'}}, "pre_tokenizer.type='Whitespace' is not supported"),
+  ],
+)
+def test_a_tokenizer_json_that_is_not_berts_is_refused(tmp_path, changes, message):
+  folder = without_words(tmp_path / 'hub', tokenizer_json(True, **changes))
+  with pytest.raises(InputError, match=f'^{folder}: tokenizer.json: {re.escape(message)}'):
     encoders.read(folder)
 
 
