@@ -24,6 +24,10 @@ def listed(texts: Any, name: str = '') -> list[str]:
     raise InputError(f'{what}: a list of texts is needed, not one text')
   if not _in_order(texts):
     raise InputError(f'{what}: a list of texts is needed, not {shown(texts)}')
+  if (
+    not isinstance(texts, np.ndarray) and getattr(texts, 'ndim', 1) > 1
+  ):  # rows would be its columns
+    raise InputError(f'{what}: {shown(texts)}; one column of it is needed')
   rows = list(texts)
   for number, text in enumerate(rows):
     check_text(text, f'{what}, row {number}')

@@ -7,6 +7,15 @@ from common.data import texts
 from common.errors import InputError
 
 
+class Frame:
+  """Two columns as a table of pandas has them: iterated, it gives their names."""
+
+  ndim = 2
+
+  def __iter__(self):
+    return iter(['left', 'right'])
+
+
 def test_texts_become_a_list():
   for given in (['a', 'é'], ('a', 'é'), np.array(['a', 'é']), np.array(['a', 'é'], object)):
     assert texts.listed(given) == ['a', 'é']
@@ -29,6 +38,7 @@ def test_texts_become_a_list():
     (np.array('a'), 'left texts: a list of texts is needed, not a value of type ndarray'),
     (['a', '\ud800'], 'left texts, row 1: not a text: .* surrogates not allowed'),
     (['a', ['b']], 'left texts, row 1: a value of type list is not a text'),
+    (Frame(), 'left texts: a value of type Frame; one column of it is needed'),
     ([np.zeros([2, 2])], 'left texts, row 0: a value of type ndarray is not a text'),
   ],
 )
