@@ -40,6 +40,15 @@ def test_one_column_alone_and_what_is_wrong_with_it(tmp_path):
     list(examples.column(str(path), 'b', 'utf-8'))
 
 
+def test_a_tsv_that_is_quoted_as_a_csv_is_refused(tmp_path):
+  for cell in ('12" pipe', '"so"', '""', '""so""', '"a"" b', '"a" "b"'):
+    (found,) = read(tmp_path, f'left\tright\n{cell}\tx\n', labelled=False)
+    assert found.texts == (cell, 'x')
+  for cell in ('"12"" pipe"', '""""', '"the ""best"""'):
+    with pytest.raises(InputError, match=r"t.tsv:2: column 'left' is quoted as in a CSV; write it"):
+      read(tmp_path, f'left\tright\n{cell}\tx\n', labelled=False)
+
+
 @pytest.mark.parametrize(
   ('label', 'expected'), [('1', 0), ('1.5', 0.25), ('2', 0.5), ('3', 1), (' 3.0', 1)]
 )
