@@ -18,10 +18,13 @@ from common.errors import InputError
 _KINDS = "a path, a table of pandas or pyarrow, a datasets' or tf.data Dataset, or a list of dicts"
 
 
-def rows(table: Any, name: str) -> Iterator[tuple[int, Row]]:
-  """Streams (row number from 1, row) of a table, whose name messages give; refuses what is none."""
+def rows(table: Any, name: str, wanted: Sequence[str] = ()) -> Iterator[tuple[int, Row]]:
+  """Streams (row number from 1, row) of a table, whose name messages give; refuses what is none.
+
+  Where Arrow does not take a table for the sake of other columns, rows are of those `wanted`.
+  """
   if hasattr(table, '__arrow_c_stream__'):
-    arrow = _arrow(table, name)
+    arrow = _arrow(table, name, wanted)
     tables.check_header(arrow.schema.names, name)
     yield from tables.arrow_rows(arrow.to_batches(), f'{name}, row ')
     return
@@ -48,7 +51,7 @@ def write(table: Any, name: str, path: str, needed: Sequence[str], known: Sequen
   """
   empty = True
   with files.opened(path, 'w') as file:
-    for _, row in tqdm(rows(table, name), desc=name, unit=' rows'):
+    for _, row in tqdm(rows(table, name, [*needed, *known]), desc=name, unit=' rows'):
       cells = {column: row[column] for column in needed}
       cells |= {column: row[column] for column in known if column in row}
       file.write(json.dumps(cells) + '\n')
@@ -57,10 +60,15 @@ def write(table: Any, name: str, path: str, needed: Sequence[str], known: Sequen
     raise InputError(f'{name}: no rows; an empty table is no data set')
 
 
-def _arrow(table: Any, name: str) -> Any:
+def _arrow(table: Any, name: str, wanted: Sequence[str]) -> Any:
   import pyarrow as pa
 
   try:
     return pa.table(table)
   except (pa.ArrowException, TypeError, ValueError) as error:
-    raise InputError(f'{name}: Arrow takes no such table: {error}') from error
+    columns = list(getattr(table, 'columns', ()))
+    kept = [column for column in columns if str(column).strip() in wanted]
+    if 0 < len(kept) < len(columns):
+      return _arrow(table[kept], name, ())
+    reason = '; '.join(map(str, error.args))
+    raise InputError(f'{name}: Arrow takes no such table: {reason}') from error

@@ -56,6 +56,14 @@ def test_what_is_no_table_is_refused(table, message, tmp_path):
     memory_tables.write(table, 'train', str(tmp_path / 't'), ['q'], [])
 
 
+def test_a_column_that_arrow_does_not_take_matters_where_it_is_read(tmp_path):
+  table, path = pandas().assign(other=['x', 3]), tmp_path / 't.jsonl'
+  memory_tables.write(table, 'train', str(path), ['q'], ['z'])
+  assert [json.loads(line) for line in path.read_text().splitlines()] == [{'q': 'café'}, {'q': 'b'}]
+  with pytest.raises(InputError, match="^train: Arrow takes .*'int' object; Conversion .* other "):
+    memory_tables.write(table, 'train', str(path), ['other'], [])
+
+
 def test_an_empty_cell_of_pandas_is_empty(tmp_path):
   table = pytest.importorskip('pandas').DataFrame({'q': ['a', None], 'y': [1.0, None]})
   rows = [dict(row) for _, row in memory_tables.rows(table, 'train')]
