@@ -64,7 +64,8 @@ _DTYPES = {
   'U8': np.uint8,
   'BOOL': np.bool_,
 }
-_TOKENIZER = {  # fields of a tokenizer.json that say that it splits texts as BERT's
+# Fields of a tokenizer.json that say that it splits texts as BERT's.
+_TOKENIZER: dict[str, dict[str, Any]] = {
   'model': {'type': 'WordPiece', 'unk_token': '[UNK]', 'continuing_subword_prefix': '##'},
   'normalizer': {'type': 'BertNormalizer', 'clean_text': True, 'handle_chinese_chars': True},
   'pre_tokenizer': {'type': 'BertPreTokenizer'},
