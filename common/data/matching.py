@@ -126,7 +126,7 @@ def split_of(query: str, train: float, valid: float) -> int:
   return int(np.searchsorted([train, train + valid], share, side='right'))
 
 
-def read(path: str, query_column: str, passage_column: str) -> Matching:
+def read(path: str, query_column: str, passage_column: str, encoding: str = 'utf-8') -> Matching:
   """Reads a matching task.
 
   Args:
@@ -135,6 +135,7 @@ def read(path: str, query_column: str, passage_column: str) -> Matching:
       `query.csv`, `label.csv`); or a table of questions with their answers, or its folder.
     query_column: Column of the questions in such a table.
     passage_column: Column of the answers in such a table.
+    encoding: Encoding of such a table; the others are in UTF-8.
 
   Raises:
     InputError: If it is none of them, or not whole.
@@ -150,12 +151,12 @@ def read(path: str, query_column: str, passage_column: str) -> Matching:
         f'nor a folder of one table; name the table'
       )
     path = os.path.join(path, found[0])
-  return _checked(_question_answers(path, query_column, passage_column), path)
+  return _checked(_question_answers(path, query_column, passage_column, encoding), path)
 
 
-def _question_answers(path: str, query_column: str, passage_column: str) -> Matching:
+def _question_answers(path: str, query_column: str, passage_column: str, encoding: str) -> Matching:
   matching = Matching()
-  for number, row in _progress(path):
+  for number, row in _progress(path, encoding=encoding):
     key, where = str(number), f'{path}:{number}'
     matching.add_query(key, tables.text(row, query_column, where), where=where)
     matching.add_passage(key, tables.text(row, passage_column, where), where=where)

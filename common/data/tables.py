@@ -283,7 +283,8 @@ def lines(path: str, encoding: str) -> Iterator[str]:
   except UnicodeDecodeError as error:
     byte = error.object[error.start]
     where = f'{path}:{number}'
-    raise InputError(f'{where}: byte 0x{byte:02x} is not {encoding}; see --encoding') from error
+    right = 'convert it to UTF-8 (iconv), or name --encoding where the command has it'
+    raise InputError(f'{where}: byte 0x{byte:02x} is not {encoding}; {right}') from error
   except DAMAGED_GZIP as error:
     raise InputError(f'{path}: damaged gzip after line {number}: {error}; copy it anew') from error
   except _errors(path) as error:

@@ -112,7 +112,9 @@ class Pairs:
     return np.stack([self.queries, self.passages], 1).astype(np.int32)
 
 
-def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Manifest]:
+def mine(
+  config: MiningConfig, folder: str, seed: int, encoding: str = 'utf-8'
+) -> dict[str, Manifest]:
   """Writes the labelled record sets `train`, `valid` and `test`, and the vectors of all texts.
 
   Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled half
@@ -122,6 +124,7 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Manifest]:
     config: Sources and measures.
     folder: The output's folder; what was embedded there before is not embedded again.
     seed: Seed of the negatives drawn.
+    encoding: Encoding of a table of questions with their answers.
 
   Returns:
     The sets' manifests.
@@ -129,7 +132,8 @@ def mine(config: MiningConfig, folder: str, seed: int) -> dict[str, Manifest]:
   Raises:
     InputError: If the source cannot be read, or a split is left without positives or negatives.
   """
-  found = matching.read(config.mine_from, config.query_column, config.passage_column)
+  columns = config.query_column, config.passage_column
+  found = matching.read(config.mine_from, *columns, encoding)
   splits = found.splits(*config.split_shares[:2])
   embedder = embedders.load(config.embedder)
   queries, passages = (

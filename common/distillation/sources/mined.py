@@ -48,7 +48,7 @@ class Mined(Source):
     return self.config.transfer_flags()
 
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
-    return mining.mine(self.config, folder, seed)
+    return mining.mine(self.config, folder, seed, self.table.encoding)
 
   def write_unlabelled(self, data: str, folder: str, seed: int, labelled: bool) -> UnlabelledSet:
     sheet = transfer.write(self.config, data, folder, seed)

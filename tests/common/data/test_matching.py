@@ -27,6 +27,12 @@ def split_of(found):
   return {key: matching.SPLITS[n] for key, n in zip(found.query_ids, numbers, strict=True)}
 
 
+def test_a_table_of_questions_may_be_of_another_encoding(tmp_path):
+  (tmp_path / 'qa.tsv').write_text('question\tanswer\nWhy?\tCafé\n', 'latin-1')
+  found = matching.read(str(tmp_path), 'question', 'answer', 'latin-1')
+  assert found.passages == ['Café']
+
+
 def test_question_answers(tmp_path):
   lines(
     tmp_path / 'qa.tsv',

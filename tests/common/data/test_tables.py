@@ -169,8 +169,12 @@ ERRORS = {
     r":2: not JSON: the key 'b' stands twice in an object",
   ),
   'half a surrogate pair': ('t.jsonl', b'{"a": "\\ud83d"}\n', r':1: .*surrogates not allowed'),
-  'bad byte, first line': ('t.tsv', b'a\xff\tb\n', r':1: byte 0xff is not utf-8; see --encoding'),
-  'bad byte': ('t.tsv', b'a\tb\nx\ty\nz\t\xe9\n', r':3: byte 0xe9 is not utf-8; see --encoding'),
+  'bad byte, first line': ('t.tsv', b'a\xff\tb\n', r':1: byte 0xff is not utf-8; convert it'),
+  'bad byte': (
+    't.tsv',
+    b'a\tb\nx\ty\nz\t\xe9\n',
+    r':3: byte 0xe9 is not utf-8; .* --encoding where',
+  ),
   'gzip of no bytes': (
     't.tsv.gz',
     b'',
