@@ -16,7 +16,7 @@ import tensorflow as tf
 from common import files, flags, schema
 from common.errors import InputError, check_pattern_free, damaged
 from common.export import student_export
-from common.modeling import encoders
+from common.modeling import checkpoints, encoders
 from common.modeling.checkpoints import Pretrained
 from common.scoring import hub
 from common.training import strategies
@@ -84,8 +84,7 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
     raise InputError(
       f'{pretrained.path}: default_prompt_name={prompt!r}: a prompt before each text is not supported'
     )
-  positions = pretrained.config.max_positions
-  length = max_length or min(settings.get('max_seq_length') or positions, positions)
+  length = max_length or _length(pretrained, settings.get('max_seq_length'))
   return StudentConfig(
     pretrained=pretrained.path,
     max_lengths=(length, length),
@@ -130,6 +129,18 @@ def _local(path: str) -> str:
   """As `hub.local`; a bare `org/name` that is no folder is of the hub, and as whole as `hf://org/name`."""
   bare = re.fullmatch(hub.NAME, path) and not tf.io.gfile.isdir(path)
   return hub.local(hub.PREFIX + path if bare else path)
+
+
+def _length(pretrained: Pretrained, named: int | None) -> int:
+  """Most tokens of a text by the folder: as is named, else its tokenizer's; never more than positions."""
+  positions = pretrained.config.max_positions
+  if not named:
+    name = checkpoints.TOKENIZER_CONFIG
+    named = _settings(pretrained.path, name, {}).get('model_max_length') or positions
+    if not isinstance(named, (int, float)) or not named > 0:
+      path = os.path.join(pretrained.path, name)
+      raise InputError(f'{path}: model_max_length={named!r}; a number of tokens is needed')
+  return int(min(named, positions))
 
 
 def _pooling(folder: str, path: str) -> str:

@@ -105,6 +105,10 @@ def module(*names):
       {'sentence_bert_config': {'max_seq_length': '256'}},
       r"sentence_bert_config.json: damaged \(settings.max_seq_length is '256', not a whole number",
     ),
+    (
+      {'sentence_bert_config': {}, 'tokenizer_config': {'model_max_length': '256'}},
+      "tokenizer_config.json: model_max_length='256'; a number of tokens is needed",
+    ),
   ],
 )
 def test_what_cannot_be_exported_is_refused_with_the_reason(tmp_path, changes, message):
@@ -123,6 +127,25 @@ def test_newer_configs_name_the_pooling(tmp_path):
   folder, _ = sentence_encoder(tmp_path / 'from', **{'1_Pooling__config': {'pooling_mode': 'cls'}})
   config = export.student_config(export.encoders.read(folder))
   assert (config.pooling, config.normalize, config.max_lengths) == ('cls', True, (LENGTH, LENGTH))
+
+
+@pytest.mark.parametrize(
+  ('named', 'of_tokenizer', 'length'),
+  [
+    (None, 5, 5),
+    (None, 10**30, 7),  # as where it is not set; the encoder has 7 positions
+    (None, None, 7),
+    (6, 5, 6),
+  ],
+)
+def test_texts_are_cut_where_the_folder_says(tmp_path, named, of_tokenizer, length):
+  folder, _ = sentence_encoder(
+    tmp_path / 'from',
+    sentence_bert_config={'max_seq_length': named},
+    tokenizer_config={'model_max_length': of_tokenizer},
+  )
+  config = export.student_config(export.encoders.read(folder))
+  assert config.max_lengths == (length, length)
 
 
 def test_a_bare_id_of_the_hub_is_taken_whole(monkeypatch, tmp_path):
