@@ -25,6 +25,8 @@ _LAYERS = {
   'electra': ('classifier.dense', 'gelu', 'classifier.out_proj'),
 }
 
+_BUILT_IN = (checkpoints.MINILM, checkpoints.RANDOM_TINY)  # encoders alone
+
 
 @dataclasses.dataclass(frozen=True)
 class Classifier:
@@ -61,8 +63,10 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
   Raises:
     InputError: It is no classifier, or its labels are not the task's; one line says why.
   """
-  config_file = os.path.join(path, checkpoints.CONFIG)
-  if tf.io.gfile.isdir(path) and not tf.io.gfile.exists(config_file):
+  config_file, folder = os.path.join(path, checkpoints.CONFIG), tf.io.gfile.isdir(path)
+  if not folder and path not in _BUILT_IN and not re.fullmatch(checkpoints.HUB_ID, path):
+    raise InputError(f'{path}: no such folder, nor a hub id org/name')
+  if folder and not tf.io.gfile.exists(config_file):
     raise InputError(
       f"{path}: no teacher there: neither a run's (model.json) nor a Hugging Face folder "
       f'({checkpoints.CONFIG}, model.safetensors, vocab.txt or tokenizer.json)'

@@ -123,7 +123,11 @@ def check(paths: Sequence[str], max_length: int, table: TableConfig) -> None:
         )
       _check_outputs(path, fields.get('outputs'), table)
     else:
-      teacher.read_ready(path, max_length, table.base_task, table.class_names)
+      try:
+        teacher.read_ready(path, max_length, table.base_task, table.class_names)
+      except InputError as error:
+        flag = '--teacher=' if str(error).startswith(f'{path}: ') else ''  # or it names another
+        raise InputError(f'{flag}{error}') from error
 
 
 def _check_outputs(path: str, outputs: int | None, table: TableConfig) -> None:

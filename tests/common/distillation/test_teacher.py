@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -172,6 +173,19 @@ def test_a_teacher_is_a_checkpoint_too(tmp_path):
     {'input_word_ids': ids, 'input_mask': tf.cast(ids > 0, tf.int32), 'input_type_ids': segments}
   )['encoder_outputs'][0]
   np.testing.assert_allclose(first(ids).layers[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ('path', 'message'),
+  [
+    ('nowhere', 'nowhere: no such folder, nor a hub id org/name$'),
+    ('runs/other', 'runs/other: no such folder; for a hub id, huggingface_hub is not installed'),
+  ],
+)
+def test_a_teacher_that_is_not_there_is_told_by_the_flag(monkeypatch, path, message):
+  monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
+  with pytest.raises(InputError, match=f'^--teacher={message}'):
+    check([path], 16, TableConfig())
 
 
 def test_a_student_is_no_teacher(build, tmp_path):
