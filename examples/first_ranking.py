@@ -1,21 +1,21 @@
 """The first ranking: a student that is trained already ranks answers to a question.
 
   python examples/first_ranking.py 'what are the symptoms of gout'
-  python examples/first_ranking.py 'nike shoes' --export_dir=runs/p2t/export --input=products.tsv
+  python examples/first_ranking.py 'nike shoes' --export_dir=runs/p2t/export --input=products.tsv --text_column=title
 
 The student was distilled from MedQuAD's questions and answers. It needs no TensorFlow (docs/serving.md).
 """
 
 import argparse
-import csv
 
 import dipair
+from common import errors
+from common.data import tables
 
 
-def main(query: str, export_dir: str, input: str) -> None:
+def main(query: str, export_dir: str, input: str, text_column: str) -> None:
   """Prints the three texts of a table that answer a query best."""
-  with open(input, encoding='utf-8', newline='') as file:
-    texts = [row['text'] for row in csv.DictReader(file, delimiter='\t')]
+  texts = [row[text_column] for _, row in tables.rows(input)]
   # A run's export, or an archive of one; the runtimes that take no TensorFlow.
   scorer = dipair.Scorer.load(export_dir, 'litert-int8', encoder_runtime='litert-int8')
   vectors = scorer.encode(texts, side='right')  # once per text, whatever is asked
@@ -28,4 +28,6 @@ if __name__ == '__main__':
   parser.add_argument('query', nargs='?', default='what causes gout')
   parser.add_argument('--export_dir', default='pretrained/medquad.tar.gz')
   parser.add_argument('--input', default='examples/answers.tsv')
-  main(**vars(parser.parse_args()))
+  parser.add_argument('--text_column', default='text')
+  with errors.told():  # what is wrong, in one line
+    main(**vars(parser.parse_args()))

@@ -64,6 +64,17 @@ def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
   assert all(f'\t{text}\n' in ANSWERS.read_text('utf-8') for text in texts)
 
 
+def test_the_first_ranking_refuses_a_table_in_one_line(python, tmp_path):
+  table = tmp_path / 't.tsv'
+  table.write_text('title\n12" pipe\n')
+  for path, message in (
+    (table, f"{table}:1: no column 'text'; it has title"),
+    (tmp_path, tmp_path),
+  ):
+    done = python('-c', SCRIPT, 'first_ranking', 'red', f'--input={path}')
+    assert done.returncode == 2 and done.stderr.startswith(f'error: {message}')
+
+
 def test_the_public_data_are_tables_that_the_flagfiles_read(python, tmp_path):
   rows = [f'{i},{100 + i},"Caf\xe9  {i % 20}, 3\x85in.",red,2.33' for i in range(60)]
   table = '\n'.join(['id,product_uid,product_title,search_term,relevance', *rows])
