@@ -97,6 +97,8 @@ class CrossEncoder:
     Returns:
       [{'corpus_id', 'score'}], with 'text' where asked for, best first; `corpus_id` counts from 0.
     """
+    if not isinstance(query, str):
+      raise InputError(f'query: one text is needed, not {shown(query)}')
     documents = listed(documents, 'documents')
     vectors = self._encode(documents, self.scorer.slots[-1], batch_size, show_progress_bar)
     found = self.scorer.rank(query, vectors, max(1, len(documents)) if top_k is None else top_k)

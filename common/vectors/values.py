@@ -32,9 +32,9 @@ class Stored:
 
 
 def are_vectors(side: Any) -> bool:
-  """Whether a side is stored vectors or an array of numbers, and not texts."""
+  """Whether a side is stored vectors or an array of numbers, and not texts, as an empty list's is."""
   values = side.values if isinstance(side, Stored) else side
-  return isinstance(values, np.ndarray) and values.dtype.kind not in 'OUS'
+  return isinstance(values, np.ndarray) and values.dtype.kind not in 'OUST' and values.shape != (0,)
 
 
 def narrowed(vectors: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:

@@ -195,7 +195,8 @@ def _needed(
       (key, item), kinds = row, (str, np.ndarray)
       for value, what, known in ((key, 'an id', str), (item, 'a text', kinds)):
         if not isinstance(value, known):
-          raise InputError(f'row {number}: {shown(value)} is not {what}')
+          right = '; ids are texts: str(id)' if what == 'an id' else ''
+          raise InputError(f'row {number}: {shown(value)} is not {what}{right}')
         if isinstance(value, str):
           check_text(value, f'row {number}')
       if isinstance(item, np.ndarray) and not (

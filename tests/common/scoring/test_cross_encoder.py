@@ -34,6 +34,8 @@ def test_documents_are_ranked_by_the_same_scores(model):
   np.testing.assert_allclose([row['score'] for row in found], scores[order], atol=1e-6)
   (best,) = model.rank(QUERIES[0], TITLES, top_k=1)
   assert best == {key: value for key, value in found[0].items() if key != 'text'}
+  with pytest.raises(InputError, match='^query: one text is needed, not a value of type list$'):
+    model.rank(QUERIES[:1], TITLES)
 
 
 @pytest.mark.parametrize(

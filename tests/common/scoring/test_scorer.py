@@ -81,6 +81,9 @@ def test_rank_gives_the_best_scores_in_order_with_and_without_parts(exported, mo
   ranking = scorer.rank('red', products, top_k=3)
   scores = scorer.score(['red'] * 4, products)
   np.testing.assert_allclose([s for _, s in ranking], sorted(scores)[:0:-1], atol=1e-6)
+  assert scorer.rank('red', np.array([])) == []
+  texts = np.array(RIGHT, np.dtypes.StringDType())
+  assert [row for row, _ in scorer.rank('red', texts, top_k=3)] == [row for row, _ in ranking]
   np.testing.assert_allclose([scores[i] for i, _ in ranking], sorted(scores)[:0:-1], atol=1e-5)
   query = scorer.encode(['red'], side='left')[0]
   assert ranking == scorer.rank(query, products, top_k=3)

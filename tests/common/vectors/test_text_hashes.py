@@ -93,7 +93,7 @@ def test_two_texts_of_an_id_in_one_call_are_refused(fill, replace, between):
   [
     (('c', None), 'row 2: None is not a text'),
     (('c', float('nan')), 'row 2: nan is not a text'),
-    ((7, 'x'), 'row 2: 7 is not an id'),
+    ((7, 'x'), r'row 2: 7 is not an id; ids are texts: str\(id\)'),
     (('c', b'x'), 'row 2: a value of type bytes is not a text'),
     ('ab', 'row 2: an id and a text are needed'),
     (('c', 'x', 'y'), 'row 2: an id and a text are needed'),
