@@ -24,9 +24,7 @@ def listed(texts: Any, name: str = '') -> list[str]:
     raise InputError(f'{what}: a list of texts is needed, not one text')
   if not _in_order(texts):
     raise InputError(f'{what}: a list of texts is needed, not {shown(texts)}')
-  if (
-    not isinstance(texts, np.ndarray) and getattr(texts, 'ndim', 1) > 1
-  ):  # rows would be its columns
+  if not isinstance(texts, np.ndarray) and getattr(texts, 'ndim', 1) > 1:  # a table: its columns
     raise InputError(f'{what}: {shown(texts)}; one column of it is needed')
   rows = list(texts)
   for number, text in enumerate(rows):
