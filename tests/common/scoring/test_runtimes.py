@@ -111,8 +111,8 @@ def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
 
 @pytest.mark.parametrize('name', ['tensorflow', 'litert'])
 def test_a_version_that_came_after_the_description_is_refused(exported, tmp_path, name):
-  for name in os.listdir(exported.folder):
-    os.symlink(os.path.join(exported.folder, name), tmp_path / name)
+  for part in os.listdir(exported.folder):
+    os.symlink(os.path.join(exported.folder, part), tmp_path / part)
   for form in ('encoder', 'head'):
     os.remove(tmp_path / form)
     for number in '12':
