@@ -126,6 +126,11 @@ class TokenizedTuples:
   def __len__(self) -> int:
     return len(self.items)
 
+  def cut(self, max_lengths: Sequence[int]) -> list[float]:
+    """Share of the tuples whose item of a slot has more pieces than its most tokens hold; of vectors 0."""
+    slots = zip(self.tables, self.items.T, max_lengths, strict=True)
+    return [float(np.mean(table.sizes(items) > most - 2)) for table, items, most in slots]
+
 
 def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[Any]:
   """The items of each of a set's slots: word pieces of texts, and vectors."""

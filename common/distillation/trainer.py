@@ -90,6 +90,10 @@ class Trainer:
       )
     self.valid = TokenizedTuples.of_set(valid, tokenizer)
     self.judged = JudgedSet(valid, training.task, training.metric)
+    for slot, share in enumerate(self.valid.cut(model.max_lengths)):
+      if share:
+        most = model.max_lengths[slot]
+        print(f'valid: text {slot + 1} is cut at {most} tokens in {share:.1%} (--max_lengths)')
 
   def fit(
     self,

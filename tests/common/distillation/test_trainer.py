@@ -89,6 +89,11 @@ def test_a_step_of_static_shapes_is_one_program_for_all_batches(build, distill, 
   assert len(programs) == 1  # with a batch's word ids in it, XLA would compile each step
 
 
+def test_what_is_cut_is_told(build, distill, capsys):
+  trainer(*build('dipair'), distill)  # of 16 and 32 tokens, a letter each
+  assert capsys.readouterr().out == 'valid: text 1 is cut at 16 tokens in 20.0% (--max_lengths)\n'
+
+
 @pytest.mark.parametrize('kind', ['dipair', 'dse'])
 def test_each_distinct_text_is_encoded_once(build, distill, kind):
   batch = first_batch(trainer(*build(kind), distill))
