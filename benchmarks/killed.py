@@ -32,7 +32,7 @@ _OF_TENSORFLOW = {
 # Of a time or a machine; or of a graph's file, whose names follow from what was traced before.
 _VARIES = re.compile(
   'seconds|per_second|speed|rates|stored|encoders|commit|command|environment|flags'
-  '|bytes$|max_difference|^seal$|^sha256$|^fingerprint$'
+  '|bytes$|max_difference|^seal$|^sha256$'
 )
 _OF_THOSE = ('run.log', 'report.html', 'README.md', 'digests.json')
 _PLACE = 'steps'  # beside the output: the steps as they come
