@@ -133,8 +133,8 @@ measured. All are of a machine with AMX. **Encoding, once per text, is not in
 it** (in DSE's paper and in BERT-Large's shapes, the query's is). *Its teacher* is the run's own
 ({names}), on the test pairs at their real lengths, tokenization included; the papers have their own,
 BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a cross-encoder of
-BERT-base's shapes with random weights, on 128 tokens. In brackets: a change's 95% interval, by paired bootstrap: the
-catalogue's and Home Depot's third draw terms with all their products, the others', measured before that, pairs. DSE's tasks are small, QQP
+BERT-base's shapes with random weights, on 128 tokens. In brackets: a change's 95% interval, by paired bootstrap: Home
+Depot's first two and MedQuAD's, measured before the others, draw pairs one by one, the others' texts with all their pairs. DSE's tasks are small, QQP
 and SNLI subsets, and MiniLM-L6 is a sentence encoder that has seen such pairs: [what that explains](docs/results.md#dse-on-glue-table-1), and each task's interval.{_nearest()}"""
   return f'{markdown(headers, rows)}\n\n{note}'
 
