@@ -41,8 +41,7 @@ on MRPC. What the teacher's logits add to the labels is sure on STS-B alone; on 
 and not told from them (p {chance(made['results']['qqp']['significance']['p_value'])}). In an earlier run, whose batches held pairs that follow one another in the file, it
 was above them by 0.8% [0.2, 1.6]: the order of the pairs counts for as much as the teacher. A frozen encoder is below alpha = 0.5 and 1 in
 all four (not tested). Of the teachers MRPC's alone had stopped rising on valid; the others' last evaluation was 0.001 (QQP)
-to 0.004 (SNLI) above the one before, and the students of QQP and SNLI rose by more. The speeds of STS-B and SNLI were
-measured beside light work."""
+to 0.004 (SNLI) above the one before, and the students of QQP and SNLI rose by more."""
   found = suite.changes(made['results'])
   note += f'\n\n{markdown(found.headers, found.rows)}\n\n{found.note}'
   return shown('DSE on GLUE (Table 1)', made, table, note)
