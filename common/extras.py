@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from common.errors import InputError, refuse
 
+HUB_ID = r'[\w-][\w.-]*/[\w.-]+'  # a repository of the hub, whose package is an extra: org/name
 _OWN = ('benchmarks', 'common', 'dipair', 'dse')
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from common import files, flags, schema
+from common import extras, files, flags, schema
 from common.errors import InputError, check_pattern_free, damaged
 from common.export import student_export
 from common.modeling import checkpoints, encoders
@@ -127,7 +127,7 @@ def main(config: ExportConfig) -> None:
 
 def _local(path: str) -> str:
   """As `hub.local`; a bare `org/name` that is no folder is of the hub, and as whole as `hf://org/name`."""
-  bare = re.fullmatch(hub.NAME, path) and not tf.io.gfile.isdir(path)
+  bare = re.fullmatch(extras.HUB_ID, path) and not tf.io.gfile.isdir(path)
   return hub.local(hub.PREFIX + path if bare else path)
 
 

@@ -28,7 +28,6 @@ RANDOM_TINY = 'random-tiny'
 
 CONFIG = 'config.json'  # of a Hugging Face folder
 TOKENIZER_CONFIG = 'tokenizer_config.json'
-HUB_ID = r'[\w-][\w.-]*/[\w.-]+'  # org/name
 
 _MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
 _SAFETENSORS = 'model.safetensors'
@@ -179,7 +178,7 @@ def _minilm() -> str:
 def _folder(path: str) -> str:
   if tf.io.gfile.isdir(path):
     return path
-  if not re.fullmatch(HUB_ID, path):
+  if not re.fullmatch(extras.HUB_ID, path):
     raise InputError(f'{path}: no such folder, nor {MINILM}, {RANDOM_TINY} or a hub id org/name')
   with extras.needed('hub', f'{path}: no such folder; for a hub id, '):
     hub = importlib.import_module('huggingface_hub')

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common import extras
 from common.errors import InputError
 from common.modeling import checkpoints, hugging_face
 from common.modeling.checkpoints import Pretrained
@@ -64,7 +65,7 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
     InputError: It is no classifier, or its labels are not the task's; one line says why.
   """
   config_file, folder = os.path.join(path, checkpoints.CONFIG), tf.io.gfile.isdir(path)
-  if not folder and path not in _BUILT_IN and not re.fullmatch(checkpoints.HUB_ID, path):
+  if not folder and path not in _BUILT_IN and not re.fullmatch(extras.HUB_ID, path):
     raise InputError(f'{path}: no such folder, nor a hub id org/name')
   if folder and not tf.io.gfile.exists(config_file):
     raise InputError(

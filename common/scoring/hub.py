@@ -11,7 +11,6 @@ from common import extras
 from common.errors import InputError
 
 PREFIX = 'hf://'
-NAME = r'[\w-][\w.-]*/[\w.-]+'  # of a repository
 _OTHERS = ('*.bin', '*.h5', '*.msgpack', '*.onnx', '*.ot', 'openvino/*')  # which nothing here reads
 _CARD, _RESULTS = 'README.md', 'results.json'  # of a run, beside its export
 
@@ -51,7 +50,7 @@ def push(folder: str, name: str) -> str:
 @contextlib.contextmanager
 def _hub(name: str) -> Iterator[Any]:
   """The package, what it says of a repository in the block as an InputError."""
-  if not re.fullmatch(NAME, name):
+  if not re.fullmatch(extras.HUB_ID, name):
     raise InputError(f'{name!r} is no repository of the hub: org/name')
   with extras.needed('hub', f'{PREFIX}{name}: '):
     hub = importlib.import_module('huggingface_hub')
