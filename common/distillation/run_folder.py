@@ -55,11 +55,10 @@ class Stage(abc.ABC, Generic[Result]):
 
   def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
     self.folder, self.inputs = os.path.join(run_dir, self.name), tuple(inputs)
-    self.depends_on = _by_contents(json.loads(json.dumps(depends_on)))
-    for folder in reversed(self.folders):
-      noted = _noted(folder).get('depends_on')
-      if isinstance(noted, dict) and _by_contents(noted) == _by_contents(self.depends_on):
-        self.depends_on = noted  # a run from before, whose notes hold paths
+    own = _by_contents(json.loads(json.dumps(depends_on)))
+    noted = (_noted(folder).get('depends_on') for folder in self.folders)
+    same = (of for of in noted if isinstance(of, dict) and _by_contents(of) == own)
+    self.depends_on = next(same, own)  # the notes of a run from before hold paths
 
   @property
   def folders(self) -> tuple[str, str]:
