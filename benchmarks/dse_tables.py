@@ -39,7 +39,7 @@ and NLI among them: the table cannot tell what of a score is that start's and wh
 start there too, and as cross-encoders make less of it on STS-B, where all students but the frozen one are above them, and
 on MRPC. What the teacher's logits add to the labels is sure on STS-B alone; on QQP alpha = 0.5 is below the labels alone,
 and not told from them (p {chance(made['results']['qqp']['significance']['p_value'])}). In an earlier run, whose batches held pairs that follow one another in the file, it
-was above them by 0.8% [0.2, 1.6]: the order of the pairs counts for as much as the teacher. A frozen encoder is below alpha = 0.5 and 1 in
+was above them by 0.8% [0.2, 1.6]; one seed each, which does not tell the order of the pairs from chance. A frozen encoder is below alpha = 0.5 and 1 in
 all four (not tested). Of the teachers MRPC's alone had stopped rising on valid; the others' last evaluation was 0.001 (QQP)
 to 0.004 (SNLI) above the one before, and the students of QQP and SNLI rose by more."""
   found = suite.changes(made['results'])
