@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import compared
 from common import flags, verify
+from common.errors import InputError
 from common.scoring import exported
 from dipair import Scorer
 from dipair.run import DiPairStudent, RunConfig
@@ -225,6 +227,22 @@ def test_a_finished_run_is_inspected_twice_alike(smoke, tmp_path, python):
   assert one == other
   assert one['tuples'] == 40
   assert [text['name'] for text in one['texts']] == ['term', 'product']
+
+
+def test_two_runs_students_are_compared_on_what_each_was_judged_by(smoke, tmp_path):
+  folder, other, output = smoke[0], tmp_path / 'other', tmp_path / 'made.json'
+  other.symlink_to(folder)
+  compared.main(compared.ComparedConfig((str(folder), str(other)), str(output)))
+  made, of_run = json.loads(output.read_text()), metrics(folder)[0][1:]
+  expected = [
+    (name, model['name'], model['test']['pearson']) for name in ('run', 'other') for model in of_run
+  ]
+  found = [(row['run'], row['model'], row['test']) for row in made['models']]
+  assert [row[:2] for row in found] == [row[:2] for row in expected]
+  np.testing.assert_allclose([row[2] for row in found], [row[2] for row in expected], rtol=1e-6)
+  assert [(row['delta'], row['p_value']) for row in made['differences']] == [(0, 1), (0, 1)]
+  with pytest.raises(InputError, match='--run_dirs=a/b,c/b: two folders or more, each of its name'):
+    compared.main(compared.ComparedConfig(('a/b', 'c/b')))
 
 
 def test_what_cannot_be_inspected_is_refused_in_one_line(refusals):
