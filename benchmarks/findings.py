@@ -37,13 +37,16 @@ def _nearness() -> str:
   table_2, table_3 = (
     home_depot_tables.of_teachers(_made(f'homedepot_{size}'))[0] for size in ('4x12', '4x8')
   )
-  from_wide = home_depot_tables.of_teachers(_made('homedepot_4x12_from_wide'))
+  from_wide, short_from_wide = (
+    home_depot_tables.of_teachers(_made(f'homedepot_{size}_from_wide')) for size in ('4x12', '4x8')
+  )
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
   return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped}; {known} where the titles of all
   products were known, without their labels; {wide} with twice the tokens kept too; {one} where it learnt the
   mean of two teachers ({mean} of that mean; `configs/homedepot_wide.flags`), and so, in the sizes of the paper's
-  tables 2 and 3, {table_2} and {table_3}; in the size of Table 2, from that wider student's encoder and with the mean of the
-  tokens among them, {from_wide[0]} ({from_wide[1]} of the mean). MedQuAD {medquad}. DSE's four GLUE
+  tables 2 and 3, {table_2} and {table_3}; in these sizes, from that wider student's encoder and with the mean of the
+  tokens among them, {from_wide[0]} and {short_from_wide[0]} ({from_wide[1]} and {short_from_wide[1]}
+  of the mean of the teachers). MedQuAD {medquad}. DSE's four GLUE
   tasks {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs."""
 
 

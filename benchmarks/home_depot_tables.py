@@ -8,9 +8,9 @@ from dipair.study import tables as study_tables
 
 _ENSEMBLE, _CATALOGUE, _WIDE = 'homedepot_ensemble', 'homedepot_catalogue', 'homedepot_wide'
 _NEAREST, _OF_TABLE_2, _OF_TABLE_3 = 'homedepot_nearest', 'homedepot_4x12', 'homedepot_4x8'
-_FROM_WIDE = 'homedepot_4x12_from_wide'
+_FROM_WIDE, _SHORT_FROM_WIDE = 'homedepot_4x12_from_wide', 'homedepot_4x8_from_wide'
 _RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', _ENSEMBLE, _CATALOGUE, _WIDE, _NEAREST)
-_RUNS += (_OF_TABLE_2, _OF_TABLE_3, _FROM_WIDE)
+_RUNS += (_OF_TABLE_2, _OF_TABLE_3, _FROM_WIDE, _SHORT_FROM_WIDE)
 _SIZES = ('output_tokens', 'projection_dim', 'head_inner_dim')
 _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'table2': 'Cross-attention students (Table 2b)',
@@ -108,7 +108,7 @@ def _levers() -> str:
   of = label(primary)
   headers = ['', f'{of} (valid)', 'Delta (valid)', f'{of} (test)', 'Delta (test)', 'Commit']
   tables = [markdown(headers, rows), markdown(['', f'{of} on valid, by step of stage 2'], curves)]
-  note = """All but the last six have 300,032 pairs made of the training texts, in the second and third row scored by the
+  note = """All but the last seven have 300,032 pairs made of the training texts, in the second and third row scored by the
 same teacher, in the first by another of the same flags, and each a stage 1 of 4,000 steps of its own. Delta: against
 the teacher, in brackets the 95% interval (paired bootstrap). A block is of 64 terms and 64 titles, and the training pairs among them come first: of fewer pairs a block,
 they are more of the set, as test has them, and of more blocks, more of the titles are in one. The third row is the
@@ -137,17 +137,21 @@ it on test. Stage 2 gives {} over stage 1. What its file divides by as its teach
 The eighth and ninth row's students learn the same scores of the same pairs in as many steps, in the sizes of the paper's Tables 2
 and 3. Neither is told from the first teacher (p {}, {}), but an interval reaches {}; from the mean both are told ({};
 {}). On valid both are nearer. They are not tested against the row above, which keeps more tokens. The intervals of these
-two and of the last draw a term with all its titles, those above one pair at a time; test has 1.4 titles a term. Both were
+two and of the last two draw a term with all its titles, those above one pair at a time; test has 1.4 titles a term. Both were
 trained at commit a9a3fb12e3, and evaluated and timed at the commit beside them, which trains alike but for logits in
 float32 in place of bfloat16. Much of their training ran beside other work.
 
-The last row's student has the eighth's sizes, scores and steps, but its encoder starts from the seventh row's student
+The tenth row's student has the eighth's sizes, scores and steps, but its encoder starts from the seventh row's student
 (`--pretrained=…/student`), and the mean of a text's tokens stands in [CLS]'s place (`--token_selection=mean`), which costs
 nothing when a pair is scored. It is told neither from either teacher alone ({}, p {}; {}, p {}) nor from their mean
 ({}, p {}). After stage 1 alone, seven minutes, it comes to {} on test, the eighth to {}, which its second stage brings to
-{}. What of the gain is the start's, and what the mean's, is not known; it is not tested against the eighth, and its
-training comes after the seventh's. The commands of all but the third, which is [the shipped config's](#home-depot-the-heads-runtimes-and-its-vectors-as-stored):"""
-  *first, _, ensemble, catalogue, wide, nearest, narrow, short, from_wide = runs.values()
+{}. Its training comes after the seventh's.
+
+The last row's student comes so from the ninth's sizes, and is told from neither teacher alone ({}, p {}; {}, p {}), but from
+their mean ({}, p {}). Its second stage is not told from its first ({}, p {}). The first third of stage 1 was trained at
+an earlier commit, which trains alike; all of it ran beside light work, and its speeds were timed alone. The commands of all but the third, which is [the shipped config's](#home-depot-the-heads-runtimes-and-its-vectors-as-stored):"""
+  *first, _, ensemble, catalogue, wide, nearest, narrow, short, from_wide, last = runs.values()
+  named = (narrow, short)
   tests = [metric(model['test'][primary]) for model in ensemble['models'][:2]]
   tests.append(metric(catalogue['models'][0]['test'][primary]))
   tests += [metric(made['models'][1]['test'][primary]) for made in (wide, catalogue)]
@@ -156,22 +160,20 @@ training comes after the seventh's. The commands of all but the third, which is 
   tests.append(of_teachers(nearest)[1])
   second = nearest['significance']
   tests.append(moved(second['delta'], second['low'], second['high']))
-  named = (narrow, short)
   tests += [chance(made['against_one'][0]['p_value']) for made in named]
   tests.append(percent(min(made['against_one'][0]['low'] for made in named)))
   tests += [of_teachers(made)[1] for made in named]
-  for of in from_wide['against_one']:
-    tests += [moved(of['delta'], of['low'], of['high']), chance(of['p_value'])]
-  tests += [of_teachers(from_wide)[1], chance(from_wide['models'][-1]['p_value']['test'])]
+  tests += _told(from_wide)
   tests += [metric(made['models'][-2]['test'][primary]) for made in (from_wide, narrow)]
   tests.append(metric(narrow['models'][-1]['test'][primary]))
+  tests += [*_told(last), *_tested(last['significance'])]
   title = '## Home Depot: what brings the student near its teacher'
   return '\n\n'.join(
     [
       title,
       *tables,
       note.format(*tests),
-      commands([*first, ensemble, catalogue, wide, nearest, *named, from_wide]),
+      commands([*first, ensemble, catalogue, wide, nearest, *named, from_wide, last]),
     ]
   )
 
@@ -185,6 +187,17 @@ def _student(made: dict[str, Any]) -> dict[str, Any]:
     delta = {'valid': on_valid, 'test': first['delta']}
     student = {**student, 'delta': delta, 'interval': {'test': [first['low'], first['high']]}}
   return student
+
+
+def _told(made: dict[str, Any]) -> list[str]:
+  """A student's changes on test from each of several teachers, and from their mean, each with its p."""
+  alone = [cell for of in made['against_one'] for cell in _tested(of)]
+  return [*alone, of_teachers(made)[1], chance(made['models'][-1]['p_value']['test'])]
+
+
+def _tested(found: dict[str, Any]) -> list[str]:
+  """A difference, and its p."""
+  return [moved(found['delta'], found['low'], found['high']), chance(found['p_value'])]
 
 
 def of_teachers(made: dict[str, Any]) -> tuple[str, str]:

@@ -35,6 +35,7 @@ _DIPAIRS = (
   '4x12',
   '4x12_from_wide',
   '4x8',
+  '4x8_from_wide',
   'catalogue',
   'dense',
   'ensemble',
