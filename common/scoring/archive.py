@@ -9,6 +9,7 @@ import gzip
 import os
 import tarfile
 import tempfile
+import time
 
 from common import digests, files
 from common.errors import InputError, damaged
@@ -42,6 +43,8 @@ def pack(folder: str, path: str) -> None:
 def unpacked(path: str) -> str:
   """A folder with an archive's files, in the user's cache (`XDG_CACHE_HOME`), named by its digest.
 
+  One that has lost a file there, as to a cleaner of caches, is unpacked anew.
+
   Raises:
     InputError: If there is no archive, it is damaged, or it holds what is no plain file of its folder.
   """
@@ -52,12 +55,28 @@ def unpacked(path: str) -> str:
   folder = os.path.join(cache, files.sha256(path))
   os.makedirs(cache, exist_ok=True)
   with files.turn(cache):
-    if not os.path.isdir(folder):
+    if not _is_whole(folder):
       with tempfile.TemporaryDirectory(dir=cache) as part:
         content = os.path.join(part, 'content')
         _unpack(path, content)
+        files.sync(
+          content
+        )  # now, so that between the renames there is no folder for a moment alone
+        if os.path.lexists(folder):
+          os.rename(folder, os.path.join(part, 'before'))
         files.put(content, folder)
   return folder
+
+
+def _is_whole(folder: str) -> bool:
+  """Whether all files that an archive's digests name are there, as they were."""
+  if not os.path.exists(os.path.join(folder, digests.NAME)):
+    return False
+  try:
+    digests.check(folder)
+  except InputError:
+    return False
+  return True
 
 
 def _unpack(path: str, folder: str) -> None:
@@ -76,6 +95,8 @@ def _unpack(path: str, folder: str) -> None:
       )
     if digests.NAME not in archive.getnames():
       raise InputError(f'{path}: {digests.NAME} is not in it: no archive that dipair.release made')
+    for member in members:
+      member.mtime = time.time()  # a file that looks old is a cleaner's
     try:
       archive.extractall(folder, members, filter='data')
     except tarfile.FilterError as error:

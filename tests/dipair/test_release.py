@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 
 import numpy as np
 import pytest
@@ -176,6 +177,17 @@ def test_a_damaged_archive_is_refused_by_its_name(released, tmp_path):
   with pytest.raises(InputError, match='^/nowhere.tar.gz: no such file$'):
     Scorer.load('/nowhere.tar.gz')
   assert os.listdir(tmp_path / 'cache' / 'dipair') == []
+
+
+@pytest.mark.parametrize('lost', ['scorer.json', 'digests.json', 'head_litert/int8.tflite', ''])
+def test_a_cache_that_has_lost_files_is_filled_anew(released, lost):
+  folder = exported.local(released)
+  paths = [os.path.join(base, name) for base, _, names in os.walk(folder) for name in names]
+  assert all(time.time() - os.path.getmtime(path) < 3600 for path in paths)
+  for path in paths if not lost else [os.path.join(folder, lost)]:
+    os.remove(path)
+  assert exported.local(released) == folder and all(map(os.path.exists, paths))
+  assert os.listdir(os.path.dirname(folder)) == [os.path.basename(folder)]
 
 
 def archive_of(path, *members):
