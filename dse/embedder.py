@@ -9,7 +9,6 @@ import numpy as np
 from tqdm import tqdm
 
 from common import files
-from common.data.texts import listed
 from common.errors import InputError, check_parent, check_whole, local_path
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer, Texts
@@ -71,7 +70,8 @@ class Embedder(PairScorer):
       raise InputError(
         "each side has an encoder or a text length of its own: right, of encode(texts, 'right')"
       )
-    left = left if given else listed(left, 'left')
+    left = self._checked(left, 'left')
+    right = right if right is None else self._checked(right, 'right')
     u = self._vectors(left, 'left')
     if right is None and self._alike():
       v = u

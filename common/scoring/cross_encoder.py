@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from common.data.texts import listed, shown
-from common.errors import InputError
+from common.data.texts import check_text, listed, shown
+from common.errors import InputError, check_whole
 from common.scoring.scorer import PairScorer
 
 _PAIRS = 8192  # scored at a time
@@ -61,8 +61,8 @@ class CrossEncoder:
         raise InputError(f'pair {number}: {shown(pair)} is no pair of texts')
       if len(pair) != len(slots):
         raise InputError(f'pair {number}: {len(pair)} texts; this model takes {", ".join(slots)}')
-      if wrong := [text for text in pair if not isinstance(text, str)]:
-        raise InputError(f'pair {number}: {shown(wrong[0])} is not a text')
+      for text in pair:  # here, where the pair's number is known
+        check_text(text, f'pair {number}')
     columns = zip(*sentences, strict=True) if len(sentences) else [()] * len(slots)
     sides = []
     for slot, texts in zip(slots, columns, strict=True):
@@ -99,9 +99,13 @@ class CrossEncoder:
     """
     if not isinstance(query, str):
       raise InputError(f'query: one text is needed, not {shown(query)}')
+    check_text(query, 'query')
     documents = listed(documents, 'documents')
+    top_k = max(1, len(documents)) if top_k is None else top_k
+    check_whole('top_k', top_k, 1)
+    self.scorer.check_ranks()
     vectors = self._encode(documents, self.scorer.slots[-1], batch_size, show_progress_bar)
-    found = self.scorer.rank(query, vectors, max(1, len(documents)) if top_k is None else top_k)
+    found = self.scorer.rank(query, vectors, top_k)
     results: list[dict[str, Any]] = [{'corpus_id': row, 'score': score} for row, score in found]
     if return_documents:
       results = [{**result, 'text': documents[result['corpus_id']]} for result in results]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from common.errors import InputError
 from common.scoring import best
 from common.scoring.runtime import HeadRuntime, Inputs, Vectors
 from common.vectors.store import VectorStore
@@ -35,6 +36,11 @@ class HeadScorer:
     self.widths: dict[str, int] = description.get('widths', {})
     self.outputs, self.attends = description['outputs'], description['attends']
     self.calibration: dict[str, Any] = description.get('calibration', {})
+
+  def check_ranks(self) -> None:
+    """Refuses a model that does not rank: of a tuple of more than two, or of classes, which have no order."""
+    if len(self.slots) != 2 or self.outputs != 1:
+      raise InputError('rank takes a model of two sides and one output')
 
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None

@@ -7,15 +7,13 @@ from typing import Any, Self
 import numpy as np
 from tqdm import tqdm
 
-from common.data.texts import listed, stacked
 from common.errors import InputError, check_whole
 from common.scoring import exported, hub, runtimes
 from common.scoring.head_scorer import HeadScorer
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
+from common.scoring.sides import Texts, are_raw, checked, listed
 from common.vectors.store import VectorStore, row_numbers
 from common.vectors.values import Stored, are_vectors, finite
-
-Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
 
 
 class PairScorer(HeadScorer):
@@ -90,7 +88,7 @@ class PairScorer(HeadScorer):
     """
     self._check_side(side)
     check_whole('batch_size', batch_size, 1)
-    texts = stacked(texts, width, side) if (width := self.widths.get(side)) else listed(texts, side)
+    texts = listed(texts, side, self.widths.get(side, 0))
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
       self._encoder.encode(texts, side, vectors, batch_size, bar.update)
@@ -143,7 +141,7 @@ class PairScorer(HeadScorer):
       [n, *part shape] float32.
     """
     self._check_side(side)
-    vectors = self._vectors(vectors, side)
+    vectors = self._vectors(self._checked(vectors, side), side)
     count = len(vectors)
     vectors = vectors if count else np.zeros([1, *self.vector_shapes[side]], np.float32)
     return self._head.run(f'{side}_part', {side: vectors})[:count]
@@ -162,6 +160,8 @@ class PairScorer(HeadScorer):
 
   def scored(self, *sides: Texts | Stored) -> tuple[np.ndarray, np.ndarray]:
     """The same of a model of one output: logits, before calibration, and scores, [pairs] each."""
+    if self.outputs != 1:
+      raise InputError('logits beside scores are of a model of one output; this one has classes')
     vectors, count = self._pairs(sides)
     return self._head.scored('serving_default', vectors) if count else (self._none(), self._none())
 
@@ -169,13 +169,11 @@ class PairScorer(HeadScorer):
     """Vectors by slot, and how many of each."""
     if len(sides) != len(self.slots):
       raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
-    vectors: Inputs = {
-      slot: self._vectors(side, slot) for side, slot in zip(sides, self.slots, strict=True)
-    }
-    counts = [len(side) for side in vectors.values()]
-    if len(set(counts)) > 1:
+    rows = {slot: self._checked(side, slot) for side, slot in zip(sides, self.slots, strict=True)}
+    counts = [len(side) for side in rows.values()]
+    if len(set(counts)) > 1:  # before anything is encoded
       raise InputError(f'sides of {counts} rows; pairs need one row on each')
-    return vectors, counts[0]
+    return {slot: self._vectors(side, slot) for slot, side in rows.items()}, counts[0]
 
   def rank(
     self,
@@ -209,11 +207,15 @@ class PairScorer(HeadScorer):
     stored = isinstance(candidates, VectorStore) and rows is None
     if first_stage not in ('', 'ann') or (first_stage and not stored):
       raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
+    queries, several = self._queries(query)
     right = self._candidates(candidates)
-    left, several = self._queries(query)
+    rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
     needed = None if parts is None else (len(right), *self._part_shape)
     if (found := getattr(parts, 'shape', None)) != needed:
       raise InputError(f'parts: of shape {found}; {needed} is needed')
+    left = self._vectors(queries, self.slots[0])  # nothing is encoded before
+    if not isinstance(right, VectorStore):
+      right = self._encoded(right, self.slots[1])  # `best.ranked` checks what it reads
     left_parts = self.parts(left, self.slots[0])
     if isinstance(right, VectorStore) and first_stage:
       from common.vectors import neighbors
@@ -224,7 +226,6 @@ class PairScorer(HeadScorer):
         for u, part, own in zip(left, left_parts, near, strict=True)
       ]
     else:
-      rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
       ranked = self.ranked(left, left_parts, right, top_k, parts, rows)
     return ranked if several else ranked[0]
 
@@ -254,41 +255,39 @@ class PairScorer(HeadScorer):
     return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
   def _candidates(self, candidates: Texts | VectorStore) -> Vectors | VectorStore:
-    """Vectors of the right side, or a store of them that is this model's."""
+    """Candidates as of `_checked`, or a store of vectors that is this model's."""
     side = self.slots[-1]
     if not isinstance(candidates, VectorStore):
-      return self._as_given(candidates, side)  # `best.ranked` checks what it reads
+      return self._checked(candidates, side)
     if candidates.fingerprint != self.fingerprints[side]:
       raise InputError(f'{candidates.folder}: vectors of another encoder; encode the texts anew')
     if candidates.side != side:
       raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
     return candidates
 
-  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[np.ndarray, bool]:
-    """Vectors of the left side, [q, *shape], and whether several were asked for."""
-    if len(self.slots) != 2 or self.outputs != 1:
-      raise InputError('rank takes a model of two sides and one output')
+  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[Any, bool]:
+    """q rows of the left side as of `_checked`, and whether several were asked for."""
+    self.check_ranks()
     slot = self.slots[0]
     if isinstance(query, str):
-      return self._vectors([query], slot), False
+      return self._checked([query], slot), False
     shape, width = self.vector_shapes[slot], (self.widths.get(slot, -1),)
     ones = {width} if shape[1:] == width else {width, shape}
     if isinstance(query, np.ndarray) and are_vectors(query) and query.shape in ones:
-      return self._vectors(query[None], slot), False
-    return self._vectors(query, slot), True
+      return self._checked(query[None], slot), False
+    return self._checked(query, slot), True
+
+  def _checked(self, side: Any, slot: str) -> Any:
+    """A side's rows as of `checked`; they are still to be encoded where they are no vectors."""
+    return checked(side, slot, self.vector_shapes[slot], self.widths.get(slot, 0))
+
+  def _encoded(self, side: Any, slot: str) -> Any:
+    return self.encode(side, slot) if are_raw(side, self.widths.get(slot, 0)) else side
 
   def _vectors(self, side: Any, slot: str) -> Any:
-    found = self._as_given(side, slot)
+    """Finite vectors of what `_checked` gave."""
+    found = self._encoded(side, slot)
     return found if isinstance(found, Stored) else finite(found, slot)
-
-  def _as_given(self, side: Any, slot: str) -> Any:
-    """Vectors of the model's shape as they are; those of texts."""
-    values = side.values if isinstance(side, Stored) else side
-    if not are_vectors(side) or (slot in self.widths and values.ndim == 2):
-      return self.encode(side, slot)
-    if values.shape[1:] != (shape := self.vector_shapes[slot]):
-      raise InputError(f'{slot}: vectors of shape {values.shape[1:]}; this model has {shape}')
-    return side
 
   @functools.cached_property
   def _part_shape(self) -> tuple[int, ...]:  # asked of the head once, not at every query

@@ -47,8 +47,21 @@ def test_documents_are_ranked_by_the_same_scores(model):
     ([('a', 'b'), 'cd'], 'pair 1: a value of type str is no pair of texts'),
     ([('a', 'b'), None], 'pair 1: None is no pair of texts'),
     ([('a', None)], 'pair 0: None is not a text'),
+    ([('q', 'a'), ('q', 'a'), ('q', 'b'), ('q', '\udc00')], 'pair 3: not a text: '),
   ],
 )
 def test_what_is_no_pair_is_refused(model, pairs, message):
   with pytest.raises(InputError, match=message):
     model.predict(pairs)
+
+
+@pytest.mark.parametrize(
+  ('query', 'top_k', 'message'),
+  [('red', 0, 'top_k=0: a whole number from 1'), ('\udc00', 1, 'query: not a text')],
+)
+def test_a_ranking_is_refused_before_a_document_is_encoded(
+  model, monkeypatch, query, top_k, message
+):
+  monkeypatch.setattr(model.scorer, '_encoder', None)
+  with pytest.raises(InputError, match=f'^{message}'):
+    model.rank(query, TITLES, top_k)

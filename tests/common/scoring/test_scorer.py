@@ -111,7 +111,8 @@ def test_what_one_query_is(shape, width, query, expected):
   scorer.slots, scorer.outputs = ('left', 'right'), 1
   scorer.vector_shapes, scorer.widths = {'left': shape}, {'left': width} if width else {}
   scorer.encode = lambda texts, side: np.zeros([len(texts), *shape])
-  vectors, several = scorer._queries(query)
+  rows, several = scorer._queries(query)
+  vectors = scorer._vectors(rows, 'left')
   assert (vectors.shape, several) == ((expected[0], *shape), expected[1])
 
 
@@ -251,6 +252,26 @@ def test_deleted_rows_are_never_ranked(exported, load, tmp_path):
 def test_wrong_inputs_are_named(exported, load, call, message):
   with pytest.raises(InputError, match=message):
     call(load(exported[0]))
+
+
+@pytest.mark.parametrize(
+  ('outputs', 'call', 'message'),
+  [
+    (1, lambda s: s.rank(None, RIGHT), 'left texts: a list of texts is needed, not None'),
+    (1, lambda s: s.rank('a', RIGHT, rows=[99]), 'candidates: no row 99; rows are 0 to 3'),
+    (1, lambda s: s.score(['a'], RIGHT), 'sides of .1, 4. rows; pairs need one row on each'),
+    (1, lambda s: s.score(RIGHT, ['a', None, 'b', 'c']), 'right texts, row 1: None is not a text'),
+    (3, lambda s: s.rank('a', RIGHT), 'rank takes a model of two sides and one output'),
+    (3, lambda s: s.scored(['a'], ['b']), 'logits beside scores are of a model of one output'),
+  ],
+)
+def test_what_does_not_fit_is_refused_before_a_text_is_encoded(
+  exported, export, outputs, call, message, monkeypatch
+):
+  scorer = PairScorer.load(export(exported.model.name, outputs).folder)
+  monkeypatch.setattr(scorer, '_encoder', None)
+  with pytest.raises(InputError, match=f'^{message}'):
+    call(scorer)
 
 
 def test_a_folder_without_an_export_is_refused(tmp_path):
