@@ -7,7 +7,8 @@ with extras.needed('beam'):
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 from common.errors import InputError, refuse
 
@@ -40,6 +41,15 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
     if _is_command():
       refuse(wrong)
     raise wrong from error
+
+
+def unavailable(error: InputError) -> Callable[..., NoReturn]:
+  """A function in place of one whose import `needed` has refused; raises that when it is called."""
+
+  def refused(*_: Any, **__: Any) -> NoReturn:
+    raise error
+
+  return refused
 
 
 def _is_command() -> bool:

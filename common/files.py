@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from common import termination
+from common import extras, termination
 from common.errors import InputError, no_file_system
 
 _CHUNK = 1 << 20  # bytes read at a time
@@ -201,11 +201,15 @@ def is_remote(path: str) -> bool:
 
 def gfile(url: str) -> Any:
   """TensorFlow's functions for files, imported for URLs alone; refuses one that they cannot open."""
-  import tensorflow as tf
-
-  if url.partition('://')[0] not in tf.io.gfile.get_registered_schemes():
-    raise InputError(no_file_system(url))
-  return tf.io.gfile
+  if (scheme := url.partition('://')[0]) not in (
+    'http',
+    'https',
+  ):  # which need no TensorFlow to tell
+    with extras.needed('', f'{url}: '):
+      import tensorflow as tf
+    if scheme in tf.io.gfile.get_registered_schemes():
+      return tf.io.gfile
+  raise InputError(no_file_system(url))
 
 
 def opened(path: str, mode: str = 'r') -> Any:
@@ -290,8 +294,7 @@ def write_json(path: str, value: Any, *, sealed: bool = False) -> None:
 def json_text(value: Any, *, sealed: bool = False) -> str:
   """What `write_json` writes."""
   if sealed:
-    value = json.loads(json.dumps(value))
-    value = {**value, _SEAL: _seal(value)}
+    value = {**value, _SEAL: _seal(json.loads(json.dumps(value)))}
   return json.dumps(value, indent=1) + '\n'
 
 

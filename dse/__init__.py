@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from common import __version__  # noqa: I001  (quiets TensorFlow before it is imported)
+from common import __version__, extras  # noqa: I001  (quiets TensorFlow before it is imported)
 from common.errors import InputError
 from common.scoring.cross_encoder import CrossEncoder
 from common.vectors.store import VectorStore
@@ -18,8 +18,10 @@ def __getattr__(name: str) -> Any:
   """`distill`, whose import loads TensorFlow, when it is first asked for."""
   if name != 'distill':
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-  from dse.run import distill
-
+  try:
+    from dse.run import distill
+  except InputError as error:  # raised by a call, so that `from dse import *` takes the rest
+    return extras.unavailable(error)
   return distill
 
 

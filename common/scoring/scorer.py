@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from tqdm import tqdm
 
+from common import extras
 from common.errors import InputError, check_whole
 from common.scoring import exported, hub, runtimes
 from common.scoring.head_scorer import HeadScorer
@@ -246,8 +247,8 @@ class PairScorer(HeadScorer):
       raise InputError(f'{self._export.folder}: no attention to show; a transformer head has it')
     if len(texts) != len(self.slots):
       raise InputError(f'{len(texts)} texts given; this model takes {", ".join(self.slots)}')
-    import tensorflow as tf
-
+    with extras.needed('', 'attention is of the SavedModels: '):
+      import tensorflow as tf
     for slot, text in zip(self.slots, texts, strict=True):
       vectors[slot] = tf.constant(self.encode([text], slot))
       kept = self._export.encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens']

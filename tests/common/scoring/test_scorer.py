@@ -295,14 +295,21 @@ def test_scoring_loads_no_training_code(export):
 def test_scoring_without_tensorflow(export, tmp_path):
   program = """
 import json, sys
-sys.modules['tensorflow'] = None
+sys.modules['tensorflow'] = sys.modules['absl'] = None
 import dipair, dse
 from common.vectors.store import VectorStore
 of_runtimes = {'runtime': 'litert-int8', 'encoder_runtime': 'litert-int8'}
 scorer, embedder = (c.load(f, **of_runtimes) for c, f in zip((dipair.Scorer, dse.Embedder), sys.argv[1:]))
 scorer.encode_to(sys.argv[3], [('a', 'nike shoes'), ('b', 'red throw')], 'right')
 ranked = scorer.rank('red', VectorStore(sys.argv[3]))
-for of in (lambda: dipair.Scorer.load(sys.argv[1]), lambda: dipair.Scorer.load(sys.argv[1], 'litert')):
+from dipair import *
+from dse import *
+for of in (
+  *(lambda: dipair.Scorer.load(sys.argv[1]), lambda: dipair.Scorer.load(sys.argv[1], 'litert')),
+  lambda: dipair.Scorer.load('gs://b/x.tar.gz', **of_runtimes),
+  lambda: dipair.Scorer.load('https://x/x.tar.gz'),
+  *(lambda: scorer.attention('red', 'throw'), dipair.distill, distill),
+):
   try:
     of()
   except dipair.InputError as error:
@@ -314,10 +321,15 @@ print(json.dumps([ranked, embedder.score_all_pairs(['red', 'x']).tolist()]))
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert not done.returncode, done.stderr
   *refused, found = done.stdout.splitlines()
-  assert len(refused) == 2 and all(
-    "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: " in line
-    for line in refused
-  )
+  light = "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: "
+  missing = 'is not installed: pip install dipair (light.txt is for scoring alone)'
+  assert refused == [
+    *[f'{light}tensorflow {missing}'] * 2,
+    f'gs://b/x.tar.gz: tensorflow {missing}',
+    'https://x/x.tar.gz: no file system for https://; download it, or gs://',
+    f'attention is of the SavedModels: tensorflow {missing}',
+    *[f'absl {missing}'] * 2,
+  ]
   ranked, scores = json.loads(found)
   scorer, embedder = (PairScorer.load(f, encoder_runtime='litert-int8') for f in folders)
   expected = dict(scorer.rank('red', ['nike shoes', 'red throw']))
