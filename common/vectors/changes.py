@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common import digests, files
-from common.data.texts import shown
+from common.data.texts import check_text, shown
 from common.errors import InputError, damaged
 from common.vectors.shard_writer import ShardWriter
 from common.vectors.store import (
@@ -53,6 +53,7 @@ def delete(folder: str, ids: Iterable[str]) -> VectorStore:
   for number, value in enumerate(ids):
     if not isinstance(value, str):
       raise InputError(f'ids, row {number}: {shown(value)} is not an id')
+    check_text(value, f'ids, row {number}')
   with _changed(folder) as manifest:
     shards = without(folder, manifest['shards'], pa.array(ids, pa.string()))
     return publish(folder, manifest, shards)

@@ -171,6 +171,7 @@ def test_texts_alike_are_encoded_once_and_never_again(tmp_path):
     (lambda store: store.rows(['é0', 'nobody']), "no vectors of id 'nobody'"),
     (lambda store: store.rows(key for key in ('é0', 'nobody')), "no vectors of id 'nobody'"),
     (lambda store: store.delete(None), 'ids: a list of ids is needed, not None'),
+    (lambda store: store.delete(['é0', '\ud800']), 'ids, row 1: not a text: '),
     (lambda store: store.find('é0'), 'ids texts: a list of texts is needed, not one text'),
     (lambda store: store.find([['é0']]), 'ids texts, row 0: a value of type list is not a text'),
   ],
