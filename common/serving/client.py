@@ -11,7 +11,6 @@ One client may be used by many threads.
 import base64
 import http.client
 import json
-import math
 import random
 import time
 import urllib.error
@@ -24,16 +23,15 @@ import numpy as np
 import tensorflow as tf
 
 from common import extras
-from common.data.texts import listed
 from common.errors import InputError
+from common.serving import inputs as given
+from common.serving.inputs import Arrays
 
 with extras.needed('serving'):
   from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-Arrays = dict[str, np.ndarray]
 UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
 _CANDIDATES = 1024  # of a request to `online`, at the most
-_NUMBERS = 1 << 21  # of a request: some 45 MB as JSON; the local server takes 64 MiB
 _BACK_OFF = 0.05  # seconds before the first repetition; doubled with each, and spread
 
 
@@ -66,7 +64,7 @@ class Client:
     deadline: Seconds for a call, its repetitions included.
     retries: Repetitions of a call that found the server unavailable.
     max_batch: Most rows of a request to encoder or head, which the server batches, and fewer of
-      wide vectors; longer calls become several.
+      wide vectors or long texts; longer calls become several.
   """
 
   def __init__(
@@ -89,7 +87,7 @@ class Client:
       InputError: If it is one text, or a row holds none.
       ServingError: As `call`.
     """
-    return self._batched('encoder', side, _given(texts, side))['vectors']
+    return self._batched('encoder', side, given.of_encoder(texts, side))['vectors']
 
   def encode_ids(self, ids: np.ndarray, side: str) -> np.ndarray:
     """Vectors of word ids [n, L], as the export's tokenizer gives them, padded with its own id."""
@@ -103,13 +101,13 @@ class Client:
       **named: Or, of tuples of other than two, each slot's vectors by its name.
 
     Raises:
-      InputError: If sides are neither two nor named.
+      InputError: If sides are neither two nor named, or one is no vectors.
       ServingError: As `call`.
     """
     if not named and len(sides) != 2:
       raise InputError(f'{len(sides)} sides given; left and right, or each slot by its name')
     named = named or dict(zip(('left', 'right'), sides, strict=True))
-    vectors = {name: np.asarray(side, np.float32) for name, side in named.items()}
+    vectors = {name: given.vectors(side, name) for name, side in named.items()}
     return self._batched('head', 'serving_default', vectors)['score']
 
   def rank(
@@ -122,12 +120,12 @@ class Client:
       classes gives (scores [n, C], None): classes have no order of their own.
 
     Raises:
-      InputError: If `text` is none.
+      InputError: If `text` is none, or the candidates are no vectors.
       ServingError: As `call`; of no candidates too, which the server refuses.
     """
-    query = _given(text[None] if isinstance(text, np.ndarray) else [text], 'query')
-    many = np.asarray(candidates, np.float32)
-    size = _rows(_CANDIDATES, many)
+    query = given.of_encoder(text[None] if isinstance(text, np.ndarray) else [text], 'query')
+    many = given.vectors(candidates, 'candidates')
+    size = given.rows(_CANDIDATES, many)
     answers = [
       self.call('online', 'serving_default', {**query, 'candidates': block})
       for block in np.split(many, range(size, len(many), size))
@@ -137,7 +135,7 @@ class Client:
       return scores, answers[0].get('order')
     # Of scores that float32 has alike, those of one answer stand as it ranked them, by logits.
     places = np.concatenate([np.argsort(answer['order']) for answer in answers])
-    return scores, np.lexsort((np.arange(len(scores)), places, -scores))
+    return scores, np.lexsort((places, np.arange(len(scores)) // size, -scores))
 
   def call(self, model: str, signature: str, inputs: Arrays) -> Arrays:
     """One request: repeated where it may be, until the deadline.
@@ -170,29 +168,12 @@ class Client:
 
   def _batched(self, model: str, signature: str, inputs: Arrays) -> Arrays:
     """As `call`, in requests of `max_batch` rows at the most."""
-    rows = {len(value) for value in inputs.values()}
-    if len(rows) != 1:
+    if len({len(value) for value in inputs.values()}) != 1:
       shapes = ', '.join(f'{name} {list(value.shape)}' for name, value in inputs.items())
       raise ServingError(f'inputs of different lengths: {shapes}', grpc.StatusCode.INVALID_ARGUMENT)
-    size = _rows(self.max_batch, *inputs.values())
-    answers = [
-      self.call(model, signature, {n: v[i : i + size] for n, v in inputs.items()})
-      for i in range(0, max(1, rows.pop()), size)
-    ]
+    requests = given.requests(self.max_batch, inputs)
+    answers = [self.call(model, signature, request) for request in requests]
     return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
-
-
-def _rows(most: int, *inputs: np.ndarray) -> int:
-  """Rows of a request: `most`, fewer where they have many numbers."""
-  numbers = sum(math.prod(value.shape[1:]) for value in inputs)
-  return max(1, min(most, _NUMBERS // max(1, numbers)))
-
-
-def _given(texts: Sequence[str] | np.ndarray, side: str) -> Arrays:
-  """The input of an encoder."""
-  if isinstance(texts, np.ndarray) and texts.dtype.kind == 'f':
-    return {'vector': texts.astype(np.float32)}
-  return {'text': np.array([tf.compat.as_bytes(text) for text in listed(texts, side)], object)}
 
 
 def request_of(model: str, signature: str, inputs: Arrays) -> predict_pb2.PredictRequest:
@@ -239,18 +220,24 @@ class Rest:
     request = urllib.request.Request(f'{self._target}/v1/models/{model}:predict', body)
     try:
       with urllib.request.urlopen(request, timeout=seconds) as answer:
-        outputs = json.load(answer)['outputs']
+        body = answer.read()
     except urllib.error.HTTPError as error:
       raise ServingError(_reason(error.read), _CODES.get(error.code, _UNKNOWN)) from error
     except (OSError, http.client.HTTPException) as error:
       if isinstance(getattr(error, 'reason', error), TimeoutError):
         raise ServingError('too late', grpc.StatusCode.DEADLINE_EXCEEDED) from error
       raise ServingError(str(error), grpc.StatusCode.UNAVAILABLE) from error
-    named = outputs if isinstance(outputs, dict) else {_only(model, signature): outputs}
-    arrays = {name: np.array(value) for name, value in named.items()}
+    try:
+      outputs = json.loads(body)['outputs']
+      named = outputs if isinstance(outputs, dict) else {_only(model, signature): outputs}
+      arrays = {name: np.array(value) for name, value in named.items()}
+    except (ValueError, KeyError, TypeError) as error:  # as of a proxy's page
+      start = body[:_SHOWN].decode(errors='replace')
+      raise ServingError(f'no outputs in the answer, which starts {start!r}', _UNKNOWN) from error
     return {n: a.astype(np.float32) if a.dtype.kind == 'f' else a for n, a in arrays.items()}
 
 
+_SHOWN = 500  # bytes of an answer that is not as it should be
 _UNKNOWN = grpc.StatusCode.UNKNOWN
 _ONLY = {  # what a signature ends with, or else the model: REST has no name for one output
   'part': 'part',
@@ -286,4 +273,4 @@ def _reason(read: Callable[[], bytes]) -> str:
   try:
     return json.loads(body)['error']
   except (ValueError, KeyError, TypeError):
-    return body[:500].decode(errors='replace')
+    return body[:_SHOWN].decode(errors='replace')

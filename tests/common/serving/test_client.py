@@ -1,5 +1,7 @@
 """The client without a server, and with exports behind the local one, by gRPC and by REST."""
 
+import io
+
 import grpc
 import numpy as np
 import pytest
@@ -46,6 +48,33 @@ def test_the_client_names_what_is_no_text():
       client.encode(texts, 'right')
   with pytest.raises(InputError, match='^3 sides given; left and right, or each slot by its name$'):
     client.score(*np.zeros([3, 1, 2]))
+  for call in (lambda: client.score(['nike'], np.zeros([1, 2])), lambda: client.rank('a', ['b'])):
+    with pytest.raises(InputError, match=r'^(left|candidates): vectors are needed, as of encode\('):
+      call()
+
+
+@pytest.mark.parametrize(
+  'body', [b'<html>', b'[]', b'{"error": "x"}', b'{"outputs": [[1], [1, 2]]}']
+)
+def test_an_answer_that_is_none_is_a_serving_error(monkeypatch, body):
+  monkeypatch.setattr('urllib.request.urlopen', lambda *of, **options: io.BytesIO(body))
+  with pytest.raises(ServingError, match='no outputs in the answer, which starts ') as raised:
+    clients.Rest('http://localhost:1').predict('toy', '', {}, 1)
+  assert raised.value.code == grpc.StatusCode.UNKNOWN
+
+
+def test_the_longer_the_texts_the_fewer_a_request_has(monkeypatch):
+  client, sent = Client('localhost:1', 'p2t', max_batch=3), []
+
+  def call(model, signature, inputs):
+    sent.append([len(text) for text in inputs['text']])
+    return {'vectors': np.zeros([len(inputs['text']), 2])}
+
+  monkeypatch.setattr(client, 'call', call)
+  monkeypatch.setattr('common.serving.inputs._TEXT', 10)
+  found = client.encode(['½' * n for n in (1, 1, 1, 1, 4, 2, 9, 0)], 'right')
+  assert (found.shape, sent) == ((8, 2), [[2, 2, 2], [2, 8], [4], [18], [0]])
+  assert client.encode([], 'right').shape == (0, 2)
 
 
 def test_the_servers_order_is_taken_as_it_is(monkeypatch):
@@ -60,7 +89,7 @@ def test_the_servers_order_is_taken_as_it_is(monkeypatch):
     {'scores': np.array([0.5, 1.0, 1.0]), 'order': np.array([2, 1, 0])},
   ]
   monkeypatch.setattr(client, 'call', lambda *of: answers.pop(0))
-  assert client.rank('a', np.zeros([6, 2]))[1].tolist() == [2, 5, 0, 4, 1, 3]
+  assert client.rank('a', np.zeros([6, 2]))[1].tolist() == [2, 0, 1, 5, 4, 3]
 
 
 @pytest.mark.parametrize(
