@@ -4,6 +4,7 @@ One text against many is scored split (Eq. 3): W1 u and W2 v once per text, the 
 """
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
 from tqdm import tqdm
@@ -71,42 +72,45 @@ class Embedder(PairScorer):
         "each side has an encoder or a text length of its own: right, of encode(texts, 'right')"
       )
     left = self._checked(left, 'left')
-    right = right if right is None else self._checked(right, 'right')
+    as_left = right is None and self._alike()
+    right = None if as_left else self._checked(left if right is None else right, 'right')
     u = self._vectors(left, 'left')
-    if right is None and self._alike():
-      v = u
-    else:
-      v = self._vectors(left if right is None else right, 'right')
-    parts, k = self.parts(v, 'right'), min(top_k, len(v))
+    v = u if as_left else self._vectors(right, 'right')
+    rows, k = self._rows(u, v, progress), min(top_k, len(v))
     shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
     if top_k:
       found, best = np.zeros([len(u), k], np.int64), np.zeros([len(u), k], np.float32)
-    elif out:
-      scores = np.lib.format.open_memmap(out + '.tmp', mode='w+', dtype=np.float32, shape=shape)
-      files.reserve(out + '.tmp')
-    else:
+      for row, asked in rows:
+        logits, of_row = self.one_to_many_scored(*asked)
+        found[row] = top(logits, k)
+        best[row] = of_row[found[row]]
+      return found, best
+    if not out:
       scores = np.zeros(shape, np.float32)
+      for row, asked in rows:
+        scores[row] = self.one_to_many(*asked)
+      return scores
+    with files.whole(out) as path:
+      mapped = np.lib.format.open_memmap(path, mode='w+', dtype=np.float32, shape=shape)
+      files.reserve(path)
+      for row, asked in rows:
+        mapped[row] = self.one_to_many(*asked)
+      del mapped  # writes what is left
+    return np.load(out, mmap_mode='r')
+
+  def _rows(
+    self, u: np.ndarray, v: np.ndarray, progress: bool
+  ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]:
+    """Each row of u by its number, as `one_to_many` takes it with all of v; parts are held by blocks."""
+    parts = self.parts(v, 'right')
     height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))
     with tqdm(total=len(u) * len(v), disable=not progress, unit=' pairs', unit_scale=True) as bar:
       for start in range(0, len(u), height):
-        rows = slice(start, start + height)
-        of_left = zip(u[rows], self.parts(u[rows], 'left'), strict=True)
-        for row, (one, part) in enumerate(of_left, start):
-          asked = one[None], part[None], v, parts
-          if top_k:
-            logits, block = self.one_to_many_scored(*asked)
-            found[row] = top(logits, k)
-            best[row] = block[found[row]]
-          else:
-            scores[row] = self.one_to_many(*asked)
+        block = u[start : start + height]
+        of_block = zip(block, self.parts(block, 'left'), strict=True)
+        for row, (one, part) in enumerate(of_block, start):
+          yield row, (one[None], part[None], v, parts)
           bar.update(len(v))
-    if top_k:
-      return found, best
-    if not out:
-      return scores
-    del scores  # writes what is left
-    files.put(out + '.tmp', out)
-    return np.load(out, mmap_mode='r')
 
   def _alike(self) -> bool | None:
     """Whether both sides encode a text alike: one encoder, one length; None: an earlier export does not say."""

@@ -1,10 +1,12 @@
 """An exported DSE student: all pairs' scores are the plain ones, however they are asked for."""
 
+import errno
 import itertools
 
 import numpy as np
 import pytest
 
+from common import files
 from common.errors import InputError
 from common.vectors.values import Stored
 from dse.embedder import Embedder
@@ -79,6 +81,15 @@ def test_texts_are_cut_at_their_own_sides_length(export, monkeypatch):
   np.testing.assert_allclose(embedder.score_all_pairs(texts), expected, atol=1e-6)
   monkeypatch.delitem(embedder._export.description, 'max_lengths')  # an earlier export
   np.testing.assert_allclose(embedder.score_all_pairs(texts), expected, atol=1e-6)
+
+
+def test_a_full_disk_has_the_name_of_its_file(embedders, tmp_path, monkeypatch):
+  def refuse(_):
+    raise OSError(errno.ENOSPC, 'No space left on device')
+
+  monkeypatch.setattr(files, 'reserve', refuse)
+  with pytest.raises(OSError, match="No space left on device: '.*/scores.npy.tmp'$"):
+    embedders[0].score_all_pairs(LEFT, out=tmp_path / 'scores.npy')
 
 
 def test_texts_that_come_one_by_one_are_scored(embedders, tmp_path):
