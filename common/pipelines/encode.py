@@ -48,7 +48,9 @@ class EncodeConfig:
   encoder_runtime: str = flags.option(
     'litert-int8', 'runtime of the encoder', tuple(runtimes.ENCODERS)
   )
-  threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
+  threads: int = flags.option(
+    0, 'threads of a worker; 0: one a core, of LiteRT 16 at the most', bounds=(0, 1024)
+  )
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
 

@@ -28,7 +28,7 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
   Args:
     export_dir: The export.
     runtime: Runtime of the head: 'tensorflow', 'xla' (SavedModels) or one of 'litert', ….
-    threads: Threads of this process; 0: one a core.
+    threads: Threads of this process; 0: one a core, of LiteRT 16 at the most.
     encoder_runtime: Runtime of the encoders, for texts: 'tensorflow' or one of 'litert', ….
   """
 

@@ -43,7 +43,9 @@ class ScoreConfig:
 
   export_dir: str = flags.option('', "a run's export")
   runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
-  threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
+  threads: int = flags.option(
+    0, 'threads of a worker; 0: one a core, of LiteRT 16 at the most', bounds=(0, 1024)
+  )
   shape: str = flags.option('pairs', 'pairs, candidates of each left text, or all with all', SHAPES)
   files: FilesConfig = flags.group(FilesConfig, heading='input')
   left_store: str = flags.option('', 'folder of the left vectors; no stores: columns hold texts')

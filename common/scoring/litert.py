@@ -33,6 +33,7 @@ _QUOTAS = (  # of control groups, version 2 and 1: microseconds of cores, in so 
   ('/sys/fs/cgroup/cpu.max',),
   ('/sys/fs/cgroup/cpu/cpu.cfs_quota_us', '/sys/fs/cgroup/cpu/cpu.cfs_period_us'),
 )
+_MOST_THREADS = 16  # unless more are asked for: each holds the weights, as the kernels take them
 BATCHES = (1, 8)  # rows of a call of a function of word ids
 _DENSE = 'vector'  # the input of a function of vectors
 Runners = Mapping[str, Callable[..., dict[str, np.ndarray]]]  # an interpreter's signatures
@@ -129,7 +130,7 @@ class Interpreters:
 
   Args:
     path: The file.
-    threads: Interpreters; 0: one a core.
+    threads: Interpreters; 0: one a core, 16 at the most.
 
   Raises:
     InputError: If the file is not there or not on this machine, or not what was exported.
@@ -147,7 +148,7 @@ class Interpreters:
     digests.check(path, REMEDY)
     if not os.path.exists(path):
       raise InputError(f'{path} is not there; export the run anew')
-    threads = threads or _cores()
+    threads = threads or min(_cores(), _MOST_THREADS)
     with damaged(path, REMEDY):
       interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
       self._runners = [
@@ -209,7 +210,7 @@ class ByLength:
 
   Args:
     path: The file.
-    threads: Interpreters; 0: one a core.
+    threads: Interpreters; 0: one a core, 16 at the most.
 
   Attributes:
     lengths: Lengths of each function's signatures; the width of one of vectors.

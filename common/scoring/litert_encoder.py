@@ -72,7 +72,7 @@ class LiteRTEncoder:
   Args:
     folder: The folder.
     precision: Of the file.
-    threads: Interpreters; 0: one a core.
+    threads: Interpreters; 0: one a core, 16 at the most.
   """
 
   name = ''

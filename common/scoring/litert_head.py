@@ -60,7 +60,7 @@ class LiteRTHead:
 
   Args:
     path: Made by `write`.
-    threads: Interpreters; 0: one a core.
+    threads: Interpreters; 0: one a core, 16 at the most.
   """
 
   def __init__(self, path: str, threads: int = 0):

@@ -42,13 +42,31 @@ ENCODERS: dict[str, EncoderKind] = {
 }
 
 
+def load(
+  export: Export, head: str, encoder: str, threads: int = 0
+) -> tuple[EncoderRuntime, HeadRuntime]:
+  """Runtimes of an export's encoders and head, as from `load_head` and `load_encoder`.
+
+  Raises:
+    InputError: As theirs, or if there are threads, and neither has any of its own.
+  """
+  check_whole('threads', threads, 0, 1024)
+  of_head = _known(HEADS, 'runtime', head).threaded
+  if threads and not (of_head or _known(ENCODERS, 'encoder_runtime', encoder).threaded):
+    raise InputError(
+      f'threads={threads}: runtime={head!r} and encoder_runtime={encoder!r} have those of the process'
+    )
+  of_encoder = load_encoder(export, encoder, threads)
+  return of_encoder, load_head(export, head, threads if of_head else 0)
+
+
 def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
   """A runtime of an export's head.
 
   Args:
     export: The export.
     name: One of `HEADS`.
-    threads: Threads of a runtime that has its own; 0: one a core. The others have the process's.
+    threads: Threads of a runtime that has its own; 0: one a core, 16 at the most. The others have the process's.
 
   Raises:
     InputError: If there is none of that name, or the export has no file for it, or a later version than it describes.

@@ -51,7 +51,8 @@ class PairScorer(HeadScorer):
         several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
-      threads: Threads of LiteRT; 0: one a core.
+      threads: Threads of LiteRT, each with the weights in memory (MiniLM-L6's some 150 MB in int8, 460 in
+        float32); 0: one a core, 16 at the most.
       encoder_runtime: Runtime of the encoders: 'tensorflow', 'litert' (float32) or 'litert-int8',
         whose vectors may be kept beside the others', with what the run's report says it costs;
         empty: as for `runtime`.
@@ -62,9 +63,8 @@ class PairScorer(HeadScorer):
     export = folder if isinstance(folder, exported.Export) else exported.Export(folder)
     if cls.kind not in ('', kind := export.description['kind']):
       raise InputError(f'{export.folder}: an export of {kind}, not of {cls.kind}')
-    of_encoder = export.runtime(encoder_runtime, 'encoder_runtime')
-    encoder = runtimes.load_encoder(export, of_encoder, threads)
-    return cls(export, encoder, runtimes.load_head(export, export.runtime(runtime), threads))
+    names = export.runtime(runtime), export.runtime(encoder_runtime, 'encoder_runtime')
+    return cls(export, *runtimes.load(export, *names, threads))
 
   def push(self, name: str) -> str:
     """Uploads the export as `org/name` of the hub, with its run's model card; `load` takes the result."""

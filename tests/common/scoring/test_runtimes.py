@@ -96,7 +96,8 @@ def test_xla_compiles_a_few_sizes_and_no_more(exported):
 def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
   with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, xla, litert"):
     PairScorer.load(exported[0], 'gpu')
-  with pytest.raises(InputError, match="threads=2: runtime='xla' has those of the process"):
+  message = "threads=2: runtime='xla' and encoder_runtime='tensorflow' have those of the process"
+  with pytest.raises(InputError, match=message):
     PairScorer.load(exported[0], 'xla', threads=2)
   with pytest.raises(InputError, match="encoder_runtime='xla': one of tensorflow, litert"):
     PairScorer.load(exported[0], encoder_runtime='xla')
@@ -164,6 +165,15 @@ def test_a_containers_share_of_the_cores_is_the_most(files, cores, tmp_path, mon
   monkeypatch.setattr(os, 'sched_getaffinity', lambda _: range(64))
   monkeypatch.setattr(litert, '_QUOTAS', ((str(tmp_path / 'none'),), tuple(map(str, paths))))
   assert litert._cores() == cores
+
+
+def test_threads_are_of_what_takes_them_and_no_more_than_16_unless_asked_for(exported, monkeypatch):
+  scorer = PairScorer.load(exported.folder, encoder_runtime='litert-int8', threads=2)
+  assert len(scorer._encoder._model._interpreters._runners) == 2
+  monkeypatch.setattr(litert, '_cores', lambda: 64)
+  for threads, interpreters in ((0, 16), (17, 17)):
+    head = runtimes.load_head(Export(exported.folder), 'litert-int8', threads)
+    assert len(head._interpreters._runners) == interpreters
 
 
 _FORKED = """
