@@ -96,7 +96,7 @@ class VectorStore:
     return int(self._ends[-1]) if len(self._ends) else 0
 
   def vectors(self, rows: slice | Sequence[int] | np.ndarray) -> np.ndarray:
-    """Vectors of rows, [n, *shape] float32."""
+    """Vectors of rows, [n, *shape] float32; where they lie so in a shard a read-only view, else a copy."""
     return self.stored(rows)[:]
 
   def stored(self, rows: slice | Sequence[int] | np.ndarray) -> Stored:
