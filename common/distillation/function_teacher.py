@@ -59,7 +59,15 @@ def check(function: Function, table: TableConfig, records: RecordSet) -> None:
 
 def _logits(function: Function, table: TableConfig, texts: list[tuple[str, ...]]) -> np.ndarray:
   """Logits [n, outputs] of tuples of texts."""
-  scores, name = np.asarray(function(texts), np.float64), name_of(function)
+  given, name = function(texts), name_of(function)
+  try:
+    scores = np.asarray(given, np.float64)
+  except (TypeError, ValueError) as error:
+    of_rows = f' of {type(given[0]).__name__}' if isinstance(given, (list, tuple)) else ''
+    raise InputError(
+      f'--teacher={name}: it gave a {type(given).__name__}{of_rows} ({error}); numbers are needed, '
+      'one a tuple of texts, or one a class'
+    ) from error
   if scores.ndim not in (1, 2) or len(scores) != len(texts):
     raise InputError(
       f'--teacher={name}: scores of shape {list(scores.shape)} for {len(texts)} tuples of texts; '

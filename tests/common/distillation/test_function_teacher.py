@@ -61,6 +61,20 @@ def test_too_few_scores_are_refused(distill):
     function_teacher.check(lambda pairs: [1.0, 2.0], LOGITS, RecordSet(distill))
 
 
+@pytest.mark.parametrize(
+  ('scores', 'found'),
+  [
+    (lambda pairs: [{'score': 0.5} for _ in pairs], 'a list of dict'),
+    (lambda pairs: (0.5 for _ in pairs), 'a generator'),
+  ],
+)
+def test_what_is_no_numbers_is_refused(scores, found, distill):
+  with pytest.raises(
+    InputError, match=f'^--teacher=python:.*: it gave {found} .*; numbers are needed'
+  ):
+    function_teacher.check(scores, LOGITS, RecordSet(distill))
+
+
 def test_a_function_is_known_by_its_name():
   assert function_teacher.name_of(lengths) == 'python:lengths'
   assert function_teacher.name_of([].append) == 'python:list.append'
