@@ -266,9 +266,9 @@ def test_wrong_inputs_are_named(exported, load, call, message):
   ],
 )
 def test_what_does_not_fit_is_refused_before_a_text_is_encoded(
-  exported, export, outputs, call, message, monkeypatch
+  exported, classes, load, monkeypatch, outputs, call, message
 ):
-  scorer = PairScorer.load(export(exported.model.name, outputs).folder)
+  scorer = load((exported if outputs == 1 else classes).folder)
   monkeypatch.setattr(scorer, '_encoder', None)
   with pytest.raises(InputError, match=f'^{message}'):
     call(scorer)
