@@ -40,8 +40,8 @@ class Untrained:
   """A student as `dipair.run` trains it, but for the training."""
 
   name, title, scorer = 'dipair', 'DiPair', Scorer
-  takes_labels = compares = False
   depends_on = {'pretrained': 'random-tiny'}
+  needs = ()
   batch_sizes: dict[str, int] = {}
 
   def __init__(self, model: DiPair, tokenizer: Tokenizer):

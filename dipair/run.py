@@ -9,7 +9,7 @@ from common import flags
 from common.distillation import distilled, experiment
 from common.distillation.distilled import Distilled, Path, Teacher
 from common.distillation.experiment import ExperimentConfig
-from common.distillation.stages.student import TrainedStudent
+from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import encoders
@@ -46,8 +46,7 @@ class DiPairStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    needs = config.train.objective.build().needs
-    self.takes_labels, self.compares = 'label' in needs, 'items' in needs
+    self.needs = config.train.objective.build().needs
     self.batch_sizes = config.train.batch_sizes
     self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)

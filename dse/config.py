@@ -118,13 +118,3 @@ class TrainConfig:
     sizes = {'batch_size': self.phase.batch_size} if self.variants != ('frozen',) else {}
     frozen = {'frozen_batch_size': self.frozen_phase.batch_size}
     return sizes | (frozen if 'frozen' in self.variants else {})
-
-  @property
-  def compares(self) -> bool:
-    """Whether a variant's loss compares the tuples of a left text."""
-    return any('items' in self.loss_of(name, 'regression').needs for name in self.variants)
-
-  @property
-  def least_alpha(self) -> float:
-    """The variants' smallest alpha; below 1, training takes labels."""
-    return min(map(self.alpha_of, self.variants))

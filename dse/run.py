@@ -15,7 +15,7 @@ from common.distillation.dataset import DataConfig
 from common.distillation.distilled import Distilled, Path, Teacher
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
-from common.distillation.stages.student import TrainedStudent
+from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import encoders, saving
@@ -66,7 +66,8 @@ class DSEStudent:
     self.config = config
     self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
-    self.takes_labels, self.compares = config.train.least_alpha < 1, config.train.compares
+    losses = (config.train.loss_of(name, 'regression') for name in config.train.variants)
+    self.needs = {target for loss in losses for target in loss.needs}
     self.batch_sizes = config.train.batch_sizes
 
   def check(self) -> None:

@@ -5,9 +5,7 @@ from typing import Any
 
 import tf_keras
 
-from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
-from common.errors import InputError
 from common.training import strategies
 from dse.config import StudentConfig, TrainConfig
 from dse.student import DSE
@@ -35,8 +33,6 @@ def train(
   Returns:
     The variants' histories, as of `loop.fit`.
   """
-  if variants.least_alpha < 1:
-    _check_labels(training.distill, variants.least_alpha)
   histories = []
   for variant in variants.variants:
     tf_keras.utils.set_random_seed(training.seed)
@@ -70,13 +66,3 @@ def path(folder: str, training: TrainConfig, variant: str) -> str:
 def title(training: TrainConfig, variant: str) -> str:
   """A variant's name in reports: the first one is the student."""
   return 'student' if variant == training.variants[0] else f'student, {variant}'
-
-
-def _check_labels(distill: str, alpha: float) -> None:
-  """Refuses a tuple without a label, as where an --alpha of 1 did not ask for them before."""
-  for group in RecordSet(distill).groups():
-    if not group.labelled.all():
-      raise InputError(
-        f'{distill}: holds tuples without a label, and alpha {alpha:g} takes labels: '
-        '--alpha=1, or a --distillation_file with labels'
-      )

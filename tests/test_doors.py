@@ -115,8 +115,8 @@ class ToyStudent:
   """What `toy/run.py` would bring to an experiment."""
 
   name, title, scorer = 'toy', 'Toy', PairScorer
-  takes_labels = compares = False
   depends_on: ClassVar = {}
+  needs = SquaredError.needs
   batch_sizes: ClassVar = {'batch_size': PHASE.batch_size}
 
   def check(self):

@@ -16,7 +16,7 @@ from common.distillation import experiment, function_teacher, run_folder
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.function_teacher import Function
 from common.distillation.run_folder import RunFolder
-from common.distillation.stages.student import Student
+from common.distillation.student import Student
 from common.errors import InputError
 from common.scoring.scorer import PairScorer
 from common.training.loop import Callback

@@ -21,8 +21,9 @@ from common.distillation.stages.distill import RUNTIMES, AnnotationConfig, Disti
 from common.distillation.stages.evaluation import Benchmark, Evaluation
 from common.distillation.stages.export import Export, ExportConfig
 from common.distillation.stages.run import Run
-from common.distillation.stages.student import Student, StudentTraining
+from common.distillation.stages.student import StudentTraining
 from common.distillation.stages.teacher import Teacher, Teachers
+from common.distillation.student import Student
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from common.evaluation import calibration, report
@@ -121,14 +122,7 @@ class Experiment:
     function: Function | None = None,
   ):
     self.data = Data(shared, config.data, config.fine_tunes)
-    self.unlabelled = Unlabelled(
-      shared,
-      config.data,
-      self.data,
-      student.takes_labels,
-      student.batch_sizes,
-      student.compares,
-    )
+    self.unlabelled = Unlabelled(shared, config.data, self.data, student.needs, student.batch_sizes)
     self.teacher = None
     if config.fine_tunes:
       self.teacher = Teacher(shared, config.teacher, config.teacher_phase, self.data)
@@ -248,9 +242,10 @@ def _check(config: ExperimentConfig, student: Student, function: Function | None
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
-  if student.takes_labels and not config.data.brings_labels:
+  takes_labels = 'label' in student.needs
+  if takes_labels and not config.data.brings_labels:
     raise InputError(_without_labels(config.data))
-  if student.takes_labels and path and not config.data.files.annotated:
+  if takes_labels and path and not config.data.files.annotated:
     first = next(tables.rows(path, config.data.table.encoding), None)
     if first and column not in first[1]:
       raise InputError(

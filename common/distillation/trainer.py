@@ -21,7 +21,7 @@ from common.data.orders import Order, ShuffledGroups, ShuffledTuples
 from common.data.records import BLOCKS, RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
-from common.data.tuples import Tuples, check_lists, most_items
+from common.data.tuples import Tuples, most_items
 from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
@@ -118,15 +118,7 @@ class Trainer:
 
     Returns:
       The history, as of `loop.fit`.
-
-    Raises:
-      InputError: If a batch is larger than the distillation set.
     """
-    if len(self.distill) < phase.batch_size:
-      raise InputError(
-        f'{name}: batch_size={phase.batch_size}, '
-        f'and the distillation set has {len(self.distill)} tuples'
-      )
     stays = strategies.is_chief(self.strategy)  # on an interruption, for the start that goes on
     cache = os.path.join(folder, 'cache') if stays else tempfile.mkdtemp()
     valid: list[Any] = []  # features and index of frozen encoders
@@ -282,14 +274,7 @@ class Trainer:
     return found, dataclasses.replace(tuples, items=items)
 
   def _batches(self, tuples: Tuples, order: Order) -> TupleBatches:
-    if 'label' in self.loss.needs and not tuples.labelled.all():
-      raise InputError(
-        f'{self.training.distill}: holds tuples without a label, which the loss takes: a '
-        '--distillation_file with labels, or the training set (--distillation_pairs=0), or --alpha=1'
-      )
     targets = [name for name in self.loss.needs if name != 'items']
-    if 'items' in self.loss.needs:
-      check_lists(tuples)
     replicas = self.strategy.num_replicas_in_sync
     return TupleBatches(tuples, order, targets, self.model.outputs, replicas)
 

@@ -10,11 +10,9 @@ import tensorflow as tf
 from common import flags
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
-from common.data.tuples import check_lists
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer
-from common.distillation.stages.data import check_batch_sizes
-from common.errors import InputError
+from common.distillation.student import check_set
 from common.evaluation import calibration
 from common.export import student_export
 from common.files import read_json, whole_folder
@@ -106,19 +104,11 @@ class Student(Kept):
 
   def check(self) -> None:
     """Refuses, as a run does, flags that could only fail when its turn comes, after others' hours."""
-    table, objective = self.run.table, self.phases.objective
+    table = self.run.table
     checks.check_texts(self.config, table)
     checks.check_start(self.config, table.outputs)
-    distill = RecordSet(self.run.path('distill'))
-    check_batch_sizes(self.phases.batch_sizes, len(distill))
-    needs = objective.build(table.base_task).needs
-    if 'items' in needs:
-      check_lists(distill.tuples())
-    if 'label' in needs and not all(group.labelled.all() for group in distill.groups()):
-      raise InputError(
-        f'--alpha={objective.alpha:g} takes labels, which some tuples of {distill.folder} have not: '
-        '--alpha=1'
-      )
+    needs = self.phases.objective.build().needs
+    check_set(RecordSet(self.run.path('distill')), needs, self.phases.batch_sizes)
 
   def fit(self) -> None:
     """In two stages."""

@@ -148,11 +148,3 @@ def test_bfloat16_trains_nearly_alike(tiny, distill, tmp_path):
     strategies.create(strategies.DeviceConfig())
   np.testing.assert_allclose(found, plain, rtol=0.05)
   assert found != plain
-
-
-def test_a_batch_larger_than_the_distillation_set_is_refused(tiny, distill, tmp_path):
-  large = dataclasses.replace(PHASES, stage1=dataclasses.replace(PHASE, batch_size=21))
-  with pytest.raises(
-    ValueError, match='stage 1: batch_size=21, and the distillation set has 20 tuples'
-  ):
-    train(tiny()[0].config, tmp_path, distill, large)

@@ -184,7 +184,10 @@ def _run(distill, tmp_path):
       '--loss=triplet',
       'the distillation set: each left text stands in one tuple alone, and the loss',
     ),
-    ('--alpha=0.5', '--alpha=0.5 takes labels, which some tuples of .*distill have not: --alpha=1'),
+    (
+      '--alpha=0.5',
+      '.*distill: holds tuples without a label, and the loss takes labels: give each',
+    ),
   ],
 )
 def test_a_student_that_could_not_be_trained_is_refused_before_any_is(run, distill, given, error):

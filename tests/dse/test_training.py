@@ -11,7 +11,6 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
-from common.errors import InputError
 from common.modeling.losses import LossConfig
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -56,7 +55,7 @@ def test_every_variant_learns_in_its_own_folder_whatever_trained_before(tiny, di
   np.testing.assert_allclose(alone, both[1], rtol=1e-3)
 
 
-def test_labels_are_taken_where_alpha_is_below_1_alone(tiny, distill, tmp_path):
+def test_labels_are_not_read_where_alpha_is_1(tiny, distill, tmp_path):
   groups = [dataclasses.replace(group, label=None) for group in RecordSet(distill).groups()]
   unlabelled = str(tmp_path / 'unlabelled')
   record_writer.write(unlabelled, groups, record_writer.tables_from(RecordSet(distill), unlabelled))
@@ -65,8 +64,6 @@ def test_labels_are_taken_where_alpha_is_below_1_alone(tiny, distill, tmp_path):
   with_labels = train(config, tmp_path / 'a', distill, objective=teacher)
   without = train(config, tmp_path / 'b', unlabelled, objective=teacher, valid=distill)
   np.testing.assert_allclose(without, with_labels, rtol=1e-3)
-  with pytest.raises(InputError, match='tuples without a label, and alpha 0.5 takes labels'):
-    train(config, tmp_path / 'c', unlabelled, variants=('teacher', 'distilled'), valid=distill)
 
 
 def test_frozen_encoders_stay_and_cached_vectors_equal_live_ones(

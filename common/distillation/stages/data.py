@@ -1,17 +1,17 @@
 """The labelled sets, and the tuples that the teacher will score."""
 
 import dataclasses
+from collections.abc import Collection
 
 import tf_keras
 
 from common.data.records import RecordSet
-from common.data.tuples import check_lists
 from common.distillation import dataset
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import Stage
 from common.distillation.sources.source import UnlabelledSet
 from common.distillation.stages.run import Run
-from common.errors import InputError
+from common.distillation.student import check_set
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +56,8 @@ class Unlabelled(Stage[UnlabelledSet]):
     shared: The run.
     config: The source.
     data: The labelled sets.
-    labelled: Whether every tuple must have a label, as the student learns from them.
+    needs: Targets that the student's losses read, as of `Loss`.
     batch_sizes: Tuples of a step of the student, by flag, which there must be.
-    compares: Whether a loss compares a left text's tuples, so that some must share one.
   """
 
   name, result, resumes = 'unlabelled', UnlabelledSet, False
@@ -68,27 +67,17 @@ class Unlabelled(Stage[UnlabelledSet]):
     shared: Run,
     config: DataConfig,
     data: Data,
-    labelled: bool,
+    needs: Collection[str],
     batch_sizes: dict[str, int],
-    compares: bool,
   ):
     super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seed_flags})
-    self.shared, self.config, self.data, self.labelled = shared, config, data, labelled
-    self.batch_sizes, self.compares = batch_sizes, compares
+    self.shared, self.config, self.data = shared, config, data
+    self.needs, self.batch_sizes = needs, batch_sizes
 
   def run(self, folder: str) -> UnlabelledSet:
     data, seed = self.data.folder, self.shared.seed
     self.data.check(data)
     tf_keras.utils.set_random_seed(seed)  # likewise
-    made = dataset.write_unlabelled(self.config, data, folder, seed, self.labelled)
-    check_batch_sizes(self.batch_sizes, made.count)
-    if self.compares:
-      check_lists(RecordSet(folder).tuples())
+    made = dataset.write_unlabelled(self.config, data, folder, seed, 'label' in self.needs)
+    check_set(RecordSet(folder), self.needs, self.batch_sizes)
     return made
-
-
-def check_batch_sizes(batch_sizes: dict[str, int], tuples: int) -> None:
-  """Refuses a step of more tuples, by flag, than the distillation set has."""
-  for flag, size in batch_sizes.items():
-    if size > tuples:
-      raise InputError(f'--{flag}={size}: the distillation set has {tuples} tuples')

@@ -14,8 +14,9 @@ from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.export import Export
 from common.distillation.stages.run import Run
-from common.distillation.stages.student import Student, StudentTraining
+from common.distillation.stages.student import StudentTraining
 from common.distillation.stages.teacher import Teachers
+from common.distillation.student import Student
 from common.evaluation import calibration
 from common.modeling.calibration import Calibration
 from common.training import strategies

@@ -1,43 +1,15 @@
-"""The student: the contract between a package and a run, and its training."""
+"""The student's training."""
 
 import os
-from typing import Any, Protocol
 
 import tf_keras
 
-from common.data.tokenization import Tokenizer
+from common.data.records import RecordSet
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.distill import Distill
 from common.distillation.stages.run import Run, Trained
-from common.distillation.trainer import Training
-from common.scoring.scorer import PairScorer
-
-TrainedStudent = tuple[Any, Tokenizer]  # a `StudentModel` that can be exported, and its tokenizer
-
-
-class Student(Protocol):
-  """A student's package, as a run sees it."""
-
-  name: str  # of its package: 'dipair'
-  title: str  # as people write it: 'DiPair'
-  depends_on: dict[str, Any]  # flags of its stage
-  takes_labels: bool  # of the distillation set, beside the teacher's logits
-  compares: bool  # tuples of one left text with each other
-  batch_sizes: dict[str, int]  # tuples of a step, by flag, of what is trained
-
-  @property
-  def scorer(self) -> type[PairScorer]:
-    """Class that loads this student's exports."""
-
-  def check(self) -> None:
-    """Refuses flags and checkpoints that could only fail later, after hours."""
-
-  def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
-    """Distils into `folder`; returns the phases' histories."""
-
-  def models(self, folder: str) -> dict[str, TrainedStudent]:
-    """Models to evaluate, by name; the last one is exported."""
+from common.distillation.student import Student, TrainedStudent, check_set
 
 
 class StudentTraining(Stage[Trained]):
@@ -50,6 +22,8 @@ class StudentTraining(Stage[Trained]):
     self.shared, self.student, self.data, self.distill = shared, student, data, distill
 
   def run(self, folder: str) -> Trained:
+    # Flags may have changed since the set was made.
+    check_set(RecordSet(self.distill.folder), self.student.needs, self.student.batch_sizes)
     tf_keras.utils.set_random_seed(self.shared.seed)
     valid = os.path.join(self.data.folder, 'valid')
     training = self.shared.training(self.distill.folder, valid)

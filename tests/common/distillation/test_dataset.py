@@ -348,21 +348,21 @@ def test_an_empty_set_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('size', 'compares', 'message'),
+  ('size', 'needs', 'message'),
   [
-    (3, False, '--batch_size=3: the distillation set has 2 tuples'),
-    (2, True, 'the distillation set: each left text stands in one tuple alone'),
+    (3, (), '--batch_size=3: the distillation set has 2 tuples'),
+    (2, ('items',), 'the distillation set: each left text stands in one tuple alone'),
   ],
 )
 def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
-  tmp_path, size, compares, message
+  tmp_path, size, needs, message
 ):
   config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
   shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
   data = Data(shared, config, teaches=True)
   dataset.write_labelled(config, data.folder, seed=1)
   sizes = {'stage1_batch_size': 2, 'batch_size': size}
-  unlabelled = Unlabelled(shared, config, data, False, sizes, compares)
+  unlabelled = Unlabelled(shared, config, data, needs, sizes)
   with pytest.raises(InputError, match=message):
     unlabelled.run(str(tmp_path / 'unlabelled'))
 
@@ -388,7 +388,7 @@ def test_labels_that_are_alike_are_refused_before_data_are_done(tmp_path, files,
     data.run(f'{data.folder}.part')
   os.replace(f'{data.folder}.part', data.folder)  # as done, by a run whose flags took it
   with pytest.raises(InputError, match=message.replace('.part', '')):
-    Unlabelled(shared, config, data, False, {}, False).run(str(tmp_path / 'unlabelled'))
+    Unlabelled(shared, config, data, (), {}).run(str(tmp_path / 'unlabelled'))
   assert not (tmp_path / 'unlabelled').exists()
 
 

@@ -13,7 +13,6 @@ from common.data.examples import Example
 from common.data.records import BLOCKS, RecordSet
 from common.data.tuples import Tuples, most_items
 from common.distillation.trainer import Trainer, Training
-from common.errors import InputError
 from common.modeling.losses import LOSSES, CrossEntropy, LossConfig, cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
@@ -202,13 +201,3 @@ def test_students_share_features_and_read_the_first_tokens_of_more(build, distil
   assert [os.listdir(f'{folder}/distill') for folder in folders] == [['3.npy'], ['4.npy']]
   for slot, tokens in enumerate((1, 2)):
     np.testing.assert_array_equal(narrow[slot], wide[slot][:, :tokens])
-
-
-def test_a_loss_over_lists_of_one_tuple_is_refused(build, distill):
-  one = trainer(*build('dse'), distill, LossConfig('triplet').build())
-  tuples = one.distill.tuples()
-  alone = dataclasses.replace(tuples, items=tuples.items[::4])
-  with pytest.raises(
-    InputError, match='^the distillation set: each left text stands in one tuple alone'
-  ):
-    one.batches_by_item(PHASE, alone)
