@@ -7,7 +7,6 @@ As the benchmark stage of a run; here of a finished run's student, exported anew
 """
 
 import dataclasses
-import os
 import tempfile
 
 from benchmarks import committed
@@ -30,9 +29,10 @@ def main(config: RuntimesConfig) -> None:
   """Exports, measures, prints, writes."""
   run = FinishedRun(config.run_dir)
   with tempfile.TemporaryDirectory() as folder:
-    os.symlink(os.path.abspath(run.path('data')), os.path.join(folder, 'data'))
-    run.export(os.path.join(folder, 'export'))
-    found = measure.of_export(Scorer, 'DiPair', folder, run.results['task'], run.teachers())
+    run.export(folder)
+    found = measure.of_export(
+      Scorer, 'DiPair', folder, run.path('data'), run.results['task'], run.teachers()
+    )
   base = found['rates'][0]['pairs_per_second']
   speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found['rates']]
   shown = tables.tables({**run.results, **found, 'speed': speed})

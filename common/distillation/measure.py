@@ -44,7 +44,8 @@ class Side:
 def of_export(
   scorer: type[PairScorer],
   title: str,
-  run_dir: str,
+  export_dir: str,
+  data: str,
   task: str,
   teachers: Sequence[Teacher],
   metric: str = '',
@@ -55,7 +56,8 @@ def of_export(
   Args:
     scorer: Class that loads the export.
     title: The student's name, as people write it.
-    run_dir: Holds `export` and `data`.
+    export_dir: Folder of the export.
+    data: Folder of the record sets `valid` and `test`.
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     teachers: Whose mean logits the student learnt from; none: the run had none.
     metric: The metric that decides; empty: the task's own.
@@ -68,11 +70,10 @@ def of_export(
     'ratio' to TensorFlow's.
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
-  export = Export(os.path.join(run_dir, 'export'))
+  export = Export(export_dir)
   scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
-  data = os.path.join(run_dir, 'data')
   test = RecordSet(os.path.join(data, 'test'))
   others = [base]
   if teachers:

@@ -87,9 +87,12 @@ class Benchmark(Stage[Benchmarked]):
 
   name, result = 'benchmark', Benchmarked
 
-  def __init__(self, shared: Run, student: Student, export: Export, teachers: Teachers | None):
+  def __init__(
+    self, shared: Run, student: Student, data: Data, export: Export, teachers: Teachers | None
+  ):
     super().__init__(shared.folder, [export], {})
     self.shared, self.student, self.teachers = shared, student, teachers
+    self.data, self.export = data, export
 
   @strategies.precision()
   def run(self, folder: str) -> Benchmarked:
@@ -98,6 +101,13 @@ class Benchmark(Stage[Benchmarked]):
     teachers, task = self.teachers.load() if self.teachers else [], shared.table.base_task
     function = self.teachers.function if self.teachers else None
     found = measure.of_export(
-      student.scorer, student.title, shared.folder, task, teachers, shared.metric, function
+      student.scorer,
+      student.title,
+      self.export.folder,
+      self.data.folder,
+      task,
+      teachers,
+      shared.metric,
+      function,
     )
     return Benchmarked(**found)
