@@ -102,7 +102,7 @@ class Distill(Stage[Annotation]):
       if self.runtime == RUNTIMES[0]:
         if self.teachers.function:
           function_teacher.check(self.teachers.function, shared.table, records)
-        logits_of = self.teachers.labellers()(records)
+        logits_of = self.teachers.labeller(records)
       else:
         with strategies.precision():
           teachers = self.teachers.load()

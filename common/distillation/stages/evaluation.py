@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common.distillation import measure, results, teacher
+from common.distillation import measure, results
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer
 from common.distillation.run_folder import Stage
@@ -65,7 +65,7 @@ class Evaluation(Stage[Evaluated]):
 
   def _teachers(self) -> dict[str, SetScorer]:
     """The 'teacher'; of several their mean, and each one, whose logits are computed once a set."""
-    each = [teacher.with_bar(one) for one in (self.teachers.each() if self.teachers else [])]
+    each = self.teachers.scorers() if self.teachers else []
     if len(each) < 2:
       return {'teacher': each[0]} if each else {}
     alone = {f'teacher {n}': functools.cache(score) for n, score in enumerate(each, 1)}

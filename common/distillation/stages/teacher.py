@@ -1,9 +1,8 @@
 """The teacher that a run fine-tunes, and the teachers that it scores with."""
 
 import dataclasses
-import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tf_keras
@@ -14,6 +13,7 @@ from common.data.records import RecordSet
 from common.distillation import function_teacher, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.function_teacher import Function
+from common.distillation.results import SetScorer
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.run import Run, Trained
@@ -77,21 +77,17 @@ class Teachers:
     length = {'teacher_max_length': self.max_length} if ready else {}
     return {'teachers': self.given, **length, **digests.contents(*folders)}
 
-  def labellers(self) -> Callable[[RecordSet], Labeller]:
-    """A function of a record set to what labels its tuples; the teachers are read once."""
+  def labeller(self, records: RecordSet) -> Labeller:
+    """Labels a record set's tuples with the teachers' mean logits."""
     if self.function:
-      return functools.partial(function_teacher.labeller, self.function, self.shared.table)
-    loaded = self.load()
-    return lambda records: teacher.labeller(loaded, records, self.shared.strategy)
+      return function_teacher.labeller(self.function, self.shared.table, records)
+    return teacher.labeller(self.load(), records, self.shared.strategy)
 
-  def each(self) -> list[Callable[[RecordSet], Labeller]]:
-    """As `labellers`, of each teacher alone."""
+  def scorers(self) -> list[SetScorer]:
+    """A function of record sets to logits for each teacher alone, with a progress bar."""
     if self.function:
-      return [self.labellers()]
-    return [
-      functools.partial(teacher.labeller, [one], strategy=self.shared.strategy)
-      for one in self.load()
-    ]
+      return [teacher.with_bar(self.labeller)]
+    return [teacher.scorer_of([one], self.shared.strategy) for one in self.load()]
 
   def load(self) -> list[teacher.Teacher]:
     """Reads those that are models; one that does not fit the task is refused."""

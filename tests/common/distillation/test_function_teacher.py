@@ -2,6 +2,7 @@
 
 import functools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.distillation import function_teacher
+from common.distillation.stages.teacher import Teachers
 from common.errors import InputError
 
 LOGITS, PROBABILITIES = TableConfig(), TableConfig(teacher_scores='probability')
@@ -33,6 +35,12 @@ def test_logits_stand_as_they_are_whatever_the_blocks(distill, monkeypatch):
   assert logits.tolist() == [[score] for score in lengths(texts)]
   as_column = label(lambda pairs: np.array(lengths(pairs))[:, None], LOGITS, distill)[1]
   np.testing.assert_array_equal(as_column, logits)
+
+
+def test_a_run_scores_a_set_with_the_function(distill):
+  records, shared = RecordSet(distill), SimpleNamespace(table=LOGITS)
+  (score,) = Teachers(shared, (), 32, None, lengths).scorers()
+  assert score(records).tolist() == [[of] for of in lengths(records.texts())]
 
 
 def test_probabilities_become_logits(distill):

@@ -16,18 +16,6 @@ from common.distillation.stages.evaluation import Evaluation
 from common.modeling.calibration import Calibration
 
 
-class SetOfTwo(list):
-  """As a record set of two pairs."""
-
-  __hash__ = object.__hash__
-
-  def __init__(self):
-    super().__init__([0, 0])
-
-  def tuples(self):
-    return SimpleNamespace(items=np.zeros([2, 2], int))
-
-
 def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_stage(tmp_path):
   random = np.random.default_rng(0)
   labels = random.random(200)
@@ -75,14 +63,15 @@ def test_several_teachers_are_their_mean_and_each_alone_asked_once():
   asked = []
 
   def one(records, value):
-    return lambda items, advance: asked.append(value) or [np.full([len(items), 1], value)]
+    asked.append(value)
+    return np.full([2, 1], value)
 
   evaluation = Evaluation.__new__(Evaluation)
   evaluation.teachers = SimpleNamespace(
-    each=lambda: [functools.partial(one, value=value) for value in (1.0, 4.0)]
+    scorers=lambda: [functools.partial(one, value=value) for value in (1.0, 4.0)]
   )
-  scorers, records = evaluation._teachers(), SetOfTwo()
-  assert {name: score(records)[0, 0] for name, score in scorers.items()} == {
+  scorers = evaluation._teachers()
+  assert {name: score('test')[0, 0] for name, score in scorers.items()} == {
     'teacher': 2.5,
     'teacher 1': 1.0,
     'teacher 2': 4.0,
