@@ -1,7 +1,8 @@
 """SBERT's two ways from sentence vectors u, v to logits (Reimers and Gurevych, 2019, §3).
 
 Its classification objective is `Concatenation` with cross-entropy; its regression objective is
-`SentenceCosine` with squared error. DSE's own way is `dse.similarity`.
+`Cosine` with squared error: a cos(u, v) + b, where SBERT takes the cosine itself, as a score here is a
+sigmoid. DSE's own way is `dse.similarity`.
 
 Dimensions: B pairs, d width of a vector, C outputs.
 """
@@ -20,12 +21,10 @@ class Concatenation(SplitHead):
 
   Args:
     dim: d.
-    rows: Of DSE's W; unread.
     outputs: C.
   """
 
-  def __init__(self, dim: int, rows: int, outputs: int):
-    del rows
+  def __init__(self, dim: int, outputs: int):
     super().__init__('concatenation')
     self.left, self.right, self.difference = (
       self.add_weight(f'w_{name}', [dim, outputs], initializer='glorot_uniform')
@@ -44,23 +43,9 @@ class Concatenation(SplitHead):
     return tf.cast(parts[0] + parts[1] + tf.abs(u - v) @ self.difference, tf.float32)
 
 
-class SentenceCosine(Cosine):
-  """f(u, v) = a cos(u, v) + b, where SBERT takes the cosine itself: here a score is a sigmoid.
-
-  Args:
-    dim: d.
-    rows: Of DSE's W; unread.
-    outputs: C.
-  """
-
-  def __init__(self, dim: int, rows: int, outputs: int):
-    del rows
-    super().__init__('cosine', dim, outputs)
-
-
 # A head is made of (width of a vector, rows of DSE's W, outputs).
 SIMILARITIES: dict[str, Callable[[int, int, int], Head]] = {
   'dse': Similarity,
-  'concat': Concatenation,
-  'cosine': SentenceCosine,
+  'concat': lambda dim, rows, outputs: Concatenation(dim, outputs),
+  'cosine': lambda dim, rows, outputs: Cosine('cosine', dim, outputs),
 }
