@@ -11,7 +11,7 @@ from common.distillation import datasheet, mining, transfer
 from common.distillation.mining import MiningConfig
 from common.distillation.sources.source import Source, UnlabelledSet, digests
 from common.errors import InputError
-from common.export import saved_models
+from common.files import sha256_of_folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Mined(Source):
       raise InputError(f'--mine_from={path}: no such file or folder')
     own = {**self.config.labelled_flags(), **contents(self.config.embedder)}
     if os.path.isdir(path):
-      return {**own, f'sha256 of {path}': saved_models.fingerprint(path)}
+      return {**own, f'sha256 of {path}': sha256_of_folder(path)}
     return {**own, **digests([path])}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
