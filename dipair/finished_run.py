@@ -10,7 +10,6 @@ from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer, Training
 from common.export import student_export
-from common.files import read_json
 from common.modeling import saving
 from common.modeling.losses import CrossEntropy
 from common.training.strategies import DeviceConfig
@@ -82,7 +81,7 @@ class FinishedRun(finished_run.FinishedRun):
 
     None, if its tuples brought logits or a Python function scored them.
     """
-    learnt_from = read_json(self.path('distill/stage.json'))['after']
+    learnt_from = self.stage('distill')['after']
     own = [self.path('teacher')] if 'teacher' in learnt_from else []
     length, task = self.flags['teacher_max_length'], self.table.base_task
     classes = self.table.class_names

@@ -278,7 +278,7 @@ def _slot(config: StudentConfig) -> int:
 def _made(run: FinishedRun) -> str:
   """Names what the run's students are made of, and the slot of sentences that are not the first's."""
   slot = _slot(run.config(StudentConfig))
-  made = read_json(run.path('student/stage.json'))['fingerprint']
+  made = run.stage('student')['fingerprint']
   return f'{made}-slot{slot}' if slot else made
 
 

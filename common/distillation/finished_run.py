@@ -3,7 +3,7 @@
 import os
 from typing import Any, TypeVar
 
-from common import flags, schema
+from common import digests, flags, schema
 from common.errors import InputError, damaged
 from common.files import read_json
 
@@ -35,6 +35,10 @@ class FinishedRun:
   def path(self, name: str) -> str:
     """A file or folder of the run."""
     return os.path.join(self.folder, name)
+
+  def stage(self, name: str) -> dict[str, Any]:
+    """A stage's note: its 'fingerprint', what it 'depends_on' and the stages that it came 'after'."""
+    return read_json(os.path.join(self.path(name), digests.STAGE))
 
   def config(self, cls: type[Config], **changes: Any) -> Config:
     """A config of the run's flags, but for some."""

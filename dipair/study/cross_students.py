@@ -9,12 +9,11 @@ from common import digests, flags
 from common.distillation import teacher
 from common.distillation.results import SetScorer
 from common.distillation.teacher import Teacher
-from common.files import read_json
+from common.distillation.trainer import Training
 from common.modeling import checkpoints
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from common.modeling.losses import CrossEntropy
-from common.training import strategies
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 from dipair.finished_run import FinishedRun
@@ -96,14 +95,11 @@ class CrossStudent(Kept):
     super().__init__(run, root, named, devices, own.get('seed', run.flags['seed']))
 
   @property
-  def made_of(self) -> dict[str, Any]:
-    """Checkpoint and its contents, shape, training, its judge, seed and arithmetic, and the distillation set."""
-    made = read_json(self.run.path('distill/stage.json'))['fingerprint']
+  def design(self) -> dict[str, Any]:
+    """Shape and training; the checkpoint and its contents."""
     own = {**dataclasses.asdict(self.pretrained.config), **flags.flat(self.phase)}
     own |= {'pretrained': self.pretrained.path, 'max_length': self.max_length}
-    own |= digests.contents(self.source)
-    own |= {'primary_metric': self.run.metric, 'seed': self.seed}
-    return {**own, 'precision': self.devices.precision, 'distill': made}
+    return {**own, **digests.contents(self.source)}
 
   @property
   def tuples(self) -> dict[str, int]:
@@ -115,11 +111,8 @@ class CrossStudent(Kept):
     """Multiplications a token, about."""
     return work(self.pretrained.config)
 
-  def fit(self) -> None:
+  def fit(self, training: Training) -> None:
     """As a teacher is fine-tuned, on soft labels."""
-    training = self.run.training(
-      self.run.table.outputs, strategies.create(self.devices), self.seed, self.devices
-    )
     name, loss = 'cross-attention student', CrossEntropy()
     teacher.fine_tune(
       self.pretrained, self.max_length, self.phase, training, self.folder, criterion=loss, name=name

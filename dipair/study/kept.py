@@ -17,6 +17,7 @@ import tf_keras
 from common import digests, flags
 from common.data.records import RecordSet
 from common.distillation.results import SetScorer, finite
+from common.distillation.trainer import Training
 from common.errors import InputError
 from common.files import read_json, sync, whole, write_json
 from common.training import strategies
@@ -71,8 +72,8 @@ class Kept(abc.ABC):
 
   @property
   @abc.abstractmethod
-  def made_of(self) -> dict[str, Any]:
-    """All flags that its weights depend on."""
+  def design(self) -> dict[str, Any]:
+    """Its architecture, its training, and what it starts from."""
 
   @property
   @abc.abstractmethod
@@ -80,12 +81,23 @@ class Kept(abc.ABC):
     """Tuples that its training takes, by phase."""
 
   @abc.abstractmethod
-  def fit(self) -> None:
+  def fit(self, training: Training) -> None:
     """Trains into its folder."""
 
   @abc.abstractmethod
   def scorer(self) -> tuple[SetScorer, dict[str, Any]]:
     """A function of record sets to logits; and its parameters, and bytes that a text is stored in."""
+
+  @property
+  def made_of(self) -> dict[str, Any]:
+    """All that its weights depend on: its design, judge, seed and arithmetic, and the distillation set."""
+    return {
+      **self.design,
+      'primary_metric': self.run.metric,
+      'seed': self.seed,
+      'precision': self.devices.precision,
+      'distill': self.run.stage('distill')['fingerprint'],
+    }
 
   @property
   def shared(self) -> list[str]:
@@ -118,7 +130,8 @@ class Kept(abc.ABC):
     write_json(os.path.join(self.folder, _MADE), flags_of(self.made_of))
     tf_keras.backend.clear_session()  # graphs of the students before
     tf_keras.utils.set_random_seed(self.seed)
-    self.fit()
+    strategy = strategies.create(self.devices)
+    self.fit(self.run.training(self.run.table.outputs, strategy, self.seed, self.devices))
     sync(self.folder)
     with whole(os.path.join(self.folder, _DONE)) as path, open(path, 'w', encoding='utf-8'):
       pass

@@ -154,10 +154,7 @@ class Plan:
   def renew(self) -> None:
     """Removes what was computed of the run's own student and teacher, unless these are the ones there are."""
     path = os.path.join(self.root, 'run.json')
-    made = {
-      name: read_json(self.run.path(f'{name}/stage.json'))['fingerprint']
-      for name in ('distill', 'student')
-    }
+    made = {name: self.run.stage(name)['fingerprint'] for name in ('distill', 'student')}
     if os.path.exists(path) and read_json(path) == made:
       return
     for folder in (OWN, FEATURES):

@@ -13,9 +13,10 @@ from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer
 from common.distillation.student import check_set
+from common.distillation.trainer import Training
 from common.evaluation import calibration
 from common.export import student_export
-from common.files import read_json, whole_folder
+from common.files import whole_folder
 from common.modeling import encoders
 from common.training import strategies
 from common.training.strategies import DeviceConfig
@@ -67,13 +68,14 @@ class Student(Kept):
     return os.path.join(longer.folder, _AFTER_STAGE1) if longer else self._folder
 
   @property
-  def made_of(self) -> dict[str, Any]:
-    """Architecture, training, its judge, seed and arithmetic, and the distillation set."""
-    made = read_json(self.run.path('distill/stage.json'))['fingerprint']
+  def design(self) -> dict[str, Any]:
+    """Architecture and training; contents of its checkpoint, and of a right encoder that stays."""
     own = {**flags.flat(self.config), **flags.flat(self.phases)}
-    own |= encoders.contents(self.config.pretrained) | frozen_right.contents(self.config)
-    own |= {'primary_metric': self.run.metric, 'seed': self.seed}
-    return {**own, 'precision': self.devices.precision, 'distill': made}
+    return {
+      **own,
+      **encoders.contents(self.config.pretrained),
+      **frozen_right.contents(self.config),
+    }
 
   @property
   def tuples(self) -> dict[str, int]:
@@ -110,11 +112,8 @@ class Student(Kept):
     needs = self.phases.objective.build().needs
     check_set(RecordSet(self.run.path('distill')), needs, self.phases.batch_sizes)
 
-  def fit(self) -> None:
+  def fit(self, training: Training) -> None:
     """In two stages."""
-    training = self.run.training(
-      self.run.table.outputs, strategies.create(self.devices), self.seed, self.devices
-    )
     stages.train(self.config, self.phases, self.folder, training, self.shared)
 
   def model(self) -> tuple[Any, Any]:

@@ -10,7 +10,6 @@ from common import extras, flags
 from common.data.records import RecordSet
 from common.errors import InputError
 from common.evaluation import metrics
-from common.files import read_json
 from dipair.config import StudentConfig, TrainConfig
 from dipair.study.plan import Plan, differing
 from dipair.study.students import FEATURES, Student
@@ -44,7 +43,7 @@ def sweep(plan: Plan, trials: int) -> list[str]:
   run, base = plan.run, {**flags.flat(plan.run.config(TrainConfig)), **plan.config.steps}
   primary = run.results['primary_metric']
   optuna.logging.set_verbosity(optuna.logging.WARNING)
-  of_run = read_json(run.path('distill/stage.json'))['fingerprint']
+  of_run = run.stage('distill')['fingerprint']
   tuples = len(RecordSet(run.path('distill')))
   about = [flags.flat(run.config(StudentConfig)), base, plan.devices.precision, primary, of_run]
   digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())

@@ -321,7 +321,7 @@ def test_what_another_is_between_its_stages_is_trained_where_that_one_is_not():
 def test_students_of_before_a_flag_came_are_kept(tmp_path):
   class Toy(Kept):
     made_of = {'freeze_right': '', 'projection_dim': 8}
-    tuples = fit = scorer = None
+    design = tuples = fit = scorer = None
 
   toy = Toy(None, str(tmp_path), {'projection_dim': 8}, None, 1)
   folder = tmp_path / 'projection_dim=8'
@@ -465,7 +465,8 @@ def test_what_was_of_the_runs_own_student_and_teacher_goes_with_them(tmp_path):
     (tmp_path / name).mkdir()
     (tmp_path / name / 'stage.json').write_text('{"fingerprint": "1"}')
   root = tmp_path / 'study'
-  run = types.SimpleNamespace(path=lambda name: str(tmp_path / name))
+  stage = lambda name: read_json(f'{tmp_path}/{name}/stage.json')  # noqa: E731
+  run = types.SimpleNamespace(stage=stage)
   plan = types.SimpleNamespace(root=str(root), run=run)
   kept = [root / 'own' / 'result.json', root / 'teacher-test.npy', root / 'head=ffnn' / 'done']
   for path in kept:
@@ -494,6 +495,7 @@ def test_the_runs_own_stage_1_is_scored_anew_where_the_run_was_made_anew(tmp_pat
   judged = types.SimpleNamespace(evaluate=lambda logits: {'pearson': float(logits.sum())})
   run = types.SimpleNamespace(
     path=lambda name: str(tmp_path / name),
+    stage=lambda name: read_json(f'{tmp_path}/{name}/stage.json'),
     judged=lambda name: judged,
     results={'primary_metric': 'pearson'},
   )
@@ -554,13 +556,12 @@ def _sweeping(tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, 'Student', student)
     monkeypatch.setattr(sweep, 'differing', lambda run, own: own)
     monkeypatch.setattr(sweep, 'RecordSet', lambda folder: range(200))
-    (tmp_path / 'distill').mkdir()
-    (tmp_path / 'distill' / 'stage.json').write_text('{"fingerprint": "of the set"}')
     run = types.SimpleNamespace(
       config=lambda cls: cls(),
       flags={'seed': 1},
       results={'primary_metric': metric},
       path=lambda name: f'{tmp_path}/{name}',
+      stage=lambda name: {'fingerprint': 'of the set'},
     )
     devices = types.SimpleNamespace(precision='float32')
     config = types.SimpleNamespace(steps={})
