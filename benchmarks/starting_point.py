@@ -13,6 +13,7 @@ import shutil
 import tf_keras
 
 from benchmarks import committed
+from benchmarks.training import trainer_of
 from common import flags
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -55,7 +56,7 @@ def main(config: BenchmarkConfig) -> None:
   ):
     tf_keras.utils.set_random_seed(seed)
     model, tokenizer = DiPair.from_pretrained(student.config, student.outputs)
-    trainer = run.trainer(model, tokenizer, strategy, seed)
+    trainer = trainer_of(run, model, tokenizer, strategy, seed)
     if start != 'random':
       stages.start(model, trainer)
     folder = run.path('benchmark/start')

@@ -21,9 +21,10 @@ from benchmarks import committed
 from common import flags
 from common.data import batches, orders, tokens
 from common.data.records import RecordSet
+from common.data.tokenization import Tokenizer
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer
-from common.modeling.losses import cross_entropy
+from common.modeling.losses import CrossEntropy, cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 from dipair.finished_run import FinishedRun
@@ -48,7 +49,7 @@ def main(config: BenchmarkConfig) -> None:
   strategy = strategies.create(strategies.DeviceConfig())
   teacher = Teacher.load(run.path('teacher'))
   student, tokenizer = DiPair.load(run.path('student'))
-  trainer = run.trainer(student, tokenizer, strategy)
+  trainer = trainer_of(run, student, tokenizer, strategy)
   small, large = run.flags['teacher_batch_size'], run.flags['stage2_batch_size']
   phase = PhaseConfig(batch_size=large)
   tuples, replicas = trainer.distill.tuples(), 1
@@ -100,7 +101,7 @@ def main(config: BenchmarkConfig) -> None:
 
   with strategies.precision('mixed_bfloat16'):
     quick_teacher = Teacher.load(run.path('teacher'))
-    quick = run.trainer(*DiPair.load(run.path('student')), strategy)
+    quick = trainer_of(run, *DiPair.load(run.path('student')), strategy)
 
   everything, new = student.used_variables, student.new_variables
   cached = run.path('benchmark/cache')
@@ -131,6 +132,17 @@ def main(config: BenchmarkConfig) -> None:
   if config.output:
     blocks = run.flags['block_pairs']
     committed.write(config.output, 'training', config, block_pairs=blocks, rows=rows)
+
+
+def trainer_of(
+  run: FinishedRun,
+  model: DiPair,
+  tokenizer: Tokenizer,
+  strategy: tf.distribute.Strategy,
+  seed: int | None = None,
+) -> Trainer:
+  """A student's trainer on a run's distillation set, with the run's seed or another."""
+  return Trainer(model, tokenizer, run.training(model.outputs, strategy, seed), CrossEntropy())
 
 
 def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[None]:

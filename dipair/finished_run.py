@@ -7,15 +7,13 @@ from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.distillation import finished_run, function_teacher, judged_set
 from common.distillation.judged_set import JudgedSet
+from common.distillation.stages.export import samples
 from common.distillation.teacher import Teacher
-from common.distillation.trainer import Trainer, Training
+from common.distillation.trainer import Training
 from common.export import student_export
 from common.modeling import saving
-from common.modeling.losses import CrossEntropy
 from common.training.strategies import DeviceConfig
 from dipair.student import DiPair
-
-_SAMPLES = 8  # test tuples whose texts an export is compared on
 
 
 class FinishedRun(finished_run.FinishedRun):
@@ -65,17 +63,6 @@ class FinishedRun(finished_run.FinishedRun):
       metric=self.metric,
     )
 
-  def trainer(
-    self,
-    model: DiPair,
-    tokenizer: Tokenizer,
-    strategy: tf.distribute.Strategy,
-    seed: int | None = None,
-  ) -> Trainer:
-    """A trainer of a student, likewise."""
-    training = self.training(model.outputs, strategy, seed)
-    return Trainer(model, tokenizer, training, CrossEntropy())
-
   def teachers(self) -> list[Teacher]:
     """The run's teachers, its own or those of other runs.
 
@@ -98,6 +85,6 @@ class FinishedRun(finished_run.FinishedRun):
       tokenizer,
       slots=self.slots,
       task=self.results['task'],
-      samples=list(zip(*RecordSet(self.path('data/test')).texts(slice(_SAMPLES)), strict=True)),
+      samples=samples(RecordSet(self.path('data/test'))),
     )
     return folder

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -97,7 +98,6 @@ class Export(Stage[Exported]):
         encoder, _ = list(self.training.models().values())[-1]
     paths = [os.path.join(self.data.folder, name) for name in ('test', 'train')]
     sets = [RecordSet(path) for path in paths if os.path.isdir(path)]  # brought logits: no train
-    texts = sets[0].texts(slice(_SAMPLES))
     written = student_export.write(
       folder,
       trained,
@@ -105,7 +105,7 @@ class Export(Stage[Exported]):
       encoder=encoder,
       slots=student_export.slot_names(self.table.text_columns),
       task=self.table.base_task,
-      samples=list(zip(*texts, strict=True)),
+      samples=samples(sets[0]),
       calibration=self._fitted(trained, tokenizer),
     )
     own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
@@ -125,6 +125,11 @@ class Export(Stage[Exported]):
     valid = RecordSet(os.path.join(self.data.folder, 'valid'))
     logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set(valid)
     return calibration.fit(self.method, self.table.base_task, valid.tuples().labels, logits)
+
+
+def samples(test: RecordSet) -> list[tuple[Any, ...]]:
+  """A few texts (or vectors) a slot of a test set, for `student_export.write` to compare on."""
+  return list(zip(*test.texts(slice(_SAMPLES)), strict=True))
 
 
 def _texts(records: RecordSet) -> Iterator[str]:
