@@ -17,7 +17,7 @@ from benchmarks.training import trainer_of
 from common import flags
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import stages
+from dipair import training
 from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
 
@@ -58,7 +58,7 @@ def main(config: BenchmarkConfig) -> None:
     model, tokenizer = DiPair.from_pretrained(student.config, student.outputs)
     trainer = trainer_of(run, model, tokenizer, strategy, seed)
     if start != 'random':
-      stages.start(model, trainer)
+      training.start(model, trainer)
     folder = run.path('benchmark/start')
     history = trainer.fit('stage 1', phase, folder, frozen=True, cache_gb=8.0)['history']
     shutil.rmtree(folder)

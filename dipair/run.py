@@ -14,7 +14,7 @@ from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import encoders
 from common.training.loop import Callback
-from dipair import checks, frozen_right, stages
+from dipair import checks, frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -56,9 +56,9 @@ class DiPairStudent:
     """Refuses a checkpoint that is not there or does not fit."""
     checks.check_start(self.config.student, self.config.experiment.data.table.outputs)
 
-  def train(self, folder: str, training: Training) -> list[dict[str, Any]]:
+  def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""
-    return stages.train(self.config.student, self.config.train, folder, training)
+    return training.train(self.config.student, self.config.train, folder, data)
 
   def models(self, folder: str) -> dict[str, TrainedStudent]:
     """The student after each stage."""
@@ -66,7 +66,7 @@ class DiPairStudent:
     stage1 = os.path.join(folder, 'stage1')
     if os.path.exists(stage1):
       first = DiPair.load(folder)
-      stages.restore(stage1, first[0])
+      training.restore(stage1, first[0])
       found = {'student, stage 1': first, **found}
     return found
 

@@ -111,11 +111,11 @@ class CrossStudent(Kept):
     """Multiplications a token, about."""
     return work(self.pretrained.config)
 
-  def fit(self, training: Training) -> None:
+  def fit(self, data: Training) -> None:
     """As a teacher is fine-tuned, on soft labels."""
     name, loss = 'cross-attention student', CrossEntropy()
     teacher.fine_tune(
-      self.pretrained, self.max_length, self.phase, training, self.folder, criterion=loss, name=name
+      self.pretrained, self.max_length, self.phase, data, self.folder, criterion=loss, name=name
     )
 
   def model(self) -> Teacher:

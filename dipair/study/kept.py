@@ -22,7 +22,7 @@ from common.errors import InputError
 from common.files import read_json, sync, whole, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
-from dipair import stages
+from dipair import training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 
@@ -81,7 +81,7 @@ class Kept(abc.ABC):
     """Tuples that its training takes, by phase."""
 
   @abc.abstractmethod
-  def fit(self, training: Training) -> None:
+  def fit(self, data: Training) -> None:
     """Trains into its folder."""
 
   @abc.abstractmethod
@@ -135,7 +135,7 @@ class Kept(abc.ABC):
     sync(self.folder)
     with whole(os.path.join(self.folder, _DONE)) as path, open(path, 'w', encoding='utf-8'):
       pass
-    for stage in ('', *stages.STAGES):  # checkpoints are several times the weights
+    for stage in ('', *training.STAGES):  # checkpoints are several times the weights
       shutil.rmtree(os.path.join(self.folder, stage, 'checkpoints'), ignore_errors=True)
 
   def result(self) -> dict[str, Any]:

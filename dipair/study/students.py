@@ -20,7 +20,7 @@ from common.files import whole_folder
 from common.modeling import encoders
 from common.training import strategies
 from common.training.strategies import DeviceConfig
-from dipair import checks, frozen_right, stages
+from dipair import checks, frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
@@ -112,16 +112,16 @@ class Student(Kept):
     needs = self.phases.objective.build().needs
     check_set(RecordSet(self.run.path('distill')), needs, self.phases.batch_sizes)
 
-  def fit(self, training: Training) -> None:
+  def fit(self, data: Training) -> None:
     """In two stages."""
-    stages.train(self.config, self.phases, self.folder, training, self.shared)
+    training.train(self.config, self.phases, self.folder, data, self.shared)
 
   def model(self) -> tuple[Any, Any]:
     """The trained student and its tokenizer."""
     longer = self._between
     found = DiPair.load(longer.weights if longer else self.weights)
     if longer:
-      stages.restore(os.path.join(longer.weights, 'stage1'), found[0])
+      training.restore(os.path.join(longer.weights, 'stage1'), found[0])
     return found
 
   def scorer(self) -> tuple[SetScorer, dict[str, Any]]:

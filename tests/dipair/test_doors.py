@@ -18,7 +18,7 @@ from common.modeling.encoder import Encoded, Encoder
 from common.modeling.head import Head
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import heads, stages
+from dipair import heads, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -101,7 +101,7 @@ def train(config, folder, distill, loss='cross_entropy'):
   tf_keras.utils.set_random_seed(3)
   before = [v.numpy() for v in DiPair.from_pretrained(config, 1)[0].variables]
   tf_keras.utils.set_random_seed(3)
-  stages.train(
+  training.train(
     config,
     TrainConfig(
       losses.LossConfig(loss), stage1=PHASE, stage2=dataclasses.replace(PHASE, patience=0)

@@ -13,7 +13,7 @@ from common.errors import InputError
 from common.export import student_export
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import frozen_right, stages
+from dipair import frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -54,7 +54,7 @@ def test_training_moves_the_left_side_and_the_head_alone(old, distill, tmp_path)
   )
   phase = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=2, warmup_steps=1, eval_every=1)
   devices = strategies.DeviceConfig()
-  stages.train(
+  training.train(
     config,
     TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
     str(tmp_path / 'student'),
@@ -62,7 +62,7 @@ def test_training_moves_the_left_side_and_the_head_alone(old, distill, tmp_path)
   )
   model, _ = DiPair.load(str(tmp_path / 'student'))
   lefts = []
-  for stage in stages.STAGES:  # as each ended, not at its best
+  for stage in training.STAGES:  # as each ended, not at its best
     last = tf.train.latest_checkpoint(str(tmp_path / 'student' / stage / 'checkpoints'))
     tf.train.Checkpoint(variables=model.variables).restore(last).expect_partial()
     for was, now in zip(right(before), right(model), strict=True):
@@ -72,8 +72,8 @@ def test_training_moves_the_left_side_and_the_head_alone(old, distill, tmp_path)
   assert differ(before.head.get_weights(), model.head.get_weights())
   assert differ(before.projections[0].get_weights(), model.projections[0].get_weights())
   ids = tf.constant([[2, 7, 8, 3]])
-  for training in (False, True):  # no dropout in what is stored
-    np.testing.assert_array_equal(model.encode(ids, 1, training), before.encode(ids, 1, False))
+  for live in (False, True):  # no dropout in what is stored
+    np.testing.assert_array_equal(model.encode(ids, 1, live), before.encode(ids, 1, False))
 
 
 def test_the_old_exports_store_is_the_new_ones_too(old_exported, tmp_path):

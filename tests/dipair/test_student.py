@@ -14,7 +14,7 @@ from common.errors import InputError
 from common.export import student_export
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import stages
+from dipair import training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 from dipair.heads import HeadsConfig
@@ -32,7 +32,7 @@ def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill,
   config = tiny(left_encoder_layers=1, head='ffnn')[0].config
   phase = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=2, warmup_steps=1, eval_every=1)
   devices = strategies.DeviceConfig()
-  histories = stages.train(
+  histories = training.train(
     config,
     TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
     str(tmp_path / 'student'),

@@ -23,7 +23,7 @@ from common.pipelines.models import TupleModel
 from common.scoring import exported
 from common.serving.client import Client
 from common.vectors.store import VectorStore
-from dipair import initialization, stages
+from dipair import initialization, training
 from dipair.config import StudentConfig
 from dipair.encoder import VectorTokens
 from dipair.run import RunConfig
@@ -199,7 +199,7 @@ def test_matches_are_encoded_of_the_slots_that_start_by_them(monkeypatch, widths
     first_tuples=lambda count, of: asked.append(of), first_features=lambda count: None, seed=1
   )
   monkeypatch.setattr(initialization, 'start', lambda *args: None)
-  stages.start(model, trainer)
+  training.start(model, trainer)
   assert asked == ([slots] if slots else [])
 
 

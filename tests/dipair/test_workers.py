@@ -46,7 +46,7 @@ def test_two_workers_train_one_student(tmp_path, start):
 _TRAIN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from test_stages import train
+from test_training import train
 from common import flags
 from dipair.config import StudentConfig
 config = flags.build(StudentConfig, json.loads(sys.argv[5]))

@@ -14,7 +14,7 @@ from common.errors import InputError
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import stages
+from dipair import training
 from dipair.config import TrainConfig
 
 PHASE = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=3, warmup_steps=1, eval_every=1)
@@ -25,7 +25,7 @@ def train(config, folder, distill, phases=PHASES, **devices):
   devices = strategies.DeviceConfig(**devices)
   strategy = strategies.create(devices)
   tf_keras.utils.set_random_seed(3)
-  return stages.train(
+  return training.train(
     config,
     phases,
     str(folder),
@@ -112,7 +112,7 @@ import tensorflow as tf
 cpu = tf.config.list_physical_devices('CPU')[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 sys.path.insert(0, sys.argv[1])
-from test_stages import PHASES, losses, train
+from test_training import PHASES, losses, train
 from common import flags
 from common.training import strategies
 from dipair.config import StudentConfig
