@@ -7,7 +7,7 @@ from typing import Any
 
 from common import flags
 from common.distillation import distilled, experiment
-from common.distillation.distilled import Distilled, Path, Teacher
+from common.distillation.distilled import Distilled, GivenTeacher, Path
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
@@ -83,7 +83,7 @@ def distill(
   *,
   run_dir: Path,
   distillation: Any = None,
-  teacher: Teacher | None = None,
+  teacher: GivenTeacher | None = None,
   callbacks: Sequence[Callback] = (),
   **flags: Any,
 ) -> Distilled[Scorer]:

@@ -12,7 +12,7 @@ from typing import Any
 from common import flags
 from common.distillation import distilled, experiment, function_teacher
 from common.distillation.dataset import DataConfig
-from common.distillation.distilled import Distilled, Path, Teacher
+from common.distillation.distilled import Distilled, GivenTeacher, Path
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.student import TrainedStudent
@@ -113,7 +113,7 @@ def distill(
   *,
   run_dir: Path,
   distillation: Any = None,
-  teacher: Teacher | None = None,
+  teacher: GivenTeacher | None = None,
   callbacks: Sequence[Callback] = (),
   **flags: Any,
 ) -> Distilled[Embedder]:

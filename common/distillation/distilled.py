@@ -16,13 +16,13 @@ from common.distillation import experiment, function_teacher, run_folder
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.function_teacher import Function
 from common.distillation.run_folder import RunFolder
-from common.distillation.student import Student
+from common.distillation.student import StudentPackage
 from common.errors import InputError
 from common.scoring.scorer import PairScorer
 from common.training.loop import Callback
 
 Path = str | os.PathLike[str]
-Teacher = Path | Sequence[Path] | Function
+GivenTeacher = Path | Sequence[Path] | Function
 Scorer = TypeVar('Scorer', bound=PairScorer)
 
 
@@ -58,11 +58,11 @@ class Distilled(Generic[Scorer]):
 
 def distill(
   config_class: type,
-  student_class: Callable[[Any], Student],
+  student_class: Callable[[Any], StudentPackage],
   scorer: type[Scorer],
   tables: Mapping[str, Any],
   run_dir: Path,
-  teacher: Teacher | None,
+  teacher: GivenTeacher | None,
   callbacks: Sequence[Callback],
   given: Mapping[str, Any],
 ) -> Distilled[Scorer]:

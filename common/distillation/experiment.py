@@ -1,6 +1,6 @@
 """The whole story, for any student: data, teacher, soft labels, student, export, evaluation, report.
 
-A student brings its own training, scoring and export (see `Student`); everything else is here.
+A student brings its own training, scoring and export (see `StudentPackage`); everything else is here.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from common.distillation.stages.evaluation import Benchmark, Evaluation
 from common.distillation.stages.export import Export, ExportConfig
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
-from common.distillation.stages.teacher import Teacher, Teachers
-from common.distillation.student import Student
+from common.distillation.stages.teacher import Teachers, TeacherTraining
+from common.distillation.student import StudentPackage
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from common.evaluation import calibration, report
@@ -117,7 +117,7 @@ class Experiment:
   def __init__(
     self,
     config: ExperimentConfig,
-    student: Student,
+    student: StudentPackage,
     shared: Run,
     function: Function | None = None,
   ):
@@ -125,7 +125,7 @@ class Experiment:
     self.unlabelled = Unlabelled(shared, config.data, self.data, student.needs, student.batch_sizes)
     self.teacher = None
     if config.fine_tunes:
-      self.teacher = Teacher(shared, config.teacher, config.teacher_phase, self.data)
+      self.teacher = TeacherTraining(shared, config.teacher, config.teacher_phase, self.data)
     teachers = None
     if not config.brings_logits:
       teachers = Teachers(
@@ -166,7 +166,7 @@ class Experiment:
 @strategies.settings_restored()
 def run(
   config: ExperimentConfig,
-  student: Student,
+  student: StudentPackage,
   resolved: Any,
   *,
   function: Function | None = None,
@@ -227,7 +227,7 @@ def _about(student: str, resolved: Any) -> Iterator[str]:
   yield ', '.join(f'{name.replace("_", " ")} {value}' for name, value in about.items())
 
 
-def _check(config: ExperimentConfig, student: Student, function: Function | None) -> None:
+def _check(config: ExperimentConfig, student: StudentPackage, function: Function | None) -> None:
   if function is None:
     teacher.check(config.teachers, config.teacher.max_length, config.data.table)
   columns = config.data.table.text_columns

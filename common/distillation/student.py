@@ -10,10 +10,10 @@ from common.distillation.trainer import Training
 from common.errors import InputError
 from common.scoring.scorer import PairScorer
 
-TrainedStudent = tuple[Any, Tokenizer]  # a `StudentModel` that can be exported, and its tokenizer
+TrainedStudent = tuple[Any, Tokenizer]  # a model that can be exported, and its tokenizer
 
 
-class Student(Protocol):
+class StudentPackage(Protocol):
   """A student's package, as a run sees it."""
 
   name: str  # of its package: 'dipair'

@@ -16,7 +16,7 @@ from common.distillation.stages.export import Export
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
 from common.distillation.stages.teacher import Teachers
-from common.distillation.student import Student
+from common.distillation.student import StudentPackage
 from common.evaluation import calibration
 from common.modeling.calibration import Calibration
 from common.training import strategies
@@ -88,7 +88,12 @@ class Benchmark(Stage[Benchmarked]):
   name, result = 'benchmark', Benchmarked
 
   def __init__(
-    self, shared: Run, student: Student, data: Data, export: Export, teachers: Teachers | None
+    self,
+    shared: Run,
+    student: StudentPackage,
+    data: Data,
+    export: Export,
+    teachers: Teachers | None,
   ):
     super().__init__(shared.folder, [export], {})
     self.shared, self.student, self.teachers = shared, student, teachers

@@ -20,7 +20,7 @@ from common.distillation.stages.student import StudentTraining
 from common.evaluation import calibration
 from common.export import student_export
 from common.modeling.calibration import Calibration
-from common.modeling.student import Student as StudentModel
+from common.modeling.student import Student
 from common.scoring import exported
 from common.training import strategies
 
@@ -119,7 +119,7 @@ class Export(Stage[Exported]):
     """The finished export's."""
     return Calibration(**exported.describe(self.folder)['calibration'])
 
-  def _fitted(self, model: StudentModel, tokenizer: Tokenizer) -> Calibration:
+  def _fitted(self, model: Student, tokenizer: Tokenizer) -> Calibration:
     if self.method == calibration.NONE:
       return Calibration()
     valid = RecordSet(os.path.join(self.data.folder, 'valid'))

@@ -9,7 +9,7 @@ from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
 from common.distillation.stages.distill import Distill
 from common.distillation.stages.run import Run, Trained
-from common.distillation.student import Student, TrainedStudent, check_set
+from common.distillation.student import StudentPackage, TrainedStudent, check_set
 
 
 class StudentTraining(Stage[Trained]):
@@ -17,7 +17,7 @@ class StudentTraining(Stage[Trained]):
 
   name, result, collective = 'student', Trained, True
 
-  def __init__(self, shared: Run, student: Student, data: Data, distill: Distill):
+  def __init__(self, shared: Run, student: StudentPackage, data: Data, distill: Distill):
     super().__init__(shared.folder, [distill], {**student.depends_on, **shared.training_flags})
     self.shared, self.student, self.data, self.distill = shared, student, data, distill
 

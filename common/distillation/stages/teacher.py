@@ -24,7 +24,7 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 
 
-class Teacher(Stage[Trained]):
+class TeacherTraining(Stage[Trained]):
   """A cross-encoder, fine-tuned on the labelled sets."""
 
   name, result, collective = 'teacher', Trained, True
@@ -61,7 +61,7 @@ class Teachers:
   shared: Run
   given: tuple[str, ...]
   max_length: int
-  own: Teacher | None
+  own: TeacherTraining | None
   function: Function | None = None
 
   @property
