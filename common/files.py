@@ -201,10 +201,7 @@ def is_remote(path: str) -> bool:
 
 def gfile(url: str) -> Any:
   """TensorFlow's functions for files, imported for URLs alone; refuses one that they cannot open."""
-  if (scheme := url.partition('://')[0]) not in (
-    'http',
-    'https',
-  ):  # which need no TensorFlow to tell
+  if (scheme := url.partition('://')[0]) not in ('http', 'https'):
     with extras.needed('', f'{url}: '):
       import tensorflow as tf
     if scheme in tf.io.gfile.get_registered_schemes():

@@ -59,9 +59,7 @@ def unpacked(path: str) -> str:
       with tempfile.TemporaryDirectory(dir=cache) as part:
         content = os.path.join(part, 'content')
         _unpack(path, content)
-        files.sync(
-          content
-        )  # now, so that between the renames there is no folder for a moment alone
+        files.sync(content)  # now: `put` after it is quick, and no folder is there before
         if os.path.lexists(folder):
           os.rename(folder, os.path.join(part, 'before'))
         files.put(content, folder)

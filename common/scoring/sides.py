@@ -9,9 +9,8 @@ from common.data import texts
 from common.errors import InputError
 from common.vectors.values import Stored, are_vectors
 
-Texts = (
-  Sequence[str] | Sequence[np.ndarray] | np.ndarray
-)  # or, in a slot of `widths`, vectors in their place
+# Or, in a slot of `widths`, vectors in their place.
+Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
 
 
 def listed(side: Any, slot: str, width: int) -> list[str] | np.ndarray:
