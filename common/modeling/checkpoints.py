@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -46,7 +47,7 @@ class Pretrained:
     format: 'safetensors', 'tf1', 'tf2', 'trained' or 'random'.
     config: Config of its encoder, of a BERT an `EncoderConfig`; `dataclasses.replace` changes the
       layers kept and the dropout.
-    vocabulary: Its word pieces; a word's id is its place.
+    vocabulary: Its word pieces; a word's id is its place. Embeddings past the last word have spare ones.
     lower_case: Whether texts are lower-cased before they are split.
   """
 
@@ -220,13 +221,20 @@ def _read_folder(folder: str) -> Pretrained:
     else:  # split at line feeds alone: other line separators may be words
       lines = _bytes(folder, words).decode().removesuffix('\n').split('\n')
       vocabulary = tuple(line.removesuffix('\r') for line in lines)
-      plain = (word for word in vocabulary if not re.fullmatch(r'\[.+\]', word))
+      plain = (word for word in vocabulary if not re.fullmatch(r'\[.+\]|<.+>', word))
       lower_case = not any(re.search('[A-Z]', word) for word in plain)
     word_ids(vocabulary)
-  if len(vocabulary) != (size := config.vocab_size):
+  if len(vocabulary) > (size := config.vocab_size):
     raise InputError(f'{words} has {len(vocabulary)} words; {config_file}: vocab_size={size}')
+  taken = set(vocabulary)
+  spares = (word for i in itertools.count() if (word := f'[spare{i}]') not in taken)
+  vocabulary += tuple(itertools.islice(spares, size - len(vocabulary)))  # of rows never looked up
   with located(TOKENIZER_CONFIG):
     found = read_json(folder, TOKENIZER_CONFIG) if TOKENIZER_CONFIG in files else {}
+  if found.get('do_lower_case') is None and words != _TOKENIZER and _TOKENIZER in files:
+    with located(_TOKENIZER):
+      lower_case = hugging_face.normalizes_case(read_json(folder, _TOKENIZER), lower_case)
+  with located(TOKENIZER_CONFIG):
     lower_case = hugging_face.lower_case(found, lower_case)
   return Pretrained(folder, kind, config, vocabulary, lower_case)
 

@@ -142,6 +142,13 @@ def lower_case(settings: dict[str, Any], guess: bool) -> bool:
   return lower
 
 
+def normalizes_case(fields: dict[str, Any], guess: bool) -> bool:
+  """Whether the normalizer of a `tokenizer.json` lower-cases; where it does not say, a guess."""
+  normalizer = fields.get('normalizer')
+  found = normalizer.get('lowercase') if isinstance(normalizer, dict) else None
+  return found if isinstance(found, bool) else guess
+
+
 def word_pieces(fields: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
   """The word pieces in a `tokenizer.json`, in the order of their ids, and whether it lower-cases.
 

@@ -447,6 +447,8 @@ def test_config_and_vocabulary(tf1):
     ('D', {'do_lower_case': True}, True),
     ('d', {'do_lower_case': False}, False),
     ('D', {}, False),
+    ('<S>', None, True),
+    ('<S>', {'init_inputs': []}, True),
   ],
 )
 def test_lower_case(tmp_path, tensors, word, settings, lower_case):
@@ -460,6 +462,35 @@ def test_lower_case(tmp_path, tensors, word, settings, lower_case):
 
 
 @pytest.mark.parametrize(
+  'normalizer, settings, lower_case',
+  [
+    ({'lowercase': True}, {}, True),
+    ({'lowercase': True}, {'do_lower_case': False}, False),
+    ({'type': 'Sequence'}, {}, False),
+    (None, {}, False),
+  ],
+)
+def test_a_tokenizer_beside_the_words_says_whether_they_are_lower_case(
+  tmp_path, tensors, normalizer, settings, lower_case
+):
+  folder = _write_hub(tmp_path / 'hub', tensors)
+  (tmp_path / 'hub/vocab.txt').write_text('\n'.join([*WORDS[:-1], 'D']))
+  (tmp_path / 'hub/tokenizer_config.json').write_text(json.dumps(settings))
+  (tmp_path / 'hub/tokenizer.json').write_text(json.dumps({'normalizer': normalizer}))
+  assert checkpoints.read(folder).lower_case is lower_case
+
+
+def test_embeddings_past_the_last_word_are_spare(tmp_path, tensors, expected):
+  folder = _write_hub(tmp_path / 'hub', tensors, hidden_act='gelu_new')
+  words = [*WORDS[:9], '[spare0]']
+  (tmp_path / 'hub/vocab.txt').write_text('\n'.join(words))
+  assert checkpoints.read(folder).vocabulary == (*words, '[spare1]')
+  np.testing.assert_allclose(
+    _load(folder)(_inputs())['sequence_output'], expected['sequence_output'], atol=1e-6
+  )
+
+
+@pytest.mark.parametrize(
   'name, content, message',
   [
     ('config.json', '{"vocab_size": 11}', "config.json: no 'hidden_act'"),
@@ -468,7 +499,7 @@ def test_lower_case(tmp_path, tensors, word, settings, lower_case):
     ('config.json', '{"model_type": "t5"}', "config.json: model_type='t5' is not supported"),
     ('config.json', None, 'hub: no config.json$'),
     ('vocab.txt', None, 'hub: no vocab.txt, nor tokenizer.json$'),
-    ('vocab.txt', '\n'.join(WORDS[:4]), 'vocab.txt has 4 words; config.json: vocab_size=11'),
+    ('vocab.txt', '\n'.join([*WORDS, 'c']), 'vocab.txt has 12 words; config.json: vocab_size=11'),
     ('vocab.txt', b'\xff\n', "vocab.txt: 'utf-8' codec can't decode byte 0xff"),
     ('vocab.txt', '\n'.join([*WORDS[:-1], 'a']), "vocab.txt: .*'a' is both entry 5 and entry 10"),
     ('vocab.txt', '\n'.join(['pad', *WORDS[1:]]), r'vocab.txt: .* 11 entries lacks \[PAD\]; it'),
