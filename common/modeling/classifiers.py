@@ -54,7 +54,7 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
 
   For a binary task, two classes are one logit: sigmoid(z_1 - z_0) = softmax(z)_1, exactly. For a task
   of classes the logits are put in its order by the names in `id2label`; names that say nothing
-  (LABEL_0, …) are in its order already.
+  (LABEL_0, …) are in its order already, as are others where the task's are numbers (0, 1, …).
 
   Args:
     path: Folder or hub id, of BERT, DistilBERT or ELECTRA.
@@ -146,7 +146,8 @@ def _for_task(
     return kernel, bias
   if labels != len(classes):
     raise InputError(f'{listed}; --task needs {len(classes)} ({", ".join(classes)})')
-  if all(re.fullmatch(r'LABEL_\d+', name) for name in names):
+  numbered = list(classes) == [str(i) for i in range(labels)] and not set(classes) & set(names)
+  if numbered or all(re.fullmatch(r'LABEL_\d+', name) for name in names):
     return kernel, bias
   numbers = {name.casefold(): i for i, name in enumerate(names)}
   order = [numbers.get(name.casefold(), -1) for name in classes]

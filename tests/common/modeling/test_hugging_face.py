@@ -210,6 +210,16 @@ def test_classes_are_in_the_tasks_order(tmp_path, names, order):
 
 
 @pytest.mark.parametrize(
+  'names, order', [(('not_equivalent', 'equivalent'), [0, 1]), ('10', [1, 0])]
+)
+def test_classes_that_are_numbers_are_the_outputs_own(tmp_path, names, order):
+  tensors = random_tensors('bert', 2)
+  folder = write(tmp_path / 'hub', 'bert', tensors, id2label=dict(enumerate(names)))
+  found = logits_of(classifiers.read(folder, 'multiclass', ('0', '1')))
+  np.testing.assert_allclose(found, slow('bert', tensors, IDS, SEGMENTS)[1][:, order], atol=2e-5)
+
+
+@pytest.mark.parametrize(
   'kind, reason',
   [
     ('mpnet', 'its attention has a bias of relative positions'),
@@ -321,6 +331,7 @@ TWO = {'id2label': {'0': 'no', '1': 'yes'}}
     (3, {}, ('binary',), r'has 3 labels \(LABEL_0, .*\); --task=binary needs one or two$'),
     (1, {}, ('multiclass', 'ab'), r'has one label; --task needs 2 \(a, b\)$'),
     (2, TWO, ('multiclass', 'ab'), r"\(no, yes\); the task's are a, b: id2label in config.json"),
+    (2, {'id2label': {'0': '1', '1': 'x'}}, ('multiclass', '01'), "the task's are 0, 1: id2label"),
     (2, {'problem_type': 'multi_label_classification'}, (), 'do not exclude one another'),
     (1, {'problem_type': 'regression'}, (), 'its output is a value, where a logit is needed'),
     (1, {'architectures': ['BertForMultipleChoice']}, (), 'not ForSequenceClassification'),
