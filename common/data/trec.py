@@ -15,6 +15,7 @@ import numpy as np
 
 from common import files
 from common.data.tables import lines
+from common.data.texts import places
 from common.errors import InputError
 
 
@@ -40,8 +41,7 @@ class Pairs:
 
   def ties(self) -> np.ndarray:
     """The documents' places in the order of their ids, [documents]."""
-    ids = np.array(self.documents, object)  # of a width for all, one long id would widen each
-    return np.argsort(np.argsort(ids))
+    return places(self.documents)
 
 
 def read_run(path: str) -> Pairs:

@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from common.data.records import RecordSet
+from common.data.texts import places
 from common.errors import InputError
 from common.evaluation import metrics, ranking, significance
 from common.evaluation.ranking import Candidates
@@ -86,7 +87,7 @@ class JudgedSet:
     self.ranked: tuple[np.ndarray, Candidates] | None = None
     if (ranks or self.rankings) and task != 'multiclass' and records.slots == 2:
       items = records.tuples().items
-      ties = np.argsort(np.argsort(np.array(records.items(1).keys())))
+      ties = places(records.items(1).keys())
       self.ranked = ranking.of_pairs(items[:, 0], items[:, 1], self.labels, ties)
     if self.rankings and self.ranked is None:
       raise InputError(

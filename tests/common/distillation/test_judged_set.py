@@ -1,5 +1,6 @@
 """The metric that decides: which can, what it comes to, and stages from before it could be chosen."""
 
+import tracemalloc
 import types
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.special import expit
 
 from common.data import record_writer
 from common.data.examples import Example, TableConfig
+from common.data.items import Items
 from common.data.records import RecordSet
 from common.distillation import judged_set, measure
 from common.distillation.experiment import ExperimentConfig
@@ -31,6 +33,15 @@ def test_a_metric_of_ranking_decides(tmp_path):
   assert (judged.watched, found['mrr@10']) == ('mrr@10', 0.75)  # of q and r; s has one alone
   assert judged.resampled([logits, -logits])[:, 0].tolist() == [0.75, 0.75]
   assert JudgedSet(_set(tmp_path, rows), 'binary', 'log_loss').watched == '-log_loss'
+
+
+def test_one_long_id_takes_its_own_memory(tmp_path, monkeypatch):
+  records = _set(tmp_path, [(('q', str(n)), n % 2) for n in range(1000)])
+  monkeypatch.setattr(Items, 'keys', lambda items: ['b' * 10_000, *map(str, range(1, len(items)))])
+  tracemalloc.start()
+  JudgedSet(records, 'binary', 'map')
+  assert tracemalloc.get_traced_memory()[1] < 4 << 20
+  tracemalloc.stop()
 
 
 def test_a_query_is_drawn_with_all_its_candidates(tmp_path):
