@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -137,6 +138,11 @@ def test_callbacks_hear_of_each_evaluation(runs):
 def test_what_it_cannot_take_is_refused_in_one_line(runs):
   for said, (change, message) in zip(runs[2][3], REFUSED, strict=True):
     assert message in said and '\n' not in said, change
+
+
+def test_a_given_teacher_is_judged_before_it_teaches(runs):
+  log = (runs[0] / 'run.log').read_text()
+  assert re.search(r'distill: starts\n.*python:score: pearson 1\.000 on 20 tuples of .*valid', log)
 
 
 def test_the_runs_flags_name_the_tables_that_were_given(runs):

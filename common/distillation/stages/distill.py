@@ -1,14 +1,17 @@
 """The distillation set: the unlabelled tuples with the teacher's scores."""
 
 import dataclasses
+import functools
+import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from common import flags
 from common.data.records import RecordSet
-from common.distillation import annotate, function_teacher, teacher
+from common.distillation import annotate, function_teacher, reversal, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.run_folder import Stage
@@ -102,11 +105,15 @@ class Distill(Stage[Annotation]):
       if self.runtime == RUNTIMES[0]:
         if self.teachers.function:
           function_teacher.check(self.teachers.function, shared.table, records)
-        logits_of = self.teachers.labeller(records)
+        labellers = self.teachers.labellers()
+        self._check_given(labellers)
+        logits_of = labellers(records)
       else:
         with strategies.precision():
           teachers = self.teachers.load()
-        exact = teacher.labeller(teachers, records, strategy)
+        exact_of = functools.partial(teacher.labeller, teachers, strategy=strategy)
+        self._check_given(exact_of)
+        exact = exact_of(records)
         quantized = [QuantizedTeacher(one) for one in teachers]
         logits_of = teacher.labeller(quantized, records, strategy)
         deviation, spread = _deviation(exact, logits_of, records.tuples().items)
@@ -119,6 +126,15 @@ class Distill(Stage[Annotation]):
       self.unlabelled.folder, folder, logits_of, temperature=self.temperature, info=info
     )
     return Annotation(manifest.count, round(time.monotonic() - started, 1), **differs)
+
+  def _check_given(self, labellers: Callable[[RecordSet], Labeller]) -> None:
+    """Refuses teachers that the run did not train, whose scores run against the labels of `valid`."""
+    assert self.teachers is not None
+    if not self.teachers.own:
+      valid, table = RecordSet(os.path.join(self.data.folder, 'valid')), self.shared.table
+      reversal.check(
+        self.teachers.name, table.base_task, table.class_names, valid, labellers(valid)
+      )
 
 
 def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> tuple[float, float]:
