@@ -129,6 +129,12 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
     'MNLI: matched/mismatched; QQP, MRPC: F1/accuracy; STS-B: Pearson/Spearman; else accuracy. The '
     "paper's AVG are of those of its five tasks that stand here; of all five its alpha = 0.5 is at -4.6%."
   )
+  both = {task for row in paper.values() for task in row}
+  if dev := [_TITLES[task] for task in tasks if task in both and not glue.TASKS[task].test]:
+    note += (
+      f" {', '.join(dev)}: ours are of the dev set, which has labels, the paper's of GLUE's test set: "
+      'levels do not compare, changes may.'
+    )
   return Table(note, headers, [*_rows(ours, tasks), *_rows(paper, tasks)])
 
 

@@ -170,6 +170,7 @@ def test_table_1_by_hand():
   assert table.rows[1] == ['DSE (alpha = 0.5)', '80.0/70.0', '50.0/40.0', '60.00', '-14.3%', '']
   paper = next(row for row in table.rows if row[0] == 'DSE (alpha = 0.5), the paper')
   assert paper[1:] == ['86.7/80.7', '86.4/85.8', '84.90', '-2.6%', '']
+  assert 'STS-B: ours are of the dev set' in table.note and ' MRPC: ours' not in table.note
   some = {
     'stsb': {'models': models[:1], 'flags': flags},
     'mrpc': {'models': models, 'flags': flags},
@@ -179,7 +180,8 @@ def test_table_1_by_hand():
   some['stsb'] = {'models': [models[0], undefined], 'flags': flags}
   assert suite.table1(some).rows[1][:4] == ['DSE (alpha = 0.5)', '80.0/70.0', 'nan/40.0', 'nan']
   alone = [models[0], {'name': 'teacher 1', 'test': lower}, models[1]]
-  rows = suite.table1({'mrpc': {'models': alone, 'flags': flags}}).rows
+  (note, _, rows) = suite.table1({'mrpc': {'models': alone, 'flags': flags}})
+  assert 'dev set' not in note  # MRPC's test set has labels
   assert [row[0] for row in rows[:3]] == ['Teacher', 'Teacher 1', 'DSE (alpha = 0.5)']
   lower_by = {'delta': {'test': -0.125}, 'interval': {'test': [-0.2, 0.01]}}
   done = {'models': [models[0], models[1] | lower_by], 'flags': flags, 'primary_metric': 'accuracy'}
