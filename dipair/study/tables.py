@@ -73,7 +73,8 @@ def _headers(study: dict[str, Any]) -> list[str]:
   primary, second = study['metrics']
   quality = [_of(primary, 'valid'), 'Delta (valid)', _of(primary, 'test'), 'Delta (test)']
   quality += ['p', 'p (closest)', _of(second, 'test'), _of(RANKING, 'test')]
-  return ['Student', *quality, 'Head parameters', 'Bytes a text', *_TEXTS.values(), *_SPEEDS]
+  named = ['Student', *quality, 'Head parameters', 'Bytes a text', *_TEXTS.values(), *_SPEEDS]
+  return list(dict.fromkeys(named))  # ranking may be the metric that decides
 
 
 def _quality(study: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:

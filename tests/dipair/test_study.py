@@ -424,6 +424,8 @@ def test_a_table_by_hand():
   columns = dict(zip(of_encoders.headers, zip(*of_encoders.rows, strict=True), strict=True))
   assert columns['Texts/s'] == ('', '1,230', '')
   assert columns['Texts/s in int8'] == ('', '5,680', '')
+  ranked = json.loads(json.dumps(study()).replace('pearson', 'ndcg@10'))  # it decides
+  assert tables.table(ranked, 'figure1').headers.count('NDCG@10 (test)') == 1
   plain = study(speed={}, teacher=None)
   plain['comparisons']['figure1']['timed'] = False
   untimed = tables.table(plain, 'figure1')
