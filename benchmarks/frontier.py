@@ -18,6 +18,7 @@ from common.distillation import measure
 from common.evaluation import benchmark, report
 from common.files import whole_folder
 from common.training import strategies
+from common.training.strategies import DeviceConfig
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.study.plan import differing
@@ -98,7 +99,7 @@ def main(config: FrontierConfig) -> None:
     plain = Scorer.load(export)
     of_size = dict(zip(_RUNTIMES, scorers[number], strict=True))
     worth, stored, _ = measure.compare(
-      of_size, {'tensorflow': plain}, run.results['task'], run.path('data')
+      of_size, {'tensorflow': plain}, run.results['task'], run.path('data'), run.metric
     )
     own = rates[2 * number : 2 * number + 2]
     rows.append({
@@ -120,7 +121,8 @@ def main(config: FrontierConfig) -> None:
 
 def _export(run: FinishedRun, size: Size) -> str:
   """The export of a student of that size, trained first where there is none."""
-  student = Student(run, run.path('frontier'), differing(run, size.flags))
+  devices = DeviceConfig(precision=run.flags['precision'])
+  student = Student(run, run.path('frontier'), differing(run, size.flags), devices)
   student.train()
   if not student.own:
     return run.path('export')
