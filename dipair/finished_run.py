@@ -39,6 +39,11 @@ class FinishedRun(finished_run.FinishedRun):
     """Names of the exports' slots."""
     return student_export.slot_names(self.table.text_columns)
 
+  @property
+  def trained_teacher(self) -> bool:
+    """Whether the run trained a teacher of its own."""
+    return 'teacher' in self.stage('distill')['after']
+
   def judged(self, name: str, *, ranks: bool = False) -> JudgedSet:
     """A labelled set, `valid` or `test`, which judges as it did in the run; it may be asked to rank too."""
     records = RecordSet(self.path(f'data/{name}'))
@@ -68,8 +73,7 @@ class FinishedRun(finished_run.FinishedRun):
 
     None, if its tuples brought logits or a Python function scored them.
     """
-    learnt_from = self.stage('distill')['after']
-    own = [self.path('teacher')] if 'teacher' in learnt_from else []
+    own = [self.path('teacher')] if self.trained_teacher else []
     length, task = self.flags['teacher_max_length'], self.table.base_task
     classes = self.table.class_names
     given = self.flags['teachers'] or own

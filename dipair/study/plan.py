@@ -18,7 +18,7 @@ from dipair.study.config import AS_RUN, StudyConfig
 from dipair.study.cross_students import CrossStudent, work
 from dipair.study.kept import SETS, Kept, teacher_path
 from dipair.study.rows import CROSS, FIGURES, Base, Comparison, Row
-from dipair.study.students import FEATURES, OWN, Student
+from dipair.study.students import FEATURES, OWN, Student, check_loss
 
 _STAGE2 = 'stage2_steps'  # 0: stage 1 alone, which stands in a comparison beside both
 
@@ -100,13 +100,13 @@ class Plan:
     self.devices = DeviceConfig(precision=precision)
     if FIGURES['3a'] in comparisons:
       _check_stages(run.config(TrainConfig, **config.steps))
-    base = base_of(run)
+    base = base_of(run, bool(config.cross.phase.steps) and any(c.crossed for c in comparisons))
     found: dict[str, Kept] = {}
     self.rows = {
       comparison: [
         (row, [found.setdefault(s.name, s) for s in self._students(row)])
         for row in comparison.rows(base)
-        if config.cross.phase.steps or not row.is_cross
+        if (config.cross.phase.steps or not row.is_cross) and self._fits(comparison, row)
       ]
       for comparison in comparisons
     }
@@ -140,13 +140,14 @@ class Plan:
       for phase in self.run.results['training']
       if phase['pairs_per_second']
     }
-    teacher = checkpoints.read(self.run.flags['teacher_pretrained']).config
-    found, new = [], self.new
+    found, new, of_teacher = [], self.new, 0
+    if 'teacher' in rates and any(isinstance(student, CrossStudent) for student in self.students):
+      of_teacher = work(checkpoints.read(self.run.flags['teacher_pretrained']).config)
     for student in self.students:
       tuples = student.tuples
-      if isinstance(student, CrossStudent) and 'teacher' in rates:
+      if isinstance(student, CrossStudent) and of_teacher:
         (name,) = tuples
-        rates[student.name] = rates['teacher'] * work(teacher) / student.work
+        rates[student.name] = rates['teacher'] * of_teacher / student.work
         tuples = {student.name: tuples[name]}
       found.append((student not in new, tuples))
     return cost(found, rates)
@@ -191,6 +192,17 @@ class Plan:
           student.check()
         except InputError as error:
           raise InputError(f'{titles[student.name]}: {error}') from error
+
+  def _fits(self, comparison: Comparison, row: Row) -> bool:
+    """Whether a row stands in its comparison; of one that is left out it says why."""
+    if comparison.fitting:
+      objective = self.run.config(TrainConfig, **row.flags).objective
+      try:
+        check_loss(objective, self.run)
+      except InputError as error:
+        print(f'{comparison.title}: {row.name} is left out: {error}')
+        return False
+    return True
 
   def _firsts(self, chosen: Callable[[Comparison], bool]) -> list[Kept]:
     """Of the rows of some comparisons, the first seed's students, each once."""
@@ -245,8 +257,8 @@ def differing(run: FinishedRun, asked: dict[str, Any]) -> dict[str, Any]:
   return {name: asked[name] for name in sorted(asked) if asked[name] != own[name]}
 
 
-def base_of(run: FinishedRun) -> Base:
-  """The run's own student, as rows see it."""
+def base_of(run: FinishedRun, crossed: bool) -> Base:
+  """The run's own student, as rows see it, and what cross-attention students start from, if there are some."""
   own = run.config(StudentConfig)
   if own.freeze_right:
     raise InputError(
@@ -255,5 +267,8 @@ def base_of(run: FinishedRun) -> Base:
     )
   depth = encoders.read(own.pretrained).config.num_layers
   (n, m), (left, right) = own.output_tokens, own.max_lengths
-  teacher = checkpoints.read(run.flags['teacher_pretrained']).config.num_layers
-  return Base((n, m), (left, right), own.encoder_layers, depth, teacher)
+  start, cross_depth = run.flags['teacher_pretrained'] if crossed else '', 0
+  if start:
+    cross_depth = checkpoints.read(start).config.num_layers
+  named = '' if run.trained_teacher else start
+  return Base((n, m), (left, right), own.encoder_layers, depth, cross_depth, named)

@@ -34,14 +34,16 @@ class Base:
     lengths: Most tokens of each text.
     layers: K.
     depth: Layers of the checkpoint.
-    teacher_depth: Layers of the teacher's, of which cross-attention students are the first.
+    cross_depth: Layers of the checkpoint that cross-attention students are the first of; 0: there are none.
+    cross_from: Its name, where it is not the one that the run's teacher was trained from.
   """
 
   tokens: tuple[int, int]
   lengths: tuple[int, int]
   layers: int
   depth: int
-  teacher_depth: int
+  cross_depth: int
+  cross_from: str = ''
 
   def kept(self, left: int, right: int) -> dict[str, Any]:
     """Flag of N and M, at the most the texts' lengths."""
@@ -58,6 +60,8 @@ class Comparison(NamedTuple):
     rows: A function of the run's own student to the students compared.
     timed: Whether the students' speeds are measured.
     encoders: Whether their encoders' are too.
+    crossed: Whether cross-attention students are among them.
+    fitting: Whether a student whose loss does not fit the task or the tuples is left out, not refused.
     axis: Of a figure over one number: the number's name.
   """
 
@@ -67,6 +71,8 @@ class Comparison(NamedTuple):
   timed: bool = False
   encoders: bool = False
   axis: str = ''
+  crossed: bool = False
+  fitting: bool = False
 
 
 _DIPAIR = 'DiPair, transformer'
@@ -84,10 +90,11 @@ def _ffnn(*dims: int) -> dict[str, Any]:
 
 def _main(base: Base) -> list[Row]:
   left, right = base.tokens
+  of = f' of {base.cross_from}' if base.cross_from else ''
   cross = [
-    Row(f'cross-attention, first {f"{n} layers" if n > 1 else "layer"}', {CROSS: str(n)})
+    Row(f'cross-attention, first {f"{n} layers" if n > 1 else "layer"}{of}', {CROSS: str(n)})
     for n in _CROSS_LAYERS
-    if n < base.teacher_depth
+    if n < base.cross_depth
   ]
   return [
     Row('DE-Cos', {'head': 'cosine', **_DE}),
@@ -230,7 +237,7 @@ def _query_depths(base: Base) -> list[Row]:
   return [*rows, Row(f'K={base.layers}, one encoder for both', {**own, 'shared_encoder': True})]
 
 
-_MAIN = Comparison('table2', 'Main results (Tables 2 and 3)', _main, timed=True)
+_MAIN = Comparison('table2', 'Main results (Tables 2 and 3)', _main, timed=True, crossed=True)
 TABLES = {
   '2': _MAIN,
   '3': _MAIN,
@@ -238,13 +245,13 @@ TABLES = {
   '5': Comparison('table5', 'Width of the projection (Table 5)', _projections),
   '6': Comparison('table6', 'Output tokens that are kept (Table 6)', _tokens),
   '7': Comparison('table7', 'DiPair and Poly-encoders (Table 7)', _poly_encoder),
-  'losses': Comparison('losses', 'Losses of distillation', _losses),
+  'losses': Comparison('losses', 'Losses of distillation', _losses, fitting=True),
   'temperature': Comparison('temperature', 'Temperature of the soft labels', _temperatures),
   'encoders': Comparison('encoders', "The texts' encoders, shared or not (§4.2)", _encoders),
   'query_depth': Comparison('query_depth', "Depth of the left text's encoder alone", _query_depths),
 }
 FIGURES = {
-  '1': Comparison('figure1', 'Speed and quality (Figure 1)', _main, timed=True),
+  '1': Comparison('figure1', 'Speed and quality (Figure 1)', _main, timed=True, crossed=True),
   '3a': Comparison('figure3a', 'One stage and two (Figure 3a)', _stages),
   '3b': Comparison('figure3b', 'Depth of the encoders (Figure 3b)', _depths, axis='layers'),
   '4': Comparison(

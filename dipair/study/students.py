@@ -1,7 +1,7 @@
 """DiPair students of a finished run's distillation set, and the run's own."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from common.evaluation import calibration
 from common.export import student_export
 from common.files import whole_folder
 from common.modeling import encoders
+from common.modeling.losses import LossConfig
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 from dipair import checks, frozen_right, training
@@ -109,8 +110,7 @@ class Student(Kept):
     table = self.run.table
     checks.check_texts(self.config, table)
     checks.check_start(self.config, table.outputs)
-    needs = self.phases.objective.build().needs
-    check_set(RecordSet(self.run.path('distill')), needs, self.phases.batch_sizes)
+    check_loss(self.phases.objective, self.run, self.phases.batch_sizes)
 
   def fit(self, data: Training) -> None:
     """In two stages."""
@@ -166,6 +166,15 @@ class Student(Kept):
       return None
     there = os.path.isdir(os.path.join(self.longer.weights, 'stage1', 'best'))
     return self.longer if there else None
+
+
+def check_loss(
+  objective: LossConfig, run: FinishedRun, batch_sizes: Mapping[str, int] | None = None
+) -> None:
+  """Refuses a loss, or batch sizes by flag, that the run's task or distillation set is not for."""
+  objective.check(run.table.task, run.table.outputs)
+  needs = objective.build(run.table.base_task).needs
+  check_set(RecordSet(run.path('distill')), needs, batch_sizes or {})
 
 
 def _of(cls: type, own: dict[str, Any]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def test_rows_fit_the_run_and_name_each_student_once():
 
 @pytest.mark.parametrize(('steps', 'crossed'), [(6000, 4), (0, 0)])
 def test_cross_attention_students_without_steps_are_left_out(monkeypatch, steps, crossed):
-  monkeypatch.setattr('dipair.study.plan.base_of', lambda run: Base((4, 12), (16, 48), 4, 6, 6))
+  monkeypatch.setattr('dipair.study.plan.base_of', lambda *_: Base((4, 12), (16, 48), 4, 6, 6))
   monkeypatch.setattr(Plan, '_students', lambda self, row: [])
   table = types.SimpleNamespace(text_columns=('query', 'title'), vector_columns=())
   run = types.SimpleNamespace(table=table, flags={'precision': 'float32'}, path=lambda name: name)
@@ -161,7 +161,7 @@ def _run(distill, tmp_path):
     of_teacher = {'teacher_pretrained': 'random-tiny', 'precision': 'float32'}
     made = {**flags.flat(RunConfig(student=student)), **train, **of_teacher, **changes}
     write_json(f'{tmp_path}/results.json', {'student': 'dipair', 'flags': made})
-    write_json(f'{distill}/stage.json', {'fingerprint': '1'})
+    write_json(f'{distill}/stage.json', {'fingerprint': '1', 'after': {}})
     return FinishedRun(str(tmp_path))
 
   return make
@@ -236,6 +236,31 @@ def test_rows_are_what_they_are_named_whatever_the_run_is(run):
   ]
   assert {name for name, _ in of_cls} > {'DE-Cos', 'DE-FFNN', 'Poly-encoder'} and len(of_cls) == 8
   assert all(selection == 'first' for _, selection in of_cls)  # [CLS]
+
+
+def test_the_teachers_checkpoint_is_read_where_cross_attention_students_start_from_it(run):
+  phase = CrossConfig().phase
+  for tables_, steps in (('2',), 0), (('5',), 10):
+    config = StudyConfig(
+      tables=tables_, cross=CrossConfig(phase=dataclasses.replace(phase, steps=steps))
+    )
+    whole = run(teacher_pretrained='/nowhere')
+    whole.results['training'] = [{'name': 'teacher', 'pairs_per_second': 2.0}]
+    Plan(config, whole, comparisons.asked(tables_, (), ())).cost()
+  (main,) = Plan(StudyConfig(), run(), comparisons.asked(('2',), (), ())).rows.values()
+  crossed = [row.name for row, _ in main if row.is_cross]
+  assert crossed[1:] == ['cross-attention, first layer of random-tiny']  # not the teacher's own
+
+
+@pytest.mark.parametrize('of_run', [{}, {'task': 'multiclass', 'classes': ('a', 'b', 'c')}])
+def test_losses_that_do_not_fit_are_left_out(run, distill, capsys, of_run):
+  examples = [Example(str(n), (f'red {n}', 'blue'), None, (0.0,), (0.5,)) for n in range(20)]
+  record_writer.write_sets(distill, {'': record_writer.of_examples(examples, 20)}, 2)
+  (found,) = Plan(StudyConfig(), run(**of_run), [rows.TABLES['losses']]).rows.values()
+  assert [row.name for row, _ in found] == ["Eq. 1 on the run's soft labels", 'squared error']
+  said = capsys.readouterr().out
+  for name in 'margin-MSE', 'listwise KL':
+    assert f'Losses of distillation: {name} is left out: ' in said
 
 
 def test_features_of_random_encoders_are_not_shared_by_other_depths(run):
