@@ -52,6 +52,11 @@ class Matching:
   def related(self) -> np.ndarray:
     return _sorted(self._pairs[False] - self._pairs[True])
 
+  @property
+  def has_splits(self) -> bool:
+    """Whether the data have splits of their own: one to train on, at the least."""
+    return 'train' in self._split.values()
+
   def add_query(self, key: str, text: str, split: str = '', *, where: str = '') -> None:
     """Adds a query; one like an earlier one is that one. Its own split is the first it is in."""
     number = self._query_of.setdefault(plain(text), len(self.queries))
@@ -95,7 +100,7 @@ class Matching:
     of the one there is. Otherwise by a hash of the query as it is first spelled, in these shares,
     and the rest test. Queries of no split and without a positive are training queries: of the transfer set.
     """
-    own = 'train' in self._split.values()
+    own = self.has_splits
     held = {split for split in self._split.values() if split in _HELD_OUT}
     labelled = {query for query, _ in self._pairs[True]}
     found = np.zeros(len(self.queries), np.int64)
@@ -107,6 +112,17 @@ class Matching:
       elif not own and number in labelled:
         found[number] = split_of(text, train, valid)
     return found
+
+  def check(self, splits: np.ndarray, path: str) -> None:
+    """Refuses a source, at a path, of which one of the `splits` is left without positives."""
+    there = splits[self.positives[:, 0]]
+    for number, split in enumerate(SPLITS):
+      if number not in there:
+        needed = 'more data or another --split_shares is needed'
+        if self.has_splits:
+          qrels = 'train' if split == 'train' else 'dev or test'
+          needed = f'it brings splits of its own: add matches (qrels) of {qrels}'
+        raise InputError(f'{path}: {split}: no positives; {needed}')
 
 
 def plain(query: str) -> str:

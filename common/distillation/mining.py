@@ -130,11 +130,13 @@ def mine(
     The sets' manifests.
 
   Raises:
-    InputError: If the source cannot be read, or a split is left without positives or negatives.
+    InputError: If the source cannot be read, or a split is left without positives, before anything is
+      embedded, or without negatives.
   """
   columns = config.query_column, config.passage_column
   found = matching.read(config.mine_from, *columns, encoding)
   splits = found.splits(*config.split_shares[:2])
+  found.check(splits, config.mine_from)
   embedder = embedders.load(config.embedder)
   queries, passages = (
     _embedded(embedder, texts, side, os.path.join(folder, VECTORS, side))
@@ -279,10 +281,10 @@ def _labelled(
 ) -> tuple[Pairs, np.ndarray]:
   """A split's positives, and as many negatives where there are; by query; with their labels."""
   own, others = positives[inside[positives.queries]], negatives[inside[negatives.queries]]
-  if not len(own) or not len(others):
-    what = f'negatives below {threshold:.3g}' if len(own) else 'positives'
+  if not len(others):
     raise InputError(
-      f'{split}: no {what}; more data, another --split_shares or threshold is needed'
+      f'{split}: no negatives below {threshold:.3g}; more data, another --split_shares or threshold '
+      'is needed'
     )
   drawn = others[rng.permutation(len(others))[: len(own)]]
   both = Pairs(*map(np.concatenate, zip(_columns(own), _columns(drawn), strict=True)))

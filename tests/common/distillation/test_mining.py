@@ -145,6 +145,30 @@ def test_a_quantile_and_what_was_embedded(tmp_path, circle):
   assert rows(tmp_path, 'train') != text
 
 
+@pytest.mark.parametrize(
+  ('split', 'says'),
+  [
+    (
+      'train',
+      'valid: no positives; it brings splits of its own: add matches (qrels) of dev or test',
+    ),
+    ('', 'valid: no positives; more data or another --split_shares is needed'),
+  ],
+)
+def test_a_split_without_positives_is_refused_before_a_text_is_embedded(
+  tmp_path, circle, monkeypatch, split, says
+):
+  found = Matching()
+  found.add_query('q', 'query 0', split)
+  found.add_passage('p', 'passage 0')
+  found.add_pair('q', 'p', '')
+  monkeypatch.setattr(mining.matching, 'read', lambda *_: found)
+  monkeypatch.setattr(mining.matching, 'split_of', lambda *_: 0)
+  with pytest.raises(InputError, match=f'^qa.tsv: {re.escape(says)}$'):
+    mining.mine(MiningConfig(mine_from='qa.tsv'), str(tmp_path), seed=1)
+  assert not circle.asked
+
+
 def test_what_is_refused(tmp_path, circle):
   with pytest.raises(InputError, match='train: no negatives below -1'):
     mining.mine(MiningConfig(negative_threshold=-1), str(tmp_path), seed=1)
