@@ -215,27 +215,29 @@ def _read_folder(folder: str) -> Pretrained:
   words = next((name for name in (_WORDS, _TOKENIZER) if name in files), None)
   if words is None:
     raise InputError(f'no {_WORDS}, nor {_TOKENIZER}')
+  cut = ''
   with located(words):
     if words == _TOKENIZER:
       vocabulary, lower_case = hugging_face.word_pieces(read_json(folder, words))
     else:  # split at line feeds alone: other line separators may be words
-      lines = _bytes(folder, words).decode().removesuffix('\n').split('\n')
+      *lines, last = _bytes(folder, words).decode().split('\n')
+      lines, cut = ([*lines, last], ', the last without an end of line') if last else (lines, '')
       vocabulary = tuple(line.removesuffix('\r') for line in lines)
       plain = (word for word in vocabulary if not re.fullmatch(r'\[.+\]|<.+>', word))
       lower_case = not any(re.search('[A-Z]', word) for word in plain)
     word_ids(vocabulary)
-  if len(vocabulary) > (size := config.vocab_size):
-    raise InputError(f'{words} has {len(vocabulary)} words; {config_file}: vocab_size={size}')
+  if (found := len(vocabulary)) > (size := config.vocab_size) or (cut and found < size):
+    raise InputError(f'{words} has {found} words{cut}; {config_file}: vocab_size={size}')
   taken = set(vocabulary)
   spares = (word for i in itertools.count() if (word := f'[spare{i}]') not in taken)
   vocabulary += tuple(itertools.islice(spares, size - len(vocabulary)))  # of rows never looked up
   with located(TOKENIZER_CONFIG):
-    found = read_json(folder, TOKENIZER_CONFIG) if TOKENIZER_CONFIG in files else {}
-  if found.get('do_lower_case') is None and words != _TOKENIZER and _TOKENIZER in files:
+    own = read_json(folder, TOKENIZER_CONFIG) if TOKENIZER_CONFIG in files else {}
+  if own.get('do_lower_case') is None and words != _TOKENIZER and _TOKENIZER in files:
     with located(_TOKENIZER):
       lower_case = hugging_face.normalizes_case(read_json(folder, _TOKENIZER), lower_case)
   with located(TOKENIZER_CONFIG):
-    lower_case = hugging_face.lower_case(found, lower_case)
+    lower_case = hugging_face.lower_case(own, lower_case)
   return Pretrained(folder, kind, config, vocabulary, lower_case)
 
 

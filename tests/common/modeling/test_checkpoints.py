@@ -484,6 +484,9 @@ def test_embeddings_past_the_last_word_are_spare(tmp_path, tensors, expected):
   folder = _write_hub(tmp_path / 'hub', tensors, hidden_act='gelu_new')
   words = [*WORDS[:9], '[spare0]']
   (tmp_path / 'hub/vocab.txt').write_text('\n'.join(words))
+  with pytest.raises(InputError, match='has 10 words, the last without an end of line; config'):
+    checkpoints.read(folder)  # cut short, most likely
+  (tmp_path / 'hub/vocab.txt').write_text('\n'.join(words) + '\n')
   assert checkpoints.read(folder).vocabulary == (*words, '[spare1]')
   np.testing.assert_allclose(
     _load(folder)(_inputs())['sequence_output'], expected['sequence_output'], atol=1e-6
@@ -499,7 +502,11 @@ def test_embeddings_past_the_last_word_are_spare(tmp_path, tensors, expected):
     ('config.json', '{"model_type": "t5"}', "config.json: model_type='t5' is not supported"),
     ('config.json', None, 'hub: no config.json$'),
     ('vocab.txt', None, 'hub: no vocab.txt, nor tokenizer.json$'),
-    ('vocab.txt', '\n'.join([*WORDS, 'c']), 'vocab.txt has 12 words; config.json: vocab_size=11'),
+    (
+      'vocab.txt',
+      '\n'.join([*WORDS, 'c']),
+      'vocab.txt has 12 words, the last without an end of line; config.json: vocab_size=11',
+    ),
     ('vocab.txt', b'\xff\n', "vocab.txt: 'utf-8' codec can't decode byte 0xff"),
     ('vocab.txt', '\n'.join([*WORDS[:-1], 'a']), "vocab.txt: .*'a' is both entry 5 and entry 10"),
     ('vocab.txt', '\n'.join(['pad', *WORDS[1:]]), r'vocab.txt: .* 11 entries lacks \[PAD\]; it'),
