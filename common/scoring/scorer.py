@@ -51,8 +51,8 @@ class PairScorer(HeadScorer):
         several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
-      threads: Threads of LiteRT, each with the weights in memory (MiniLM-L6's some 150 MB in int8, 460 in
-        float32); 0: one a core, 16 at the most.
+      threads: Threads of LiteRT, each with the weights in memory (docs/serving.md); 0: one a core, 16 at the
+        most.
       encoder_runtime: Runtime of the encoders: 'tensorflow', 'litert' (float32) or 'litert-int8',
         whose vectors may be kept beside the others', with what the run's report says it costs;
         empty: as for `runtime`.
