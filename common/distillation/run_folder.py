@@ -69,6 +69,9 @@ class Stage(abc.ABC, Generic[Result]):
   def run(self, folder: str) -> Result:
     """Fills the folder, where it may find what an earlier start left, and says what came of it."""
 
+  def check_inputs(self) -> None:
+    """Refuses what its inputs, which are made, rule out; called before anything is removed for it."""
+
   @functools.cached_property
   def fingerprint(self) -> str:
     identity = [self.depends_on, [stage.fingerprint for stage in self.inputs]]
@@ -128,6 +131,7 @@ class RunFolder:
     os.makedirs(self.path, exist_ok=True)
     with files.alone(self.path, '--run_dir'):
       self._check_starts(stages)
+      self._check_inputs(stages)
       self._clear(stages)
       flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
       for stage in stages:
@@ -156,6 +160,13 @@ class RunFolder:
             f'--run_dir={self.path}: {path} is made here, and cannot be what this run starts from; '
             'name another --run_dir'
           )
+
+  def _check_inputs(self, stages: Sequence[Stage]) -> None:
+    """Stages that are to be made, from inputs that are there, refuse what they cannot be made of."""
+    made = {s for s in stages if os.path.exists(s.folder) and self._found(s) == s.fingerprint}
+    for stage in stages:
+      if stage not in made and made.issuperset(stage.inputs):
+        stage.check_inputs()
 
   def _clear(self, stages: Sequence[Stage]) -> None:
     """Removes stages of other flags, or refuses where `redo` does not say so; and mere remains."""

@@ -21,9 +21,12 @@ class StudentTraining(Stage[Trained]):
     super().__init__(shared.folder, [distill], {**student.depends_on, **shared.training_flags})
     self.shared, self.student, self.data, self.distill = shared, student, data, distill
 
-  def run(self, folder: str) -> Trained:
-    # Flags may have changed since the set was made.
+  def check_inputs(self) -> None:
+    """Refuses a distillation set that is of no use: flags may have changed since it was made."""
     check_set(RecordSet(self.distill.folder), self.student.needs, self.student.batch_sizes)
+
+  def run(self, folder: str) -> Trained:
+    self.check_inputs()
     tf_keras.utils.set_random_seed(self.shared.seed)
     valid = os.path.join(self.data.folder, 'valid')
     training = self.shared.training(self.distill.folder, valid)

@@ -161,6 +161,22 @@ def test_redo_replaces_what_depends_on_the_flag_alone(run, capsys):
   assert run.calls == []
 
 
+def test_what_a_stages_inputs_rule_out_is_refused_before_it_is_removed(run, monkeypatch):
+  run()
+  checked = []
+
+  def check(self):
+    checked.append(self.name)
+    if self.name == 'model':
+      raise InputError('data of two rows')
+
+  monkeypatch.setattr(Stage, 'check_inputs', check)
+  assert refused(lambda: run(Config(rate=0.2), redo=True)) == 'data of two rows'
+  assert (run.calls, checked) == ([], ['model'])
+  run()
+  assert (run.calls, checked) == ([], ['model'])  # nothing was lost, and there is nothing to make
+
+
 def test_consent_to_redo_is_for_one_start(run):
   run()
   run(Config(rate=0.2, redo=True), redo=True)
