@@ -34,12 +34,13 @@ class ComparedConfig:
 
 def main(config: ComparedConfig) -> None:
   """Scores test by each student, prints, writes."""
-  if len({os.path.basename(folder) for folder in config.run_dirs}) < max(2, len(config.run_dirs)):
+  names = [os.path.basename(os.path.normpath(folder)) for folder in config.run_dirs]
+  if len({*names}) < max(2, len(names)):
     raise InputError(
       f'--run_dirs={",".join(config.run_dirs)}: two folders or more, each of its name'
     )
   strategy = strategies.create(strategies.DeviceConfig())
-  runs = {os.path.basename(folder): FinishedRun(folder) for folder in config.run_dirs}
+  runs = {name: FinishedRun(of) for name, of in zip(names, config.run_dirs, strict=True)}
   first = next(iter(runs.values()))
   judged, asked = first.judged('test'), _tuples(first)
   models: list[dict[str, Any]] = []

@@ -31,7 +31,13 @@ def main(config: RuntimesConfig) -> None:
   with tempfile.TemporaryDirectory() as folder:
     run.export(folder)
     found = measure.of_export(
-      Scorer, 'DiPair', folder, run.path('data'), run.results['task'], run.teachers()
+      Scorer,
+      'DiPair',
+      folder,
+      run.path('data'),
+      run.results['task'],
+      run.teachers(),
+      run.metric,
     )
   base = found['rates'][0]['pairs_per_second']
   speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found['rates']]

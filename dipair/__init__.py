@@ -19,7 +19,8 @@ def __getattr__(name: str) -> Any:
   if name != 'distill':
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
   try:
-    from dipair.run import distill
+    with extras.needed(''):
+      from dipair.run import distill
   except InputError as error:  # raised by a call, so that `from dipair import *` takes the rest
     return extras.unavailable(error)
   return distill

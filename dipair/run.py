@@ -107,7 +107,8 @@ def distill(
       as the `predict` of sentence-transformers' `CrossEncoder` (or an object that has it), to scores [n]
       or, of classes, [n, C]. Its scores are logits; `teacher_scores='probability'` says that they are
       probabilities, as after a sigmoid. It is called with up to 2,048 tuples at a time; a call that is
-      repeated after an interruption goes on with the first call that had not ended.
+      repeated after an interruption goes on with the first call that had not ended, after up to 768 tuples
+      that it is checked by.
       None: a cross-encoder is fine-tuned on `train`.
     callbacks: Functions of a training's stage ('teacher', 'stage 1', 'stage 2'), step and metrics, called
       at each evaluation.

@@ -133,7 +133,7 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
   if dev := [_TITLES[task] for task in tasks if task in both and not glue.TASKS[task].test]:
     note += (
       f" {', '.join(dev)}: ours are of the dev set, which has labels, the paper's of GLUE's test set: "
-      'levels do not compare, changes may.'
+      "levels do not compare, changes may. So are MRPC's where its folder has no labelled test set."
     )
   return Table(note, headers, [*_rows(ours, tasks), *_rows(paper, tasks)])
 

@@ -43,7 +43,8 @@ class QuantizedTeacher:
       litert.write_by_length(
         folder, functions, inputs, variables, precisions=(_PRECISION,), batches=sizes
       )
-      self._model = litert.ByLength(os.path.join(folder, f'{_PRECISION}.tflite'))
+      path = os.path.join(folder, f'{_PRECISION}.tflite')
+      self._model = litert.ByLength(path, litert.cores())
 
   def logits(
     self,

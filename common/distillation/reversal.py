@@ -80,8 +80,9 @@ def _other_order(classes: Sequence[str], labels: np.ndarray, logits: np.ndarray)
   deviation = math.sqrt((1 / of_class[of_class > 0]).sum())  # of the two's difference, at the most
   if 2 * own >= best or best - own < _SURE * deviation:
     return ''
-  names = ', '.join(classes[number] for number in np.argsort(order))
+  # An output stands for the class that it is taken for, whatever the teacher's own order was.
+  wrong = [f'{classes[out]} as {classes[of]}' for of, out in enumerate(order) if of != out]
   return (
-    f'with its outputs as {names} it would be {np.mean(order[labels] == chosen):.3f}; name them so by '
-    'id2label in its config.json, or another --teacher'
+    f'it would be {np.mean(order[labels] == chosen):.3f} with what it calls {", ".join(wrong)}; put right '
+    'the names in id2label of its config.json, the columns of a function, or --classes'
   )

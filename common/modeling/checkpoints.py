@@ -5,9 +5,9 @@ Each format is read into {TF1 variable name: array}, then assigned to a `BertEnc
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib.util
-import itertools
 import json
 import os
 import re
@@ -36,6 +36,7 @@ _WORDS, _TOKENIZER = 'vocab.txt', 'tokenizer.json'  # where word pieces are: the
 _REMEDY = (  # one file: shards are not read
   f"have transformers write {_SAFETENSORS}: model.save_pretrained(folder, max_shard_size='100GB')"
 )
+_print_once = functools.cache(print)  # a run reads a folder several times
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,22 +216,20 @@ def _read_folder(folder: str) -> Pretrained:
   words = next((name for name in (_WORDS, _TOKENIZER) if name in files), None)
   if words is None:
     raise InputError(f'no {_WORDS}, nor {_TOKENIZER}')
-  cut = ''
   with located(words):
     if words == _TOKENIZER:
       vocabulary, lower_case = hugging_face.word_pieces(read_json(folder, words))
     else:  # split at line feeds alone: other line separators may be words
-      *lines, last = _bytes(folder, words).decode().split('\n')
-      lines, cut = ([*lines, last], ', the last without an end of line') if last else (lines, '')
+      lines = _bytes(folder, words).decode().removesuffix('\n').split('\n')
       vocabulary = tuple(line.removesuffix('\r') for line in lines)
       plain = (word for word in vocabulary if not re.fullmatch(r'\[.+\]|<.+>', word))
       lower_case = not any(re.search('[A-Z]', word) for word in plain)
     word_ids(vocabulary)
-  if (found := len(vocabulary)) > (size := config.vocab_size) or (cut and found < size):
-    raise InputError(f'{words} has {found} words{cut}; {config_file}: vocab_size={size}')
-  taken = set(vocabulary)
-  spares = (word for i in itertools.count() if (word := f'[spare{i}]') not in taken)
-  vocabulary += tuple(itertools.islice(spares, size - len(vocabulary)))  # of rows never looked up
+  if (found := len(vocabulary)) > (size := config.vocab_size):
+    raise InputError(f'{words} has {found} words; {config_file}: vocab_size={size}')
+  if found < size:  # rows that are never looked up; of a file cut short one has to be told
+    _print_once(f'{folder}: {words} has {found} words for {size} embeddings; the rest are spare')
+  vocabulary += tuple(f'[spare{row}]' for row in range(found, size))
   with located(TOKENIZER_CONFIG):
     own = read_json(folder, TOKENIZER_CONFIG) if TOKENIZER_CONFIG in files else {}
   if own.get('do_lower_case') is None and words != _TOKENIZER and _TOKENIZER in files:

@@ -143,10 +143,17 @@ def lower_case(settings: dict[str, Any], guess: bool) -> bool:
 
 
 def normalizes_case(fields: dict[str, Any], guess: bool) -> bool:
-  """Whether the normalizer of a `tokenizer.json` lower-cases; where it does not say, a guess."""
+  """Whether the normalizer of a `tokenizer.json` lower-cases; where it does not say, a guess.
+
+  Raises:
+    InputError: It does not do with accents as with case.
+  """
   normalizer = fields.get('normalizer')
-  found = normalizer.get('lowercase') if isinstance(normalizer, dict) else None
-  return found if isinstance(found, bool) else guess
+  if not isinstance(normalizer, dict) or not isinstance(found := normalizer.get('lowercase'), bool):
+    return guess
+  if (strip := normalizer.get('strip_accents')) not in (found, None):
+    raise InputError(f'strip_accents={strip!r} beside lowercase={found} is not supported')
+  return found
 
 
 def word_pieces(fields: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
@@ -161,15 +168,13 @@ def word_pieces(fields: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
       for name, value in expected.items():
         if (found := fields[part].get(name)) != value:
           raise InputError(f'{part}.{name}={found!r} is not supported; {value!r} is')
-    normalizer, vocabulary = fields['normalizer'], fields['model'].get('vocab')
-    schema.check(normalizer, {'lowercase': bool}, 'normalizer')
+    vocabulary = fields['model'].get('vocab')
+    schema.check(fields['normalizer'], {'lowercase': bool}, 'normalizer')
     schema.check(vocabulary, {}, 'model.vocab')
     schema.check(list(vocabulary.values()), [int], 'ids of model.vocab')
   except ValueError as error:
     raise InputError(str(error)) from error
-  lower = normalizer['lowercase']
-  if (strip := normalizer.get('strip_accents')) not in (lower, None):
-    raise InputError(f'strip_accents={strip!r} beside lowercase={lower} is not supported')
+  lower = normalizes_case(fields, False)
   words = sorted(vocabulary, key=vocabulary.__getitem__)
   if [vocabulary[word] for word in words] != list(range(len(words))):
     raise InputError('model.vocab: its ids are not 0, 1, 2 and so on, each once')

@@ -53,9 +53,7 @@ class AnnotateConfig:
   classes: tuple[str, ...] = flags.option(
     (), 'labels in order of the outputs, for a Hugging Face classifier of classes'
   )
-  threads: int = flags.option(
-    0, 'threads of a worker; 0: one a core, of LiteRT 16 at the most', bounds=(0, 1024)
-  )
+  threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
 

@@ -47,10 +47,8 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
     if 'tensorflow' in (self.encoder_runtime, self.runtime) or self.runtime == 'xla':
       limit_threads(self.threads)
     export = Export(shards.local(self.export_dir))
-    # A head that has no threads of its own has TensorFlow's, limited above.
-    of_head = self.threads if runtimes.HEADS[self.runtime].threaded else 0
     encoder = runtimes.load_encoder(export, self.encoder_runtime, self.threads)
-    return PairScorer(export, encoder, runtimes.load_head(export, self.runtime, of_head))
+    return PairScorer(export, encoder, runtimes.load_head(export, self.runtime, self.threads))
 
   def run_inference(
     self, batch: Sequence[tuple[Any, ...]], model: PairScorer, inference_args: Any = None

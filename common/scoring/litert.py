@@ -112,7 +112,7 @@ def write_by_length(
   write(folder, signatures, variables, precisions)
 
 
-def _cores() -> int:
+def cores() -> int:
   """Those that this process may use, where the system tells (Linux), else all; at most a container's share."""
   affinity = getattr(os, 'sched_getaffinity', None)
   cores = len(affinity(0)) if affinity else os.cpu_count() or 1
@@ -148,7 +148,7 @@ class Interpreters:
     digests.check(path, REMEDY)
     if not os.path.exists(path):
       raise InputError(f'{path} is not there; export the run anew')
-    threads = threads or min(_cores(), _MOST_THREADS)
+    threads = threads or min(cores(), _MOST_THREADS)
     with damaged(path, REMEDY):
       interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
       self._runners = [

@@ -50,14 +50,12 @@ def load(
   Raises:
     InputError: As theirs, or if there are threads, and neither has any of its own.
   """
-  check_whole('threads', threads, 0, 1024)
-  of_head = _known(HEADS, 'runtime', head).threaded
-  if threads and not (of_head or _known(ENCODERS, 'encoder_runtime', encoder).threaded):
+  kinds = _known(HEADS, 'runtime', head), _known(ENCODERS, 'encoder_runtime', encoder)
+  if threads and not any(kind.threaded for kind in kinds):
     raise InputError(
       f'threads={threads}: runtime={head!r} and encoder_runtime={encoder!r} have those of the process'
     )
-  of_encoder = load_encoder(export, encoder, threads)
-  return of_encoder, load_head(export, head, threads if of_head else 0)
+  return load_encoder(export, encoder, threads), load_head(export, head, threads)
 
 
 def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
@@ -73,10 +71,8 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
   """
   check_whole('threads', threads, 0, 1024)
   kind: HeadKind = _known(HEADS, 'runtime', name)
-  if threads and not kind.threaded:
-    raise InputError(f'threads={threads}: runtime={name!r} has those of the process')
   check_version(export.folder, 'head')
-  return kind.load(export, threads)
+  return kind.load(export, threads if kind.threaded else 0)
 
 
 def load_encoder(export: Export, name: str, threads: int = 0) -> EncoderRuntime:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from common.data.texts import listed
+from common.data.texts import listed, shown
 from common.errors import InputError
 
 Arrays = dict[str, np.ndarray]
@@ -25,9 +25,13 @@ def of_encoder(texts: Sequence[str] | np.ndarray, side: str) -> Arrays:
 def vectors(given: Any, name: str) -> np.ndarray:
   """Vectors [n, ...] in float32; raises InputError where they are none, as of texts."""
   try:
-    return np.asarray(given, np.float32)
+    found = np.asarray(given)
+    if found.ndim and found.dtype.kind not in 'US':
+      return found.astype(np.float32, copy=False)
+    why = shown(given)
   except (TypeError, ValueError) as error:
-    raise InputError(f'{name}: vectors are needed, as of encode(texts, side): {error}') from error
+    why = str(error)
+  raise InputError(f'{name}: vectors are needed, as of encode(texts, side): {why}')
 
 
 def rows(most: int, *inputs: np.ndarray) -> int:

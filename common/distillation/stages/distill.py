@@ -1,10 +1,9 @@
 """The distillation set: the unlabelled tuples with the teacher's scores."""
 
 import dataclasses
-import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -105,16 +104,15 @@ class Distill(Stage[Annotation]):
       if self.runtime == RUNTIMES[0]:
         if self.teachers.function:
           function_teacher.check(self.teachers.function, shared.table, records)
-        labellers = self.teachers.labellers()
-        self._check_given(labellers)
-        logits_of = labellers(records)
+        loaded = self.teachers.load()
+        self._check_given(loaded)
+        logits_of = self.teachers.labeller(records, loaded)
       else:
         with strategies.precision():
-          teachers = self.teachers.load()
-        exact_of = functools.partial(teacher.labeller, teachers, strategy=strategy)
-        self._check_given(exact_of)
-        exact = exact_of(records)
-        quantized = [QuantizedTeacher(one) for one in teachers]
+          loaded = self.teachers.load()
+        self._check_given(loaded)
+        exact = self.teachers.labeller(records, loaded)
+        quantized = [QuantizedTeacher(one) for one in loaded]
         logits_of = teacher.labeller(quantized, records, strategy)
         deviation, spread = _deviation(exact, logits_of, records.tuples().items)
         print(
@@ -127,14 +125,16 @@ class Distill(Stage[Annotation]):
     )
     return Annotation(manifest.count, round(time.monotonic() - started, 1), **differs)
 
-  def _check_given(self, labellers: Callable[[RecordSet], Labeller]) -> None:
-    """Refuses teachers that the run did not train, whose scores run against the labels of `valid`."""
+  def _check_given(self, loaded: Sequence[teacher.Teacher]) -> None:
+    """Refuses a teacher that the run did not train, whose scores run against the labels of `valid`."""
     assert self.teachers is not None
-    if not self.teachers.own:
-      valid, table = RecordSet(os.path.join(self.data.folder, 'valid')), self.shared.table
-      reversal.check(
-        self.teachers.name, table.base_task, table.class_names, valid, labellers(valid)
-      )
+    if self.teachers.own:
+      return
+    valid, table = RecordSet(os.path.join(self.data.folder, 'valid')), self.shared.table
+    each = {path: [one] for path, one in zip(self.teachers.given, loaded, strict=False)}
+    for name, alone in (each or {self.teachers.name: []}).items():
+      labeller = self.teachers.labeller(valid, alone)
+      reversal.check(name, table.base_task, table.class_names, valid, labeller)
 
 
 def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> tuple[float, float]:

@@ -1,9 +1,8 @@
 """The teacher that a run fine-tunes, and the teachers that it scores with."""
 
 import dataclasses
-import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tf_keras
@@ -78,16 +77,16 @@ class Teachers:
     length = {'teacher_max_length': self.max_length} if ready else {}
     return {'teachers': self.given, **length, **digests.contents(*folders)}
 
-  def labellers(self) -> Callable[[RecordSet], Labeller]:
-    """What labels a record set's tuples with the teachers' mean logits; they are read once."""
+  def labeller(self, records: RecordSet, loaded: Sequence[teacher.Teacher]) -> Labeller:
+    """Labels a record set's tuples with the mean logits of teachers that are `loaded`, or the function's."""
     if self.function:
-      return functools.partial(function_teacher.labeller, self.function, self.shared.table)
-    return functools.partial(teacher.labeller, self.load(), strategy=self.shared.strategy)
+      return function_teacher.labeller(self.function, self.shared.table, records)
+    return teacher.labeller(loaded, records, self.shared.strategy)
 
   def scorers(self) -> list[SetScorer]:
     """A function of record sets to logits for each teacher alone, with a progress bar."""
     if self.function:
-      return [teacher.with_bar(self.labellers())]
+      return [teacher.with_bar(lambda records: self.labeller(records, []))]
     return [teacher.scorer_of([one], self.shared.strategy) for one in self.load()]
 
   def load(self) -> list[teacher.Teacher]:

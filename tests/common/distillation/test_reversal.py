@@ -38,7 +38,7 @@ def one_hot(classes):
       'multiclass',
       TRUTH,
       one_hot((TRUTH + 1) % 3),  # output 1 is class 0
-      'accuracy 0.000 .* with its outputs as no, yes, maybe it would be 1.000; name them so by id2l',
+      'accuracy 0.000 .*: it would be 1.000 with what it calls maybe as yes, no as maybe, yes as no; put',
     ),
     ('binary', TRUTH > 0, np.full([300, 1], np.nan), '300 of 300 logits are not finite'),
   ],
