@@ -146,7 +146,7 @@ def test_an_interrupted_call_leaves_no_thread_at_work():
 def test_where_the_system_does_not_tell_a_process_cores_all_are_taken(monkeypatch):
   monkeypatch.delattr(os, 'sched_getaffinity')  # macOS
   monkeypatch.setattr(litert, '_QUOTAS', ())
-  assert litert._cores() == os.cpu_count()
+  assert litert.cores() == os.cpu_count()
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def test_a_containers_share_of_the_cores_is_the_most(files, cores, tmp_path, mon
     path.write_text(text)
   monkeypatch.setattr(os, 'sched_getaffinity', lambda _: range(64))
   monkeypatch.setattr(litert, '_QUOTAS', ((str(tmp_path / 'none'),), tuple(map(str, paths))))
-  assert litert._cores() == cores
+  assert litert.cores() == cores
 
 
 def test_threads_are_of_what_takes_them_and_no_more_than_16_unless_asked_for(exported, monkeypatch):
   scorer = PairScorer.load(exported.folder, encoder_runtime='litert-int8', threads=2)
   assert len(scorer._encoder._model._interpreters._runners) == 2
-  monkeypatch.setattr(litert, '_cores', lambda: 64)
+  monkeypatch.setattr(litert, 'cores', lambda: 64)
   for threads, interpreters in ((0, 16), (17, 17)):
     head = runtimes.load_head(Export(exported.folder), 'litert-int8', threads)
     assert len(head._interpreters._runners) == interpreters
