@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import speed_tables, summary, tables
 from benchmarks.committed import ROOT, read
+from common.evaluation.cells import moved
 
 
 @pytest.mark.parametrize('path', ['README.md', 'docs/results.md', 'docs/scaling.md'])
@@ -67,6 +68,13 @@ def _of_runs() -> Iterator[tuple[str, str]]:
   asked = _made('q2p')['calibration']['models']['student']['asked']
   scored = f'scored {asked["from"]} to {asked["to"]} by the student'
   yield 'docs/training.md', f'{scored}, {asked["outcome"]:.0%} are positive'
+  found = {
+    of['model']: moved(of['delta'], of['low'], of['high'])
+    for of in _made('homedepot_compared')['differences']
+    if (of['run'], of['baseline']) == ('homedepot_4x12m', 'homedepot_4x12')
+  }
+  yield 'docs/training.md', f'in place of 0.557 ({found["student"]}), and after stage 1 alone'
+  yield 'docs/training.md', f'in place of 0.545 ({found["student, stage 1"]}; [against one another]'
   encoders = _named(_made('homedepot')['encoders'])
   exact, int8 = encoders['tensorflow'], encoders['litert-int8']
   of_test = f'for a test metric of {int8["test"]:.3f} against {exact["test"]:.3f}'
@@ -179,6 +187,8 @@ def _of_dse() -> Iterator[tuple[str, str]]:
     'docs/results.md',
     "teacher's logits add to the labels is sure on STS-B alone; on QQP alpha = 0.5 is below",
   )
+  starts = [_made(f'qqp_{start}')['significance'] for start in ('4_layers', 'random')]
+  assert all(found['low'] <= 0 for found in starts)  # 'from no start is the teacher seen to add'
   rises = {}
   for task, run in runs.items():
     *_, before, last = (at['valid'][run['primary_metric']] for at in run['training'][0]['history'])
