@@ -166,8 +166,7 @@ an earlier commit, which trains alike; all of it ran beside light work, and its 
   tests.append(chance(wide['models'][-1]['p_value']['test']))
   tests += [metric(nearest['models'][place]['test'][primary]) for place in (1, 0)]
   tests.append(of_teachers(nearest)[1])
-  second = nearest['significance']
-  tests.append(moved(second['delta'], second['low'], second['high']))
+  tests.append(_tested(nearest['significance'])[0])
   tests += [chance(made['against_one'][0]['p_value']) for made in named]
   tests.append(percent(min(made['against_one'][0]['low'] for made in named)))
   tests += [of_teachers(made)[1] for made in named]

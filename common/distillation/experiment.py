@@ -141,7 +141,7 @@ class Experiment:
     self.student = StudentTraining(shared, student, self.data, self.distill)
     self.export = Export(shared, config.export, self.data, self.student)
     self.evaluation = Evaluation(shared, self.data, self.student, self.export, teachers)
-    self.benchmark = Benchmark(shared, student, self.data, self.export, teachers)
+    self.benchmark = Benchmark(shared, student, self.export, teachers)
 
   def stages(self) -> list[Stage]:
     """All of them, in order."""

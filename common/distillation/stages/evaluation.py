@@ -88,16 +88,10 @@ class Benchmark(Stage[Benchmarked]):
   name, result = 'benchmark', Benchmarked
 
   def __init__(
-    self,
-    shared: Run,
-    student: StudentPackage,
-    data: Data,
-    export: Export,
-    teachers: Teachers | None,
+    self, shared: Run, student: StudentPackage, export: Export, teachers: Teachers | None
   ):
     super().__init__(shared.folder, [export], {})
-    self.shared, self.student, self.teachers = shared, student, teachers
-    self.data, self.export = data, export
+    self.shared, self.student, self.export, self.teachers = shared, student, export, teachers
 
   @strategies.precision()
   def run(self, folder: str) -> Benchmarked:
@@ -109,7 +103,7 @@ class Benchmark(Stage[Benchmarked]):
       student.scorer,
       student.title,
       self.export.folder,
-      self.data.folder,
+      self.export.data.folder,
       task,
       teachers,
       shared.metric,
