@@ -68,11 +68,7 @@ def main(config: SentEvalConfig) -> None:
   """Evaluates a run's students and their checkpoint, prints Table 2, writes the file."""
   if not config.run_dir or not config.data_dir:
     raise InputError("--run_dir, of dse.run, and --data_dir, SentEval's folder, are needed")
-  datasets = senteval_data.read(config.data_dir)
-  if missing := set(config.tasks) - {dataset.name for dataset in datasets}:
-    there = ', '.join(dataset.name for dataset in datasets)
-    raise InputError(f'--tasks={min(missing)}: in {config.data_dir} are {there}')
-  datasets = [dataset for dataset in datasets if dataset.name in (config.tasks or _NAMES)]
+  datasets = senteval_data.read(config.data_dir, config.tasks)
   os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   run = FinishedRun(config.run_dir, 'dse')
   encoders = dict(_encoders(run))

@@ -6,7 +6,7 @@ are left out: of CR's 3,775 lines 3,771 are sentences, of MPQA's 10,606 10,603.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -35,29 +35,38 @@ class Dataset:
   splits: dict[str, Split]
 
 
-def read(data_dir: str) -> list[Dataset]:
-  """Every task whose folder is there, in the order of Table 2.
+def read(data_dir: str, tasks: Collection[str] = ()) -> list[Dataset]:
+  """Tasks whose folders are there, in the order of Table 2.
+
+  Args:
+    data_dir: Folder of SentEval's downstream folders.
+    tasks: Names of those that are read; empty: all.
 
   Raises:
-    InputError: If none is there, or a file of one is missing or broken.
+    InputError: If none is there, or not one of `tasks`; if a file of one is missing, empty or broken.
   """
-  found = []
-  for name, (folder, reader) in _READERS.items():
-    path = os.path.join(data_dir, *folder.split('/'))
-    if os.path.isdir(path):
-      found.append(reader(name, path))
-  if not found:
+  paths = {name: os.path.join(data_dir, folder) for name, (folder, _) in _READERS.items()}
+  there = [name for name, path in paths.items() if os.path.isdir(path)]
+  if not there:
     folders = ', '.join(folder for folder, _ in _READERS.values())
     raise InputError(f"--data_dir={data_dir}: none of SentEval's folders {folders} is there")
-  return found
+  if missing := set(tasks).difference(there):
+    raise InputError(f'--tasks={min(missing)}: in {data_dir} are {", ".join(there)}')
+  return [_READERS[name][1](name, paths[name]) for name in there if name in (tasks or there)]
 
 
-def _lines(path: str, encoding: str = 'utf-8') -> list[str]:
+def _lines(path: str, encoding: str = 'utf-8', header: int = 0) -> list[str]:
+  """A file's lines that are not blank, without so many of a header."""
   try:
     with open(path, encoding=encoding, newline='\n') as file:
-      return [line for line in (line.rstrip('\r\n').strip() for line in file) if line]
-  except (OSError, UnicodeDecodeError) as error:
+      found = [line for line in (line.rstrip('\r\n').strip() for line in file) if line]
+  except OSError as error:
+    raise InputError(f'{path}: {error.strerror}') from error
+  except UnicodeDecodeError as error:
     raise InputError(f'{path}: {error}') from error
+  if len(found) <= header:
+    raise InputError(f'{path}: no sentence in it: it was not downloaded whole')
+  return found[header:]
 
 
 def _binary(name: str, folder: str) -> Dataset:
@@ -98,7 +107,7 @@ def _mrpc(name: str, folder: str) -> Dataset:
   splits = {}
   for split in ('train', 'test'):
     path = os.path.join(folder, f'msr_paraphrase_{split}.txt')
-    rows = [_cells(line, 5, path) for line in _lines(path)[1:]]
+    rows = [_cells(line, 5, path) for line in _lines(path, header=1)]
     splits[split] = _split(rows, [3, 4], 0, path)
   return Dataset(name, 'pairs', splits)
 
@@ -108,7 +117,7 @@ def _sick(name: str, folder: str) -> Dataset:
   files = {'train': 'SICK_train', 'dev': 'SICK_trial', 'test': 'SICK_test_annotated'}
   for split, file in files.items():
     path = os.path.join(folder, f'{file}.txt')
-    rows = [_cells(line, 5, path) for line in _lines(path)[1:]]
+    rows = [_cells(line, 5, path) for line in _lines(path, header=1)]
     scored = name == 'SICK-R'
     splits[split] = _split(rows, [1, 2], 3 if scored else 4, path, scored)
   return Dataset(name, 'relatedness' if name == 'SICK-R' else 'pairs', splits)

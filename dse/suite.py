@@ -39,7 +39,7 @@ Rows = dict[str, dict[str, list[float]]]  # model: {task: scores in percent}
 
 
 def run(names: Sequence[str], run_dir: str, data_dir: str, config: Any) -> None:
-  """Runs each flagfile whose data are there, in its own process; writes `table1.json` and `.md`.
+  """Runs each flagfile whose data are there, in its own process; writes `table1.json`, prints the table.
 
   Args:
     names: Flagfiles, named after their tasks: `configs/mrpc.flags`.

@@ -22,7 +22,7 @@ def given(flagfiles: Sequence[str]) -> Comparison:
   """Students by flagfiles, beside the run's own; a row is named after its file.
 
   Raises:
-    InputError: A file cannot be read, or names no flag of a student.
+    InputError: A file cannot be read, names no flag of a student, or has another one's name.
   """
   found = [Row("as the run's", {})]
   for path in flagfiles:
@@ -34,6 +34,10 @@ def given(flagfiles: Sequence[str]) -> Comparison:
       raise InputError(f'--students={path}: {error}') from error
     name = os.path.basename(path).removesuffix('.flags').replace('_', ' ')
     found.append(Row(name, own))
+  if len({row.name for row in found}) < len(found):
+    raise InputError(
+      f'--students={",".join(flagfiles)}: a row is named after its file: each of its name'
+    )
   return Comparison(
     'students', 'Students of other flags', lambda _: found, timed=True, encoders=True
   )

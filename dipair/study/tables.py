@@ -59,8 +59,12 @@ def values(study: dict[str, Any], row: dict[str, Any], split: str, name: str) ->
 
 
 def runs_of(study: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-  """Speeds of a row by runtime, of its first seed; empty where they were not measured."""
-  return study['speed'].get('students', {}).get(row['students'][0], {})
+  """Speeds of a row by runtime, of its first seed, and its metric there; empty where they were not measured."""
+  runs = study['speed'].get('students', {}).get(row['students'][0], {})
+  return {
+    runtime: {name: np.nan if value is None else value for name, value in run.items()}
+    for runtime, run in runs.items()
+  }
 
 
 def _of(name: str, split: str) -> str:

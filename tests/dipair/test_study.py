@@ -143,6 +143,9 @@ def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
     with pytest.raises(InputError) as refused:
       StudyConfig(students=(str(file),))
     assert str(refused.value) == f'--students={file}: {error}'
+  file.write_text('--encoder_layers=3')
+  with pytest.raises(InputError, match='a row is named after its file: each of its name'):
+    comparisons.given([str(file), str(file)])
 
 
 @pytest.fixture(name='run')
@@ -465,6 +468,10 @@ def test_the_tradeoff_stands_where_it_was_measured():
   assert {(200.0, 0.46), (500.0, 0.45), (8.0, 0.4)} <= points
   assert drawn.legends[0].get_texts()[1].get_text() == '2  tiny (0.360)'
   assert figures.draw(study(), 'table2') is None
+  undefined = study()
+  undefined['speed']['students']['a']['litert-int8']['test'] = None
+  assert figures.draw(undefined, 'figure1')
+  assert tables.table(undefined, 'figure1').rows[1][-1] == '0.450, n/a'
   lost = json.loads(json.dumps(study()).replace('pearson', 'log_loss'))  # less is better
   lost['students']['c']['test']['log_loss'] = 0.7
   (axes,) = figures.draw(lost, 'figure1').axes

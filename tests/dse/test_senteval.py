@@ -68,6 +68,12 @@ def test_what_is_missing_or_broken_is_named(folder, tmp_path):
   (folder / 'TREC' / 'TREC_10.label').write_bytes(b'HUM:desc\n')
   with pytest.raises(InputError, match="TREC_10.label: a line without a question: 'HUM:desc'"):
     senteval_data.read(str(folder))
+  (folder / 'MRPC' / 'msr_paraphrase_train.txt').write_bytes(b'header\n')
+  with pytest.raises(InputError, match='msr_paraphrase_train.txt: no sentence in it'):
+    senteval_data.read(str(folder), ['MRPC'])
+  assert [task.name for task in senteval_data.read(str(folder), ['SST', 'MR'])] == ['MR', 'SST']
+  with pytest.raises(InputError, match='--tasks=CR: in .* are MR, SST, TREC'):
+    senteval_data.read(str(folder), ['MR', 'CR'])
   with pytest.raises(InputError, match="none of SentEval's folders"):
     senteval_data.read(str(tmp_path / 'MR'))
 
