@@ -37,6 +37,12 @@ def expect() -> None:
   threading.Thread(target=_end, args=[told], daemon=True).start()
 
 
+def keep() -> None:
+  """Sets the process's handler of SIGTERM anew, where a library has put its own in front of Python's."""
+  with contextlib.suppress(ValueError):  # another thread than the main one
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+
+
 def asked() -> bool:
   """Whether a signal has come."""
   return bool(_asked)
@@ -48,9 +54,18 @@ def resumable() -> None:
 
 
 def leave() -> NoReturn:
-  """Ends the process, once a signal has come, with its status; of Ctrl-C in one line."""
+  """Ends the process with the status of the signal that came, of Ctrl-C in one line; without one with SIGTERM's."""
+  _asked[:] = _asked or [signal.SIGTERM]
   _tell()
   sys.exit(_status())
+
+
+def end() -> NoReturn:
+  """Ends the process as `leave`, without what libraries do at its end."""
+  for stream in (sys.stdout, sys.stderr):
+    with contextlib.suppress(OSError, ValueError):
+      stream.flush()
+  os._exit(_status())
 
 
 def _status() -> int:

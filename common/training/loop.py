@@ -3,7 +3,8 @@
 A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step),
 `best/` (variables alone), `history.json` and TensorBoard logs. Killed at any moment, the same call
 goes on from the last checkpoint and ends with the weights of an unbroken run: batches are a
-function of the step, and dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in.
+function of the step, and dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in;
+of several workers that train together, all end where one of them is asked to.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ from common.errors import InputError, damaged
 from common.training import checkpoints, strategies
 from common.training.forecast import Forecast
 from common.training.history import Entry, best, is_diverged, summary, text
-from common.training.optimization import PhaseConfig, create_optimizer
+from common.training.optimization import PhaseConfig, check, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
 Callback = Callable[[str, int, dict[str, float]], Any]
@@ -81,15 +82,7 @@ def fit(
   Raises:
     InputError: If replicas cannot share a batch evenly.
   """
-  if config.batch_size % (replicas := strategy.num_replicas_in_sync):
-    raise InputError(
-      f'{phase.name}: batch_size={config.batch_size}: a multiple of {replicas}, the replicas, is needed'
-    )
-  if 0 < config.steps <= config.warmup_steps:
-    print(
-      f'{phase.name}: all {config.steps:,} steps are of the warm-up, {config.warmup_steps:,} steps: '
-      'the learning rate rises to the end; a tenth of the steps is usual'
-    )
+  check(config, phase.name, strategy.num_replicas_in_sync)
   with strategy.scope():
     run = Run(phase, config, folder, strategies.is_chief(strategy))
   run.restore()
@@ -100,20 +93,26 @@ def fit(
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
   sizes = {'total': config.steps, 'initial': run.step, 'tuples': config.batch_size}
-  with writer.as_default(), Forecast(desc=phase.name, mininterval=0.5, **sizes) as bar:
+  with (
+    strategies.left_together(strategy, run.save) as leave,
+    writer.as_default(),
+    Forecast(desc=phase.name, mininterval=0.5, **sizes) as bar,
+  ):
     while not run.finished():
       if run.is_due():
         run.evaluate()
         bar.set_postfix_str(text(run.history, phase.metric))
-        continue
-      with termination.held():
-        started = time.monotonic()
-        step(next(batches))
-        run.step += 1
-        run.seconds += time.monotonic() - started
-        bar.update(beside=run.evaluating * -(-(config.steps - run.step) // config.eval_every))
-        if time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS or termination.asked():
-          run.save()
+      else:
+        with termination.held():
+          started = time.monotonic()
+          step(next(batches))
+          run.step += 1
+          run.seconds += time.monotonic() - started
+          bar.update(beside=run.evaluating * -(-(config.steps - run.step) // config.eval_every))
+          ends = termination.asked() and not strategies.has_workers(strategy)  # these `leave`
+          if ends or time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
+            run.save()
+      leave()
   return _finish(run, strategy)
 
 

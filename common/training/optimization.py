@@ -6,6 +6,7 @@ import tf_keras
 from official.nlp import optimization
 
 from common import flags
+from common.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,19 @@ class PhaseConfig:
   patience: int = flags.option(
     5, 'evaluations without a better one that end the phase; 0: none', bounds=(0, 10**9)
   )
+
+
+def check(config: PhaseConfig, phase: str, replicas: int) -> None:
+  """Refuses a batch that replicas cannot share evenly, and tells of a phase that is all warm-up."""
+  if config.batch_size % replicas:
+    raise InputError(
+      f'{phase}: batch_size={config.batch_size}: a multiple of {replicas}, the replicas, is needed'
+    )
+  if 0 < config.steps <= config.warmup_steps:
+    print(
+      f'{phase}: all {config.steps:,} steps are of the warm-up, {config.warmup_steps:,} steps: '
+      'the learning rate rises to the end; a tenth of the steps is usual'
+    )
 
 
 def create_optimizer(phase: PhaseConfig) -> tf_keras.optimizers.legacy.Optimizer:

@@ -1,5 +1,6 @@
 """Devices of training and inference: one, several, several workers, or TPUs."""
 
+import atexit
 import contextlib
 import dataclasses
 import functools
@@ -11,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common import flags
+from common import flags, termination
 from common.errors import InputError
 
 _CPU, _AMPERE = '/proc/cpuinfo', (8, 0)
@@ -90,7 +91,9 @@ def _mirrored() -> tf.distribute.Strategy:
 
 @functools.cache
 def _multi_worker_mirrored() -> tf.distribute.Strategy:
-  return tf.distribute.MultiWorkerMirroredStrategy()
+  strategy = tf.distribute.MultiWorkerMirroredStrategy()
+  termination.keep()  # TensorFlow waits for SIGTERM itself
+  return strategy
 
 
 @contextlib.contextmanager
@@ -145,6 +148,35 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
   """Waits for the other processes that train together."""
   if has_workers(strategy):
     strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.ones([])), axis=None)
+
+
+@contextlib.contextmanager
+def left_together(
+  strategy: tf.distribute.Strategy, save: Callable[[], None]
+) -> Iterator[Callable[[], None]]:
+  """Holds signals in a block that processes train in: one that is asked to end takes the others along.
+
+  Yields:
+    A function that all call, equally often: once one was asked, each does `save`, and they end. Of a process
+    that trains alone it does nothing, and signals are not held.
+  """
+  if not has_workers(strategy):
+    yield lambda: None
+    return
+
+  @tf.function(autograph=False, input_signature=[tf.TensorSpec([])])
+  def total(asked: tf.Tensor) -> tf.Tensor:
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: asked), axis=None)
+
+  def leave() -> None:
+    if total(tf.constant(float(termination.asked()))) > 0:
+      save()
+      total(tf.zeros([]))  # waits: one that is gone breaks what the others are in
+      atexit.register(termination.end)  # TensorFlow's own end of many workers takes a minute
+      termination.leave()
+
+  with termination.held():
+    yield leave
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

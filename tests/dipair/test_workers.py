@@ -1,9 +1,13 @@
 """MultiWorkerMirrored over two processes of this machine, on a shared run folder."""
 
 import json
+import os
+import signal
 import socket
+import time
 
 import numpy as np
+import pytest
 
 from common import flags
 
@@ -74,3 +78,41 @@ def test_two_workers_end_with_the_weights_of_one_process(
     assert weights and one.keys() == two.keys()
     for name in weights:
       np.testing.assert_allclose(two[name], one[name], atol=rate / 1000, err_msg=name)
+
+
+_ENDLESS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from common import termination
+termination.expect()
+import test_loop
+from common.training import loop, strategies
+strategy = strategies.create(strategies.DeviceConfig('multi_worker_mirrored'))
+with strategy.scope():
+  line = test_loop.task(batches=lambda start: test_loop.batches().rebatch(2).repeat())
+phase = loop.PhaseConfig(learning_rate=1e-3, batch_size=4, steps=10**6, eval_every=10**6)
+make = loop.train_step
+def train_step(*arguments):
+  step = make(*arguments)
+  def run(batch):
+    step(batch)
+    open(sys.argv[2] + '/stepped', 'w').close()
+  return run
+loop.train_step = train_step
+loop.fit(line, phase, sys.argv[2], strategy=strategy)
+"""
+
+
+@pytest.mark.parametrize('asked', [0, 1])
+def test_a_worker_that_is_asked_to_end_takes_the_other_along(tmp_path, start, asked):
+  loop = os.path.join(os.path.dirname(__file__), '..', 'common', 'training')
+  command = ['-c', _ENDLESS, loop, str(tmp_path / 'phase')]
+  workers = [start(*command, TF_CONFIG=task) for task in cluster_of_two()]
+  while not (tmp_path / 'phase' / 'stepped').exists():
+    assert [one.poll() for one in workers] == [None, None]
+    time.sleep(0.1)
+  os.kill(workers[asked].number, signal.SIGTERM)
+  done = [one.wait() for one in workers]
+  assert [one.returncode for one in done] == [143, 143], [one.stderr[-2000:] for one in done]
+  state = (tmp_path / 'phase' / 'checkpoints' / 'checkpoint').read_text()
+  assert 'model_checkpoint_path: "ckpt-0"' not in state
