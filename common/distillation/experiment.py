@@ -5,6 +5,7 @@ A student brings its own training, scoring and export (see `StudentPackage`); ev
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -121,6 +122,7 @@ class Experiment:
     shared: Run,
     function: Function | None = None,
   ):
+    self.shared = shared
     self.data = Data(shared, config.data, config.fine_tunes)
     self.unlabelled = Unlabelled(shared, config.data, self.data, student.needs, student.batch_sizes)
     self.teacher = None
@@ -203,7 +205,8 @@ def _run(
   config: ExperimentConfig, experiment: Experiment, resolved: Any, folder: RunFolder
 ) -> dict[str, Any]:
   student, table = experiment.student.student, config.data.table
-  folder.run(experiment.stages())
+  strategy = experiment.shared.strategy
+  folder.run(experiment.stages(), functools.partial(strategies.has_chief, strategy))
   title = config.title or os.path.basename(os.path.normpath(config.run_dir))
   title, done = f'{student.title} on {title}', experiment.results(folder)
   primary = judged_set.primary(table.base_task, config.primary_metric)

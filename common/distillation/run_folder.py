@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from common import digests, files, flags, schema
@@ -26,6 +26,7 @@ _FLAGS = 'flags.txt'
 _STAGE = digests.STAGE
 _REMEDY = "delete the stage's folder and run again"
 TABLES = 'tables'  # tables that were given in memory
+_LOST_SECONDS = 15.0  # without the chief, after which a further worker ends
 _BEGUN = {run_log.NAME, f'{_FLAGS}.tmp', TABLES}  # all that a run that ended as it began has left
 
 Result = TypeVar('Result')
@@ -122,11 +123,11 @@ class RunFolder:
     """Whether a run has begun in it."""
     return os.path.exists(os.path.join(self.path, _FLAGS))
 
-  def run(self, stages: Sequence[Stage]) -> None:
-    """Runs the stages that are missing, in order."""
+  def run(self, stages: Sequence[Stage], has_chief: Callable[[], bool] = lambda: True) -> None:
+    """Runs the stages that are missing, in order; further workers ask whether the chief still runs."""
     if not self.chief:
       for stage in stages:
-        self._follow(stage)
+        self._follow(stage, has_chief)
       return
     os.makedirs(self.path, exist_ok=True)
     with files.alone(self.path, '--run_dir'):
@@ -205,16 +206,21 @@ class RunFolder:
     else:
       print(f'{stage.name}: done')
 
-  def _follow(self, stage: Stage) -> None:
+  def _follow(self, stage: Stage, has_chief: Callable[[], bool]) -> None:
     """A further worker's part in a stage: its share of the training, then waiting for the chief."""
     done, part = stage.folders
-    to_do = stage.collective
+    to_do, seen, since = stage.collective, time.monotonic(), 0.0
     while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
+      if since > _LOST_SECONDS:
+        raise InputError(f'--run_dir={self.path}: the first worker has ended; see its output')
       # What an earlier start with other flags left is the chief's to remove.
       if to_do and _noted(part).get('fingerprint') == stage.fingerprint:
         stage.run(part)
-        to_do = False  # the chief still has to write what came of it
+        to_do, seen = False, time.monotonic()  # the chief still has to write what came of it
       time.sleep(0.2)
+      since = time.monotonic() - seen
+      if since > _LOST_SECONDS / 3 and has_chief():
+        seen, since = time.monotonic(), 0.0
 
   def _saved(self, stage: Stage) -> dict[str, Any] | None:
     """What `stage.json` holds: where the stage is done it must be there."""

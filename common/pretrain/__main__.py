@@ -1,5 +1,6 @@
 """Pretrains a BERT on texts: `python -m common.pretrain --flagfile=configs/pretrain.flags`."""
 
+import functools
 import os
 from typing import Any
 
@@ -27,7 +28,8 @@ def main(config: PretrainConfig) -> None:
   pieces = stages.Tokenization(config, corpus, vocabulary)
   training = stages.Training(config, pieces, strategy)
   checkpoint = stages.Checkpoint(config, training)
-  folder.run([corpus, vocabulary, pieces, training, checkpoint])
+  has_chief = functools.partial(strategies.has_chief, strategy)
+  folder.run([corpus, vocabulary, pieces, training, checkpoint], has_chief)
   if not chief:
     return
   collected = collect(config, folder.result(training).phases, folder.result(checkpoint))

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -182,6 +183,17 @@ def left_together(
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
   """Whether this process writes the run's files: all do but the further ones of many workers."""
   return not has_workers(strategy) or strategy.extended.should_checkpoint
+
+
+def has_chief(strategy: tf.distribute.Strategy) -> bool:
+  """Whether the first of many workers still runs: its server takes connections as long as it does."""
+  tasks = strategy.cluster_resolver.cluster_spec().as_dict()
+  host, port = (tasks.get('chief') or tasks['worker'])[0].rsplit(':', 1)
+  try:
+    socket.create_connection((host.strip('[]'), int(port)), timeout=5).close()
+  except OSError:
+    return False
+  return True
 
 
 def scope_of_one(strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:

@@ -411,6 +411,14 @@ class TestFurtherWorker:
     assert before == [0]
     assert len(chiefs) == 1  # who trained along twice would wait for a chief that has gone on
 
+  def test_ends_where_the_chief_has(self, run, monkeypatch):
+    monkeypatch.setattr(run_folder, '_LOST_SECONDS', 0.6)
+    answers = iter([True, True, False, False, False])
+    folder = RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False)
+    with pytest.raises(InputError, match='first worker has ended; see its output'):
+      folder.run([stage(run, 'late', [], pytest.fail)], lambda: next(answers, False))
+    assert next(answers, None) is None
+
 
 def test_a_run_does_not_start_from_what_it_makes(tmp_path):
   run = Run(tmp_path / 'run')

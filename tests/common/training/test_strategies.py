@@ -1,5 +1,8 @@
 """What devices compute in."""
 
+import socket
+import types
+
 import pytest
 import tf_keras
 
@@ -40,3 +43,13 @@ def test_what_is_set_for_a_run_ends_with_it():
 def test_a_process_has_one_mirrored_strategy():
   first, second = (strategies.create(DeviceConfig('mirrored')) for _ in range(2))
   assert first is second  # TensorFlow refuses the collectives of another
+
+
+def test_the_first_worker_runs_while_its_server_listens():
+  with socket.create_server(('127.0.0.1', 0)) as server:
+    tasks = {'worker': [f'127.0.0.1:{server.getsockname()[1]}', '127.0.0.1:1']}
+    spec = types.SimpleNamespace(as_dict=lambda: tasks)
+    resolver = types.SimpleNamespace(cluster_spec=lambda: spec)
+    strategy = types.SimpleNamespace(cluster_resolver=resolver)
+    assert strategies.has_chief(strategy)
+  assert not strategies.has_chief(strategy)
