@@ -62,19 +62,26 @@ class AnnotateJob:
   """`jobs.Job`: a unit's tuples with logits and soft labels, as one shard of a record set, with item tables of its own."""
 
   config: AnnotateConfig
+  known: list[str] | None = None  # digests of the teachers of the shards that are there
 
-  def load(self) -> tuple[TeacherHandler, list]:
+  def load(self) -> tuple[TeacherHandler, list, list[str]]:
+    found = [shards.version(folder) for folder in self.config.teachers]
+    if self.known is not None and found != self.known:
+      raise InputError(
+        f"{self.config.out.output}: its shards are of teachers of other contents than the workers' "
+        f'{", ".join(self.config.teachers)}; give the workers those, or choose another --output'
+      )
     handler = TeacherHandler(
       self.config.teachers,
       self.config.teacher_max_length,
       self.config.threads,
       self.config.classes,
     )
-    return handler, handler.load_model()
+    return handler, handler.load_model(), found
 
-  def run(self, unit: Unit, model: tuple[TeacherHandler, list], shard: Shard) -> int:
+  def run(self, unit: Unit, model: tuple[TeacherHandler, list, list[str]], shard: Shard) -> int:
     config, count = self.config, 0
-    handler, teachers = model
+    handler, teachers, shard.note['teachers'] = model
     columns = [*config.text_columns, *filter(None, [config.id_column])]
     slots = len(config.text_columns)
     with contextlib.ExitStack() as stack:
@@ -111,7 +118,12 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   plan['teacher_max_length'] = length if length != MAX_LENGTH else None
   plan['classes'] = list(config.classes) or None
   with jobs.alone(config.out):
-    marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
+    known = (shards.a_mark(config.out.output) or {}).get('teachers')  # none in marks of before
+    marks = jobs.run(AnnotateJob(config, known), todo, config.out, plan, options)
+    if len({tuple(mark['teachers']) for mark in marks if 'teachers' in mark}) > 1:
+      raise InputError(
+        f'{config.out.output}: its shards are of teachers of different contents; choose another --output'
+      )
     manifest = _manifest([mark for mark in marks if mark['rows']], info)
     if config.id_column:
       paths = [FileSystems.join(config.out.output, shard.name) for shard in manifest.shards]

@@ -113,6 +113,11 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
   return found
 
 
+def a_mark(output: str) -> dict[str, Any] | None:
+  """Some finished shard's mark, if there is one."""
+  return next(map(_read_mark, _mark_files(output)), None)
+
+
 def rows(output: str, number: int) -> int:
   """Rows of a shard by its mark, whatever has become of its files; 0 without one."""
   path = _mark_path(output, number)
