@@ -105,8 +105,10 @@ class VectorStore:
     stored = np.empty([len(rows), *self.shape], self.dtype)
     scales = np.empty([len(rows), *self.shape[:-1]], np.float32) if self.dtype == 'int8' else None
     numbers = np.searchsorted(self._ends, rows, side='right')
-    for number in np.unique(numbers):
-      places = np.flatnonzero(numbers == number)
+    order = np.argsort(numbers, kind='stable')
+    starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+    for places in np.split(order, starts)[1:]:  # of a shard
+      number = numbers[places[0]]
       vectors, scale, live = self._shards[number]
       inside = rows[places] - (self._ends[number] - len(self._ids[number]))
       inside = inside if live is None else live[inside]

@@ -61,6 +61,20 @@ def test_rows_that_follow_one_another_are_the_files_own_bytes(tmp_path, dtype):
   np.testing.assert_array_equal(store.stored([5, 1])[:], store.vectors([5, 1]))  # of two shards
 
 
+def test_rows_of_many_shards_come_in_their_order(tmp_path):
+  values, writer = vectors(60), VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
+  ids = [str(i) for i in range(60)]
+  for number in range(20):
+    rows = slice(3 * number, 3 * number + 3)
+    writer.write(number, ids[rows], ids[rows], values[rows])
+  store = writer.finish(20).delete(ids[::7])
+  kept = [row for row in range(60) if row % 7]
+  for count in (0, 1, 40):
+    picked = np.random.default_rng(count).integers(0, len(kept), count)
+    expected = np.reshape([values[kept[row]] for row in picked], [count, *SHAPE])
+    np.testing.assert_array_equal(store.vectors(picked), expected)
+
+
 def test_int8_rounds_to_the_nearest_127th_of_a_tokens_largest_value(tmp_path):
   store, values = write(tmp_path, 'int8')
   step = np.abs(values).max(-1, keepdims=True) / 127
