@@ -1,5 +1,6 @@
 """Writes vector stores: shards whole or not at all, the manifest last."""
 
+import importlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,7 @@ from common.vectors.store import (
 from common.vectors.text_hashes import TextHashes, hashes
 
 pa = pyarrow()
+pc = importlib.import_module('pyarrow.compute')
 
 
 class VectorWriter:
@@ -127,10 +129,14 @@ class VectorWriter:
     total: int | None,
     progress: str,
   ) -> VectorStore:
-    there = TextHashes(self.folder, map(self._hashes, self.before), replace)
-    number = 0
+    chunks = _checked(rows, shard_size)
+    first = next(chunks, [])
+    # Where these are all rows, no others are looked for.
+    ids = pa.array([key for key, _ in first], pa.string()) if len(first) < shard_size else None
+    stored = (self._hashes(shard, ids) for shard in self.before)
+    there, number = TextHashes(self.folder, stored, replace), 0
     with tqdm(total=total, desc=progress, unit=' texts') as bar:
-      stream = _needed(rows, there, shard_size, bar)
+      stream = _needed(filter(None, itertools.chain([first], chunks)), there, bar)
       while chunk := list(itertools.islice(stream, shard_size)):
         ids, texts = map(list, zip(*chunk, strict=True))
         if not self.has(number, ids, texts):
@@ -166,25 +172,28 @@ class VectorWriter:
       listed.append(changes.shard_entry(self._path(place), rows))
     return changes.publish(self.folder, {**self.description, 'shards': self.before}, listed)
 
-  def _hashes(self, shard: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Hashes of a shard's ids and of its texts, but of deleted rows."""
+  def _hashes(self, shard: dict[str, Any], wanted: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes of a shard's ids and of its texts, but of deleted rows; of ids that are wanted, or (None) of all."""
     path = os.path.join(self.folder, shard['name'])
     check_size(path, shard)
     with damaged(path, REMEDY):
       ids, texts = [], []
       for batch, live in pieces(path, shard):
-        ids.append(hashes(taken(batch.column('id'), live).to_pylist()))
-        texts.append(taken(batch.column('text_hash'), live).to_numpy())
+        of_batch, of_texts = (taken(batch.column(name), live) for name in ('id', 'text_hash'))
+        if wanted is not None:
+          of_batch.validate(full=True)
+          found = pc.is_in(of_batch, wanted)
+          of_batch, of_texts = of_batch.filter(found), of_texts.filter(found)
+        ids.append(hashes(of_batch.to_pylist()))
+        texts.append(of_texts.to_numpy())
       return np.concatenate(ids), np.concatenate(texts)
 
   def _path(self, number: int) -> str:
     return changes.shard_path(self.folder, self._first + number)
 
 
-def _needed(
-  rows: Iterable[tuple[str, str]], there: TextHashes, size: int, bar: tqdm
-) -> Iterator[tuple[str, str]]:
-  """Rows that are to be encoded, of as many at a time as a shard takes."""
+def _checked(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[list[tuple[str, Any]]]:
+  """Rows of an id and a text, as many at a time as a shard takes."""
   if not isinstance(rows, Iterable):
     raise InputError(f'rows: pairs of an id and a text are needed, not {shown(rows)}')
   stream, number, first = iter(rows), 0, None
@@ -209,6 +218,14 @@ def _needed(
           f'row {number} (id {key!r}): {_kind(item)}; the first row has {_kind(first)}'
         )
       number += 1
+    yield chunk
+
+
+def _needed(
+  chunks: Iterable[list[tuple[str, Any]]], there: TextHashes, bar: tqdm
+) -> Iterator[tuple[str, Any]]:
+  """Rows that are to be encoded."""
+  for chunk in chunks:
     ids, texts = zip(*chunk, strict=True)
     yield from (chunk[place] for place in there.add(ids, texts))
     bar.update(len(chunk))

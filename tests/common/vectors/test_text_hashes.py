@@ -12,6 +12,7 @@ import pytest
 
 from common import files as common_files
 from common.errors import InputError
+from common.vectors import text_hashes
 from common.vectors.shard_writer import ShardWriter
 from common.vectors.store import VectorStore, batches
 from common.vectors.text_hashes import TextHashes, hashes, repeated
@@ -60,6 +61,17 @@ def test_what_is_there_with_the_same_text_is_not_added_again(fill):
   assert (fill.folder / 'manifest.json').stat().st_ino == written  # it is not written anew
   assert contents(fill([('d', 'xxxx'), *rows, ('e', '')])) == [*once, ('d', 4), ('e', 0)]
   assert fill.encoded == ['', 'xxxx']
+
+
+def test_few_rows_are_looked_for_and_no_other_stored_id_is_hashed(fill, monkeypatch):
+  fill([(str(i), 'x' * i) for i in range(7)]).delete(['3'])
+  hashed, hash64 = [], text_hashes.hash64
+  monkeypatch.setattr(text_hashes, 'hash64', lambda text: hashed.append(text) or hash64(text))
+  assert contents(fill([('5', 'yy')], replace=True))[-2:] == [('6', 6), ('5', 2)]
+  assert set(hashed) == {'5', 'yy'}
+  with pytest.raises(InputError, match="id '6' is there with another text"):
+    fill([('6', 'y')])
+  assert contents(fill([('3', 'z')]))[-1] == ('3', 1)  # whose row was deleted
 
 
 def test_another_text_for_an_id_is_refused_or_replaces_its_vectors(fill):
