@@ -2,14 +2,19 @@
 
 import contextlib
 import gzip
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from common.data import tables
 from common.errors import InputError
+
+_READERS = 32  # files read at a time: of a bucket each is a request
+Of = TypeVar('Of')
+Result = TypeVar('Result')
 
 
 @contextlib.contextmanager
@@ -32,3 +37,9 @@ def open_file(path: str) -> Iterator[Any]:
     except tables.DAMAGED_GZIP as error:
       where = f'{path}: damaged gzip up to byte {raw.tell()}'
       raise InputError(f'{where}: {error}; copy it anew') from error
+
+
+def each(function: Callable[[Of], Result], values: Iterable[Of]) -> Iterator[Result]:
+  """Results in order of a function that reads a file, many at a time; of errors the first in order is raised."""
+  with ThreadPoolExecutor(_READERS) as pool:
+    yield from pool.map(function, values)

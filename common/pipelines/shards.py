@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -23,13 +22,12 @@ from apache_beam.io.filesystems import FileSystems
 
 from common import digests, files, schema
 from common.errors import InputError, damaged
-from common.pipelines.files import open_file
+from common.pipelines.files import each, open_file
 from common.scoring import exported, hub
 
 _MARKS = 'done'
 _BAD = 'bad'
 _NOT_READ = re.compile(rf'(nearest-\w+\.faiss|({_MARKS}|{_BAD})/)')  # index, and the job's own
-_READERS = 32  # marks read at a time: of a bucket each is a request
 _FILE = {'name': str, **digests.ENTRY}
 _MARK = {'number': int, 'rows': int, 'seconds': float, 'bad_rows': int, 'files': [_FILE]}
 
@@ -101,15 +99,14 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
     InputError: If a mark is damaged, or a file that one names is missing or of another size.
   """
   found, there, mark_files = {}, sizes(output), _mark_files(output)
-  with ThreadPoolExecutor(_READERS) as pool:
-    for mark_file, mark in zip(mark_files, pool.map(_read_mark, mark_files), strict=True):
-      found[mark['number']] = mark
-      for of in mark['files']:
-        path, size = FileSystems.join(output, of['name']), of['bytes']
-        if there.get(path) != size:
-          raise InputError(
-            f'{path}: {there.get(path, 0)} bytes; {size} were written; {_remedy(mark_file)}'
-          )
+  for mark_file, mark in zip(mark_files, each(_read_mark, mark_files), strict=True):
+    found[mark['number']] = mark
+    for of in mark['files']:
+      path, size = FileSystems.join(output, of['name']), of['bytes']
+      if there.get(path) != size:
+        raise InputError(
+          f'{path}: {there.get(path, 0)} bytes; {size} were written; {_remedy(mark_file)}'
+        )
   return found
 
 

@@ -24,7 +24,7 @@ from common.data import tables
 from common.data.tables import Row
 from common.errors import InputError
 from common.pipelines import parquet
-from common.pipelines.files import open_file
+from common.pipelines.files import each, open_file
 from common.pipelines.parquet import Refuse
 
 SUFFIXES = (*tables.SUFFIXES, '.tfrecord')
@@ -55,7 +55,7 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
     InputError: If nothing matches a pattern, or a file is matched twice, of no known kind or an empty
       gzip.
   """
-  units: list[Unit] = []
+  files_found: list[FileMetadata] = []
   known: set[str] = set()
   for pattern in patterns:
     try:
@@ -69,8 +69,11 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
       if same in known:
         raise InputError(f'{pattern}: {file.path} is named twice in --input')
       known.add(same)
-      for start, stop in _pieces(file.path, file.size_in_bytes, unit_bytes):
-        units.append(Unit(len(units), file.path, start, stop))
+      files_found.append(file)
+  units: list[Unit] = []
+  of_each = each(lambda file: _pieces(file.path, file.size_in_bytes, unit_bytes), files_found)
+  for file, pieces in zip(files_found, of_each, strict=True):
+    units += [Unit(len(units) + i, file.path, *piece) for i, piece in enumerate(pieces)]
   return units
 
 
@@ -143,8 +146,9 @@ def cells(
 
 def check_columns(todo: Sequence[Unit], columns: Sequence[str]) -> None:
   """Refuses a column that a file's first good row, or a Parquet file's schema, does not have."""
-  for unit in {unit.path: unit for unit in reversed(todo)}.values():
-    _check_columns(unit, columns)
+  firsts = {unit.path: unit for unit in reversed(todo)}
+  for _ in each(lambda unit: _check_columns(unit, columns), firsts.values()):
+    pass
 
 
 def _check_columns(unit: Unit, columns: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pathlib
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -183,6 +184,23 @@ def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
   assert bad[2][1:] == ("column 'idd' is empty", '{"id ": "3"}')
   (found,) = units.cells(unit, ('id', 'id '), 3, refuse)
   assert found == (['1', '2', '3'], ['1', '2', '3'])
+
+
+def test_files_are_opened_at_once_and_units_numbered_in_order(tmp_path, monkeypatch):
+  for name in 'ab':
+    pq.write_table(pa.table({'id': [1, 2, 3]}), tmp_path / f'{name}.parquet', row_group_size=2)
+  opened, both = units.open_file, threading.Barrier(2)
+
+  def open_file(path):
+    both.wait(60)
+    return opened(path)
+
+  monkeypatch.setattr(units, 'open_file', open_file)
+  todo = units.of_files([f'{tmp_path}/b.parquet', f'{tmp_path}/a.parquet'], 1)
+  found = [(unit.number, os.path.basename(unit.path), unit.start) for unit in todo]
+  assert found == [(0, 'b.parquet', 0), (1, 'b.parquet', 1), (2, 'a.parquet', 0), (3, 'a.parquet', 1)]  # fmt: skip
+  with pytest.raises(InputError, match="a.parquet: no column 'text'"):
+    units.check_columns(todo, ['text'])
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
