@@ -103,22 +103,41 @@ class Projection(tf_keras.layers.Layer):
 class VectorTokens(tf_keras.layers.Layer):
   """Makes tokens of a vector that stands in a text's place (§5): a dense layer instead of an encoder.
 
+  The layer takes (vector - mean) * scale, in float32, so that the vector's numbers may be in any units:
+  as they come, AdamW's steps, 8 bits and bfloat16 would see little but those of a large one.
+
   Args:
     width: w, the vector's.
     tokens: k.
     dim: D.
+
+  Attributes:
+    mean: [w], in the vector's units; not trained. Zeros until it is set, and where none was saved.
+    scale: [w], likewise, in one over these units; ones.
   """
 
   def __init__(self, width: int, tokens: int, dim: int, name: str):
-    super().__init__(name=name)
+    super().__init__(name=name, dtype=tf.float32)
     self.tokens = tokens
-    self.dense = tf_keras.layers.Dense(tokens * dim, name='tokens')
+    self.mean = self.add_weight('mean', [width], initializer='zeros', trainable=False)
+    self.scale = self.add_weight('scale', [width], initializer='ones', trainable=False)
+    self.dense = tf_keras.layers.Dense(tokens * dim, dtype=tf.float32, name='tokens')
     self.dense.build([None, width])
 
   def call(self, vectors: tf.Tensor) -> tf.Tensor:
     """Maps [b, w] to [b, k, D]."""
-    tokens = tf.cast(self.dense(vectors), tf.float32)
+    tokens = self.dense(self.standardized(vectors))
     return tf.reshape(tokens, [-1, self.tokens, self.dense.units // self.tokens])
+
+  def standardized(self, vectors: tf.Tensor) -> tf.Tensor:
+    """Vectors [b, w] without their numbers' units: [b, w]."""
+    return (vectors - self.mean) * self.scale
+
+  @property
+  def unused_variables(self) -> list[tf.Variable]:
+    """Mean and scale, where they change nothing."""
+    plain = not self.mean.numpy().any() and (self.scale.numpy() == 1).all()
+    return [self.mean, self.scale] if plain else []
 
 
 def present(tokens: tf.Tensor) -> tf.Tensor:

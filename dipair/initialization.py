@@ -6,8 +6,8 @@ texts is a match; here it starts from there (`docs/architecture.md` compares):
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
   one on average: similar tokens stay similar, and the slots can be compared;
 * tokens made of a vector in a text's place are the least-squares guess at the tokens of the texts that it
-  goes with, by the teacher; what there is beyond, by a random kernel that gives each number of the vector
-  the same weight; zero mean and unit variance too;
+  goes with, by the teacher; what there is beyond, by a random kernel that gives each number of the vector,
+  of zero mean and unit variance first, the same weight; zero mean and unit variance too;
 * position embeddings take away what all tokens at a position have in common, so similar are those
   that say the same, not those that stand at the same place;
 * segment embeddings are as large as tokens, so what a token attends to says which text it met;
@@ -58,7 +58,12 @@ def start(
   of_texts = _principal_components(texts, student.dim) if texts else ()
   for projection, given in zip(student.projections, features, strict=True):
     if isinstance(projection, VectorTokens):
-      projection.dense.set_weights(_standardized(given, projection.dense.units, seed))
+      mean, scale = _units(given)
+      projection.mean.assign(mean)
+      projection.scale.assign(scale)
+      projection.dense.set_weights(
+        _random(projection.standardized(given).numpy(), projection, seed)
+      )
     elif projection.dense is not None:
       projection.dense.set_weights(of_texts)
   if matches is not None:
@@ -69,17 +74,30 @@ def start(
   student.head.start(vectors, seed)
 
 
-def _standardized(vectors: np.ndarray, units: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-  """Random kernel [w, units] and bias [units] that map vectors to zero mean, on average unit variance.
+def _units(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Mean [w] and scale [w] that bring each number of vectors [U, w] to zero mean and unit variance.
 
-  Each of a vector's numbers has an equal share in that, whatever its unit; one that is constant has none.
+  The unit of a number that is the same in all of them is its own size, so that it counts where it varies
+  in others.
   """
-  random = np.random.default_rng(seed).normal(size=(vectors.shape[1], units))
-  spread = vectors.std(0)
-  varies = spread > 1e-6 * spread.max(initial=1e-6)
-  shares = varies / np.where(varies, spread, 1.0) / math.sqrt(max(1, varies.sum()))
-  kernel = random * shares[:, None]
-  return kernel, -vectors.mean(0) @ kernel
+  exact = np.asarray(vectors, np.float64)
+  spread, size = exact.std(0), np.abs(exact).max(0)
+  unit = np.where(spread > 1e-6 * size, spread, size)
+  return exact.mean(0), 1 / np.where(unit > 0, unit, 1.0)
+
+
+def _random(
+  standardized: np.ndarray, layer: VectorTokens, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Random kernel [w, k D] and bias [k D] that map vectors to zero mean, on average unit variance.
+
+  Each of a vector's numbers has an equal share in that; one that is constant has none.
+  """
+  shape = standardized.shape[1], layer.dense.units
+  varies = standardized.std(0) > 0.5
+  shares = varies / math.sqrt(max(1, varies.sum()))
+  kernel = np.random.default_rng(seed).normal(size=shape) * shares[:, None]
+  return kernel, -standardized.mean(0) @ kernel
 
 
 def _guess_matches(student: DiPair, features: Mapping[int, np.ndarray], tuples: Tuples) -> None:
@@ -102,14 +120,14 @@ def _guess_matches(student: DiPair, features: Mapping[int, np.ndarray], tuples: 
     if width:
       own = student.projections[slot]
       kept = min(positions, own.tokens) * tokens.shape[2]
-      mean, spread = features[slot].mean(0), features[slot].std(0)
-      unit = np.where(spread > 1e-6 * spread.max(initial=1e-6), spread, np.inf)
-      x = ((features[slot] - mean) / unit)[tuples.items[:, slot]]
+      standardized = own.standardized(features[slot]).numpy()
+      mean = standardized.mean(0)
+      x = (standardized - mean)[tuples.items[:, slot]]
       y = tokens.reshape([len(tokens), -1])[:, :kept][tuples.items[:, of_text]]
       y -= np.average(y, 0, weight[:, 0])
       weighted = (weight * x).T
       found = np.linalg.solve(weighted @ x + width * np.eye(width), weighted @ y)
-      found /= max(1e-6, (x @ found).std(0).mean()) * unit[:, None]
+      found /= max(1e-6, (x @ found).std(0).mean())
       kernel, bias = own.dense.get_weights()
       kernel[:, :kept], bias[:kept] = found, -mean @ found
       own.dense.set_weights([kernel, bias])

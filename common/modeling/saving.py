@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from common import digests, files, schema
+from common import digests, files, schema, weights
 from common.data.tokenization import Tokenizer
 from common.errors import InputError, check_pattern_free, damaged
 
@@ -35,8 +35,8 @@ def save(
   fields = {'lower_case': tokenizer.lower_case, 'vocabulary': vocabulary, **fields}
   with tf.io.gfile.GFile(os.path.join(folder, _FIELDS), 'w') as file:
     file.write(json.dumps(fields, indent=2) + '\n')
-  weights = (name for name in files.names(folder) if name.startswith(f'{_WEIGHTS}.'))
-  digests.write(folder, [_FIELDS, *weights])
+  of_weights = (name for name in files.names(folder) if name.startswith(f'{_WEIGHTS}.'))
+  digests.write(folder, [_FIELDS, *of_weights])
 
 
 def is_there(folder: str) -> bool:
@@ -86,7 +86,8 @@ def restore(folder: str, model: tf_keras.layers.Layer) -> None:
   """Reads the weights into a model built from the fields."""
   _checked(folder)
   with _fitting(folder):
-    _saved(model.variables).read(os.path.join(folder, _WEIGHTS)).assert_consumed()
+    path = os.path.join(folder, _WEIGHTS)
+    _saved(weights.in_checkpoint(model.variables, path)).read(path).assert_consumed()
 
 
 def restore_first(folder: str, variables: Sequence[tf.Variable]) -> None:

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 from google.protobuf import text_format
 
-from common import files
+from common import files, weights
 from common.errors import InputError, damaged
 
 
@@ -33,20 +33,23 @@ def clear(manager: tf.train.CheckpointManager) -> None:
       file.write(text_format.MessageToString(state))
 
 
-def restore_best(weights: tf.train.Checkpoint, folder: str) -> None:
+def restore_best(what: tf.train.Checkpoint, folder: str) -> None:
   """Reads the best weights that a phase left in its folder."""
   named = f'{folder}/best/checkpoint'
   with damaged(named, remedy(folder)):
     state = tf.train.get_checkpoint_state(os.path.dirname(named))
   if not state or not state.model_checkpoint_path:
     raise InputError(f'{named}: missing or damaged: it names no checkpoint; {remedy(folder)}')
-  restore(weights, state.model_checkpoint_path, folder)
+  restore(what, state.model_checkpoint_path, folder)
 
 
 def restore(what: tf.train.Checkpoint, path: str, folder: str) -> None:
-  """Reads a checkpoint of a phase's folder, all of it."""
+  """Reads a checkpoint of a phase's folder, all of it, into `what.variables` and whatever else it has."""
+  every = what.variables
   with damaged(path, remedy(folder)):
+    what.variables = weights.in_checkpoint(every, path)
     what.restore(path).assert_consumed()
+  what.variables = every
 
 
 def remedy(folder: str) -> str:

@@ -1,0 +1,98 @@
+"""Numbers of vectors in any units: what the layer in an encoder's place makes of them at the start, and after."""
+
+import types
+from unittest import mock
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.data.tokenization import Tokenizer
+from common.export import encoder_fingerprint
+from common.modeling import checkpoints
+from common.scoring import litert_encoder
+from common.scoring.runtime import EncoderFunction
+from common.training import checkpoints as training_checkpoints
+from common.training import strategies
+from dipair import initialization
+from dipair.config import StudentConfig
+from dipair.encoder import VectorTokens
+from dipair.student import DiPair
+
+VECTORS = np.eye(3, dtype=np.float32) + np.float32(0.25)
+
+
+def test_each_number_of_a_vector_has_an_equal_share_of_the_tokens_at_the_start():
+  given = np.random.default_rng(0).normal(size=[500, 3]) * (1, 1000, 0) + (0, 5, 7)
+  mean, scale = initialization._units(given)
+  np.testing.assert_allclose(scale, [1 / given[:, 0].std(), 1 / given[:, 1].std(), 1 / 7])
+  layer, plain = VectorTokens(3, 2, 2000, 'image'), (given - mean) * scale
+  kernel, bias = initialization._random(plain, layer, seed=1)
+  tokens = plain @ kernel + bias
+  assert np.abs(tokens.mean(0)).max() < 1e-6 and tokens.var(0).mean() == pytest.approx(1, rel=0.1)
+  np.testing.assert_allclose((kernel**2).mean(1), [0.5, 0.5, 0], rtol=0.1)
+
+
+def _learnt(vectors, target):
+  """A layer after some steps towards tokens, and what it makes of the vectors."""
+  layer = VectorTokens(4, 2, 8, 'image')
+  student = types.SimpleNamespace(
+    widths=(4,), projections=[layer], head=mock.Mock(), vectors=lambda x, _: layer(x)
+  )
+  initialization.start(student, [vectors], seed=1)
+  optimizer = tf_keras.optimizers.legacy.Adam(0.05)
+  for _ in range(20):
+    optimizer.minimize(lambda: tf.nn.l2_loss(layer(vectors) - target), layer.trainable_variables)
+  return layer, layer(vectors).numpy()
+
+
+def test_vectors_in_any_units_learn_and_quantize_as_standardized_ones(tmp_path):
+  rng = np.random.default_rng(0)
+  plain = rng.normal(size=[64, 4]).astype(np.float32)
+  year = plain * np.float32([9, 1, 1, 1]) + np.float32([2005, 0, 0, 0])
+  target = rng.normal(size=[64, 2, 8]).astype(np.float32)
+  with strategies.precision('mixed_bfloat16'):
+    (_, expected), (layer, exact) = (_learnt(vectors, target) for vectors in (plain, year))
+  np.testing.assert_allclose(exact, expected, atol=0.02)
+  words = Tokenizer(checkpoints.read('random-tiny').vocabulary, True)
+  function = {'right': EncoderFunction(layer, 8, 4)}
+  litert_encoder.write(str(tmp_path), function, layer.variables, words, batches=(32,))
+  found, runtime = np.zeros_like(exact), litert_encoder.LiteRTEncoder(str(tmp_path), 'int8', 1)
+  runtime.encode(year, 'right', found, 0, lambda _: None)
+  assert np.corrcoef(found.ravel(), exact.ravel())[0, 1] > 0.999
+
+
+def test_a_timestamp_leaves_small_numbers_their_share():
+  given = np.random.default_rng(0).normal(size=[500, 2]) * (1e7, 1) + (1.6e9, 0)
+  _, scale = initialization._units(given.astype(np.float32))
+  np.testing.assert_allclose(given.std(0) * scale, 1, rtol=1e-3)
+
+
+def test_a_student_without_units_of_its_numbers_is_read(tmp_path):
+  config = StudentConfig(
+    pretrained='random-tiny', encoder_layers=1, max_lengths=(2, 2), output_tokens=(2, 2)
+  )
+  student, tokenizer = DiPair.from_pretrained(config, 1, (0, 3))
+  units = student.projections[1].mean, student.projections[1].scale
+  assert all(own is last for own, last in zip(units, student.variables[-2:], strict=True))
+  slots = ('left', 'right')
+  before = encoder_fingerprint.of_student(student, tokenizer, slots)
+  with mock.patch.object(DiPair, 'variables', student.variables[:-2]):
+    student.save(str(tmp_path / 'student'), tokenizer)
+    older = tf.train.Checkpoint(variables=student.variables, step=tf.Variable(7))
+    path = older.save(str(tmp_path / 'ckpt'))
+  loaded, _ = DiPair.load(str(tmp_path / 'student'))
+  assert encoder_fingerprint.of_student(loaded, tokenizer, slots) == before
+  np.testing.assert_array_equal(loaded.vectors(VECTORS, 1), student.vectors(VECTORS, 1))
+  fresh, _ = DiPair.from_pretrained(config, 1, (0, 3))
+  what = tf.train.Checkpoint(variables=fresh.variables, step=tf.Variable(0))
+  training_checkpoints.restore(what, path, str(tmp_path))
+  np.testing.assert_array_equal(fresh.vectors(VECTORS, 1), student.vectors(VECTORS, 1))
+  assert what.step.numpy() == 7
+  units[1].assign([2, 2, 2])  # what goes on from there is saved whole
+  assert encoder_fingerprint.of_student(student, tokenizer, slots) != before
+  whole = tf.train.Checkpoint(variables=student.variables, step=what.step)
+  training_checkpoints.restore(what, whole.save(str(tmp_path / 'whole')), str(tmp_path))
+  assert fresh.projections[1].scale.numpy().tolist() == [2, 2, 2]
+  training_checkpoints.restore(whole, what.save(str(tmp_path / 'again')), str(tmp_path))
