@@ -87,6 +87,8 @@ class TableConfig:
       names = getattr(self, flag)
       if len(set(names)) < len(names):
         raise InputError(f'--{flag}={",".join(names)}: each once')
+    if len({parse(flag)[0] for flag in self.vector_columns}) < len(self.vector_columns):
+      raise InputError(f'--vector_columns={",".join(self.vector_columns)}: each column once')
     for flag in self.vector_columns:
       if parse(flag)[0] not in self.text_columns:
         raise InputError(

@@ -35,6 +35,8 @@ def of_cell(cell: str, where: str) -> np.ndarray:
     InputError: If there are none, or one is not finite; begins with `where`.
   """
   try:
+    if '_' in cell:  # NumPy takes 1_0 for 10
+      raise ValueError(f'{cell!r} has a _')
     vector = np.array(cell.strip().strip('[]').replace(',', ' ').split(), np.float32)
   except ValueError as error:
     raise InputError(f'{where}: no vector of numbers: {error}') from error
@@ -75,11 +77,15 @@ def of_cells(
 
 
 def _array(path: str) -> np.ndarray:
-  """A `.npy` file's array, memory-mapped where it is of this machine."""
+  """A `.npy` file's array, memory-mapped where it is of this machine; raises ValueError if it is a `.npz`."""
   if not files.is_remote(path):
-    return np.load(path, mmap_mode='r')
-  with files.opened(path, 'rb') as file:
-    return np.load(io.BytesIO(file.read()))
+    found = np.load(path, mmap_mode='r')
+  else:
+    with files.opened(path, 'rb') as file:
+      found = np.load(io.BytesIO(file.read()))
+  if not isinstance(found, np.ndarray):
+    raise ValueError(f'{path}: arrays by name, as a .npz file has them')
+  return found
 
 
 class VectorColumn:
@@ -113,10 +119,10 @@ class VectorColumn:
       ) from error
     self._rows = {key: row for row, key in enumerate(ids)}
     shape = self._vectors.shape
-    if len(shape) != 2 or len(ids) != shape[0] or self._vectors.dtype.kind != 'f':
+    if len(shape) != 2 or len(ids) != shape[0] or self._vectors.dtype.kind not in 'fiu':
       raise InputError(
         f'{self._path}: {self._vectors.dtype} of shape {shape}, and {len(ids)} ids in '
-        f'{ids_path(self._path)}: floats [rows, width] and as many ids are needed'
+        f'{ids_path(self._path)}: numbers [rows, width] and as many ids are needed'
       )
     if len(self._rows) != len(ids):
       raise InputError(f'{ids_path(self._path)}: an id stands twice')

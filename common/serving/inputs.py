@@ -11,15 +11,35 @@ from common.errors import InputError
 
 Arrays = dict[str, np.ndarray]
 _NUMBERS = 1 << 21  # of a request: some 45 MB as JSON; the local server takes 64 MiB
+_MATRIX = 'an array [n, width] of numbers is needed'
 _TEXT = 1 << 21  # bytes of a request's texts; the local server takes 4 MiB
 
 
 def of_encoder(texts: Sequence[str] | np.ndarray, side: str) -> Arrays:
-  """The input of an encoder: 'text' [n] as bytes, or 'vector' [n, w] of an array of floats."""
-  if isinstance(texts, np.ndarray) and texts.dtype.kind == 'f':
-    return {'vector': texts.astype(np.float32)}
+  """The input of an encoder: 'text' [n] as bytes, or 'vector' [n, w] of an array, or rows, of numbers.
+
+  Raises:
+    InputError: If it is neither; begins with `side`.
+  """
+  if _holds_numbers(texts):
+    try:
+      found = np.asarray(texts, np.float32)
+    except (TypeError, ValueError) as error:
+      raise InputError(f'{side}: {_MATRIX}: {error}') from error
+    if found.ndim != 2:
+      raise InputError(f'{side}: {_MATRIX}, not one of shape {list(found.shape)}')
+    return {'vector': found}
   rows = [text.encode() if isinstance(text, str) else text for text in listed(texts, side)]
   return {'text': np.array(rows, object)}
+
+
+def _holds_numbers(texts: Any) -> bool:
+  """Whether it is an array of numbers, or its first row is one."""
+  if isinstance(texts, np.ndarray):
+    return texts.dtype.kind in 'fiu'
+  return isinstance(texts, (list, tuple)) and any(
+    isinstance(row, (list, tuple, np.ndarray)) for row in texts[:1]
+  )
 
 
 def vectors(given: Any, name: str) -> np.ndarray:

@@ -198,10 +198,16 @@ def _checked(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[list[tuple[
     raise InputError(f'rows: pairs of an id and a text are needed, not {shown(rows)}')
   stream, number, first = iter(rows), 0, None
   while chunk := list(itertools.islice(stream, size)):
-    for row in chunk:
+    for place, row in enumerate(chunk):
       if not isinstance(row, (Sequence, np.ndarray)) or isinstance(row, str) or len(row) != 2:
         raise InputError(f'row {number}: an id and a text are needed')
       (key, item), kinds = row, (str, np.ndarray)
+      if isinstance(item, (list, tuple)):
+        try:
+          item = np.asarray(item, np.float32)
+        except (TypeError, ValueError) as error:
+          raise InputError(f'row {number} (id {key!r}): no vector of numbers: {error}') from error
+        chunk[place] = key, item
       for value, what, known in ((key, 'an id', str), (item, 'a text', kinds)):
         if not isinstance(value, known):
           right = '; ids are texts: str(id)' if what == 'an id' else ''
@@ -227,7 +233,7 @@ def _needed(
   """Rows that are to be encoded."""
   for chunk in chunks:
     ids, texts = zip(*chunk, strict=True)
-    yield from (chunk[place] for place in there.add(ids, texts))
+    yield from (chunk[added] for added in there.add(ids, texts))
     bar.update(len(chunk))
 
 

@@ -83,12 +83,15 @@ def test_scorer_and_store(run, tmp_path, runtime, encoder_runtime):
     ((best, _),) = scorer.rank(term, store, top_k=1)
     assert COLOURS[best] == term
     assert [best] == [row for row, _ in scorer.rank(term, VECTORS, top_k=1)]
-  again = scorer.encode_to(str(tmp_path), [('p1', VECTORS[1]), ('p3', VECTORS[1])], 'right')
+  listed = VECTORS[1].tolist()  # as of JSON
+  again = scorer.encode_to(str(tmp_path), [('p1', listed), ('p3', listed)], 'right')
   assert (len(again), again.ids([3])) == (4, ['p3'])
 
 
 def test_what_is_no_vector_is_refused(run, tmp_path):
   scorer = Scorer.load(str(run / 'export'))
+  with pytest.raises(InputError, match="row 0 .id 'a'.: no vector of numbers: "):
+    scorer.encode_to(str(tmp_path / 'store'), [('a', [1.0, 'x'])], 'right')
   with pytest.raises(InputError, match='right vectors, row 1: 3 numbers are needed, not 7'):
     scorer.encode([VECTORS[0], 7], 'right')
   with pytest.raises(InputError, match='row 0: not all of its numbers are finite'):
@@ -98,23 +101,37 @@ def test_what_is_no_vector_is_refused(run, tmp_path):
   with pytest.raises(InputError, match='attention is of word pieces; right takes vectors'):
     scorer.attention('red', 'blue')
   table = {'text_columns': ('a', 'b')}
+  with pytest.raises(InputError, match='vector_columns=b,b:x.npy: each column once'):
+    TableConfig(**table, vector_columns=('b', 'b:x.npy'))
   with pytest.raises(InputError, match='vector_columns=c: not one of --text_columns=a,b'):
     TableConfig(**table, vector_columns=('c',))
   with pytest.raises(InputError, match=r'=b:x.csv: COLUMN, or COLUMN:FILE.npy, is needed'):
     TableConfig(**table, vector_columns=('b:x.csv',))
   np.save(tmp_path / 'x.npy', VECTORS)
   (tmp_path / 'x.txt').write_text('p0\np1\n')
-  with pytest.raises(InputError, match='and 2 ids in .*: floats .rows, width. and as many ids'):
+  with pytest.raises(InputError, match='and 2 ids in .*: numbers .rows, width. and as many ids'):
     VectorColumn(f'b:{tmp_path}/x.npy')
   (tmp_path / 'x.txt').write_text('\ufeffp0\np1\np2\n')  # as Windows begins a file
   assert VectorColumn(f'b:{tmp_path}/x.npy').read('p0', '').tolist() == VECTORS[0].tolist()
+  np.save(tmp_path / 'x.npy', np.eye(3, dtype=np.int64))
+  assert VectorColumn(f'b:{tmp_path}/x.npy').read('p0', '').tolist() == [1, 0, 0]
+  np.save(tmp_path / 'x.npy', VECTORS)
   for name in ('x.npy', 'x.txt'):
     tf.io.gfile.copy(f'{tmp_path}/{name}', f'ram://{name}', overwrite=True)
   assert VectorColumn('b:ram://x.npy').read('p2', '').tolist() == VECTORS[2].tolist()
   (tmp_path / 'empty.npy').touch()
   with pytest.raises(InputError, match='empty.npy: No data left in file; an array .rows, width.'):
     VectorColumn(f'b:{tmp_path}/empty.npy')
-  for cell, why in (('[]', 'holds none'), ('1 x', 'no vector of numbers'), ('1,inf', 'not all')):
+  with open(tmp_path / 'named.npy', 'wb') as file:
+    np.savez(file, a=VECTORS)
+  with pytest.raises(InputError, match='arrays by name, as a .npz file has them; an array .rows'):
+    VectorColumn(f'b:{tmp_path}/named.npy')
+  for cell, why in (
+    ('1_0 2', 'has a _'),
+    ('[]', 'holds none'),
+    ('1 x', 'no vector of numbers'),
+    ('1,inf', 'not all'),
+  ):
     with pytest.raises(InputError, match=f"^row 1, column 'b': .*{why}"):
       VectorColumn('b').read(cell, 'row 1')
 
@@ -139,6 +156,11 @@ def test_server(run):
     for target in (f'localhost:{grpc.port}', f'http://localhost:{rest.port}'):
       client = Client(target, 'toy', deadline=limits.ANSWER)
       np.testing.assert_allclose(client.encode(VECTORS, 'right'), vectors, atol=1e-5)
+      ones = np.eye(3, dtype=np.int64)
+      np.testing.assert_array_equal(client.encode(ones, 'right'), client.encode([*ones], 'right'))
+      for wrong in (ones[0], [[1, 2], [3]]):
+        with pytest.raises(InputError, match=r'^right: an array \[n, width\] of numbers is needed'):
+          client.encode(wrong, 'right')
       assert [client.rank(term, vectors)[1][0] for term in COLOURS] == [0, 1, 2]
 
 
