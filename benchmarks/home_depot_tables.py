@@ -248,7 +248,7 @@ def _vectors() -> str:
     rows.append([name, metric(student['valid'][primary]), metric(student['test'][primary])])
   headers = ['', f'{label(primary)} (valid)', f'{label(primary)} (test)']
   note = """The same teacher's scores of the same pairs, 4,000 steps of stage 1; not measured again since a head's segment
-embeddings are as large as its tokens, which of vectors are not quite of size 1. By `examples/product_vectors.py`:"""
+embeddings are as large as its tokens, which of vectors are not quite of size 1, and vectors are standardized. By `examples/product_vectors.py`:"""
   title = 'Home Depot: vectors in place of titles (DiPair §5)'
   return section(title, made, markdown(headers, rows), note)
 
