@@ -9,6 +9,7 @@ import re
 from benchmarks import (
   dse_tables,
   encoder_tables,
+  home_depot_studies,
   home_depot_tables,
   inspection_table,
   pictures,
@@ -45,7 +46,7 @@ def main() -> None:
     with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
       file.write(text)
   pictures.draw()
-  for run in (*home_depot_tables.STUDIES, *_STUDIES):
+  for run in (*home_depot_studies.STUDIES, *_STUDIES):
     pictures.study(run)
 
 
@@ -56,6 +57,7 @@ def written() -> dict[str, str]:
     findings(),
     _speeds(),
     *home_depot_tables.sections(),
+    *home_depot_studies.sections(),
     *map(_study, _STUDIES),
     *encoder_tables.sections(),
     _mined(),

@@ -75,6 +75,11 @@ def _of_runs() -> Iterator[tuple[str, str]]:
   }
   yield 'docs/training.md', f'in place of 0.557 ({found["student"]}), and after stage 1 alone'
   yield 'docs/training.md', f'in place of 0.545 ({found["student, stage 1"]}; [against one another]'
+  (of,) = _made('homedepot_stages')['differences']
+  yield (
+    'docs/training.md',
+    f'({moved(of["delta"], of["low"], of["high"])}, not told apart; [one stage',
+  )
   encoders = _named(_made('homedepot')['encoders'])
   exact, int8 = encoders['tensorflow'], encoders['litert-int8']
   of_test = f'for a test metric of {int8["test"]:.3f} against {exact["test"]:.3f}'
