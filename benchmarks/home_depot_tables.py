@@ -197,7 +197,8 @@ the start: in 250 steps more than stage 2, nearly the time of stage 1, on frozen
 rate, 1e-4, as its head is new. It comes to less, but is not told from both stages; the paper's transformer loses more (AUC-ROC
 0.891 in place of 0.930, Figure 3a). Here a head starts where [tokens attend to those like them](architecture.md#choices-training),
 so that stage 1 has less to guard an encoder from. What two stages give besides is time: stage 1, {phases[0]['seconds']:.0f} s, comes on valid
-to more than one stage in 1,000 steps, {1000 * pace:,.0f} s at stage 2's pace. One seed, one learning rate; bootstrap of terms with all their titles.
+to more than one stage in 1,000 steps, {1000 * pace:,.0f} s at stage 2's pace (its own
+run shared the machine, and was slower). One seed, one learning rate; bootstrap of terms with all their titles.
 
 `{one['command']}`, commit {one['commit']}."""
   title = 'Home Depot: one stage of training and two (Figure 3a)'

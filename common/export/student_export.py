@@ -20,7 +20,6 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -119,10 +118,7 @@ def write(
     both = {left: query, right: vectors[right]}
     saved.append(online.write(folder, encoders[left], score, variables, both))
     sizes['online_bytes'] = saved_models.size(os.path.join(folder, online.NAME))
-  with ThreadPoolExecutor(1) as beside:  # a process reloads them while this one converts
-    reloaded = beside.submit(saved_models.verify, *saved)
-    _write_runtimes(folder, model, tokenizer, slots, head, functions)
-    difference = reloaded.result()
+  _write_runtimes(folder, model, tokenizer, slots, head, functions)
   if encoder is model:
     _check_encoder(folder, {name: next(iter(inputs[name].values())) for name in slots}, vectors)
   description = {
@@ -133,6 +129,7 @@ def write(
     'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
+  difference = saved_models.verify(*saved)
   digests.write(folder)
   shapes = zip(slots, description['vector_shapes'], strict=True)
   return {

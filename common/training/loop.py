@@ -100,6 +100,8 @@ def fit(
   ):
     while not run.finished():
       if run.is_due():
+        if run.history and strategies.has_workers(strategy):
+          run.save()  # these are not left during an evaluation, but ended where it takes too long
         run.evaluate()
         bar.set_postfix_str(text(run.history, phase.metric))
       else:
