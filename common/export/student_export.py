@@ -1,8 +1,8 @@
 """A student as two SavedModels: text to vectors, and vectors to a score (DiPair §3.1, DSE §4.3).
 
 `encoder/1` has two signatures a slot of texts: `left`(text) and `left_ids`(ids), each giving `vectors`
-[batch, *vector_shape]; a slot of vectors has one, `left`(vector). `head/1` takes the slots' vectors and gives `logits`
-and `score`, calibrated where asked for. Its other signatures score what was computed once per text:
+[batch, *vector_shape]; a slot of vectors has one, `left`(vector). `head/1` takes the slots' vectors and gives `logits` and `score`, the latter
+calibrated where the run asks for it; it holds no tokenizer and no embedding table. Its other signatures score what was computed once per text:
 
 * `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other slot's;
@@ -12,7 +12,8 @@ and `score`, calibrated where asked for. Its other signatures score what was com
   `right_tokens` then give the word pieces that they stand on.
 
 `online/1`, of pairs, takes a query's text and candidates' vectors (`common.export.online`).
-`head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision; `scorer.json` is what `PairScorer` reads.
+`head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision, the latter with its word
+pieces; `scorer.json` is what `PairScorer` reads.
 """
 
 import dataclasses
