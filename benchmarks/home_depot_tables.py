@@ -183,20 +183,26 @@ def _stages() -> str:
   made, one, two = map(read, ('homedepot_stages', 'homedepot_one_stage', _OF_TABLE_2))
   if not made or not one or not two:
     return ''
-  primary, (found,), phases = two['primary_metric'], made['differences'], two['training'][-2:]
-  names = ('stage 1 of two, 4,000 steps', 'both, 1,500 of stage 2', 'one stage, 1,750 steps')
-  curves = [_curve(phase, primary) for phase in (*phases, one['training'][-1])]
+  primary, (found,) = two['primary_metric'], made['differences']
+  first, second, _ = phases = [*two['training'][-2:], one['training'][-1]]
+  steps = [phase['history'][-1]['step'] for phase in phases]
+  names = (
+    f'stage 1 of two, {steps[0]:,} steps',
+    f'both, {steps[1]:,} of stage 2',
+    f'one stage, {steps[2]:,} steps',
+  )
+  curves = [_curve(phase, primary) for phase in phases]
   values = [metric(model['test']) for model in made['models']]
   rows = [
     *map(list, zip(names, curves, values, ['', '', ', p '.join(_tested(found))], strict=True))
   ]
-  of, pace = label(primary), phases[1]['seconds'] / 1500
+  of, pace = label(primary), second['seconds'] / steps[1]
   headers = ['', f'{of} on valid, by step', f'{of} on test', 'against both stages']
   note = f"""The first table's eighth row, and a student of its sizes, pairs and scores whose encoder and head were trained together from
-the start: in 250 steps more than stage 2, nearly the time of stage 1, on frozen encoders, and at twice stage 2's learning
+the start: in {steps[2] - steps[1]} steps more than stage 2, nearly the time of stage 1, on frozen encoders, and at twice stage 2's learning
 rate, 1e-4, as its head is new. It comes to less, but is not told from both stages; the paper's transformer loses more (AUC-ROC
 0.891 in place of 0.930, Figure 3a). Here a head starts where [tokens attend to those like them](architecture.md#choices-training),
-so that stage 1 has less to guard an encoder from. What two stages give besides is time: stage 1, {phases[0]['seconds']:.0f} s, comes on valid
+so that stage 1 has less to guard an encoder from. What two stages give besides is time: stage 1, {first['seconds']:.0f} s, comes on valid
 to more than one stage in 1,000 steps, {1000 * pace:,.0f} s at stage 2's pace (its own
 run shared the machine, and was slower). One seed, one learning rate; bootstrap of terms with all their titles.
 

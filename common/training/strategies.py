@@ -172,7 +172,7 @@ def left_together(
   def leave() -> None:
     if total(tf.constant(float(termination.asked()))) > 0:
       save()
-      total(tf.zeros([]))  # waits: one that is gone breaks what the others are in
+      wait_for_all(strategy)  # one that is gone breaks what the others are in
       atexit.register(termination.end)  # TensorFlow's own end of many workers takes a minute
       termination.leave()
 
