@@ -22,6 +22,8 @@ def main(config: StudyConfig) -> None:
   """Says what it costs, trains what is missing, evaluates, measures, writes tables and figures."""
   asked = (config.tables, config.figures, config.students)
   found = [] if config.sweep else comparisons.asked(*asked)
+  if not config.rounds:
+    found = [comparison.untimed for comparison in found]
   if config.sweep and (config.seeds or config.output or config.students):
     raise InputError('--sweep prints one student: leave out --students, --seeds and --output')
   if not found and not config.sweep:

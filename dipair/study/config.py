@@ -40,7 +40,7 @@ class StudyConfig:
     CrossConfig, heading='cross-attention students, left out at --cross_steps=0'
   )
   rounds: int = flags.option(
-    5, 'rounds of the speeds, of which the median is taken', bounds=(1, 1000)
+    5, 'rounds of the speeds, of which the median is taken; 0: no speeds', bounds=(0, 1000)
   )
   sweep: int = flags.option(
     0,
@@ -54,6 +54,8 @@ class StudyConfig:
     if not self.stage2 and (self.stage2_steps or '3a' in self.figures):
       given = '--stage2_steps' if self.stage2_steps else '--figures=3a'
       raise InputError(f'--nostage2 trains in stage 1 alone, and {given} is of both')
+    if not self.rounds and '1' in self.figures:
+      raise InputError('--rounds=0 measures no speeds, and --figures=1 is of them')
     if len(set(self.seeds)) < len(self.seeds):
       raise InputError(f'--seeds={",".join(map(str, self.seeds))}: each once')
 

@@ -16,7 +16,7 @@ import tf_keras
 
 from common import digests, flags
 from common.data.records import RecordSet
-from common.distillation.results import SetScorer, finite
+from common.distillation.results import SetScorer, environment, finite
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.files import read_json, sync, whole, write_json
@@ -139,8 +139,8 @@ class Kept(abc.ABC):
       shutil.rmtree(os.path.join(self.folder, stage, 'checkpoints'), ignore_errors=True)
 
   def result(self) -> dict[str, Any]:
-    """Its metrics on valid and test, parameters and bytes of a text; scored once, and judged once by
-    the metrics of the run.
+    """Its metrics on valid and test, parameters, bytes of a text, and the accelerators there were; scored
+    once, and judged once by the metrics of the run.
     """
     path = os.path.join(self.folder, _RESULT)
     if os.path.exists(path):
@@ -151,6 +151,7 @@ class Kept(abc.ABC):
       return kept
     os.makedirs(self.folder, exist_ok=True)
     found: dict[str, Any] = {'flags': flags_of(self.own), 'seed': self.seed}
+    found['accelerators'] = environment()['accelerators']
     with strategies.precision():
       score, about = self.scorer()
       found |= about

@@ -74,6 +74,11 @@ class Comparison(NamedTuple):
   crossed: bool = False
   fitting: bool = False
 
+  @property
+  def untimed(self) -> 'Comparison':
+    """The same one without speeds."""
+    return self._replace(timed=False, encoders=False)
+
 
 _DIPAIR = 'DiPair, transformer'
 _TRANSFORMER = {'head': 'transformer'}

@@ -62,6 +62,10 @@ def test_cost_by_hand():
     ({'figures': ('3',)}, '--figures=3: one or more of 1, 3a, 3b, 4'),
     ({'seeds': (1, 1)}, '--seeds=1,1: each once'),
     (
+      {'rounds': 0, 'figures': ('1',)},
+      '--rounds=0 measures no speeds, and --figures=1 is of them',
+    ),
+    (
       {'stage2': False, 'figures': ('3a',)},
       '--nostage2 trains in stage 1 alone, and --figures=3a is of both',
     ),
@@ -693,7 +697,11 @@ def test_the_command_trains_each_student_once_and_nothing_again(tmp_path, python
   assert not (folder / 'features').exists()
   weights = {path: path.stat().st_mtime_ns for path in folder.rglob('weights.*')}
   assert len(weights) == 12
-  again = python(*asked)
+  assert study['students']['own']['accelerators'] == results['environment']['accelerators']
+  again = python(*asked, f'--students={own}', '--rounds=0')
   assert again.returncode == 0, again.stderr[-3000:]
+  untimed = json.loads((folder / 'study.json').read_text())
+  assert not untimed['speed'] and not untimed['encoding']
+  assert 'Pairs/s' not in (folder / 'study.md').read_text()
   assert '10 students: 0 to train, 10 trained already or along; 0 tuples' in again.stdout
   assert weights == {path: path.stat().st_mtime_ns for path in folder.rglob('weights.*')}
