@@ -4,7 +4,7 @@ from benchmarks.committed import markdown, read, section
 from dipair.study import tables as study_tables
 
 _STUDIED = {  # comparisons of the studies that are shown, and their titles
-  'table2': 'Cross-attention students (Table 2b)',
+  'table2': 'Heads (Table 2)',
   'table6': 'Tokens that are kept (Table 6)',
   'table5': 'Width of the projection (Table 5)',
   'figure3b': 'Layers of the encoders (Figure 3b)',
@@ -84,6 +84,7 @@ def _studied(name: str) -> str:
     crossed = [row['name'] for row in made['comparisons'][key]['rows'] if row['cross']]
     names = ['teacher', 'DiPair, transformer', *crossed] if crossed else None
     rows = [row for row in table.rows if names is None or row[0] in names]
+    of = 'Cross-attention students (Table 2b)' if crossed else of
     parts.append(f'**{of}**\n\n{markdown(table.headers, rows)}')
     notes.append(table.note)
   note = f'{notes[0]}\n\n{prose}\n[All of its tables and figures](study/{name}/study.md).'

@@ -176,6 +176,27 @@ def training(made: dict[str, Any]) -> Table:
   return Table(note, ['', 'forms', 'pairs/s', 'against', '×'], rows)
 
 
+def stages(made: dict[str, Any]) -> Table:
+  """A row a stage of `benchmarks.stages`, of two runs."""
+  one, other = made['runs']
+  rows = [
+    [name, digits(one['seconds'][name]), digits(s), times(one['seconds'][name] / s)]
+    for name, s in other['seconds'].items()
+  ]
+  both = [sum(run['seconds'][row[0]] for row in rows) for run in (one, other)]
+  rows.append(['all of these', *map(digits, both), times(both[0] / both[1])])
+  headers = ['', *(f'{machine(run)}, s' for run in (one, other)), '×']
+  return Table(
+    'Seconds of stages as the runs log them, each run alone on its machine.', headers, rows
+  )
+
+
+def machine(run: dict[str, Any]) -> str:
+  """An accelerator, or the cores of a processor."""
+  named = run['accelerators']
+  return f'{run["cores"]} cores' if named == 'none' else f'one {named}, {run["cores"]} cores'
+
+
 def light(made: dict[str, Any]) -> Table:
   """Times and sizes of `benchmarks.light`."""
   rows = [

@@ -67,7 +67,15 @@ def written() -> dict[str, str]:
     dse_tables.speed(),
     _scoring(),
   ]
-  sections += [_retrieval(), _runtimes(), _frontier(), _shortlist(), *encoding, _training()]
+  sections += [
+    _retrieval(),
+    _runtimes(),
+    _frontier(),
+    _shortlist(),
+    *encoding,
+    _training(),
+    _stages(),
+  ]
   sections += [_peers(), _light(), _score_job(), _serving(), _robustness(), _tokens()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
   intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
@@ -224,6 +232,19 @@ def _encoding(name: str, title: str) -> str:
 def _training() -> str:
   made = read('training')
   return shown('Training', made, speed_tables.training(made)) if made else ''
+
+
+def _stages() -> str:
+  made = read('stages')
+  if not made:
+    return ''
+  table = speed_tables.stages(made)
+  note = f"""{table.note} The main job by `configs/p2t.flags`; on the GPU by `{made['runs'][1]['command']}`, in bfloat16,
+with the distillation set scored by TensorFlow there, in place of int8 on the cores, and stopped at its export, which
+uses no GPU. The steps are few (150, 500, 20), so a part of each stage is tracing its graph: stage 2's first step takes ten
+seconds of its twelve. With many trainings side by side one GPU is busy: thirteen of them, MiniLM's pretraining among
+them at 1,900 sequences of 64 a second, filled it."""
+  return shown('The main job on a GPU', made, table, note)
 
 
 def _peers() -> str:

@@ -1,7 +1,7 @@
 """Teachers of several checkpoints, fine-tuned on a finished run's labelled pairs and compared on its test set.
 
   python -m benchmarks.teachers --run_dir=runs/homedepot --layers=3 --precision=auto \
-    --pretrained=minilm,runs/distilbert_homedepot/checkpoint \
+    --pretrained=minilm,runs/untaught_homedepot/checkpoint,runs/distilbert_homedepot/checkpoint \
     --output=benchmarks/results/teachers_3_layers.json
 
 Each is kept in the run's `benchmark/teachers`, so that the command goes on where it was stopped.
@@ -9,6 +9,7 @@ Each is kept in the run's `benchmark/teachers`, so that the command goes on wher
 
 import dataclasses
 import os
+from typing import Any
 
 import numpy as np
 import tf_keras
@@ -34,7 +35,7 @@ class BenchmarkConfig:
   run_dir: str = flags.option('runs/homedepot', 'a finished run of dipair.run')
   output: str = flags.option('', 'JSON file of the metrics')
   pretrained: tuple[str, ...] = flags.option(
-    ('minilm',), 'checkpoints to start from; the others are compared with the first'
+    ('minilm',), 'checkpoints to start from; each is compared with the first and the one before'
   )
   layers: int = flags.option(0, 'first layers that are taken; 0: all', bounds=(0, 256))
   steps: int = flags.option(
@@ -56,20 +57,27 @@ def main(config: BenchmarkConfig) -> None:
     valid, logits = zip(*(_trained(run, path, seed, config) for seed in config.seeds), strict=True)
     test = judge.resampled(list(logits))
     columns.append(test.mean(0))
-    found = significance.difference(columns[0], columns[-1])
     rows.append(
       {
         'pretrained': path,
         'valid': list(valid),
         'test': test[:, 0].tolist(),
-        'delta': {'test': found.delta},
-        'interval': {'test': [found.low, found.high]},
-        'p_value': {'test': found.p_value},
+        **_against(columns[0], columns[-1]),
+        'before': _against(columns[max(0, len(columns) - 2)], columns[-1]),
       }
     )
     print(f'{path}: {judge.primary} {test[:, 0].mean():.4f} on test')
   if config.output:
     committed.write(config.output, 'teachers', config, metric=judge.primary, rows=rows)
+
+
+def _against(other: np.ndarray, column: np.ndarray) -> dict[str, Any]:
+  found = significance.difference(other, column)
+  return {
+    'delta': {'test': found.delta},
+    'interval': {'test': [found.low, found.high]},
+    'p_value': {'test': found.p_value},
+  }
 
 
 def _trained(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import compared
+from benchmarks import compared, stages
 from common import flags, verify
 from common.errors import InputError
 from common.scoring import exported
@@ -243,6 +243,17 @@ def test_two_runs_students_are_compared_on_what_each_was_judged_by(smoke, tmp_pa
   assert [(row['delta'], row['p_value']) for row in made['differences']] == [(0, 1), (0, 1)]
   with pytest.raises(InputError, match='--run_dirs=a/b,c/b: two folders or more, each of its name'):
     compared.main(compared.ComparedConfig(('a/b', 'c/b')))
+
+
+def test_a_runs_log_says_how_long_its_stages_took_and_on_what(smoke, tmp_path):
+  found, results = stages.read(str(smoke[0])), metrics(smoke[0])[0]
+  assert (*found['seconds'],) == STAGES
+  assert found['seconds']['teacher'] > 0
+  own = {**results['environment'], 'commit': results['commit']}
+  assert all(found[name] == own[name] for name in ('commit', 'cpu', 'cores', 'accelerators'))
+  (tmp_path / 'run.log').write_text(2 * (smoke[0] / 'run.log').read_text('utf-8'))
+  with pytest.raises(InputError, match='of 2 starts; a run that ran in one go has one'):
+    stages.read(str(tmp_path))
 
 
 def test_what_cannot_be_inspected_is_refused_in_one_line(refusals):
