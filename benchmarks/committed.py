@@ -56,8 +56,11 @@ def _by(made: dict[str, Any]) -> str:
 
 
 def _on(made: dict[str, Any]) -> str:
-  """The processor, where it is not the one of nearly all results."""
-  cpu = (made.get('environment') or {}).get('cpu', _USUAL)
+  """The machine, where it is not the one of nearly all results."""
+  environment = made.get('environment') or {}
+  if (accelerators := environment.get('accelerators', 'none')) != 'none':
+    return f', on {accelerators}'
+  cpu = environment.get('cpu', _USUAL)
   return '' if cpu.startswith(_USUAL) else f', on two cores of {cpu}'
 
 

@@ -57,8 +57,8 @@ def _pretraining() -> str:
 training pairs; {corpus['held out']:,} others are held out. Loss (nats) and accuracy: of their masked words, by the
 checkpoint as it is read back. Losses over different word pieces are not comparable. MiniLM comes without a head for
 masked words: after 1,200 steps of 32 sequences on two cores it is no better than its students become. The last three
-rows have 4,000 and 3,000 steps of 128 on one GPU, beside a dozen other trainings, and MiniLM's loss is then little above
-what its own layers come to untaught: to be taught costs some of the loss (a share of it goes to the teacher's word
+rows have 4,000 and 3,000 steps of 128 on one GPU, beside a dozen other trainings; three layers of MiniLM's six, trained
+on untaught, then come to its own loss. To be taught costs some of the loss (a part goes to the teacher's word
 probabilities and hidden states), and pays as a start ([teachers of three layers](#teachers-of-three-layers-home-depot))."""
   title = "## Language models of one's own texts: Home Depot"
   return '\n\n'.join([title, markdown(_HEADERS, rows), note, commands(runs.values())])

@@ -78,7 +78,9 @@ def written() -> dict[str, str]:
   ]
   sections += [_peers(), _light(), _score_job(), _serving(), _robustness(), _tokens()]
   intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
-  intro += '[benchmarks/results](../benchmarks/results). Two cores, no GPU.'
+  intro += (
+    '[benchmarks/results](../benchmarks/results). Two cores, no GPU, where nothing else is said.'
+  )
   return {
     'README.md': _filled('README.md', choice=choice(), results=summary()),
     'docs/scaling.md': _filled('docs/scaling.md', cost=_cost(), memory=_memory()),
@@ -238,12 +240,12 @@ def _stages() -> str:
   made = read('stages')
   if not made:
     return ''
-  table = speed_tables.stages(made)
+  table, pretrained = speed_tables.stages(made), read('pretrain_minilm_gpu')['training'][0]
   note = f"""{table.note} The main job by `configs/p2t.flags`; on the GPU by `{made['runs'][1]['command']}`, in bfloat16,
 with the distillation set scored by TensorFlow there, in place of int8 on the cores, and stopped at its export, which
-uses no GPU. The steps are few (150, 500, 20), so a part of each stage is tracing its graph: stage 2's first step takes ten
-seconds of its twelve. With many trainings side by side one GPU is busy: thirteen of them, MiniLM's pretraining among
-them at 1,900 sequences of 64 a second, filled it."""
+uses no GPU. The steps are few (150, 500, 20), so that tracing graphs, once a stage, is much of it. Many trainings fit one
+GPU: MiniLM's pretraining had {digits(pretrained['sequences_per_second'])} sequences of up to 64 word pieces a second there,
+beside a dozen others."""
   return shown('The main job on a GPU', made, table, note)
 
 
