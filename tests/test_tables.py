@@ -156,6 +156,9 @@ def _of_training() -> Iterator[tuple[str, str]]:
   found = {f'{rows[f"{name}: bfloat16 / float32"]["ratio"]:.1f}' for name in ('teacher', 'stage 2')}
   assert len(found) == 1
   yield 'docs/training.md', f'[{found.pop()} times as fast](results.md#training)'
+  seconds = [run['seconds'] for run in _made('stages')['runs']]
+  ratio = sum(seconds[0][name] for name in seconds[1]) / sum(seconds[1].values())
+  yield 'README.md', f'[{ratio:.0f} times as fast](docs/results.md#the-main-job-on-a-gpu)'
   made = _made('homedepot')
   teacher, first, second = (f'{phase["seconds"] / 60:.0f}' for phase in made['training'])
   scores = f'{made["annotation"]["seconds"] / 60:.0f} for its scores of {made["annotation"]["count"]:,} pairs'
