@@ -65,7 +65,10 @@ def _heads() -> str:
   order = ', '.join(f'{name} {seeds[name][_TEST]}' for name in names)
   auc, own_auc = (medquad[name]['AUC-ROC (test)'] for name in ('LITE', _TRANSFORMER))
   lite, own = seeds['LITE'], seeds[_TRANSFORMER]
+  whole = _cells('homedepot_whole', 'table2')
+  trained = ', '.join(f'{name} {whole[name][_TEST]}' for name in names)
   return f"""- **Heads** on frozen encoders ([three seeds](#the-students-of-the-dipair-paper-on-home-depot-3-seeds)): {order}.
+  By the whole recipe, encoders trained with them ([one seed](#home-depot-every-head-by-the-whole-recipe)): {trained}.
   LITE has {_more(lite, own, _PAIRS)} the transformer's pairs/s in float32, {_more(lite, own, _INT8)} in int8, and on
   [MedQuAD](#the-students-of-the-dipair-paper-on-medquad) its quality (AUC-ROC {auc} and {own_auc})."""
 

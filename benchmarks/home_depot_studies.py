@@ -15,6 +15,17 @@ _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'temperature': 'Temperature of the soft labels',
 }
 STUDIES = {  # of one seed, by their folders in docs/study: a title, and how to read what was found
+  'homedepot_whole': (
+    'every head by the whole recipe',
+    """One seed a head, by the recipe of the student of 4 and 12 tokens of two teachers: both stages, so that encoders are
+trained with their heads; on a GPU in bfloat16, MaxSim on two cores. The teacher is the mean of the two. As in the paper
+DE-Cos is last and DiPair's transformer first, above LITE, the next below, and the encoders make up most of what heads
+without attention lack: frozen, DE-Cos loses a third of the metric ([three
+seeds](#the-students-of-the-dipair-paper-on-home-depot-3-seeds)), trained a sixteenth. Heads that compare tokens with
+one another, MaxSim, LITE and the Poly-encoder, cannot be told apart, nor the Poly-encoder from DE-FFNN. DiPair's FFNN
+is not above DE-Cos, and DE-FFNN not below it, against the paper's order: its 16 tokens of 128 side by side, from random
+weights, are more than it makes use of here. Seeds differ, and none of the p's allows for that.""",
+  ),
   'homedepot': (
     'tokens, widths, depths, and students that read both texts',
     """One seed, and stage 1 alone, on frozen encoders, of another teacher by the flags of `configs/homedepot.flags` than the
