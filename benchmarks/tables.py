@@ -237,10 +237,10 @@ def _training() -> str:
 
 
 def _stages() -> str:
-  made = read('stages')
-  if not made:
+  made, language_model = read('stages'), read('pretrain_minilm_gpu')
+  if not made or not language_model:
     return ''
-  table, pretrained = speed_tables.stages(made), read('pretrain_minilm_gpu')['training'][0]
+  table, (pretrained,) = speed_tables.stages(made), language_model['training']
   note = f"""{table.note} The main job by `configs/p2t.flags`; on the GPU by `{made['runs'][1]['command']}`, in bfloat16,
 with the distillation set scored by TensorFlow there, in place of int8 on the cores, and stopped at its export, which
 uses no GPU. The steps are few (150, 500, 20), so that tracing graphs, once a stage, is much of it. Many trainings fit one

@@ -58,7 +58,7 @@ class MaxSimHead(SimilarityHead):
     tokens, there = unit(vectors), present(vectors)[..., None]
     if slot == 1:
       # The first that is there has the highest place, the others one less or more.
-      places = there * np.arange(self.tokens[1], 0, -1, np.float32)[:, None]  # [U, M, 1]
+      places = there * np.arange(self.tokens[1], 0, -1, dtype=np.float32)[:, None]  # [U, M, 1]
       first = there * tf.nn.relu(1.0 + places - tf.reduce_max(places, axis=1, keepdims=True))
       return tokens + (1.0 - there) * tf.reduce_sum(first * tokens, axis=1, keepdims=True)
     if self.reduction == 'sum':
