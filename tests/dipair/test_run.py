@@ -246,12 +246,17 @@ def test_two_runs_students_are_compared_on_what_each_was_judged_by(smoke, tmp_pa
 
 
 def test_a_runs_log_says_how_long_its_stages_took_and_on_what(smoke, tmp_path):
-  found, results = stages.read(str(smoke[0])), metrics(smoke[0])[0]
+  log = f'2026-11-27 == {(smoke[0] / "run.log").read_text("utf-8").split(" == ")[1]}\n'
+  (tmp_path / 'run.log').write_text(log)
+  found, results = (
+    stages.read(str(tmp_path)),
+    json.loads((smoke[0] / 'results.json').read_text('utf-8')),
+  )
   assert (*found['seconds'],) == STAGES
   assert found['seconds']['teacher'] > 0
   own = {**results['environment'], 'commit': results['commit']}
   assert all(found[name] == own[name] for name in ('commit', 'cpu', 'cores', 'accelerators'))
-  (tmp_path / 'run.log').write_text(2 * (smoke[0] / 'run.log').read_text('utf-8'))
+  (tmp_path / 'run.log').write_text(2 * log)
   with pytest.raises(InputError, match='of 2 starts; a run that ran in one go has one'):
     stages.read(str(tmp_path))
 
