@@ -9,7 +9,6 @@ Each is kept in the run's `benchmark/teachers`, so that the command goes on wher
 
 import dataclasses
 import os
-from typing import Any
 
 import numpy as np
 import tf_keras
@@ -17,9 +16,8 @@ import tf_keras
 from benchmarks import committed
 from common import flags
 from common.data.records import RecordSet
-from common.distillation import teacher
+from common.distillation import results, teacher
 from common.distillation.teacher import Teacher
-from common.evaluation import significance
 from common.files import whole
 from common.modeling import checkpoints
 from common.training import strategies
@@ -52,32 +50,25 @@ class BenchmarkConfig:
 def main(config: BenchmarkConfig) -> None:
   """Trains what is not trained yet, prints each one's metric, writes the file."""
   run = FinishedRun(config.run_dir)
-  judge, rows, columns = run.judged('test'), [], []
+  judge, rows = run.judged('test'), []
+  columns: dict[str, np.ndarray] = {}
   for path in config.pretrained:
     valid, logits = zip(*(_trained(run, path, seed, config) for seed in config.seeds), strict=True)
     test = judge.resampled(list(logits))
-    columns.append(test.mean(0))
+    first, before = next(iter(columns), path), next(reversed(columns), path)
+    columns[path] = test.mean(0)
     rows.append(
       {
         'pretrained': path,
         'valid': list(valid),
         'test': test[:, 0].tolist(),
-        **_against(columns[0], columns[-1]),
-        'before': _against(columns[max(0, len(columns) - 2)], columns[-1]),
+        **results.changes({'test': columns}, path, first),
+        'before': results.changes({'test': columns}, path, before),
       }
     )
     print(f'{path}: {judge.primary} {test[:, 0].mean():.4f} on test')
   if config.output:
     committed.write(config.output, 'teachers', config, metric=judge.primary, rows=rows)
-
-
-def _against(other: np.ndarray, column: np.ndarray) -> dict[str, Any]:
-  found = significance.difference(other, column)
-  return {
-    'delta': {'test': found.delta},
-    'interval': {'test': [found.low, found.high]},
-    'p_value': {'test': found.p_value},
-  }
 
 
 def _trained(

@@ -71,27 +71,25 @@ def evaluate(
     columns[set_name] = dict(zip(by, resampled, strict=True))
   if 'teacher' in logits:
     for model in models[1:]:
-      model |= _changes(columns, model['name'])
+      model |= changes(columns, model['name'])
   found: dict[str, Any] = {}
   students = [name for name in scorers if name not in ('teacher', *alone)]
   if len(students) > 1:
-    found['significance'] = _tested(columns['test'], student, students[-2])
+    found['significance'] = tested(columns['test'], student, students[-2])
   if alone:
-    found['against_one'] = [_tested(columns['test'], student, name) for name in alone]
+    found['against_one'] = [tested(columns['test'], student, name) for name in alone]
   of_both = {name: (sets[name], judged) for name, judged in judges.items()}
   of_models, found['ranking'] = ranked.of_sets(of_both, raw, student, folder)
   for model in models:
     model['ranking'] = of_models[model['name']]
   labels = {name: judged.labels for name, judged in judges.items()}
   _save_scores(folder, labels['test'], {name: of['test'] for name, of in logits.items()}, student)
-  tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
+  drawn = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
   if calibration != Calibration():
-    tested[f'{student}, uncalibrated'] = raw[student]['test']
+    drawn[f'{student}, uncalibrated'] = raw[student]['test']
   found['calibration'] = {
     **dataclasses.asdict(calibration),
-    'models': {
-      name: reliability.of_logits(task, labels['test'], of) for name, of in tested.items()
-    },
+    'models': {name: reliability.of_logits(task, labels['test'], of) for name, of in drawn.items()},
   }
   if task == 'binary':
     of_sets = [(labels[name], logits[student][name]) for name in ('test', 'valid')]
@@ -111,11 +109,11 @@ def _brought(sets: dict[str, RecordSet]) -> dict[str, dict[str, np.ndarray]]:
   return {}
 
 
-def _changes(columns: dict[str, dict[str, np.ndarray]], model: str) -> dict[str, Any]:
-  """A model's change from the teacher, by set, of resampled metrics by set and model."""
-  of_sets = {
-    name: significance.difference(of['teacher'], of[model]) for name, of in columns.items()
-  }
+def changes(
+  columns: dict[str, dict[str, np.ndarray]], model: str, baseline: str = 'teacher'
+) -> dict[str, Any]:
+  """A model's change from another, by set, of resampled metrics by set and model."""
+  of_sets = {name: significance.difference(of[baseline], of[model]) for name, of in columns.items()}
   return {
     'delta': {name: of.delta for name, of in of_sets.items()},
     'interval': {name: [of.low, of.high] for name, of in of_sets.items()},
@@ -123,7 +121,7 @@ def _changes(columns: dict[str, dict[str, np.ndarray]], model: str) -> dict[str,
   }
 
 
-def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:
+def tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:
   """A model against another, by their resampled metrics."""
   found = significance.difference(columns[baseline], columns[model])
   return {'model': model, 'baseline': baseline, **found._asdict()}
