@@ -24,11 +24,10 @@ from common.distillation.inference import TupleScorer
 from common.distillation.judged_set import JudgedSet
 from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.stages.run import Run, Trained
-from common.evaluation import report, significance
+from common.evaluation import report
 from common.evaluation.cells import metric
 from common.training import strategies
 from dse import suite
-from dse.config import VARIANTS
 from dse.run import DSEStudent, RunConfig
 
 _SETS = ('valid', 'test')

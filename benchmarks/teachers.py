@@ -53,7 +53,8 @@ def main(config: BenchmarkConfig) -> None:
   judge, rows = run.judged('test'), []
   columns: dict[str, np.ndarray] = {}
   for path in config.pretrained:
-    valid, logits = zip(*(_trained(run, path, seed, config) for seed in config.seeds), strict=True)
+    of_seeds = [_judged(run, path, seed, config) for seed in config.seeds]
+    valid, logits, accelerators = zip(*of_seeds, strict=True)
     test = judge.resampled(list(logits))
     first, before = next(iter(columns), path), next(reversed(columns), path)
     columns[path] = test.mean(0)
@@ -62,6 +63,7 @@ def main(config: BenchmarkConfig) -> None:
         'pretrained': path,
         'valid': list(valid),
         'test': test[:, 0].tolist(),
+        'accelerators': sorted({*accelerators}),
         **results.changes({'test': columns}, path, first),
         'before': results.changes({'test': columns}, path, before),
       }
@@ -71,10 +73,26 @@ def main(config: BenchmarkConfig) -> None:
     committed.write(config.output, 'teachers', config, metric=judge.primary, rows=rows)
 
 
-def _trained(
+def _judged(
   run: FinishedRun, path: str, seed: int, config: BenchmarkConfig
+) -> tuple[float, np.ndarray, str]:
+  """A teacher's best metric on valid, its logits on test, and the accelerators that trained it."""
+  name = f'{path}-{config.layers or "all"}-{config.steps}-{seed}'.replace('/', '_')
+  folder = run.path(os.path.join('benchmark', 'teachers', name))
+  kept = os.path.join(folder, 'judged.npz')
+  if not os.path.exists(kept):
+    valid, logits = _trained(run, path, seed, config, folder)
+    of = {'valid': valid, 'logits': logits, 'accelerators': results.environment()['accelerators']}
+    with whole(kept) as temporary, open(temporary, 'wb') as file:
+      np.savez(file, **of)
+  judged = np.load(kept)
+  return float(judged['valid']), judged['logits'], str(judged['accelerators'])
+
+
+def _trained(
+  run: FinishedRun, path: str, seed: int, config: BenchmarkConfig, folder: str
 ) -> tuple[float, np.ndarray]:
-  """A teacher's best metric on valid, and its logits on test; it is trained if it is not yet."""
+  """Trains a teacher into a folder: its best metric on valid, and its logits on test."""
   chosen = run.flags
   phase = PhaseConfig(
     learning_rate=chosen['teacher_learning_rate'],
@@ -91,20 +109,14 @@ def _trained(
   pretrained = checkpoints.read(path)
   layers = config.layers or pretrained.config.num_layers
   shape = dataclasses.replace(pretrained.config, num_layers=layers)
-  name = f'{path}-{layers}-{config.steps}-{seed}'.replace('/', '_')
-  folder = run.path(os.path.join('benchmark', 'teachers', name))
-  logits = os.path.join(folder, 'logits.npy')
   tf_keras.utils.set_random_seed(seed)
   cut, length = dataclasses.replace(pretrained, config=shape), chosen['teacher_max_length']
   history = teacher.fine_tune(cut, length, phase, training, folder, name=f'teacher, seed {seed}')
-  if not os.path.exists(logits):
-    with strategies.precision():
-      score = teacher.scorer_of([Teacher.load(folder)], strategy)
-      found = score(RecordSet(run.path('data/test')))
-    with whole(logits) as temporary, open(temporary, 'wb') as file:
-      np.save(file, found)
+  with strategies.precision():
+    score = teacher.scorer_of([Teacher.load(folder)], strategy)
+    logits = score(RecordSet(run.path('data/test')))
   best = {entry['step']: entry['valid'] for entry in history['history']}[history['best_step']]
-  return best[run.judged('valid').primary], np.load(logits)
+  return best[run.judged('valid').primary], logits
 
 
 if __name__ == '__main__':
