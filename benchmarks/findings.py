@@ -47,7 +47,8 @@ def _nearness() -> str:
   tables 2 and 3, {table_2} and {table_3}; in these sizes, from that wider student's encoder and with the mean of the
   tokens among them, {from_wide[0]} and {short_from_wide[0]} ({from_wide[1]} and {short_from_wide[1]}
   of the mean of the teachers). MedQuAD {medquad}. DSE's four GLUE
-  tasks {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs."""
+  tasks {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs, and of a teacher that
+  [more steps would better on QQP](#glues-teachers-until-valid-stops-rising)."""
 
 
 def _levers() -> str:

@@ -13,6 +13,7 @@ from benchmarks import speed_tables
 from benchmarks.committed import ROOT, read
 from common.evaluation.cells import digits, label, times
 from dipair.study import page
+from dse import suite
 
 _COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
 _OTHER = '#c2570c'
@@ -20,7 +21,11 @@ _OTHER = '#c2570c'
 
 def draw() -> None:
   """Draws what has been measured."""
-  for name, function in {'scoring': scoring, 'frontier': frontier}.items():
+  for name, function in {
+    'scoring': scoring,
+    'frontier': frontier,
+    'glue_teachers': glue_teachers,
+  }.items():
     if made := read(name):
       function(made).savefig(os.path.join(ROOT, 'docs', f'{name}.png'), dpi=110)
 
@@ -78,4 +83,22 @@ def frontier(made: dict[str, Any]) -> Figure:
   axes.xaxis.set_major_formatter(lambda value, _: times(value))
   axes.spines[['top', 'right']].set_visible(False)
   figure.legend(loc='outside lower center', ncols=2, fontsize=8, frameon=False, handlelength=0)
+  return figure
+
+
+def glue_teachers(made: dict[str, Any]) -> Figure:
+  """Metric on valid by step of `benchmarks.glue_teachers`' teachers, a line a seed; dashed: Table 1's."""
+  tasks, table = made['tasks'], read('glue') or {'results': {}}
+  figure = Figure(figsize=(11, 2.6), layout='constrained')
+  for axes, (task, found) in zip(figure.subplots(1, len(tasks)), tasks.items(), strict=True):
+    axes.set_title(f'{suite.TITLES[task]}, {label(found["metric"])}', fontsize=9)
+    for curve in found['curves']:
+      axes.plot(*zip(*curve[1:], strict=True), color=_COLORS['DSE'], lw=1.2)
+    if own := table['results'].get(task):
+      best = own['models'][0]['valid'][found['metric']]
+      axes.axhline(best, color=_OTHER, linestyle='--', linewidth=1)
+    axes.set_xlim(0)
+    axes.tick_params(labelsize=7)
+    axes.spines[['top', 'right']].set_visible(False)
+  figure.supxlabel("step; dashed: Table 1's teacher, at its best", fontsize=8)
   return figure

@@ -62,6 +62,7 @@ def written() -> dict[str, str]:
     *encoder_tables.sections(),
     _mined(),
     dse_tables.glue(),
+    dse_tables.teachers(),
     dse_tables.starts(),
     dse_tables.senteval(),
     dse_tables.speed(),

@@ -19,8 +19,8 @@ from common.evaluation.cells import change, label, moved, percent
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
-_TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
-_TITLES |= {'rte': 'RTE', 'snli': 'SNLI', 'allnli': 'AllNLI'}  # not in the paper's table
+TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
+TITLES |= {'rte': 'RTE', 'snli': 'SNLI', 'allnli': 'AllNLI'}  # not in the paper's table
 _SCORES = {  # (set, metric) of a task's scores, where they are more than accuracy on test
   'mnli': [('test', 'accuracy'), ('test_mismatched', 'accuracy')],
   'qqp': [('test', 'f1'), ('test', 'accuracy')],
@@ -109,7 +109,7 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
     the paper, and of models of all tasks; degradation is AVG's relative change from the first row,
     improvement that of alpha = 0.5 from the row's. The paper's AVG are over those of its tasks that are in the table.
   """
-  tasks = [task for task in _TITLES if task in done]
+  tasks = [task for task in TITLES if task in done]
   ours: Rows = {}
   for task in tasks:
     for model in done[task]['models']:
@@ -124,13 +124,13 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
     known = {task: scores_of[task].split('/') for task in tasks if task in scores_of}
     if known:
       paper[f'{name}, the paper'] = {t: [float(s) for s in cell] for t, cell in known.items()}
-  headers = ['Model', *(_TITLES[task] for task in tasks), 'AVG', 'Degradation', 'Improvement']
+  headers = ['Model', *(TITLES[task] for task in tasks), 'AVG', 'Degradation', 'Improvement']
   note = (
     'MNLI: matched/mismatched; QQP, MRPC: F1/accuracy; STS-B: Pearson/Spearman; else accuracy. The '
     "paper's AVG are of those of its five tasks that stand here; of all five its alpha = 0.5 is at -4.6%."
   )
   both = {task for row in paper.values() for task in row}
-  if dev := [_TITLES[task] for task in tasks if task in both and not glue.TASKS[task].test]:
+  if dev := [TITLES[task] for task in tasks if task in both and not glue.TASKS[task].test]:
     note += (
       f" {', '.join(dev)}: ours are of the dev set, which has labels, the paper's of GLUE's test set: "
       "levels do not compare, changes may. So are MRPC's where its folder has no labelled test set."
@@ -145,7 +145,7 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
   Args:
     done: The runs' results by task.
   """
-  tasks = [task for task in _TITLES if task in done]
+  tasks = [task for task in TITLES if task in done]
   cells: dict[str, dict[str, str]] = {}
   for task in tasks:
     for model in done[task]['models'][1:]:
@@ -155,7 +155,7 @@ def changes(done: dict[str, dict[str, Any]]) -> Table:
       names = [model_name(found[key], done[task]['flags']) for key in ('model', 'baseline')]
       against = moved(found['delta'], found['low'], found['high'])
       cells.setdefault(' against '.join(names), {})[task] = against
-  headers = [f'{_TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
+  headers = [f'{TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
   rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]
   rows.sort(key=lambda row: ' against ' in row[0])
   note = 'Against the teacher, or as named; in brackets the 95% interval (paired bootstrap).'
