@@ -23,7 +23,12 @@ weights 1,500. The random checkpoint is by
 the two runs, with data, teacher and its scores of the first row's:"""
 
 
-def glue() -> str:
+def sections() -> list[str]:
+  """What there is of them, in the order in which it is read."""
+  return [_glue(), _teachers(), _starts(), _senteval(), _speed()]
+
+
+def _glue() -> str:
   """Table 1 with ours, and students' changes with their intervals."""
   made = read('glue')
   if not made:
@@ -44,7 +49,7 @@ three seeds, [QQP's alone gains by it](#glues-teachers-until-valid-stops-rising)
   return shown('DSE on GLUE (Table 1)', made, table, note)
 
 
-def teachers() -> str:
+def _teachers() -> str:
   """GLUE's teachers by seed, trained for longer than Table 1's."""
   made, tasks = read('glue_teachers'), read('glue')
   if not made or not tasks:
@@ -88,7 +93,7 @@ measured."""
   return section(title, by, markdown(headers, rows), note)
 
 
-def starts() -> str:
+def _starts() -> str:
   """What distillation gives students of other starts, on QQP."""
   tasks = read('glue')
   runs = {name: made for name, file in _STARTS.items() if (made := read(file))}
@@ -117,7 +122,7 @@ def starts() -> str:
   return '\n\n'.join([title, markdown(headers, rows), note, commands(runs.values())])
 
 
-def senteval() -> str:
+def _senteval() -> str:
   """Table 2 with ours."""
   made = read('senteval')
   if not made:
@@ -135,7 +140,7 @@ here too, by cross-validation of 10 folds as there. One seed, no intervals."""
   return section(title, made, markdown(table['headers'], table['rows']), note)
 
 
-def speed() -> str:
+def _speed() -> str:
   """Tables 3 and 4 with ours."""
   made = read('dse_speed')
   title = 'DSE in BERT-Large shapes (Tables 3 and 4)'

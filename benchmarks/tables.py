@@ -61,11 +61,7 @@ def written() -> dict[str, str]:
     *map(_study, _STUDIES),
     *encoder_tables.sections(),
     _mined(),
-    dse_tables.glue(),
-    dse_tables.teachers(),
-    dse_tables.starts(),
-    dse_tables.senteval(),
-    dse_tables.speed(),
+    *dse_tables.sections(),
     _scoring(),
   ]
   sections += [
