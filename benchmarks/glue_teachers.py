@@ -46,29 +46,37 @@ def main(config: BenchmarkConfig) -> None:
   tasks = {}
   for path in config.tasks:
     name = os.path.basename(path).removesuffix('.flags')
-    curves = [_curve(path, name, seed, config) for seed in config.seeds]
+    runs = [_run(path, name, seed, config) for seed in config.seeds]
+    curves = [_curve(run) for run in runs]
     print(f'{name}: {", ".join(metric(max(value for _, value in of)) for of in curves)}')
-    run = flags.named(RunConfig, path)
-    watched = judged_set.primary(flags.build(RunConfig, run).experiment.data.table.base_task)
-    tasks[name] = {'metric': watched, 'steps': run['teacher_steps'], 'curves': curves}
+    first = runs[0].experiment
+    steps, watched = first.teacher_phase.steps, judged_set.primary(first.data.table.base_task)
+    tasks[name] = {'metric': watched, 'steps': steps, 'curves': curves}
   if config.output:
     committed.write(config.output, 'glue_teachers', config, tasks=tasks)
 
 
+def _run(path: str, name: str, seed: int, config: BenchmarkConfig) -> RunConfig:
+  """The run of a task's flagfile by a seed."""
+  own: dict[str, Any] = {
+    'run_dir': os.path.join(config.run_dir, name, str(seed)),
+    'data_dir': config.data_dir,
+  }
+  own |= {'seed': seed, 'precision': config.precision}
+  return flags.build(RunConfig, {**flags.named(RunConfig, path), **own})
+
+
 @strategies.settings_restored()
-def _curve(path: str, name: str, seed: int, config: BenchmarkConfig) -> list[tuple[int, float]]:
+def _curve(run: RunConfig) -> list[tuple[int, float]]:
   """A teacher's (step, metric that decides on valid) at each evaluation."""
-  run_dir = os.path.join(config.run_dir, name, str(seed))
-  own = {'run_dir': run_dir, 'data_dir': config.data_dir, 'seed': seed}
-  given: dict[str, Any] = {**flags.named(RunConfig, path), **own, 'precision': config.precision}
-  run = flags.build(RunConfig, given)
-  print(f'== {run_dir}', flush=True)
+  config = run.experiment
+  print(f'== {config.run_dir}', flush=True)
   tf_keras.backend.clear_session()
-  devices, table = run.experiment.devices, run.experiment.data.table
-  shared = Run(run_dir, table, devices, strategies.create(devices), seed)
-  made = Experiment(run.experiment, DSEStudent(run), shared)
+  devices, table = config.devices, config.data.table
+  shared = Run(config.run_dir, table, devices, strategies.create(devices), config.seed)
+  made = Experiment(config, DSEStudent(run), shared)
   assert made.teacher is not None
-  folder = RunFolder(run_dir, run, 'dse.run', redo=False)
+  folder = RunFolder(config.run_dir, run, 'dse.run', redo=False)
   folder.run([made.data, made.teacher])
   (trained,) = folder.result(made.teacher).phases
   watched = judged_set.primary(table.base_task)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import dse
+from benchmarks import glue_teachers
 from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
+from common.distillation import teacher
 from common.distillation.dataset import DataConfig
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.finished_run import FinishedRun
@@ -117,6 +119,26 @@ def test_a_task_that_a_signal_ends_is_named(glue, tmp_path, monkeypatch, capsys)
   assert ended.value.code == 137
   says = 'mrpc: ended by signal 9 (Killed); the same command goes on\n'
   assert capsys.readouterr().err == says
+
+
+def test_teachers_of_several_seeds_are_trained_once(glue, tmp_path, monkeypatch):
+  toy = ['--task=mrpc', *(flag for flag in TOY if flag.startswith('--teacher_'))]
+  (tmp_path / 'mrpc.flags').write_text('\n'.join(toy))
+  config = glue_teachers.BenchmarkConfig(
+    tasks=(str(tmp_path / 'mrpc.flags'),),
+    run_dir=str(tmp_path / 'runs'),
+    data_dir=str(glue),
+    seeds=(1, 2),
+    precision='float32',
+    output=str(tmp_path / 'made.json'),
+  )
+  glue_teachers.main(config)
+  made = read_json(config.output)['tasks']['mrpc']
+  assert (made['metric'], made['steps']) == ('accuracy', 6)
+  assert [[step for step, _ in curve] for curve in made['curves']] == [[0, 3, 6]] * 2
+  monkeypatch.setattr(teacher, 'fine_tune', None)  # what is done is not done again
+  glue_teachers.main(config)
+  assert read_json(config.output)['tasks']['mrpc'] == made
 
 
 def test_killed_again_and_again_it_ends_with_the_same_weights(
