@@ -18,6 +18,10 @@ _RUNS = {  # files of results, by what each run trains
   'its every other layer, taught by it, on a GPU': 'pretrain_distilbert_gpu',
   'the same layers, untaught, on a GPU': 'pretrain_untaught_gpu',
 }
+_OTHER_TEXTS = {  # likewise, of texts other than Home Depot's
+  "MedQuAD's questions and answers": 'pretrain_medquad',
+  "the catalogue's terms and products": 'pretrain_catalogue',
+}
 _TEACHERS = {  # files of results, and their titles
   'teachers_minilm': 'Teachers from a language model of their own texts: Home Depot',
   'teachers_3_layers': 'Teachers of three layers: Home Depot',
@@ -42,7 +46,7 @@ _HEADERS = [
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_pretraining(), _teachers(), _students(), _siamese_lstm()]
+  return [_pretraining(), _of_other_texts(), _teachers(), _students(), _siamese_lstm()]
 
 
 def _pretraining() -> str:
@@ -62,6 +66,23 @@ on untaught, then come to its own loss. To be taught costs some of the loss (a p
 probabilities and hidden states), and pays as a start ([teachers of three layers](#teachers-of-three-layers-home-depot))."""
   title = "## Language models of one's own texts: Home Depot"
   return '\n\n'.join([title, markdown(_HEADERS, rows), note, commands(runs.values())])
+
+
+def _of_other_texts() -> str:
+  """The same from random weights on other texts, whose vocabulary is learnt too."""
+  runs = {name: made for name, file in _OTHER_TEXTS.items() if (made := read(file))}
+  if not runs:
+    return ''
+  rows = []
+  for name, made in runs.items():
+    pieces = made['corpus']['word pieces']['train']
+    rows.append([name, f'{pieces:,}', *_cells(made)])
+  note = """4 layers, 256 wide, from random weights, in sequences of 128 word pieces; the vocabulary is learnt from the texts. Loss
+(nats) and accuracy: of masked words of texts held out. Losses over different word pieces are not comparable, nor are
+minutes, as other work shared the machine. The catalogue's texts are made of few words, and soon known by heart."""
+  title = "## Language models of one's own texts: MedQuAD, the catalogue"
+  headers = ['', 'Word pieces of text', *_HEADERS[1:]]
+  return '\n\n'.join([title, markdown(headers, rows), note, commands(runs.values())])
 
 
 def _students() -> str:
