@@ -75,21 +75,23 @@ def evaluate(
   found: dict[str, Any] = {}
   students = [name for name in scorers if name not in ('teacher', *alone)]
   if len(students) > 1:
-    found['significance'] = tested(columns['test'], student, students[-2])
+    found['significance'] = _tested(columns['test'], student, students[-2])
   if alone:
-    found['against_one'] = [tested(columns['test'], student, name) for name in alone]
+    found['against_one'] = [_tested(columns['test'], student, name) for name in alone]
   of_both = {name: (sets[name], judged) for name, judged in judges.items()}
   of_models, found['ranking'] = ranked.of_sets(of_both, raw, student, folder)
   for model in models:
     model['ranking'] = of_models[model['name']]
   labels = {name: judged.labels for name, judged in judges.items()}
   _save_scores(folder, labels['test'], {name: of['test'] for name, of in logits.items()}, student)
-  drawn = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
+  tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
   if calibration != Calibration():
-    drawn[f'{student}, uncalibrated'] = raw[student]['test']
+    tested[f'{student}, uncalibrated'] = raw[student]['test']
   found['calibration'] = {
     **dataclasses.asdict(calibration),
-    'models': {name: reliability.of_logits(task, labels['test'], of) for name, of in drawn.items()},
+    'models': {
+      name: reliability.of_logits(task, labels['test'], of) for name, of in tested.items()
+    },
   }
   if task == 'binary':
     of_sets = [(labels[name], logits[student][name]) for name in ('test', 'valid')]
@@ -121,7 +123,7 @@ def changes(
   }
 
 
-def tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:
+def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:
   """A model against another, by their resampled metrics."""
   found = significance.difference(columns[baseline], columns[model])
   return {'model': model, 'baseline': baseline, **found._asdict()}
