@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import speed_tables, summary, tables
@@ -197,16 +198,19 @@ def _of_dse() -> Iterator[tuple[str, str]]:
   )
   starts = [_made(f'qqp_{start}')['significance'] for start in ('4_layers', 'random')]
   assert all(found['low'] <= 0 for found in starts)  # 'from no start is the teacher seen to add'
-  rises = {}
+  gains = {}
   for task, run in runs.items():
-    *_, before, last = (at['valid'][run['primary_metric']] for at in run['training'][0]['history'])
-    rises[task] = last - before
     tests = {model['name']: model['test'][run['primary_metric']] for model in run['models']}
     assert tests['student, frozen'] < min(tests['student'], tests['student, teacher'])
-  assert sorted(rises, key=rises.__getitem__) == ['mrpc', 'qqp', 'stsb', 'snli']
-  text = f"MRPC's alone had stopped rising on valid; the others' last evaluation was {rises['qqp']:.3f} (QQP)"
-  assert rises['mrpc'] <= 0
-  yield 'docs/results.md', f'{text} to {rises["snli"]:.3f} (SNLI) above the one before'
+    longer = _made('glue_teachers')['tasks'][task]
+    best = [max(value for _, value in curve) for curve in longer['curves']]
+    gain = np.mean(best) - run['models'][0]['valid'][longer['metric']]
+    gains[task] = gain, gain > np.std(best, ddof=1)
+  assert [task for task, (_, sure) in gains.items() if sure] == ['qqp']  # 'alone gains by it'
+  yield 'docs/results.md', f"QQP's gain {100 * gains['qqp'][0]:.1f} points to Table 1's teacher"
+  for task in ('qqp', 'snli'):  # 'were still rising on valid'
+    *_, before, last = (at['valid']['accuracy'] for at in runs[task]['training'][1]['history'])
+    assert last > before
 
 
 @pytest.mark.parametrize(
