@@ -47,11 +47,11 @@ def main(config: BenchmarkConfig) -> None:
   for path in config.tasks:
     name = os.path.basename(path).removesuffix('.flags')
     runs = [_run(path, name, seed, config) for seed in config.seeds]
-    curves = [_curve(run) for run in runs]
-    print(f'{name}: {", ".join(metric(max(value for _, value in of)) for of in curves)}')
     first = runs[0].experiment
-    steps, watched = first.teacher_phase.steps, judged_set.primary(first.data.table.base_task)
-    tasks[name] = {'metric': watched, 'steps': steps, 'curves': curves}
+    watched = judged_set.primary(first.data.table.base_task)
+    curves = [_curve(run, watched) for run in runs]
+    print(f'{name}: {", ".join(metric(max(value for _, value in of)) for of in curves)}')
+    tasks[name] = {'metric': watched, 'steps': first.teacher_phase.steps, 'curves': curves}
   if config.output:
     committed.write(config.output, 'glue_teachers', config, tasks=tasks)
 
@@ -67,8 +67,8 @@ def _run(path: str, name: str, seed: int, config: BenchmarkConfig) -> RunConfig:
 
 
 @strategies.settings_restored()
-def _curve(run: RunConfig) -> list[tuple[int, float]]:
-  """A teacher's (step, metric that decides on valid) at each evaluation."""
+def _curve(run: RunConfig, watched: str) -> list[tuple[int, float]]:
+  """A teacher's (step, watched metric on valid) at each evaluation."""
   config = run.experiment
   print(f'== {config.run_dir}', flush=True)
   tf_keras.backend.clear_session()
@@ -79,7 +79,6 @@ def _curve(run: RunConfig) -> list[tuple[int, float]]:
   folder = RunFolder(config.run_dir, run, 'dse.run', redo=False)
   folder.run([made.data, made.teacher])
   (trained,) = folder.result(made.teacher).phases
-  watched = judged_set.primary(table.base_task)
   return [(at['step'], at['valid'][watched]) for at in trained['history']]
 
 
