@@ -48,7 +48,7 @@ def evaluate(
 
   Returns:
     {'models', 'ranking', 'calibration'} as the results want them; of two students also 'significance',
-    of the last against the one before it on test; and of several teachers 'against_one', the same
+    of the last against the one before it on test, neither calibrated; and of several teachers 'against_one', the same
     against each alone.
   """
   paths = {name: os.path.join(data, name) for name in _SETS}
@@ -74,8 +74,12 @@ def evaluate(
       model |= changes(columns, model['name'])
   found: dict[str, Any] = {}
   students = [name for name in scorers if name not in ('teacher', *alone)]
+  trained = columns['test']
+  if calibration != Calibration():  # of which the student before has none: both as trained
+    resampled = judges['test'].resampled([raw[name]['test'] for name in students])
+    trained = dict(zip(students, resampled, strict=True))
   if len(students) > 1:
-    found['significance'] = _tested(columns['test'], student, students[-2])
+    found['significance'] = _tested(trained, student, students[-2])
   if alone:
     found['against_one'] = [_tested(columns['test'], student, name) for name in alone]
   of_both = {name: (sets[name], judged) for name, judged in judges.items()}

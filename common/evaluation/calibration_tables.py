@@ -65,7 +65,10 @@ def note(results: dict[str, Any]) -> str:
   elif found['temperature'] != 1:
     made = f'calibrated on valid: its logits are divided by {found["temperature"]:.3g}'
   error = 'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a bin.'
-  return f"{said} The student's score is {made}. {error}"
+  others = (
+    '' if made == 'as trained' else ' Other students, and a test against them, are not calibrated.'
+  )
+  return f"{said} The student's score is {made}.{others} {error}"
 
 
 def _share(task: str, outcome: float) -> str:

@@ -122,8 +122,7 @@ def _finish(run: 'Run', strategy: tf.distribute.Strategy) -> dict[str, Any]:
   strategies.wait_for_all(strategy)  # the best weights are on disk
   run.restore_best()
   strategies.wait_for_all(strategy)  # and read by all, before the chief moves the folder
-  phase, batch_size = run.phase, run.config.batch_size
-  return {'name': phase.name, **summary(run.history, phase.metric, batch_size)}
+  return {'name': run.phase.name, **summary(run.history, run.phase.metric, run.config.batch_size)}
 
 
 class Run:
@@ -167,6 +166,8 @@ class Run:
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
     self.history = [entry for entry in history if entry['step'] <= self.step]
+    if self.history[-1]['step'] == self.step:  # killed before its evaluation saved the sum anew
+      self.loss_sum.assign(0.0)
     self.seconds = self.history[-1]['seconds'] if seconds is None else seconds
     self._keep_best()  # where it was killed before it could
     if not self.finished():
@@ -248,10 +249,9 @@ class Run:
     """Whether all steps are done, patience is at its end, or the training diverged."""
     if self.is_due():
       return False
-    if is_diverged(self.history[-1]['loss']):
-      return True
     since = len(self.history) - 1 - self.history.index(self._best())
-    return self.step >= self.config.steps or 0 < self.config.patience <= since
+    stops = 0 < self.config.patience <= since or is_diverged(self.history[-1]['loss'])
+    return stops or self.step >= self.config.steps
 
   def _best(self) -> Entry:
     return best(self.history, self.phase.metric)

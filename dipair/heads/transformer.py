@@ -32,7 +32,11 @@ class TransformerConfig:
   )
 
   def check(self, dim: int) -> None:
-    """Refuses more attention heads than D, of which each takes one or more."""
+    """Refuses one number a token, which layer normalization makes 0, and more attention heads than D."""
+    if dim < 2:
+      raise InputError(
+        '--projection_dim=1: layer normalization leaves nothing of one number; two or more are needed'
+      )
     if self.attention_heads > dim:
       raise InputError(
         f'--head_attention_heads={self.attention_heads}: the kept tokens are {dim} wide '

@@ -186,6 +186,7 @@ def _run(distill, tmp_path):
     ),
     ('--max_lengths=1,32\n--output_tokens=1,4', '--max_lengths=1,32: a text takes 2 or more'),
     ('--head_attention_heads=32', '--head_attention_heads=32: the kept tokens are 16 wide'),
+    ('--projection_dim=1', '--projection_dim=1: layer normalization leaves nothing of one number'),
     ('--stage2_batch_size=21', '--stage2_batch_size=21: the distillation set has 20 tuples'),
     (
       '--loss=triplet',

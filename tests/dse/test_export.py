@@ -118,6 +118,15 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(tmp_path, changes, m
   assert not (tmp_path / 'to').exists()
 
 
+@pytest.mark.parametrize(
+  ('length', 'message'), [(8, '--max_length=8: .*from has 7 positions'), (1, '--max_length=1: ')]
+)
+def test_a_length_that_the_encoder_cannot_have_is_refused(tmp_path, length, message):
+  folder, _ = sentence_encoder(tmp_path / 'from')
+  with pytest.raises(InputError, match=f'^{message}'):
+    export.main(export.ExportConfig(folder, str(tmp_path / 'to'), length))
+
+
 def test_an_output_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path):
   with pytest.raises(InputError, match=r"^--output=.*/to\*: TensorFlow takes '\*' in a path"):
     export.main(export.ExportConfig(str(tmp_path / 'none'), str(tmp_path / 'to*')))

@@ -139,7 +139,7 @@ class Distill(Stage[Annotation]):
 
 def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> tuple[float, float]:
   """Deviation and spread, as of `Annotation`, on tuples from all over the set."""
-  some = items[:: max(1, len(items) // _COMPARED)][:_COMPARED]
+  some = items[:: -(-len(items) // _COMPARED)]
   expected, found = (
     np.concatenate(list(labeller(some, lambda count: None))) for labeller in (exact, other)
   )

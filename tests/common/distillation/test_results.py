@@ -43,6 +43,19 @@ def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_
   assert tested['low'] > 1 and tested['p_value'] == 0
 
 
+def test_students_are_tested_against_each_other_as_they_were_trained(tmp_path):
+  rows = [Example('', (f'l {i}', 'r'), i % 2) for i in range(40)]
+  sets = {name: record_writer.of_examples(rows, 2) for name in ('valid', 'test')}
+  record_writer.write_sets(str(tmp_path), sets, 2)
+  logits = 4 * np.random.default_rng(0).normal(size=(40, 1))
+  scorers = dict.fromkeys(['labels', 'student'], lambda records: logits)
+  of = [str(tmp_path), str(tmp_path), 'log_loss', Calibration(temperature=3.0)]
+  found = results.evaluate(scorers, 'binary', *of)
+  before, student = (model['test']['log_loss'] for model in found['models'])
+  assert student < before  # of its scores, which are calibrated
+  assert (found['significance']['delta'], found['significance']['p_value']) == (0, 1)
+
+
 @pytest.mark.parametrize('scored', [('valid',), ('test',), ('valid', 'test')])
 def test_logits_that_some_sets_bring_are_no_teacher(scored, tmp_path, capsys):
   def rows(name):

@@ -290,6 +290,24 @@ def test_killed_at_a_save_the_best_weights_are_those_of_the_best_step(
   np.testing.assert_array_equal(weights[0], seen[expected])
 
 
+def test_killed_before_an_evaluation_is_saved_no_step_is_in_two_losses(tmp_path, monkeypatch):
+  whole, _ = fit(task(), tmp_path / 'whole')
+  save, seen = tf.train.CheckpointManager.save, []
+
+  def until_killed(manager, step):
+    seen.append(step)
+    if seen.count(4) == 2:  # of the step, whose history is written, and of its evaluation
+      raise Killed
+    save(manager, step)
+
+  with monkeypatch.context() as patch, pytest.raises(Killed):
+    patch.setattr(loop, '_CHECKPOINT_SECONDS', -1)
+    patch.setattr(tf.train.CheckpointManager, 'save', until_killed)
+    fit(task(), tmp_path / 'broken')
+  resumed, _ = fit(task(), tmp_path / 'broken')
+  assert [e['loss'] for e in resumed['history']] == [e['loss'] for e in whole['history']]
+
+
 def test_the_recipe_is_berts_warm_up_and_linear_decay(tmp_path):
   result, _ = fit(task(), tmp_path)
   rates = {e['step']: e['learning_rate'] for e in result['history']}
