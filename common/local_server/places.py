@@ -61,6 +61,7 @@ class Places:
     with self._changed:
       peer, now = self._peers[who], time.monotonic()
       peer.cut, peer.since, peer.safe, peer.until = cut, now, now + safe, now + most
+      peer.leaving = False  # cut before, it has had an answer all the same
 
   def hold(self, who: Hashable, count: int, seconds: float) -> bool:
     """Whether there was room, within so many seconds, for the bytes of a peer's request."""

@@ -239,11 +239,9 @@ class Rest:
 
 _SHOWN = 500  # bytes of an answer that is not as it should be
 _UNKNOWN = grpc.StatusCode.UNKNOWN
-_ONLY = {  # what a signature ends with, or else the model: REST has no name for one output
+_ONLY = {  # what a head's signature ends with, or else the model: REST has no name for one output
   'part': 'part',
-  'tokens': 'tokens',
   'attention': 'attention',
-  'encoder': 'vectors',
   'head': 'score',
   'online': 'scores',
 }
@@ -258,6 +256,8 @@ _CODES = {
 
 def _only(model: str, signature: str) -> str:
   """The name of a signature's only output; empty: of a model that is no export's."""
+  if model.endswith('encoder'):  # whose signatures are slots, of any name
+    return 'tokens' if signature.endswith('_tokens') else 'vectors'
   ends = (name.split('_')[-1] for name in (signature, model))
   return next((_ONLY[end] for end in ends if end in _ONLY), '')
 

@@ -25,6 +25,9 @@ with extras.needed('', 'nearest neighbours: '):
 LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact
 _SAMPLE = 262_144  # vectors from which the cells of a larger one are made
+_REORDERED = (
+  200  # nearest of ScaNN's, or as many as are asked for, whose whole vectors are compared
+)
 _BLOCK = 8192  # texts whose vectors are read at a time: 8 kB a text at 8 of 256
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
@@ -96,14 +99,19 @@ class _SCANN:
     if len(store) > _EXACT:
       leaves = int(len(store) ** 0.5)
       builder = builder.tree(leaves, max(1, leaves // 20), training_sample_size=_SAMPLE)
-      self._searcher = builder.score_ah(2, anisotropic_quantization_threshold=0.2).reorder(200)
+      self._searcher = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
+      self._searcher = self._searcher.reorder(_REORDERED)
     else:
       self._searcher = builder.score_brute_force()
     self._searcher = self._searcher.build()
 
   def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    rows, scores = self._searcher.search_batched_parallel(queries, final_num_neighbors=count)
-    return scores, rows.astype(np.int64)
+    rows, scores = self._searcher.search_batched_parallel(
+      queries, final_num_neighbors=count, pre_reorder_num_neighbors=max(count, _REORDERED)
+    )
+    return scores, np.where(
+      np.isnan(scores), -1, rows.astype(np.int64)
+    )  # else the first row, unsigned
 
 
 def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:

@@ -20,6 +20,16 @@ def test_whoever_is_waited_for_the_longest_makes_room():
   assert places.take('third', 0)
 
 
+def test_whoever_was_served_after_a_cut_is_cut_again_for_others():
+  places, cut = Places(1), []
+  places.take('slow', 0)
+  for to in ('read', 'write'):
+    places.wait_for('slow', lambda to=to: cut.append(to))
+    assert not places.take('other', 0.01)
+    places.serve('slow')
+  assert cut == ['read', 'write']
+
+
 def test_nobody_is_cut_who_is_safe_or_served():
   places = Places(2)
   for who in ('safe', 'served'):

@@ -10,7 +10,7 @@ from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
 from common.local_server.models import Version
 from common.serving import client as clients
-from common.serving.client import Client, ServingError
+from common.serving.client import Client, ServingError, _only
 from common.vectors import values
 from tests import limits
 
@@ -119,6 +119,18 @@ def test_the_wider_the_vectors_the_fewer_rows_a_request_to_the_head_has(monkeypa
   assert len(client.score(np.zeros([200, 4, 8]), np.zeros([200, 12, 8]))) == 200
   client.score(np.zeros([5, 1 << 19]), np.zeros([5, 1 << 19]))
   assert sent == [128, 72, 2, 2, 1]
+
+
+def test_rest_names_an_only_output_by_its_model_whatever_a_slot_is_called():
+  slots = {
+    signature: _only('a_encoder', signature) for signature in ('head', 'part', 'part_tokens')
+  }
+  assert slots == {'head': 'vectors', 'part': 'vectors', 'part_tokens': 'tokens'}
+  heads = {
+    signature: _only('a_head', signature) for signature in ('x_part', 'attention', 'of_parts')
+  }
+  assert heads == {'x_part': 'part', 'attention': 'attention', 'of_parts': 'score'}
+  assert (_only('a_online', 'serving_default'), _only('other', 'x')) == ('scores', '')
 
 
 @pytest.fixture(name='folders', scope='module')

@@ -118,3 +118,11 @@ def test_nearest(tmp_path, monkeypatch, library, exact):
   else:
     found = [len({*a} & {*b}) / 10 for a, b in zip(rows, expected, strict=True)]
     assert np.mean(found) > 0.5
+  scores, rows = index.search(queries.astype(np.float32), 3000)
+  there = rows >= 0
+  assert there.sum(1).max() > neighbors._REORDERED
+  for of_query, has in zip(rows, there, strict=True):
+    assert len({*of_query[has]}) == has.sum()  # no text twice
+  np.testing.assert_allclose(
+    scores[there], np.take_along_axis(inner, rows.clip(0), 1)[there], atol=1e-5
+  )
