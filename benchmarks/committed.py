@@ -11,6 +11,11 @@ from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
 _USUAL = 'Intel'
+_PLACES = {
+  '../shared/data/': 'data/',
+  '=/tmp/': '=benchmarks/results/',
+  '=/work/': '=',
+}  # of who measured
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -47,8 +52,11 @@ def commands(runs: Iterable[dict[str, Any]]) -> str:
 
 
 def command(made: dict[str, Any]) -> str:
-  """The command of results as a shell takes it: of earlier ones, values with a space are without quotes."""
-  return re.sub(r"(?<==)([^'\s]\S*(?: (?!--)\S+)+)", r"'\1'", made['command'])
+  """The command of results as a reader's shell takes it: of earlier ones, values with a space are without quotes."""
+  command = re.sub(r"(?<==)([^'\s]\S*(?: (?!--)\S+)+)", r"'\1'", made['command'])
+  for there, here in _PLACES.items():
+    command = command.replace(there, here)
+  return command
 
 
 def _by(made: dict[str, Any]) -> str:

@@ -105,9 +105,9 @@ def _lstm() -> str:
 
 Of texts as short as these, DSE on a BiLSTM comes to {quality} where it has met all titles without their labels
 (`--unlabelled_texts`; `configs/homedepot_bilstm.flags`), with {stored['bytes']['right']} bytes a title in int8
-([measured](docs/results.md#the-siamese-bilstm-of-tang-et-al-2019-home-depot)). Its run has {digits(head['pairs_per_second'])} pairs/s and {digits(encoder['texts_per_second'])}
-titles encoded a second in int8, on a day on which [DiPair of the same pairs](benchmarks/results/{of_dipair}.json)
-had {digits(beside['pairs_per_second'])} and {digits(beside_encoder['texts_per_second'])}."""
+([measured](docs/results.md#the-siamese-bilstm-of-tang-et-al-2019-home-depot)). In int8 its head has {digits(head['pairs_per_second'])} pairs/s and
+its encoder {digits(encoder['texts_per_second'])} titles a second; [DiPair of the same pairs](benchmarks/results/{of_dipair}.json), timed as it was
+in a run of its own and not with the table above, had {digits(beside['pairs_per_second'])} and {digits(beside_encoder['texts_per_second'])}."""
 
 
 def summary() -> str:

@@ -69,7 +69,7 @@ has moved, run it again.
 Docker:
 
 ```shell
-docker run --rm -p 8500:8500 -p 8501:8501 -v {folder}:{folder}:ro tensorflow/serving \\
+docker run --rm -p 8500:8500 -p 8501:8501 -v {folder}:{folder}:ro tensorflow/serving:2.20.0 \\
   {options}
 ```
 

@@ -40,7 +40,7 @@ def _options(folder):
   """What the README's `docker run` gives the server, with as many threads as batch at a time."""
   readme = (folder / 'serving' / 'README.md').read_text('utf-8')
   command = re.search(r'docker run .+?(?=\n```)', readme, re.DOTALL)[0]
-  before, options = command.replace('\\\n', '').split(' tensorflow/serving ')
+  before, options = command.replace('\\\n', '').split(' tensorflow/serving:2.20.0 ')
   assert before == f'docker run --rm -p 8500:8500 -p 8501:8501 -v {folder}:{folder}:ro'
   threads = re.search(
     r'^num_batch_threads { value: (\d+) }', (folder / 'serving/batching.config').read_text(), re.M
