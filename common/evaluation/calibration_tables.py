@@ -65,9 +65,9 @@ def note(results: dict[str, Any]) -> str:
   elif found['temperature'] != 1:
     made = f'calibrated on valid: its logits are divided by {found["temperature"]:.3g}'
   error = 'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a bin.'
-  others = (
-    '' if made == 'as trained' else ' Other students, and a test against them, are not calibrated.'
-  )
+  others = ''
+  if made != 'as trained' and results.get('significance'):
+    others = ' Other students, and the test against them, are not calibrated.'
   return f"{said} The student's score is {made}.{others} {error}"
 
 

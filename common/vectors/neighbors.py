@@ -25,9 +25,7 @@ with extras.needed('', 'nearest neighbours: '):
 LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact
 _SAMPLE = 262_144  # vectors from which the cells of a larger one are made
-_REORDERED = (
-  200  # nearest of ScaNN's, or as many as are asked for, whose whole vectors are compared
-)
+_REORDERED = 200  # of ScaNN's nearest, or as many as are asked for, again with whole vectors
 _BLOCK = 8192  # texts whose vectors are read at a time: 8 kB a text at 8 of 256
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
@@ -109,9 +107,8 @@ class _SCANN:
     rows, scores = self._searcher.search_batched_parallel(
       queries, final_num_neighbors=count, pre_reorder_num_neighbors=max(count, _REORDERED)
     )
-    return scores, np.where(
-      np.isnan(scores), -1, rows.astype(np.int64)
-    )  # else the first row, unsigned
+    found = ~np.isnan(scores)  # for what was not, ScaNN has the first row
+    return scores, np.where(found, rows.astype(np.int64), -1)
 
 
 def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:
