@@ -11,11 +11,11 @@ from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
 _USUAL = 'Intel'
-_PLACES = {
+_PLACES = {  # of who measured, as a reader has them
   '../shared/data/': 'data/',
   '=/tmp/': '=benchmarks/results/',
   '=/work/': '=',
-}  # of who measured
+}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

@@ -11,10 +11,10 @@ from dipair.study.speeds import ENCODERS
 
 _RUNS = {  # files of results, by what each run trains
   'MiniLM-L6, trained further': 'pretrain_minilm',
-  'MiniLM-L6, trained further at three times the rate': 'pretrain_minilm_longer',
   'its every other layer, 3 of 6, taught by it (DistilBERT)': 'pretrain_distilbert',
   'the same layers, untaught: masked words alone': 'pretrain_untaught',
   '4 layers, 256 wide, own word pieces, from random weights': 'pretrain_scratch',
+  'MiniLM-L6, trained further at three times the rate': 'pretrain_minilm_longer',
   'MiniLM-L6, trained further, on a GPU': 'pretrain_minilm_gpu',
   'its every other layer, taught by it, on a GPU': 'pretrain_distilbert_gpu',
   'the same layers, untaught, on a GPU': 'pretrain_untaught_gpu',
@@ -28,7 +28,7 @@ _TEACHERS = {  # files of results, their titles, files of others by seed, and wh
     'Teachers from a language model of their own texts: Home Depot',
     'teachers_minilm',
     """The first row's were trained on an
-NVIDIA H100 at commit f624847833, the second's on two cores; its start is the second row of the first table of language
+NVIDIA H100 at commit f624847833, the second's on two cores; its start is the fifth row of the first table of language
 models. By each seed it comes to less on test than the first row by any, though on valid to as much; what the machines
 differ by is in that too. To learn to guess masked words seems to cost a sentence encoder some of what it knows of pairs.
 From a start trained more gently, that table's first row, one seed came to {found} (`{command}`).""",
@@ -128,7 +128,7 @@ def _further() -> str:
     return ''
   table = study_tables.table(made, 'students')
   note = f"""{table.note} Stage 1 alone, 1,000 steps of 256 pairs on frozen encoders, of a
-teacher of 1,600 steps, half of the shipped config's. MiniLM as it is stands above MiniLM trained further (the second row of
+teacher of 1,600 steps, half of the shipped config's. MiniLM as it is stands above MiniLM trained further (the fifth row of
 the first table of language models) by each seed, and p says that terms alone do not explain it. With both stages, and the gentler
 checkpoint of that table's first row, one seed each [was not told apart](#other-encoders-home-depot): a second stage is not
 measured by seeds."""

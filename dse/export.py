@@ -85,9 +85,9 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
       f'{pretrained.path}: default_prompt_name={prompt!r}: a prompt before each text is not supported'
     )
   checkpoints.check_length(pretrained, '--max_length', max_length)
+  if max_length == 1:
+    raise InputError('--max_length=1: [CLS] and [SEP] alone are two tokens')
   length = max_length or _length(pretrained, settings.get('max_seq_length'))
-  if length < 2:
-    raise InputError(f'--max_length={length}: [CLS] and [SEP] alone are two tokens')
   return StudentConfig(
     pretrained=pretrained.path,
     max_lengths=(length, length),

@@ -76,8 +76,8 @@ def evaluate(
   students = [name for name in scorers if name not in ('teacher', *alone)]
   trained = columns['test']
   if calibration != Calibration():  # of which the student before has none: both as trained
-    resampled = judges['test'].resampled([raw[name]['test'] for name in students])
-    trained = dict(zip(students, resampled, strict=True))
+    (resampled,) = judges['test'].resampled([raw[student]['test']])
+    trained = {**trained, student: resampled}
   if len(students) > 1:
     found['significance'] = _tested(trained, student, students[-2])
   if alone:

@@ -97,11 +97,10 @@ class _SCANN:
     if len(store) > _EXACT:
       leaves = int(len(store) ** 0.5)
       builder = builder.tree(leaves, max(1, leaves // 20), training_sample_size=_SAMPLE)
-      self._searcher = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
-      self._searcher = self._searcher.reorder(_REORDERED)
+      builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2).reorder(_REORDERED)
     else:
-      self._searcher = builder.score_brute_force()
-    self._searcher = self._searcher.build()
+      builder = builder.score_brute_force()
+    self._searcher = builder.build()
 
   def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     rows, scores = self._searcher.search_batched_parallel(
