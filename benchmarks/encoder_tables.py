@@ -1,6 +1,6 @@
 """Other encoders, as sections of docs/results.md: language models of one's own texts, and their students."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.committed import commands, markdown, read, section, shown
 from common.evaluation import speeds
@@ -23,23 +23,39 @@ _OTHER_TEXTS = {  # likewise, of texts other than Home Depot's
   "MedQuAD's questions and answers": 'pretrain_medquad',
   "the catalogue's terms and products": 'pretrain_catalogue',
 }
-_TEACHERS = {  # files of results, their titles, files of others by seed, and what is to be said of both
-  'teachers_minilm_further': (
+
+
+class _Teachers(NamedTuple):
+  """A table of teachers: its title, whose labelled pairs they learnt, and how to read what was found.
+
+  In the text stand {found} and {command} of `others`, a file of teachers by further seeds.
+  """
+
+  title: str
+  texts: str
+  text: str
+  others: str = ''
+
+
+_TEACHERS = {  # by files of results
+  'teachers_minilm_further': _Teachers(
     'Teachers from a language model of their own texts: Home Depot',
-    'teachers_minilm',
+    "Home Depot's",
     """The first row's were trained on an
 NVIDIA H100 at commit f624847833, the second's on two cores; its start is the fifth row of the first table of language
 models. By each seed it comes to less on test than the first row by any, though on valid to as much; what the machines
 differ by is in that too. To learn to guess masked words seems to cost a sentence encoder some of what it knows of pairs.
 From a start trained more gently, that table's first row, one seed came to {found} (`{command}`).""",
+    'teachers_minilm',
   ),
-  'teachers_3_layers': (
+  'teachers_3_layers': _Teachers(
     'Teachers of three layers: Home Depot',
-    'teachers_3_first',
+    "Home Depot's",
     """Pretrained on the GPU (the last rows of the table before), as were these teachers. With this seed every
 other layer is the better start, by half for having been trained on the texts, by half for having been taught. The
 intervals are over search terms, and seeds differ by more than their width: of three, MiniLM's first three layers come to
 {found} (`{command}`); the last hardly learnt.""",
+    'teachers_3_first',
   ),
 }
 _NAMES = {  # by checkpoint
@@ -174,29 +190,34 @@ def _siamese_row(made: dict[str, Any], primary: str) -> list[str]:
 
 def _teachers() -> str:
   """Teachers that start from these language models."""
-  sections = []
-  for name, (title, others, text) in _TEACHERS.items():
-    if (made := read(name)) and (by_seed := read(others)):
-      primary, seeds = label(made['metric']), len(made['rows'][0]['test'])
-      headers = ['Starts from', f'{primary} (valid)', f'{primary} (test)', 'Delta (test)', 'p']
-      both = len(made['rows']) > 2
-      headers += ['To the row before', 'p of it'] if both else []
-      rows = [
-        [
-          _NAMES[row['pretrained']],
-          mean(row['valid']),
-          mean(row['test']),
-          *(_change(row) if number else ['', '']),
-          *(_change(row['before']) if number > 1 else ['', ''] if both else []),
-        ]
-        for number, row in enumerate(made['rows'])
-      ]
-      of = f'mean ± standard deviation of {seeds} seeds' if seeds > 1 else 'one seed'
-      found = ', '.join(metric(value) for value in by_seed['rows'][-1]['test'])
-      note = f"""Fine-tuned alike on Home Depot's labelled pairs, {of}. Delta and p (paired bootstrap) are against
-the first row. {text.format(found=found, command=by_seed['command'])}"""
-      sections.append(section(title, made, markdown(headers, rows), note))
-  return '\n\n'.join(sections)
+  return '\n\n'.join(
+    _of_teachers(made, of) for name, of in _TEACHERS.items() if (made := read(name))
+  )
+
+
+def _of_teachers(made: dict[str, Any], of: _Teachers) -> str:
+  primary, seeds = label(made['metric']), len(made['rows'][0]['test'])
+  headers = ['Starts from', f'{primary} (valid)', f'{primary} (test)', 'Delta (test)', 'p']
+  both = len(made['rows']) > 2
+  headers += ['To the row before', 'p of it'] if both else []
+  rows = [
+    [
+      _NAMES[row['pretrained']],
+      mean(row['valid']),
+      mean(row['test']),
+      *(_change(row) if number else ['', '']),
+      *(_change(row['before']) if number > 1 else ['', ''] if both else []),
+    ]
+    for number, row in enumerate(made['rows'])
+  ]
+  text = of.text
+  if by_seed := read(of.others):
+    found = ', '.join(metric(value) for value in by_seed['rows'][-1]['test'])
+    text = text.format(found=found, command=by_seed['command'])
+  seeds_of = f'mean ± standard deviation of {seeds} seeds' if seeds > 1 else 'one seed'
+  note = f"""Fine-tuned alike on {of.texts} labelled pairs, {seeds_of}. Delta and p (paired bootstrap) are against
+the first row. {text}"""
+  return section(of.title, made, markdown(headers, rows), note)
 
 
 def _change(row: dict[str, Any]) -> list[str]:

@@ -1,0 +1,81 @@
+"""The time of a query's encoding by the depth of its encoder alone (`--left_encoder_layers`).
+
+  python -m benchmarks.query_depth --run_dir=runs/homedepot --output=benchmarks/results/query_depth.json
+
+Students by a finished run's flags but for that one, as they start: what they learn changes no time.
+"""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Sequence
+
+from tqdm import tqdm
+
+from benchmarks import committed
+from common import flags
+from common.data.records import RecordSet
+from common.evaluation import benchmark
+from dipair.config import StudentConfig
+from dipair.finished_run import FinishedRun
+from dipair.scorer import Scorer
+from dipair.student import DiPair
+from dipair.study.speeds import ENCODERS
+
+
+@dataclasses.dataclass(frozen=True)
+class QueryDepthConfig:
+  """The run, and the queries."""
+
+  run_dir: str = flags.option('', 'a finished run of dipair.run')
+  queries: int = flags.option(64, 'left texts of its test set', bounds=(1, 10**9))
+  output: str = flags.option('', 'JSON file of the figures')
+
+
+def main(config: QueryDepthConfig) -> None:
+  """Measures each depth in turn, prints, writes."""
+  run = FinishedRun(config.run_dir)
+  queries = list(dict.fromkeys(texts[0] for texts in RecordSet(run.path('data/test')).texts()))
+  own = run.config(StudentConfig)
+  contenders: list[benchmark.Contender] = []
+  of: list[tuple[int, str]] = []
+  with tempfile.TemporaryDirectory() as folder:
+    for layers in tqdm(range(1, own.encoder_layers + 1), desc='export', unit=' students'):
+      path = _export(run, os.path.join(folder, str(layers)), layers)
+      for runtime in ENCODERS:
+        scorer = Scorer.load(path, encoder_runtime=runtime)
+        contenders.append(_one_by_one(scorer, queries[: config.queries]))
+        of.append((layers, runtime))
+    rates = benchmark.rates(contenders)
+  rows: list[dict[str, float]] = [{'layers': layers} for layers in range(1, own.encoder_layers + 1)]
+  for (layers, runtime), rate in zip(of, rates, strict=True):
+    rows[layers - 1][runtime] = 1000 / rate['pairs_per_second']
+  for row in rows:
+    times = ', '.join(f'{runtime} {row[runtime]:.2f} ms' for runtime in ENCODERS)
+    print(f'{row["layers"]} layers: {times}')
+  if config.output:
+    committed.write(config.output, 'query_depth', config, rows=rows, queries=config.queries)
+
+
+def _export(run: FinishedRun, folder: str, layers: int) -> str:
+  """A student whose left encoder has so many layers, and whose right one the run's."""
+  depth = layers if layers != run.config(StudentConfig).encoder_layers else 0
+  config = run.config(
+    StudentConfig, left_encoder_layers=depth, right_encoder_layers=0, shared_encoder=False
+  )
+  widths = RecordSet(run.path('distill')).widths
+  return run.export(folder, DiPair.from_pretrained(config, run.table.outputs, widths))
+
+
+def _one_by_one(scorer: Scorer, queries: Sequence[str]) -> benchmark.Contender:
+  """A query a call, tokenization included."""
+
+  def encode() -> None:
+    for query in queries:
+      scorer.encode([query], scorer.slots[0])
+
+  return benchmark.Contender('query', encode, len(queries))
+
+
+if __name__ == '__main__':
+  flags.command(main, QueryDepthConfig)
