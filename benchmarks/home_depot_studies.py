@@ -2,6 +2,7 @@
 
 from benchmarks.committed import markdown, read, section
 from dipair.study import tables as study_tables
+from dipair.study.speeds import ENCODERS
 
 _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'table2': 'Heads (Table 2)',
@@ -14,6 +15,7 @@ _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'figure4': 'Length of the texts (Figure 4)',
   'temperature': 'Temperature of the soft labels',
 }
+_OWN, _ALL = "as the run's", 'all 6, the student itself'
 STUDIES = {  # of one seed, by their folders in docs/study: a title, and how to read what was found
   'homedepot_whole': (
     'every head by the whole recipe',
@@ -78,7 +80,7 @@ titles, 29%.""",
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [*map(_studied, STUDIES)]
+  return [*map(_studied, STUDIES), _query_depths()]
 
 
 def _studied(name: str) -> str:
@@ -100,3 +102,25 @@ def _studied(name: str) -> str:
     notes.append(table.note)
   note = f'{notes[0]}\n\n{prose}\n[All of its tables and figures](study/{name}/study.md).'
   return section(f'Home Depot: {title}', made, '\n\n'.join(parts), note)
+
+
+def _query_depths() -> str:
+  """What a shallower encoder of queries loses, and the time that it saves."""
+  made, timed = read('study_queries'), read('query_depth')
+  if not made or not timed:
+    return ''
+  table = study_tables.table(made, 'students')
+  quality = [name for name in table.headers[1:] if name.startswith(('Pearson', 'Delta', 'p'))]
+  of = {row['layers']: [f'{row[runtime]:.2f}' for runtime in ENCODERS] for row in timed['rows']}
+  rows = []
+  for row in table.rows:
+    cells = dict(zip(table.headers, row, strict=True))
+    name = cells['Student']
+    layers = max(of) if name == _OWN else int(name.split()[0]) if name[0].isdigit() else 0
+    rows.append(
+      [_ALL if name == _OWN else name, *(cells[n] for n in quality), *of.get(layers, ['', ''])]
+    )
+  headers = ["Query's encoder", *quality, 'ms a query', 'in int8']
+  return section(
+    "Home Depot: layers of the query's encoder alone", made, markdown(headers, rows), _DEPTHS
+  )
