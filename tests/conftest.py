@@ -48,9 +48,16 @@ TINY = {  # flags of each student's tiny config
 
 
 def pytest_collection_modifyitems(items):
-  """Files that run commands come first: they take longest, and both processes then end together."""
-  running = {item.path for item in items if 'start' in item.fixturenames}
-  items.sort(key=lambda item: item.path not in running)
+  """Files that run commands come first: they take longest, and both processes then end together.
+
+  Of them those that share exports or the smoke run come last: two at once would wait for their making.
+  """
+  of = lambda fixture: {item.path for item in items if fixture in item.fixturenames}  # noqa: E731
+  running, exporting = of('start'), of('export')
+  further = sorted(of('smoke_run'))[1:]  # the first one makes the run
+  items.sort(
+    key=lambda item: (item.path not in running, item.path in further, item.path in exporting)
+  )
 
 
 def pytest_collection_finish():
