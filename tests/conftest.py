@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests import forks
+
 # oneDNN (TensorFlow 2.20) has been seen to corrupt the heap while it makes its kernels for toy
 # shapes. Before TensorFlow is imported; children inherit it.
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')
@@ -63,6 +65,7 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
   """Collections of garbage leave out what imports made, most of all objects: an export asks for five."""
   gc.freeze()
+  gc.set_threshold(100_000)
 
 
 class Exported(NamedTuple):
@@ -264,6 +267,7 @@ def _reloaded_in_a_fork(request):
   saved_models = sys.modules.get('common.export.saved_models')  # else none exports
   with pytest.MonkeyPatch.context() as patch:
     if saved_models:
+      forks.convert_without_loading()
       patch.setattr(saved_models, 'subprocess', types.SimpleNamespace(run=run))
     yield
 

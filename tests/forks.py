@@ -3,6 +3,8 @@
 It reads a JSON value a line and answers with one: {'start': [...], 'environment', 'out', 'err'},
 `start` as Python takes its arguments (`-m module …`, `-c code …`), with the child's number;
 {'wait': number, 'block'} with its status, or null while it runs. Children end when stdin does.
+
+With arguments, `python tests/forks.py -m module …`, it is that one command, as a fork would run it.
 """
 
 import contextlib
@@ -26,8 +28,14 @@ from typing import Any, NoReturn
 
 def main() -> None:
   importlib.import_module('common.distillation.experiment')  # TensorFlow's seconds, once for all
+  convert_without_loading()
   shorten_benchmark()
+  shorten_suites()
   gc.freeze()  # a collection in a fork would walk, and so copy, all that TensorFlow defines
+  gc.disable()  # but for those that are asked for, a tenth of a toy run's time
+  if len(sys.argv) > 1:
+    _, kind, program, *arguments = sys.argv
+    end(functools.partial(_command, kind, program, arguments))
   children: set[int] = set()
   try:
     for line in sys.stdin:
@@ -57,10 +65,14 @@ def _child(kind: str, program: str, arguments: list[str], out: str, err: str, en
     os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), to)
   os.environ.clear()
   os.environ.update(environment)
+  _command(kind, program, arguments)
+
+
+def _command(kind: str, program: str, arguments: list[str]) -> None:
   reload_in_a_fork()
   sys.argv = [kind, *arguments]
   if kind == '-m':
-    del sys.modules[program]
+    sys.modules.pop(program, None)
     runpy.run_module(program, run_name='__main__', alter_sys=True)
   else:
     exec(program, {'__name__': '__main__'})
@@ -91,6 +103,33 @@ def shorten_benchmark() -> None:
   benchmark.BERT_BASE = benchmark.EncoderConfig(
     vocab_size=99, hidden_size=16, num_layers=1, num_heads=2, inner_dim=32
   )
+
+
+def convert_without_loading() -> None:
+  """LiteRT's converter loads a SavedModel as Python before each conversion, and takes only names of it."""
+  from tensorflow.lite.python import lite
+
+  class Names(dict):
+    """Signatures, whatever they are called."""
+
+    def __contains__(self, name: object) -> bool:
+      return True
+
+    def __missing__(self, name: str) -> None:
+      return None
+
+  loaded = types.SimpleNamespace(signatures=Names(), graph_debug_info=None)
+  lite._load = lambda folder, tags: loaded
+
+
+def shorten_suites() -> None:
+  """A suite's tasks are processes of their own as ever, and their benchmarks as a fork's."""
+  from dse import suite
+
+  def start(command: list[str]) -> subprocess.Popen:
+    return subprocess.Popen([command[0], os.path.abspath(__file__), *command[1:]])
+
+  suite.subprocess = types.SimpleNamespace(Popen=start)  # type: ignore[attr-defined]
 
 
 def reload_in_a_fork() -> None:
