@@ -165,7 +165,12 @@ def _classes(exported, export):
 
 @pytest.fixture(name='distill')
 def _distill(tmp_path):
-  """A folder of every term with every product, in one group, with scores and labels."""
+  """A folder that `write_distill` filled."""
+  return write_distill(str(tmp_path / 'distill'))
+
+
+def write_distill(folder):
+  """Fills a folder with every term and every product, in one group, with scores and labels."""
   import numpy as np
 
   from common.data import record_writer
@@ -178,7 +183,6 @@ def _distill(tmp_path):
     for p, product in enumerate(PRODUCTS)
     for label in [rng.uniform()]
   ]
-  folder = str(tmp_path / 'distill')
   groups = record_writer.of_examples(examples, len(examples))
   record_writer.write_sets(folder, {'': groups}, 2)
   return folder

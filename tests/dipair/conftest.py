@@ -1,13 +1,14 @@
-"""The tiny student that DiPair's own tests take, and a finished smoke run."""
+"""The tiny student that DiPair's own tests take, also trained, and a finished smoke run."""
 
 import functools
+import json
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, write_distill
 
 
 @pytest.fixture(name='tiny', scope='session')
@@ -20,6 +21,20 @@ def _tiny(build):
 def _exported(export):
   """DiPair's tiny export alone."""
   return export('dipair')
+
+
+@pytest.fixture(name='trained', scope='session')
+def _trained(tiny, once):
+  """Folder of `distill`, a set, of `student`, the tiny one in two stages by one device, and of its `losses`."""
+
+  def make(folder):
+    from tests.dipair import two_stages
+
+    distill = write_distill(f'{folder}/distill')
+    made = two_stages.train(tiny()[0].config, folder / 'student', distill)
+    (folder / 'losses').write_text(json.dumps(two_stages.losses(made)))
+
+  return once('trained', make)
 
 
 @pytest.fixture(name='smoke_run', scope='session')

@@ -6,35 +6,14 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from common import flags
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
-from common.training.optimization import PhaseConfig
-from dipair import training
 from dipair.config import TrainConfig
-
-PHASE = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=3, warmup_steps=1, eval_every=1)
-PHASES = TrainConfig(stage1=PHASE, stage2=dataclasses.replace(PHASE, learning_rate=1e-3))
-
-
-def train(config, folder, distill, phases=PHASES, **devices):
-  devices = strategies.DeviceConfig(**devices)
-  strategy = strategies.create(devices)
-  tf_keras.utils.set_random_seed(3)
-  return training.train(
-    config,
-    phases,
-    str(folder),
-    Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
-  )
-
-
-def losses(histories):
-  return [entry['loss'] for history in histories for entry in history['history'][1:]]
+from tests.dipair.two_stages import PHASE, PHASES, losses, train
 
 
 def trainer(model, tokenizer, distill, **devices):
@@ -76,8 +55,7 @@ def at_the_last_step(model, folder):
   tf.train.Checkpoint(variables=model.variables).restore(latest).expect_partial()
 
 
-@pytest.mark.parametrize('cache_gb', [0.0, 1.0], ids=['live', 'cached'])
-def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_path, cache_gb):
+def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_path):
   model, tokenizer = tiny()
   variables = [v for v in model.variables if 'pooler' not in v.name]  # which no logit depends on
   encoders = {v.ref() for v in model.encoders[0].variables}
@@ -95,46 +73,43 @@ def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_p
       for own in (True, False)
     ]
 
-  assert moved('stage1', frozen=True, cache_gb=cache_gb) == [{False}, {True}]
+  assert moved('live', frozen=True, cache_gb=0.0) == [{False}, {True}]
+  assert moved('cached', frozen=True, cache_gb=1.0) == [{False}, {True}]
   assert moved('stage2', frozen=False) == [{True}, {True}]
 
 
-def test_the_train_steps_compile_under_xla_with_static_shapes(tiny, distill, tmp_path):
-  config = tiny()[0].config
-  plain = train(config, tmp_path / 'plain', distill)
+def test_the_train_steps_compile_under_xla_with_static_shapes(tiny, trained, tmp_path):
+  config, distill = tiny()[0].config, str(trained / 'distill')
   compiled = train(config, tmp_path / 'xla', distill, jit_compile=True)
-  np.testing.assert_allclose(losses(compiled), losses(plain), rtol=1e-4)
+  expected = json.loads((trained / 'losses').read_text())
+  np.testing.assert_allclose(losses(compiled), expected, rtol=1e-4)
 
 
 _MIRRORED = """
-import dataclasses, json, sys
+import json, sys
 import tensorflow as tf
 cpu = tf.config.list_physical_devices('CPU')[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.path.insert(0, sys.argv[1])
-from test_training import PHASES, losses, train
+from tests.dipair.two_stages import losses, train
 from common import flags
 from common.training import strategies
 from dipair.config import StudentConfig
-config = flags.build(StudentConfig, json.loads(sys.argv[4]))
-mirrored = strategies.create(strategies.DeviceConfig('mirrored'))
-found = {'replicas': mirrored.num_replicas_in_sync}
-for name in ('one_device', 'mirrored'):
-  folder = f'{sys.argv[2]}/{name}'
-  found[name] = losses(train(config, folder, sys.argv[3], distribution_strategy=name))
-print(json.dumps(found))
+config = flags.build(StudentConfig, json.loads(sys.argv[3]))
+replicas = strategies.create(strategies.DeviceConfig('mirrored')).num_replicas_in_sync
+found = losses(train(config, sys.argv[1], sys.argv[2], distribution_strategy='mirrored'))
+print(json.dumps([replicas, found]))
 """
 
 
-def test_two_mirrored_devices_give_one_devices_loss_curve(tiny, distill, tmp_path, request, python):
-  here, config = str(request.path.parent), json.dumps(flags.flat(tiny()[0].config))
-  command = ['-c', _MIRRORED, here, str(tmp_path), distill, config]
-  done = python(*command)
+def test_two_mirrored_devices_give_one_devices_loss_curve(tiny, trained, tmp_path, python):
+  config = json.dumps(flags.flat(tiny()[0].config))
+  done = python('-c', _MIRRORED, str(tmp_path), str(trained / 'distill'), config)
   assert done.returncode == 0, done.stderr[-3000:]
-  found = json.loads(done.stdout.splitlines()[-1])
-  assert found['replicas'] == 2
-  assert len(found['one_device']) == 6
-  np.testing.assert_allclose(found['mirrored'], found['one_device'], rtol=1e-4)
+  replicas, found = json.loads(done.stdout.splitlines()[-1])
+  assert replicas == 2
+  assert len(found) == 6
+  expected = json.loads((trained / 'losses').read_text())
+  np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_bfloat16_trains_nearly_alike(tiny, distill, tmp_path):

@@ -37,7 +37,9 @@ def test_two_workers_train_one_student(tmp_path, start):
     '--flagfile=configs/smoke.flags',
     f'--run_dir={tmp_path / "run"}',
     '--distribution_strategy=multi_worker_mirrored',
-    '--max_lengths=16,16',
+    *('--max_lengths=16,16', '--head=ffnn'),
+    *('--teacher_steps=4', '--teacher_eval_every=2'),
+    *('--stage1_steps=4', '--stage1_eval_every=2'),
   ]
   command = ['-m', 'dipair.run', *arguments]
   finish([start(*command, TF_CONFIG=config) for config in cluster_of_two()])
@@ -49,31 +51,21 @@ def test_two_workers_train_one_student(tmp_path, start):
 
 _TRAIN = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
-from test_training import train
+from tests.dipair.two_stages import train
 from common import flags
 from dipair.config import StudentConfig
-config = flags.build(StudentConfig, json.loads(sys.argv[5]))
-train(config, sys.argv[2], sys.argv[3], distribution_strategy=sys.argv[4])
+config = flags.build(StudentConfig, json.loads(sys.argv[3]))
+train(config, sys.argv[1], sys.argv[2], distribution_strategy='multi_worker_mirrored')
 """
 
 
-def test_two_workers_end_with_the_weights_of_one_process(
-  tiny, distill, tmp_path, request, start, last_step
-):
+def test_two_workers_end_with_the_weights_of_one_process(tiny, trained, tmp_path, start, last_step):
   """Of the same global batch, to a thousandth of a step: the sums' order differs."""
-
   config = json.dumps(flags.flat(tiny()[0].config))
-
-  def train(name, strategy, **environment):
-    here, folder = str(request.path.parent), str(tmp_path / name)
-    command = ['-c', _TRAIN, here, folder, distill, strategy, config]
-    return start(*command, **environment)
-
-  workers = [train('two', 'multi_worker_mirrored', TF_CONFIG=task) for task in cluster_of_two()]
-  finish([*workers, train('one', 'one_device')])
+  command = ['-c', _TRAIN, str(tmp_path), str(trained / 'distill'), config]
+  finish([start(*command, TF_CONFIG=task) for task in cluster_of_two()])
   for stage, rate in (('stage1', 1e-2), ('stage2', 1e-3)):
-    one, two = last_step(tmp_path / 'one' / stage), last_step(tmp_path / 'two' / stage)
+    one, two = last_step(trained / 'student' / stage), last_step(tmp_path / stage)
     weights = [name for name in one if name.startswith('variables/') and 'SLOT' not in name]
     assert weights and one.keys() == two.keys()
     for name in weights:
