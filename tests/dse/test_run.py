@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -147,6 +148,8 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(
   arguments = ('--flagfile=configs/mrpc.flags', f'--data_dir={glue}', f'--run_dir={tmp_path}', *TOY)
   for phase in ('phase', 'labels/phase', 'frozen/phase'):  # of the first variant, and the others
     kill_at(command(*arguments), tmp_path / 'student.part' / phase, 3)
+  for name in ('export', 'benchmark'):  # which the weights are not of
+    shutil.copytree(finished[0] / 'mrpc' / name, tmp_path / name)
   done = run(*arguments)
   assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
   for phase in ('teacher', 'student/phase', 'student/labels/phase', 'student/frozen/phase'):
