@@ -16,7 +16,7 @@ runpy.run_path(f'examples/{sys.argv.pop(1)}.py', run_name='__main__')
 TOY = """
 ROWS = {'train': 128, 'valid': 32, 'test': 32, 'distillation': 512}
 FLAGS = {'flagfile': 'smoke', 'teacher_steps': 4, 'stage1_steps': 4, 'stage2_steps': 2,
-  'max_lengths': (16, 16)}
+  'max_lengths': (16, 16), 'head': 'ffnn'}
 """
 LAST = 'print(scores.shape, len(store), *dict(best))'
 

@@ -14,6 +14,7 @@ TOY = {
   'label_column': 'y',
   'max_lengths': (16, 16),
   'output_tokens': (2, 2),
+  'head': 'ffnn',
   'stage1_batch_size': 16,
   'stage2_batch_size': 16,
 }

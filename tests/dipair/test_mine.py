@@ -22,7 +22,7 @@ TOY = (
   '--embedder=random-tiny --negative_quantile=0.9 --split_shares=0.5,0.25,0.25 --negatives_from=10 '
   '--transfer_per_query=5 --transfer_pairs=0 --teacher_pretrained=random-tiny '
   '--teacher_max_length=32 --teacher_batch_size=4 --teacher_steps=2 --teacher_warmup_steps=1 '
-  '--pretrained=random-tiny --encoder_layers=2 --max_lengths=8,16 --output_tokens=2,3 '
+  '--pretrained=random-tiny --encoder_layers=2 --max_lengths=16,16 --output_tokens=2,3 '
   '--projection_dim=16 --stage1_steps=2 --stage1_warmup_steps=1 --stage1_batch_size=8 '
   '--stage1_eval_every=2 --stage2_steps=2 --stage2_warmup_steps=1 --stage2_batch_size=16 '
   '--stage2_eval_every=2 --annotation_runtime=litert-int8'

@@ -114,9 +114,8 @@ def test_a_fingerprint_is_of_what_decides_vectors(build):
 
 
 def test_three_texts_and_three_classes(build, tmp_path):
-  model, tokenizer = build(
-    'dipair', outputs=3, max_lengths=(8, 8, 8), output_tokens=(2, 2, 3), shared_encoder=False
-  )
+  lengths = {'max_lengths': (8, 8, 8), 'output_tokens': (2, 2, 3)}
+  model, tokenizer = build('dipair', 3, **lengths, shared_encoder=False, encoder_layers=1)
   slots, samples = ('query', 'context', 'answer'), (LEFT, RIGHT, LEFT)
   student_export.write(
     str(tmp_path), model, tokenizer, slots=slots, task='multiclass', samples=samples

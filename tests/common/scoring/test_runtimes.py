@@ -1,5 +1,6 @@
 """Every runtime gives one runtime's scores, at any number of pairs and from any thread."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
+from common.export import student_export
 from common.scoring import litert, litert_head, runtimes
 from common.scoring.exported import Export
 from common.scoring.runtime import HeadFunction
@@ -19,13 +21,32 @@ from common.scoring.scorer import PairScorer
 from tests.conftest import ROOT, TERMS
 
 
+@pytest.fixture(name='scorer_of', scope='module')
+def _scorer_of(build, export, once):
+  """A function (head, runtime) to a scorer of an export, or of the head alone where no other test has one."""
+  exported = {'dse': ('dse', {}), 'transformer': ('dipair', {})}
+  exported['ffnn'] = 'dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}
+
+  def made(head):
+    if head in exported:
+      kind, changes = exported[head]
+      return export(kind, **changes).folder
+    model, _ = build('dipair', head=head)
+    write = lambda to: student_export.write_head(f'{to}/head', model, ('left', 'right'))  # noqa: E731
+    return str(once(f'head-{head}', write) / 'head')
+
+  @functools.cache
+  def scorer_of(head, runtime):
+    folder = Export(made(head))
+    return PairScorer(folder, None, runtimes.load_head(folder, runtime))
+
+  return scorer_of
+
+
 @pytest.mark.parametrize('runtime', runtimes.HEADS)
 @pytest.mark.parametrize('student', ['transformer', 'ffnn', 'lite', 'poly_encoder', 'dse'])
-def test_every_runtime_scores_alike_at_every_number_of_pairs(export, load, student, runtime):
-  heads = {'dse': {}, 'transformer': {}, 'ffnn': {'left_encoder_layers': 1, 'head': 'ffnn'}}
-  heads |= {name: {'head': name} for name in ('lite', 'poly_encoder')}
-  folder = export('dse' if student == 'dse' else 'dipair', **heads[student]).folder
-  plain, scorer = load(folder), load(folder, runtime)
+def test_every_runtime_scores_alike_at_every_number_of_pairs(scorer_of, student, runtime):
+  plain, scorer = scorer_of(student, 'tensorflow'), scorer_of(student, runtime)
   shapes = scorer.vector_shapes.values()
   rng = np.random.default_rng(0)
   for rows in (1, 2, 257):
@@ -41,7 +62,7 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(export, load, stude
   assert np.ptp(exact) > 0.01
   inputs = dict(zip(scorer.slots, (left[:2], right[:3]), strict=True))
   with pytest.raises(InputError, match='^left: 2 rows; another input has 3$'):
-    runtimes.load_head(Export(folder), runtime).run('serving_default', inputs)
+    scorer._head.run('serving_default', inputs)
 
 
 @pytest.mark.parametrize(('width', 'rows'), [(4000, 32), (1, 256), (10**6, 16)])
