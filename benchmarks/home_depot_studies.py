@@ -16,6 +16,8 @@ _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'temperature': 'Temperature of the soft labels',
 }
 _OWN, _ALL = "as the run's", 'all 6, the student itself'
+_DEPTHS = """Query encoders of the first layers of a finished student's, and its head, trained anew against its
+products' vectors, which stay as they are (`--freeze_right`), in 300 steps of 256 pairs at a rate of 4e-4, one seed."""
 STUDIES = {  # of one seed, by their folders in docs/study: a title, and how to read what was found
   'homedepot_whole': (
     'every head by the whole recipe',
