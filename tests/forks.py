@@ -129,7 +129,7 @@ def shorten_suites() -> None:
   def start(command: list[str]) -> subprocess.Popen:
     return subprocess.Popen([command[0], os.path.abspath(__file__), *command[1:]])
 
-  suite.subprocess = types.SimpleNamespace(Popen=start)  # type: ignore[attr-defined]
+  suite.subprocess = types.SimpleNamespace(Popen=start)  # type: ignore[assignment]
 
 
 def reload_in_a_fork() -> None:
