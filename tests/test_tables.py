@@ -153,6 +153,20 @@ def _of_heads() -> Iterator[tuple[str, str]]:
     f'{-rows[name]["delta"]["test"]:.1%}' for name in ('DiPair, transformer', 'LITE', 'MaxSim')
   )
   yield 'docs/serving.md', f'with encoders frozen it loses {own}, LITE {lite}, MaxSim {max_sim}'
+  made = _made('study_queries')
+  rows = _named(made['comparisons']['students']['rows'])
+  two, five, own = (
+    f'{made["students"][rows[name]["students"][0]]["test"]["pearson"]:.3f}'
+    for name in ('2 layers', '5 layers', "as the run's")
+  )
+  one, *_, six = _made('query_depth')['rows']
+  text = (
+    f'come to {two} and {five}, where the student has {own}. In int8 a query takes all six layers '
+  )
+  yield (
+    'docs/serving.md',
+    f'{text}{six["litert-int8"]:.2f} ms, and one layer in TensorFlow {one["tensorflow"]:.2f}',
+  )
   rows = _named(_made('scoring')['rows'])
   for name in ('DiPair, Keras layers', 'DiPair, litert', 'DiPair, parts, litert'):
     yield 'docs/architecture.md', f' | {rows[name]["mflop"]:.1f} |'
