@@ -2,7 +2,7 @@
 
   python -m benchmarks.query_depth --run_dir=runs/homedepot --output=benchmarks/results/query_depth.json
 
-Students by a finished run's flags but for that one, as they start: what they learn changes no time.
+Students by a finished run's flags but for depths, as they start: what they learn changes no time.
 """
 
 import dataclasses
@@ -36,33 +36,29 @@ def main(config: QueryDepthConfig) -> None:
   """Measures each depth in turn, prints, writes."""
   run = FinishedRun(config.run_dir)
   queries = list(dict.fromkeys(texts[0] for texts in RecordSet(run.path('data/test')).texts()))
-  own = run.config(StudentConfig)
-  contenders: list[benchmark.Contender] = []
-  of: list[tuple[int, str]] = []
+  depths = range(1, run.config(StudentConfig).encoder_layers + 1)
+  contenders: dict[tuple[int, str], benchmark.Contender] = {}
   with tempfile.TemporaryDirectory() as folder:
-    for layers in tqdm(range(1, own.encoder_layers + 1), desc='export', unit=' students'):
+    for layers in tqdm(depths, desc='export', unit=' students'):
       path = _export(run, os.path.join(folder, str(layers)), layers)
       for runtime in ENCODERS:
         scorer = Scorer.load(path, encoder_runtime=runtime)
-        contenders.append(_one_by_one(scorer, queries[: config.queries]))
-        of.append((layers, runtime))
-    rates = benchmark.rates(contenders)
-  rows: list[dict[str, float]] = [{'layers': layers} for layers in range(1, own.encoder_layers + 1)]
-  for (layers, runtime), rate in zip(of, rates, strict=True):
-    rows[layers - 1][runtime] = 1000 / rate['pairs_per_second']
-  for row in rows:
+        contenders[layers, runtime] = _one_by_one(scorer, queries[: config.queries])
+    rates = benchmark.rates(list(contenders.values()))
+  rows: dict[int, dict[str, float]] = {layers: {'layers': layers} for layers in depths}
+  for (layers, runtime), rate in zip(contenders, rates, strict=True):
+    rows[layers][runtime] = 1000 / rate['pairs_per_second']
+  for layers, row in rows.items():
     times = ', '.join(f'{runtime} {row[runtime]:.2f} ms' for runtime in ENCODERS)
-    print(f'{row["layers"]} layers: {times}')
+    print(f'layers: {layers}, {times}')
   if config.output:
-    committed.write(config.output, 'query_depth', config, rows=rows, queries=config.queries)
+    made = {'rows': list(rows.values()), 'queries': config.queries}
+    committed.write(config.output, 'query_depth', config, **made)
 
 
 def _export(run: FinishedRun, folder: str, layers: int) -> str:
-  """A student whose left encoder has so many layers, and whose right one the run's."""
-  depth = layers if layers != run.config(StudentConfig).encoder_layers else 0
-  config = run.config(
-    StudentConfig, left_encoder_layers=depth, right_encoder_layers=0, shared_encoder=False
-  )
+  """A student whose left encoder has so many layers; of its right one, which is not timed, the first is enough."""
+  config = run.config(StudentConfig, left_encoder_layers=layers, right_encoder_layers=1)
   widths = RecordSet(run.path('distill')).widths
   return run.export(folder, DiPair.from_pretrained(config, run.table.outputs, widths))
 
