@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from benchmarks.committed import commands, markdown, read, section, shown
+from benchmarks.committed import command, commands, markdown, read, section, shown
 from common.evaluation import speeds
 from common.evaluation.cells import chance, change, digits, label, mean, metric, times
 from common.pretrain.language_model import LOSS
@@ -26,21 +26,16 @@ _OTHER_TEXTS = {  # likewise, of texts other than Home Depot's
 
 
 class _Teachers(NamedTuple):
-  """A table of teachers: its title, whose labelled pairs they learnt, and how to read what was found.
-
-  In the text stand {found} and {command} of `others`, a file of teachers by further seeds.
-  """
+  """A table of teachers: its title, how to read it, and a file of others, whose {found} and {command} stand there."""
 
   title: str
-  texts: str
   text: str
-  others: str = ''
+  others: str
 
 
 _TEACHERS = {  # by files of results
   'teachers_minilm_further': _Teachers(
     'Teachers from a language model of their own texts: Home Depot',
-    "Home Depot's",
     """The first row's were trained on an
 NVIDIA H100 at commit f624847833, the second's on two cores; its start is the fifth row of the first table of language
 models. By each seed it comes to less on test than the first row by any, though on valid to as much; what the machines
@@ -50,7 +45,6 @@ From a start trained more gently, that table's first row, one seed came to {foun
   ),
   'teachers_3_layers': _Teachers(
     'Teachers of three layers: Home Depot',
-    "Home Depot's",
     """Pretrained on the GPU (the last rows of the table before), as were these teachers. With this seed every
 other layer is the better start, by half for having been trained on the texts, by half for having been taught. The
 intervals are over search terms, and seeds differ by more than their width: of three, MiniLM's first three layers come to
@@ -191,11 +185,13 @@ def _siamese_row(made: dict[str, Any], primary: str) -> list[str]:
 def _teachers() -> str:
   """Teachers that start from these language models."""
   return '\n\n'.join(
-    _of_teachers(made, of) for name, of in _TEACHERS.items() if (made := read(name))
+    _of_teachers(made, others, of)
+    for name, of in _TEACHERS.items()
+    if (made := read(name)) and (others := read(of.others))
   )
 
 
-def _of_teachers(made: dict[str, Any], of: _Teachers) -> str:
+def _of_teachers(made: dict[str, Any], others: dict[str, Any], of: _Teachers) -> str:
   primary, seeds = label(made['metric']), len(made['rows'][0]['test'])
   headers = ['Starts from', f'{primary} (valid)', f'{primary} (test)', 'Delta (test)', 'p']
   both = len(made['rows']) > 2
@@ -210,13 +206,10 @@ def _of_teachers(made: dict[str, Any], of: _Teachers) -> str:
     ]
     for number, row in enumerate(made['rows'])
   ]
-  text = of.text
-  if by_seed := read(of.others):
-    found = ', '.join(metric(value) for value in by_seed['rows'][-1]['test'])
-    text = text.format(found=found, command=by_seed['command'])
   seeds_of = f'mean ± standard deviation of {seeds} seeds' if seeds > 1 else 'one seed'
-  note = f"""Fine-tuned alike on {of.texts} labelled pairs, {seeds_of}. Delta and p (paired bootstrap) are against
-the first row. {text}"""
+  found = ', '.join(metric(value) for value in others['rows'][-1]['test'])
+  note = f"""Fine-tuned alike on Home Depot's labelled pairs, {seeds_of}. Delta and p (paired bootstrap) are against
+the first row. {of.text.format(found=found, command=command(others))}"""
   return section(of.title, made, markdown(headers, rows), note)
 
 

@@ -15,7 +15,7 @@ _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'figure4': 'Length of the texts (Figure 4)',
   'temperature': 'Temperature of the soft labels',
 }
-_OWN, _ALL = "as the run's", 'all 6, the student itself'
+_NAMES = {"as the run's": 'all 6, the student itself'}
 _DEPTHS = """Query encoders of the first layers of a finished student's, trained anew with its head against its
 products' vectors, which stay as they are (`--freeze_right`): 300 steps of 256 pairs, one seed. More layers are better (two
 and three are not told apart), and even five of the six do not come back to the student in these steps; on valid all were
@@ -117,15 +117,21 @@ def _query_depths() -> str:
     return ''
   table = study_tables.table(made, 'students')
   quality = [name for name in table.headers[1:] if name.startswith(('Pearson', 'Delta', 'p'))]
-  of = {row['layers']: [f'{row[runtime]:.2f}' for runtime in ENCODERS] for row in timed['rows']}
+  times = {row['layers']: [f'{row[runtime]:.2f}' for runtime in ENCODERS] for row in timed['rows']}
+  layers = {
+    row['name']: made['students'][row['students'][0]]['flags'].get(
+      'left_encoder_layers', max(times)
+    )
+    for row in made['comparisons']['students']['rows']
+  }
   rows = []
   for row in table.rows:
     cells = dict(zip(table.headers, row, strict=True))
     name = cells['Student']
-    layers = max(of) if name == _OWN else int(name.split()[0]) if name[0].isdigit() else 0
-    rows.append(
-      [_ALL if name == _OWN else name, *(cells[n] for n in quality), *of.get(layers, ['', ''])]
-    )
+    of_query = (
+      times[layers[name]] if name in layers else ['', '']
+    )  # the teacher has no query's vectors
+    rows.append([_NAMES.get(name, name), *(cells[of] for of in quality), *of_query])
   headers = ["Query's encoder", *quality, 'ms a query', 'in int8']
   note = _DEPTHS.format(command=command(timed), commit=timed['commit'])
   return section(
