@@ -24,11 +24,15 @@ class FinishedRun(finished_run.FinishedRun):
 
   Raises:
     InputError: If it is none of DiPair's.
+
+  Attributes:
+    all_layers: Whether the student was asked for with all of its checkpoint's layers, however many.
   """
 
   def __init__(self, folder: str):
     super().__init__(folder, 'dipair')
-    if self.flags.get('encoder_layers') == 0:  # all of them, whose number the student has
+    self.all_layers = self.flags.get('encoder_layers') == 0
+    if self.all_layers:  # whose number the student has
       fields, _ = saving.read(self.path('student'))
       self.flags['encoder_layers'] = fields['config']['encoder_layers']
     self.table = self.config(TableConfig)

@@ -10,7 +10,7 @@ from common.data.records import RecordSet
 from common.distillation import results
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from common.files import write_json
+from common.files import read_json, write_json
 from common.training import strategies
 from dipair import inspection, inspection_page
 from dipair.finished_run import FinishedRun
@@ -35,6 +35,11 @@ class InspectConfig:
 def main(config: InspectConfig) -> None:
   """Inspects the run's student, writes the page and the numbers."""
   run = FinishedRun(config.run_dir)
+  numbers = os.path.splitext(config.output)[0] + '.json'
+  if os.path.exists(numbers) and 'similarity' not in read_json(numbers, 'name another --output'):
+    raise InputError(
+      f'--output={config.output}: its numbers would replace {numbers}, which is no inspection; another name'
+    )
   try:
     os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   except OSError as error:
@@ -53,7 +58,12 @@ def main(config: InspectConfig) -> None:
     **inspection.inspect(scorer, records, chosen, run.results['task'], run.table.text_columns),
   }
   found = results.finite(found)
-  write_json(os.path.splitext(config.output)[0] + '.json', found)
+  write_json(numbers, found)
+  if (score := found['metric'])['all'] is None:
+    raise InputError(
+      f'{config.run_dir}: its student has one score for all, of which there is no {score["name"]}, and no '
+      f'page; the numbers are in {numbers}'
+    )
   inspection_page.write(found, config.output)
   print(f'{config.output}: {len(chosen)} tuples of {config.run_dir}')
 

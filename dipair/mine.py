@@ -10,9 +10,9 @@ from typing import Any
 import tf_keras
 
 from common import digests, files, flags, schema
+from common.data import tables
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
-from common.data.tables import SUFFIXES
 from common.distillation import datasheet, mining, transfer
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
@@ -54,6 +54,8 @@ def main(config: MineConfig) -> None:
       raise InputError(
         f'{config.output}: mined with other {", ".join(differs)}; name a new --output'
       )
+  elif os.path.exists(os.path.join(config.output, 'flags.txt')):
+    raise InputError(f"--output={config.output}: a run's folder, whose data stays; name a new one")
   else:
     sheet = _mine(config, read)
   print(datasheet.summary(sheet))
@@ -70,7 +72,7 @@ def _source(path: str) -> dict[str, str]:
       for base in (path, os.path.join(path, 'qrels'))  # BEIR's
       if os.path.isdir(base)
       for name in os.listdir(base)
-      if name.removesuffix('.gz').endswith(SUFFIXES)
+      if tables.is_table(name)
     )
   digest = hashlib.sha256(''.join(files.sha256(one) for one in found).encode())
   return {f'contents of {path}': digest.hexdigest()[:16]}

@@ -64,7 +64,7 @@ class DiPairStudent:
     """The student after each stage."""
     found = {'student': DiPair.load(folder)}
     stage1 = os.path.join(folder, 'stage1')
-    if os.path.exists(stage1):
+    if os.path.exists(stage1) and self.config.train.stage2.steps:  # else it is the student
       first = DiPair.load(folder)
       training.restore(stage1, first[0])
       found = {'student, stage 1': first, **found}

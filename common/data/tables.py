@@ -192,6 +192,11 @@ def _value(cell: Any) -> Any:
     return cell
 
 
+def is_table(name: str) -> bool:
+  """Whether a file's name is a table's."""
+  return name.removesuffix('.gz').endswith(TEXT_SUFFIXES) or name.endswith('.parquet')
+
+
 def cell(value: object, where: str) -> str:
   """A value as the text of a cell: a text as it is, none or NaN as an empty one, anything else as JSON."""
   if value is None or value != value:

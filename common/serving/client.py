@@ -116,8 +116,9 @@ class Client:
     """Scores candidates' vectors [n, *vector shape], n from 1, for a text, or a vector [w] in its place.
 
     Returns:
-      (scores [n], order [n]: rows of candidates, best first, ties as they came). A model of C
-      classes gives (scores [n, C], None): classes have no order of their own.
+      (scores [n], order [n]: rows of candidates, best first, ties as they came; of scores that float32 has
+      alike, those of one request's candidates by logits). A model of C classes gives
+      (scores [n, C], None): classes have no order of their own.
 
     Raises:
       InputError: If `text` is none, or the candidates are no vectors.

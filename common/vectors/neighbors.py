@@ -24,6 +24,8 @@ with extras.needed('', 'nearest neighbours: '):
 
 LIBRARIES = ('faiss', 'scann')
 _EXACT = 200_000  # vectors up to which the search is exact
+_PROBES = 16  # cells at least that are searched of a larger one's
+_READ = 32  # vectors in them, for each one asked for
 _SAMPLE = 262_144  # vectors from which the cells of a larger one are made
 _REORDERED = 200  # of ScaNN's nearest, or as many as are asked for, again with whole vectors
 _BLOCK = 8192  # texts whose vectors are read at a time: 8 kB a text at 8 of 256
@@ -41,7 +43,7 @@ def index_of(vectors: np.ndarray) -> Index:
   """A FAISS index of vectors in memory."""
   index = _faiss_index(vectors, len(vectors))
   index.add(vectors)
-  return index
+  return _FAISS(index)
 
 
 def pooled(vectors: np.ndarray) -> np.ndarray:
@@ -83,7 +85,22 @@ def open_index(store: VectorStore, library: str = 'faiss') -> Index:
   Raises:
     InputError: If the library is not installed.
   """
-  return _SCANN(store) if library == 'scann' else _kept_faiss(store)
+  return _SCANN(store) if library == 'scann' else _FAISS(_kept_faiss(store))
+
+
+class _FAISS:
+  """FAISS's index, where it has cells searched in as many as hold many times the vectors asked for."""
+
+  def __init__(self, index: faiss.Index):
+    self._index = index
+
+  def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(self._index, faiss.IndexIVF):
+      return self._index.search(queries, count)
+    cells = self._index.nlist
+    probes = max(_PROBES, -(-_READ * count * cells // self._index.ntotal))
+    chosen = faiss.SearchParametersIVF(nprobe=min(cells, probes))
+    return self._index.search(queries, count, params=chosen)
 
 
 class _SCANN:
@@ -117,7 +134,6 @@ def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:
     cells = int(4 * count**0.5)
     index = faiss.IndexIVFFlat(index, sample.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
     index.train(sample[np.linspace(0, len(sample) - 1, min(len(sample), 40 * cells), dtype=int)])
-    index.nprobe = 16
   return index
 
 

@@ -219,16 +219,15 @@ class Plan:
     if row.is_cross:
       own = {CROSS: row.flags[CROSS], **differing(self.run, shared)}
       return CrossStudent(self.run, self.root, own, self.config.cross, self.devices)
+    if self.run.all_layers and 'pretrained' in row.flags:  # of another checkpoint all, too
+      shared = {'encoder_layers': 0, **shared}
     own = differing(self.run, {**self.config.steps, **shared, **row.flags})
     longer = None
     if row.flags.get(_STAGE2) == 0:
       both = {name: value for name, value in row.flags.items() if name != _STAGE2}
-      longer = Student(
-        self.run,
-        self.root,
-        differing(self.run, {**self.config.steps, **shared, **both}),
-        self.devices,
-      )
+      of_both = differing(self.run, {**self.config.steps, **shared, **both})
+      if of_both != own:  # else there is one stage anyway
+        longer = Student(self.run, self.root, of_both, self.devices)
     return Student(self.run, self.root, own, self.devices, longer)
 
 

@@ -59,6 +59,10 @@ def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
   mine.main(mine.MineConfig(out, 7, config))  # says it again and does nothing
   assert capsys.readouterr().out == said
   assert os.stat(os.path.join(out, 'train.jsonl')).st_mtime_ns == before
+  (tmp_path / 'run').mkdir()
+  (tmp_path / 'run' / 'flags.txt').touch()
+  with pytest.raises(InputError, match="run: a run's folder, whose data stays; name a new one"):
+    mine.main(mine.MineConfig(str(tmp_path / 'run'), 7, config))
   done = python('-m', 'dipair.mine', f'--output={out}', f'--mine_from={tmp_path}', '--seed=8')
   assert done.returncode == 2
   assert 'mined with other embedder, negatives_from, negative_quantile, seed' in done.stderr

@@ -13,7 +13,7 @@ from benchmarks import compared, stages
 from common import flags, verify
 from common.errors import InputError
 from common.scoring import exported
-from dipair import Scorer
+from dipair import Scorer, inspect
 from dipair.run import DiPairStudent, RunConfig
 
 STAGES = (
@@ -230,6 +230,9 @@ def test_a_finished_run_is_inspected_twice_alike(smoke, tmp_path, python):
   assert one == other
   assert one['tuples'] == 40
   assert [text['name'] for text in one['texts']] == ['term', 'product']
+  own = smoke[0] / 'results.html'  # whose numbers' file is the run's
+  with pytest.raises(InputError, match=r'would replace .*/results\.json, which is no inspection'):
+    inspect.main(inspect.InspectConfig(str(smoke[0]), str(own)))
 
 
 def test_two_runs_students_are_compared_on_what_each_was_judged_by(smoke, tmp_path):

@@ -212,6 +212,28 @@ def test_a_student_that_could_not_be_trained_is_refused_before_any_is(run, disti
     Plan(config, whole, comparisons.asked((), (), config.students))
 
 
+def test_a_student_of_one_stage_is_trained_where_all_are(run, tmp_path):
+  (file := tmp_path / 'one.flags').write_text('--stage2_steps=0\n--head=ffnn\n')
+  config = StudyConfig(students=(str(file),), stage2=False)
+  plan = Plan(config, run(), comparisons.asked((), (), config.students))
+  assert [student.name for student in plan.new] == ['stage2_steps=0', 'head=ffnn-stage2_steps=0']
+
+
+@pytest.mark.parametrize('all_layers', [False, True])
+def test_of_another_checkpoint_all_layers_are_taken_where_the_run_takes_all(
+  run, tmp_path, all_layers
+):
+  whole, file = run(encoder_layers=1), tmp_path / 'other.flags'
+  whole.all_layers = all_layers
+  for given, layers in ('', 0 if all_layers else 1), ('--encoder_layers=2', 2):
+    file.write_text(f'--pretrained=random-tiny\n{given}\n')
+    config = StudyConfig(students=(str(file),))
+    ((_, (_, (student,))),) = Plan(
+      config, whole, comparisons.asked((), (), config.students)
+    ).rows.values()
+    assert student.config.encoder_layers == layers
+
+
 @pytest.mark.parametrize(
   ('of_run', 'asked', 'flag'),
   [

@@ -1,5 +1,6 @@
 """Public matching sets in their published formats, down to pairs by number."""
 
+import gzip
 import json
 
 import numpy as np
@@ -46,6 +47,11 @@ def test_question_answers(tmp_path):
   assert found.passages == ['A disease.', 'Of the joints.']
   assert found.positives.tolist() == [[0, 0], [0, 1], [1, 0]]
   assert found.related.shape == (0, 2)
+  (tmp_path / 'qa.tsv.gz').write_bytes(gzip.compress((tmp_path / 'qa.tsv').read_bytes()))
+  with pytest.raises(InputError, match='nor a folder of one table'):
+    read(tmp_path)
+  (tmp_path / 'qa.tsv').unlink()
+  assert read(tmp_path).queries == found.queries
 
 
 @pytest.mark.parametrize(

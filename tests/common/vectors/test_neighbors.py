@@ -98,7 +98,7 @@ def test_an_index_is_made_of_few_vectors_at_a_time(tmp_path, monkeypatch, exact,
     return found
 
   monkeypatch.setattr(made, 'vectors', counted)
-  assert neighbors.open_index(made).ntotal == 1000
+  assert neighbors._kept_faiss(made).ntotal == 1000
   assert (max(counts), sum(counts)) == (64, read)
 
 
@@ -120,7 +120,7 @@ def test_nearest(tmp_path, monkeypatch, library, exact):
     assert np.mean(found) > 0.5
   scores, rows = index.search(queries.astype(np.float32), 3000)
   there = rows >= 0
-  assert there.sum(1).max() > neighbors._REORDERED
+  assert there.all() if library == 'faiss' else there.sum(1).max() > neighbors._REORDERED
   for of_query, has in zip(rows, there, strict=True):
     assert len({*of_query[has]}) == has.sum()  # no text twice
   np.testing.assert_allclose(
