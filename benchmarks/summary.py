@@ -83,8 +83,23 @@ cross-encoder's, which reads both texts: the teacher in LiteRT's int8, its Pears
 (sentence-transformers' ONNX int8: {theirs_crossed}); a title is encoded once, {ours} a second in int8 (by
 sentence-transformers' ONNX int8 {theirs}). DiPair's Pearson is of a later student of the same sizes (the one timed:
 {metric(of['DiPair head, litert-int8']['test'])}); MaxSim and cosines were timed on float32. Not for texts that are each met once, in one pair: encoding is
-the whole cost then, and a cross-encoder scores better.{_lstm()}"""
+the whole cost then, and a cross-encoder scores better.{_latency()}{_lstm()}"""
   return f'{markdown(headers, rows)}\n\n{note}'
+
+
+def _latency() -> str:
+  """What a query's candidates take, and how far rates of two runs may lie apart."""
+  made, own = read('scoring'), read('homedepot')
+  if not made or not own:
+    return ''
+  of = {row['name']: row for row in made['rank']}
+  int8, exact = (of[f'DiPair, {runtime}'] for runtime in ('litert-int8', 'tensorflow'))
+  alone = next(row for row in own['speed'] if row['name'] == 'DiPair head, litert-int8')
+  return f"""
+
+For a query that waits: 1,000 candidates are ranked in {int8['p50']:.0f} ms (p99 {int8['p99']:.0f}) with the head in int8, in {exact['p50']:.0f} ms
+({exact['p99']:.0f}) in TensorFlow, of stored vectors of 4 and 8 tokens of 256 ([measured](docs/results.md#scoring)). Rented cores
+differ by the day: in a run of its own the head of the table has {digits(alone['pairs_per_second'])} pairs/s. Compare within one table."""
 
 
 def _lstm() -> str:

@@ -72,7 +72,7 @@ def _source(path: str) -> dict[str, str]:
       for base in (path, os.path.join(path, 'qrels'))  # BEIR's
       if os.path.isdir(base)
       for name in os.listdir(base)
-      if tables.is_table(name)
+      if name.endswith(tables.ENDS)
     )
   digest = hashlib.sha256(''.join(files.sha256(one) for one in found).encode())
   return {f'contents of {path}': digest.hexdigest()[:16]}

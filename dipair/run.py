@@ -37,6 +37,7 @@ class RunConfig:
     if frozen and os.path.realpath(frozen) == os.path.realpath(own):
       raise InputError(f'--freeze_right={frozen}: the run itself; name another --run_dir')
     self.train.objective.check(table.task, table.outputs)
+    self.train.objective.check_settings()
 
 
 class DiPairStudent:

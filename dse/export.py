@@ -65,7 +65,8 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
   try:
     kinds = [module['type'].rsplit('.', 1)[-1] for module in modules]
     paths = dict(zip(kinds, (module['path'] for module in modules), strict=True))
-  except (AttributeError, KeyError, TypeError) as error:
+    schema.check([*paths.values()], [str])
+  except (AttributeError, KeyError, TypeError, ValueError) as error:
     raise InputError(f'{pretrained.path}: modules.json is no list of modules; {_REMEDY}') from error
   if kinds not in (['Transformer', 'Pooling'], ['Transformer', 'Pooling', 'Normalize']):
     raise InputError(
@@ -79,10 +80,18 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
   settings = _settings(pretrained.path, 'sentence_bert_config.json', {'max_seq_length': int})
   if settings.get('do_lower_case') and not pretrained.lower_case:
     raise InputError(f'{pretrained.path}: do_lower_case before a cased tokenizer is not supported')
-  own = _settings(pretrained.path, 'config_sentence_transformers.json', {})
+  of_own = {'prompts': dict, 'similarity_fn_name': str}
+  own = _settings(pretrained.path, 'config_sentence_transformers.json', of_own)
   if prompt := own.get('default_prompt_name'):
     raise InputError(
       f'{pretrained.path}: default_prompt_name={prompt!r}: a prompt before each text is not supported'
+    )
+  if named := [name for name, prompt in (own.get('prompts') or {}).items() if prompt]:
+    print(f'{pretrained.path}: prompts for {", ".join(named)} are put before no text')
+  if (compared := own.get('similarity_fn_name') or 'cosine') != 'cosine' and len(kinds) == 2:
+    raise InputError(
+      f'{pretrained.path}: similarity_fn_name={compared!r} of vectors that are not of length 1; the cosine alone '
+      'is done'
     )
   checkpoints.check_length(pretrained, '--max_length', max_length)
   if max_length == 1:
@@ -155,8 +164,8 @@ def _pooling(folder: str, path: str) -> str:
   named = settings.get(_MODE) or [
     key.removeprefix(f'{_MODE}_') for key, on in settings.items() if on and key.startswith(_MODE)
   ]
-  modes = [named] if isinstance(named, str) else list(named)
-  if len(modes) != 1 or modes[0] not in _POOLING:
+  modes = named if isinstance(named, list) else [named]
+  if len(modes) != 1 or str(modes[0]) not in _POOLING:
     raise InputError(
       f'{os.path.join(folder, name)}: pooling {" and ".join(map(str, modes)) or "by nothing"} cannot be '
       'exported; mean_tokens or cls_token alone can'
@@ -164,7 +173,7 @@ def _pooling(folder: str, path: str) -> str:
   return _POOLING[modes[0]]
 
 
-def _settings(folder: str, name: str, types: dict[str, type]) -> dict[str, Any]:
+def _settings(folder: str, name: str, types: dict[str, Any]) -> dict[str, Any]:
   """The object in a file, of whose fields some have types where they are there; none where there is no file."""
   found = _json(folder, name)
   if found is None:

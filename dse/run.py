@@ -43,6 +43,7 @@ class RunConfig:
   def __post_init__(self):
     data, teachers = self.experiment.data, self.experiment.teachers
     self.train.objective.check(data.table.task, data.table.outputs)
+    self.train.objective.check_settings()
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
     if data.table.vector_columns:

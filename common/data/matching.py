@@ -160,7 +160,7 @@ def read(path: str, query_column: str, passage_column: str, encoding: str = 'utf
     for reader, names in _READERS.items():
       if any(os.path.exists(os.path.join(path, name)) for name in names):
         return _checked(reader(path), path)
-    found = [name for name in sorted(os.listdir(path)) if tables.is_table(name)]
+    found = [name for name in sorted(os.listdir(path)) if name.endswith(tables.ENDS)]
     if len(found) != 1:
       raise InputError(
         f'{path}: neither MS MARCO (collection.tsv), BEIR (corpus.jsonl) nor WANDS (product.csv), '

@@ -22,6 +22,7 @@ from common.errors import InputError
 
 TEXT_SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
 SUFFIXES = (*TEXT_SUFFIXES, '.parquet')
+ENDS = (*SUFFIXES, *(f'{suffix}.gz' for suffix in TEXT_SUFFIXES))  # of names of files that are read
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading one raises
 _BATCH = 4096  # rows of a Parquet file read at a time
 _FOREIGN = {  # first bytes of files that spreadsheets write, and what to do with them
@@ -190,11 +191,6 @@ def _value(cell: Any) -> Any:
     return cell.as_py()
   except (ValueError, OverflowError):
     return cell
-
-
-def is_table(name: str) -> bool:
-  """Whether a file's name is a table's."""
-  return name.removesuffix('.gz').endswith(TEXT_SUFFIXES) or name.endswith('.parquet')
 
 
 def cell(value: object, where: str) -> str:

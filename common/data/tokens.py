@@ -131,6 +131,12 @@ class TokenizedTuples:
     slots = zip(self.tables, self.items.T, max_lengths, strict=True)
     return [float(np.mean(table.sizes(items) > most - 2)) for table, items, most in slots]
 
+  def cut_packed(self, max_length: int) -> float:
+    """Share of the tuples whose items together have more pieces than a packed one's most tokens hold."""
+    of_slots = zip(self.tables, self.items.T, strict=True)
+    pieces = np.sum([table.sizes(items) for table, items in of_slots], 0)
+    return float(np.mean(pieces > max_length - 1 - len(self.tables)))
+
 
 def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[Any]:
   """The items of each of a set's slots: word pieces of texts, and vectors."""

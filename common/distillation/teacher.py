@@ -188,9 +188,8 @@ def mean_logits(
     advance: As in `Teacher.logits`.
   """
   last = len(teachers) - 1
-  quiet = lambda tuples: None  # noqa: E731
   logits = [
-    teacher.logits(own, strategy=strategy, advance=advance if number == last else quiet)
+    teacher.logits(own, strategy=strategy, advance=advance if number == last else lambda _: None)
     for number, (teacher, own) in enumerate(zip(teachers, tuples, strict=True))
   ]
   return np.mean(logits, axis=0)
@@ -246,8 +245,7 @@ def fine_tune(
     phase: Rates and lengths.
     training: Record sets with targets and to judge by, devices and seed.
     folder: The teacher's folder; training resumes from it.
-    criterion: The loss: Eq. 1 with the labels (softmax cross-entropy for more classes than two), or
-      with soft labels.
+    criterion: The loss: Eq. 1 with the labels (of classes, their softmax), or with soft labels.
     name: Name of the phase.
 
   Returns:
@@ -260,6 +258,8 @@ def fine_tune(
     teacher.model.encoder.restore(pretrained)
   valid = RecordSet(training.valid)
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
+  if share := valid_tuples.cut_packed(max_length):
+    print(f'valid: tuples are cut at {max_length} tokens in {share:.1%} (--teacher_max_length)')
   judged = JudgedSet(valid, training.task, training.metric)
 
   def training_batches(start: int) -> tf.data.Dataset:

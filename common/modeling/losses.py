@@ -185,6 +185,15 @@ class LossConfig:
         '--loss=cross_entropy, kd or squared_error'
       )
 
+  def check_settings(self) -> None:
+    """Refuses a temperature or margin that the loss does not have."""
+    for flag, losses in ('loss_temperature', ('kd', 'listwise_kl')), ('loss_margin', ('triplet',)):
+      value = getattr(self, flag)
+      if value != getattr(LossConfig, flag) and self.loss not in losses:
+        raise InputError(
+          f'--{flag}={value:g} is of --loss={" or ".join(losses)}; --loss={self.loss} has none'
+        )
+
   def build(self, task: str = 'regression') -> Loss:
     """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy.
 

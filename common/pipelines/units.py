@@ -175,7 +175,7 @@ def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
     with open_file(path) as file:
       groups = parquet.opened(file, path).num_row_groups
     return [(group, group + 1) for group in range(groups)]
-  if tables.is_table(path) or path.removesuffix('.gz').endswith('.tfrecord'):
+  if path.endswith((*tables.ENDS, '.tfrecord', '.tfrecord.gz')):
     if path.endswith('.gz') and not size:
       raise InputError(f'{path}: damaged gzip: {tables.NO_BYTES}; copy it anew')
     return [(0, -1)]

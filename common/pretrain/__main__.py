@@ -19,8 +19,8 @@ def main(config: PretrainConfig) -> None:
   """Runs what is missing of a pretraining and writes its results and report."""
   if not config.run_dir:
     raise InputError('--run_dir is needed: the folder of the run')
-  stages.check(config)
   strategy = strategies.create(config.devices)  # before anything else runs on the devices
+  stages.check(config)
   chief = strategies.is_chief(strategy)
   folder = RunFolder(config.run_dir, config, 'common.pretrain', config.redo, chief)
   corpus = stages.Corpus(config)

@@ -81,6 +81,9 @@ class Vocabulary(Stage[Words]):
     path = os.path.join(folder, _VOCABULARY)
     if self.kept:
       found = checkpoints.read(self.kept)
+      print(
+        f'vocabulary: that of {self.kept}, and its casing; --vocab_size and --lower_case are not'
+      )
       files.write_json(path, {'vocabulary': found.vocabulary, 'lower_case': found.lower_case})
       return Words(len(found.vocabulary))
     config = self.config.vocabulary

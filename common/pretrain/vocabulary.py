@@ -60,6 +60,8 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
   found = learner.learn(
     counts, size, list(SPECIAL), lower_thresh=_LEAST, max_unique_chars=characters
   )
+  if not {*found} - {*SPECIAL}:
+    raise InputError('the texts hold no word of at most 50 characters, of which pieces are learnt')
   # The learner's last step may leave more than it was asked for: the rarest pieces go.
   longer = [
     piece for piece in found if len(piece.removeprefix(JOINER)) > 1 and piece not in SPECIAL

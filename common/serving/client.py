@@ -18,9 +18,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import grpc
 import numpy as np
-import tensorflow as tf
 
 from common import extras
 from common.errors import InputError
@@ -28,6 +26,8 @@ from common.serving import inputs as given
 from common.serving.inputs import Arrays
 
 with extras.needed('serving'):
+  import grpc
+  import tensorflow as tf
   from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))

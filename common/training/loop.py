@@ -1,9 +1,9 @@
 """The training loop: any strategy, exact resumption, the best checkpoint on validation.
 
-A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step),
-`best/` (variables alone), `history.json` and TensorBoard logs. Killed at any moment, the same call
-goes on from the last checkpoint and ends with the weights of an unbroken run: batches are a
-function of the step, and dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in;
+A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step), `unjudged/` (the
+same, of a step that is yet to be evaluated), `best/` (variables alone), `history.json` and TensorBoard logs. Killed
+at any moment, the same call goes on from the last checkpoint and ends with the weights of an unbroken run: batches are
+a function of the step, and dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in;
 of several workers that train together, all end where one of them is asked to.
 """
 
@@ -145,29 +145,26 @@ class Run:
       generators=checkpoints.dropout_states(phase.model),
     )
     self.best = checkpoints.manager(weights, f'{folder}/best')
-    self.latest = checkpoints.manager(state, f'{folder}/checkpoints')
+    self.states = checkpoints.States(state, folder)
 
   def restore(self) -> None:
-    path, remedy = self.latest.latest_checkpoint, checkpoints.remedy(self.folder)
+    remedy = checkpoints.remedy(self.folder)
     with damaged(self._history_path, remedy):
       there = os.path.exists(self._history_path)
       read = files.read_json(self._history_path, remedy) if there else []
       saved: dict[str, Any] = read if isinstance(read, dict) else {'history': read}  # before seals
       history, seconds = saved['history'], saved.get('seconds')
       steps = [entry['step'] for entry in history]
-    if not path:
+    if not (found := self.states.restore(self.chief)):
       if any(steps):  # a checkpoint is there before the next step's history
-        raise InputError(f'{self.latest.directory}/checkpoint: names no checkpoint; {remedy}')
+        raise InputError(f'{self.folder}/checkpoints/checkpoint: names no checkpoint; {remedy}')
       return
-    checkpoints.restore(self.latest.checkpoint, path, self.folder)
-    for kept in (self.best, self.latest) if self.chief else ():
-      checkpoints.clear(kept)
-    self.step = int(path.rsplit('-', 1)[1])
+    if self.chief:
+      checkpoints.clear(self.best)
+    self.step, judged = found
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
-    self.history = [entry for entry in history if entry['step'] <= self.step]
-    if self.history[-1]['step'] == self.step:  # killed before its evaluation saved the sum anew
-      self.loss_sum.assign(0.0)
+    self.history = [entry for entry in history if entry['step'] <= judged]
     self.seconds = self.history[-1]['seconds'] if seconds is None else seconds
     self._keep_best()  # where it was killed before it could
     if not self.finished():
@@ -233,7 +230,7 @@ class Run:
       return
     state = {'history': self.history, 'seconds': self.seconds}
     files.write_json(self._history_path, state, sealed=True)
-    self.latest.save(self.step)
+    self.states.save(self.step, judged=not self.is_due())
 
   def restore_best(self) -> None:
     checkpoints.restore_best(self.best.checkpoint, self.folder)  # of whichever worker wrote it

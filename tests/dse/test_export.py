@@ -98,6 +98,11 @@ def module(*names):
       "from: default_prompt_name='query': a prompt before each text is not supported",
     ),
     (
+      {'normalize': False, 'config_sentence_transformers': {'similarity_fn_name': 'dot'}},
+      "from: similarity_fn_name='dot' of vectors that are not of length 1; the cosine alone is done",
+    ),
+    ({'1_Pooling__config': {'pooling_mode': 3}}, 'pooling 3 cannot be exported'),
+    (
       {'config_sentence_transformers': ['query']},
       r"config_sentence_transformers.json: damaged \(settings is \['query'\], not an object\); copy",
     ),

@@ -242,21 +242,21 @@ def test_a_student_depends_on_what_its_checkpoint_holds(tmp_path):
       dict(
         normalize=True,
         similarity='cosine',
-        loss='margin_mse',
+        loss='triplet',
         loss_margin=2.0,
         alpha=1.0,
         distillation_pairs=5,
         temperature=3.0,
       ),
-      'ec1043a800019515',
+      'e4e58ec6743dd418',
     ),
     (
       dict(
-        loss='cross_entropy',
+        loss='kd',
         loss_temperature=3.0,
         variants=('labels', 'teacher'),
       ),
-      '6c472439efa26811',
+      '4ff1002f5fe457c4',
     ),
   ],
 )

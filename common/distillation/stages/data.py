@@ -1,11 +1,12 @@
 """The labelled sets, and the tuples that the teacher will score."""
 
 import dataclasses
+import os
 from collections.abc import Collection
 
 import tf_keras
 
-from common.data.records import RecordSet
+from common.data.records import RecordSet, standing_in
 from common.distillation import dataset
 from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import Stage
@@ -42,6 +43,8 @@ class Data(Stage[LabelledSets]):
     tf_keras.utils.set_random_seed(seed)  # an embedder of random weights is the same again
     made = LabelledSets(dataset.write_labelled(self.config, folder, seed))
     self.check(folder)
+    if 'train' in made.counts:
+      _say_shared(folder, os.path.join(folder, 'train'), 'the training set')
     return made
 
   def check(self, folder: str) -> None:
@@ -80,4 +83,14 @@ class Unlabelled(Stage[UnlabelledSet]):
     tf_keras.utils.set_random_seed(seed)  # likewise
     made = dataset.write_unlabelled(self.config, data, folder, seed, 'label' in self.needs)
     check_set(RecordSet(folder), self.needs, self.batch_sizes)
+    _say_shared(data, folder, 'what the teacher scores for the student')
     return made
+
+
+def _say_shared(data: str, folder: str, named: str) -> None:
+  """Says how much of the sets that judge is learnt from, by its texts."""
+  learnt = RecordSet(folder)
+  for name in () if any(learnt.widths) else ('valid', 'test'):
+    judging = RecordSet(os.path.join(data, name))
+    if count := standing_in(judging, learnt):
+      print(f'{name}: {count:,} of {len(judging):,} tuples stand, word for word, in {named} too')

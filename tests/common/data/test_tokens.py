@@ -34,6 +34,8 @@ def test_packed_tuples_are_the_tokenizers(slots, max_length):
   columns = [tf.constant(column) for column in zip(*texts, strict=True)]
   for found, ragged in zip((ids, segments), TOKENIZER.pack(columns, max_length), strict=True):
     np.testing.assert_array_equal(found, ragged.to_tensor(0, shape=[60, max_length]))
+  whole = packed_sizes(tuples.tables, tuples.items, 100)
+  assert tuples.cut_packed(max_length) == (sizes < whole).any(1).mean()
 
 
 @pytest.mark.parametrize('max_length', [2, 3, 8, 30])

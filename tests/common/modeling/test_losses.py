@@ -161,6 +161,11 @@ def test_equation_2_of_dse_by_hand(task, alpha, tuples, logits, expected):
       lambda: LossConfig('triplet').check('mnli', 3),
       '--loss=triplet compares tuples by one output, and --task=mnli has 3: --loss=cross_entropy',
     ),
+    (
+      LossConfig('squared_error', loss_temperature=4.0).check_settings,
+      '^--loss_temperature=4 is of --loss=kd or listwise_kl; --loss=squared_error has none$',
+    ),
+    (LossConfig('kd', loss_margin=2.0).check_settings, '--loss_margin=2 is of --loss=triplet; '),
   ],
 )
 def test_what_cannot_be_a_loss_is_refused(make, message):

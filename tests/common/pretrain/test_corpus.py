@@ -117,6 +117,8 @@ def test_a_vocabulary_is_never_larger_than_asked_for():
     vocabulary.learn(words, 12)
   with pytest.raises(InputError, match='no word'):
     vocabulary.learn({}, 100)
+  with pytest.raises(InputError, match='no word of at most 50 characters'):
+    vocabulary.learn({'x' * 60: 5}, 100)
 
 
 def test_a_vocabulary_has_room_for_many_characters():

@@ -163,7 +163,8 @@ def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
     fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
   assert left.value.code == 128 + by
   termination._asked.clear()
-  state = (tmp_path / 'broken' / 'checkpoints' / 'checkpoint').read_text()
+  kept = 'unjudged' if within == 'an evaluation' else 'checkpoints'
+  state = (tmp_path / 'broken' / kept / 'checkpoint').read_text()
   assert f'model_checkpoint_path: "ckpt-{saved}"' in state
   resumed, weights_resumed = fit(task(), tmp_path / 'broken')
   for one, other in zip(weights, weights_resumed, strict=True):
@@ -172,6 +173,7 @@ def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
   assert all(np.array_equal(found[name], values) for name, values in expected.items())
   curves = [[(e['step'], e['loss'], e['valid']) for e in of['history']] for of in (whole, resumed)]
   assert curves[0] == curves[1]
+  assert not (tmp_path / 'broken' / 'unjudged').exists()
 
 
 def test_of_checkpoints_that_a_killed_process_was_removing_the_last_is_left_alone(tmp_path):
@@ -290,13 +292,13 @@ def test_killed_at_a_save_the_best_weights_are_those_of_the_best_step(
   np.testing.assert_array_equal(weights[0], seen[expected])
 
 
-def test_killed_before_an_evaluation_is_saved_no_step_is_in_two_losses(tmp_path, monkeypatch):
+def test_a_state_is_saved_once_and_no_step_is_in_two_losses(tmp_path, monkeypatch):
   whole, _ = fit(task(), tmp_path / 'whole')
   save, seen = tf.train.CheckpointManager.save, []
 
   def until_killed(manager, step):
-    seen.append(step)
-    if seen.count(4) == 2:  # of the step, whose history is written, and of its evaluation
+    seen.append((manager.directory, step))
+    if step == 5:  # the last state is of step 4 before its evaluation, which is in the history
       raise Killed
     save(manager, step)
 
@@ -304,6 +306,7 @@ def test_killed_before_an_evaluation_is_saved_no_step_is_in_two_losses(tmp_path,
     patch.setattr(loop, '_CHECKPOINT_SECONDS', -1)
     patch.setattr(tf.train.CheckpointManager, 'save', until_killed)
     fit(task(), tmp_path / 'broken')
+  assert len(seen) == len({*seen})  # a kill while one is written over itself would leave none
   resumed, _ = fit(task(), tmp_path / 'broken')
   assert [e['loss'] for e in resumed['history']] == [e['loss'] for e in whole['history']]
 
