@@ -81,9 +81,7 @@ class Vocabulary(Stage[Words]):
     path = os.path.join(folder, _VOCABULARY)
     if self.kept:
       found = checkpoints.read(self.kept)
-      print(
-        f'vocabulary: that of {self.kept}, and its casing; --vocab_size and --lower_case are not'
-      )
+      print(f'vocabulary and casing are those of {self.kept}; --vocab_size learns none')
       files.write_json(path, {'vocabulary': found.vocabulary, 'lower_case': found.lower_case})
       return Words(len(found.vocabulary))
     config = self.config.vocabulary

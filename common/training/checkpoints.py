@@ -40,20 +40,20 @@ class States:
     if judged:
       self._remove_unjudged()
 
-  def restore(self, alone: bool) -> tuple[int, int] | None:
+  def restore(self, writes: bool) -> tuple[int, int] | None:
     """Reads the newest: its step, and the last one that may have been evaluated; None: there is none.
 
     Args:
-      alone: Whether this process writes the folder, and clears it.
+      writes: Whether this process writes the folder, and so clears it.
     """
     kept = max(self._last, self._unjudged, key=_step)
     if (step := _step(kept)) < 0:
       return None
     restore(self._what, kept.latest_checkpoint, self._folder)
-    if alone:
+    if writes:
       clear(self._last)
       clear(self._unjudged)
-    if alone and kept is self._last:
+    if writes and kept is self._last:
       self._remove_unjudged()
     return step, step if kept is self._last else step - 1
 
