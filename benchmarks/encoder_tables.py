@@ -233,7 +233,7 @@ def _of_teachers(made: dict[str, Any], of: _Teachers) -> str:
   ]
   seeds_of = f'mean ± standard deviation of {seeds} seeds' if seeds > 1 else 'one seed'
   text = of.text
-  if others := read(of.others) if of.others else None:
+  if others := read(of.others):
     found = ', '.join(metric(value) for value in others['rows'][-1]['test'])
     text = text.format(found=found, command=command(others))
   note = f"""Fine-tuned alike on {of.pairs}, {seeds_of}. Delta and p (paired bootstrap) are against

@@ -184,18 +184,22 @@ class RecordSet:
     return Tuples(**{'items': np.zeros([0, self.slots], np.int32), **arrays}, groups=groups)
 
 
-def standing_in(records: RecordSet, other: RecordSet) -> int:
-  """How many tuples of texts of a set stand, word for word, in another, which may be large."""
-  places = []
-  for slot in range(records.slots):
-    known = {text: number for number, text in enumerate(records.items(slot).texts())}
-    texts = other.items(slot).texts()
-    places.append(np.fromiter((known.get(text, -1) for text in texts), np.int32))
-  met: set[tuple[int, ...]] = set()
+def standing_in(sets: Sequence[RecordSet], other: RecordSet) -> list[int]:
+  """How many tuples of texts of each small set stand, word for word, in another, which is read once."""
+  wanted = [records.texts() for records in sets]
+  kept, masks = [], []
+  for slot in range(other.slots):
+    known = {row[slot] for rows in wanted for row in rows}
+    texts = enumerate(other.items(slot).texts())
+    kept.append({number: text for number, text in texts if text in known})
+    masks.append(np.zeros(len(other.items(slot)), bool))
+    masks[-1][[*kept[-1]]] = True
+  met = set()
   for group in other.groups():
-    found = np.stack([place[of] for place, of in zip(places, group.items.T, strict=True)], 1)
-    met.update(map(tuple, found[(found >= 0).all(1)].tolist()))
-  return sum(tuple(row) in met for row in records.tuples().items.tolist())
+    there = [mask[column] for mask, column in zip(masks, group.items.T, strict=True)]
+    for row in group.items[np.all(there, 0)].tolist():
+      met.add(tuple(of[number] for of, number in zip(kept, row, strict=True)))
+  return [sum(row in met for row in rows) for rows in wanted]
 
 
 def read_manifest(folder: str) -> Manifest:

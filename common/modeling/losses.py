@@ -187,8 +187,10 @@ class LossConfig:
 
   def check_settings(self) -> None:
     """Refuses a temperature or margin that the loss does not have."""
-    for flag, losses in ('loss_temperature', ('kd', 'listwise_kl')), ('loss_margin', ('triplet',)):
+    for setting in 'temperature', 'margin':
+      flag = f'loss_{setting}'
       value = getattr(self, flag)
+      losses = [name for name, make in LOSSES.items() if hasattr(make(self), setting)]
       if value != getattr(LossConfig, flag) and self.loss not in losses:
         raise InputError(
           f'--{flag}={value:g} is of --loss={" or ".join(losses)}; --loss={self.loss} has none'

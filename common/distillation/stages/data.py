@@ -90,7 +90,11 @@ class Unlabelled(Stage[UnlabelledSet]):
 def _say_shared(data: str, folder: str, named: str) -> None:
   """Says how much of the sets that judge is learnt from, by its texts."""
   learnt = RecordSet(folder)
-  for name in () if any(learnt.widths) else ('valid', 'test'):
-    judging = RecordSet(os.path.join(data, name))
-    if count := standing_in(judging, learnt):
-      print(f'{name}: {count:,} of {len(judging):,} tuples stand, word for word, in {named} too')
+  if any(learnt.widths):
+    return
+  judging = {name: RecordSet(os.path.join(data, name)) for name in ('valid', 'test')}
+  for (name, of), count in zip(
+    judging.items(), standing_in([*judging.values()], learnt), strict=True
+  ):
+    if count:
+      print(f'{name}: {count:,} of {len(of):,} tuples stand, word for word, in {named} too')

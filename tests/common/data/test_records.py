@@ -109,7 +109,7 @@ def test_tuples_that_stand_in_another_set_too_are_counted_by_their_texts(tmp_pat
   other = write(tmp_path / 'other', [Example('', texts, 0.0) for texts in met], group=2)
   judging = [('c', 'b'), ('a', 'b'), ('a', 'b'), ('a', 'x'), ('nike shoes', 'a'), ('b', 'a')]
   own = write(tmp_path / 'own', [Example('', texts, 0.0) for texts in judging])
-  assert standing_in(own, other) == 3
+  assert standing_in([own, other], other) == [3, 4]
 
 
 def test_items_alike_in_several_tables_have_one_number(tmp_path):
