@@ -41,7 +41,7 @@ class Untrained:
 
   name, title, scorer = 'dipair', 'DiPair', Scorer
   depends_on = {'pretrained': 'random-tiny'}
-  needs = ()
+  losses = ()
   batch_sizes: dict[str, int] = {}
 
   def __init__(self, model: DiPair, tokenizer: Tokenizer):

@@ -47,7 +47,7 @@ class DiPairStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    self.needs = config.train.objective.build().needs
+    self.losses = [config.train.objective.build()]
     self.batch_sizes = config.train.batch_sizes
     self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)

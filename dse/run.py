@@ -67,8 +67,7 @@ class DSEStudent:
     self.config = config
     self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
-    losses = (config.train.loss_of(name, 'regression') for name in config.train.variants)
-    self.needs = {target for loss in losses for target in loss.needs}
+    self.losses = [config.train.loss_of(name, 'regression') for name in config.train.variants]
     self.batch_sizes = config.train.batch_sizes
 
   def check(self) -> None:

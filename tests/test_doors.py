@@ -116,7 +116,7 @@ class ToyStudent:
 
   name, title, scorer = 'toy', 'Toy', PairScorer
   depends_on: ClassVar = {}
-  needs = SquaredError.needs
+  losses = (SquaredError(),)
   batch_sizes: ClassVar = {'batch_size': PHASE.batch_size}
 
   def check(self):

@@ -53,10 +53,11 @@ class Tuples:
     return ~np.isnan(self.label[:, 0])
 
   def targets(self, name: str, rows: Any, outputs: int) -> np.ndarray:
-    """[rows, O] float32 of 'label' (one-hot for classes), 'teacher_logits' or 'soft_labels'."""
+    """[rows, O] float32 of 'label' (one-hot for classes), 'teacher_logits' or 'soft_labels'; NaN for none."""
     values = np.asarray(getattr(self, name)[rows])
     if name == 'label' and outputs > 1:
-      return np.eye(outputs, dtype=np.float32)[values[:, 0].astype(int)]
+      one_hot = np.eye(outputs, dtype=np.float32)[np.nan_to_num(values[:, 0]).astype(int)]
+      return np.where(np.isnan(values), np.float32(np.nan), one_hot)
     return values
 
 

@@ -95,9 +95,13 @@ class DataConfig:
 
   @property
   def brings_labels(self) -> bool:
-    """Whether the distillation set may have labels: the source's own, or the training set as it is."""
-    own = self.source.brings_labels
-    return not self.pairing.makes if own is None else own
+    """Whether the distillation set may have labels: the source's own, or the training set's."""
+    return self.source.brings_labels is not False
+
+  @property
+  def makes(self) -> bool:
+    """Whether it is of tuples made of the training set's, most without a label."""
+    return self.source.brings_labels is None and self.pairing.makes
 
   def _asked(self) -> list[Source]:
     """The sources that the flags ask for; the last one, which always is, where they ask for none."""
@@ -167,7 +171,7 @@ def write_unlabelled(
     groups = train.groups()
     if blocks := config.pairing.distillation_pairs > 0:
       items = [open_items(folder, of_slot) for of_slot in tables]
-      groups = pairing.from_training(train.tuples().items, items, config.pairing, seed, more)
+      groups = pairing.from_training(train.tuples(), items, config.pairing, seed, more)
     written = record_writer.write(folder, groups, tables, info={BLOCKS: blocks})
     made = UnlabelledSet(written.count)
   _refuse_empty('unlabelled', made.count)

@@ -24,7 +24,7 @@ from common.distillation.stages.export import Export, ExportConfig
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
 from common.distillation.stages.teacher import Teachers, TeacherTraining
-from common.distillation.student import StudentPackage
+from common.distillation.student import StudentPackage, labels_alone, targets
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from common.evaluation import calibration, report
@@ -124,7 +124,9 @@ class Experiment:
   ):
     self.shared = shared
     self.data = Data(shared, config.data, config.fine_tunes)
-    self.unlabelled = Unlabelled(shared, config.data, self.data, student.needs, student.batch_sizes)
+    self.unlabelled = Unlabelled(
+      shared, config.data, self.data, student.losses, student.batch_sizes
+    )
     self.teacher = None
     if config.fine_tunes:
       self.teacher = TeacherTraining(shared, config.teacher, config.teacher_phase, self.data)
@@ -245,9 +247,18 @@ def _check(config: ExperimentConfig, student: StudentPackage, function: Function
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
-  takes_labels = 'label' in student.needs
+  takes_labels = 'label' in targets(student.losses)
   if takes_labels and not config.data.brings_labels:
-    raise InputError(_without_labels(config.data))
+    raise InputError(
+      f'{config.data.source.named}: the loss takes labels, which its distillation set has not; '
+      '--alpha=1 takes none'
+    )
+  if labels_alone(student.losses) and config.data.makes:
+    other = ', or a --distillation_file with labels' if config.data.files.train_file else ''
+    raise InputError(
+      'a loss takes labels alone, which most pairs made have not: the training set (--distillation_pairs=0 '
+      f'--augmentations=0){other}; or an --alpha above 0'
+    )
   if takes_labels and path and not config.data.files.annotated:
     first = next(tables.rows(path, config.data.table.encoding), None)
     if first and column not in first[1]:
@@ -256,17 +267,3 @@ def _check(config: ExperimentConfig, student: StudentPackage, function: Function
         'or --alpha=1'
       )
   student.check()
-
-
-def _without_labels(data: DataConfig) -> str:
-  """Refusal of a loss that takes labels, with the remedies that the run's source leaves open."""
-  if data.source.brings_labels is False:
-    return (
-      f'{data.source.named}: the loss takes labels, which its distillation set has not; --alpha=1 '
-      'takes none'
-    )
-  other = ', or a --distillation_file with labels' if data.files.train_file else ''
-  return (
-    'the loss takes labels, which pairs made have not: the training set (--distillation_pairs=0 '
-    f'--augmentations=0){other}; --alpha=1 takes none'
-  )

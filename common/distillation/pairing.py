@@ -107,25 +107,26 @@ class Side:
 
 
 def from_training(
-  known: np.ndarray,
+  train: Tuples,
   items: Sequence[Items],
   config: PairingConfig,
   seed: int,
   more: Mapping[int, np.ndarray] | None = None,
 ) -> Iterator[Tuples]:
-  """Makes unlabelled tuples, a group a block, of the items of labelled ones, and of more.
+  """Makes tuples, a group a block, of the items of labelled ones, and of more.
 
   Args:
-    known: [tuples, slots] item numbers of the training set.
+    train: The training set's tuples.
     items: Each slot's items.
     config: Sizes.
     seed: Seed of the groups and of what is random.
     more: Numbers of further items, by slot; of a side of one slot.
 
   Yields:
-    Whole blocks, about `config.distillation_pairs` tuples in all.
+    Whole blocks, about `config.distillation_pairs` tuples in all; a training tuple's with its label, the first
+    one's where it is there more than once.
   """
-  sides = [Side.of(known[:, :1]), Side.of(known[:, 1:])]
+  sides = [Side.of(train.items[:, :1]), Side.of(train.items[:, 1:])]
   for slot, numbers in (more or {}).items():
     sides[slot] = sides[slot].joined(numbers)
   left, right = sides
@@ -136,9 +137,13 @@ def from_training(
   near = config.block_near
   made = blocks.pair_blocks(left_vectors, right_vectors, partners, shape, pairs, near, seed)
   count = -(-config.distillation_pairs // pairs)
+  known, first = np.unique(left.index * len(right.items) + right.index, return_index=True)
   for block in tqdm(itertools.islice(made, count), total=count, desc='pairs', unit=' blocks'):
     both = [left.items[block[:, 0]], right.items[block[:, 1]]]
-    yield Tuples(np.concatenate(both, 1))
+    keys = block[:, 0] * len(right.items) + block[:, 1]
+    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    label = np.where(known[place] == keys, train.labels[first[place]], np.float32(np.nan))
+    yield Tuples(np.concatenate(both, 1), label[:, None])
 
 
 def block_shape(lefts: int, rights: int, config: PairingConfig) -> tuple[tuple[int, int], int]:

@@ -8,6 +8,7 @@ from common.data.tokenization import Tokenizer
 from common.data.tuples import check_lists
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.modeling.losses import Loss
 from common.scoring.scorer import PairScorer
 
 TrainedStudent = tuple[Any, Tokenizer]  # a model that can be exported, and its tokenizer
@@ -22,8 +23,8 @@ class StudentPackage(Protocol):
   batch_sizes: dict[str, int]  # tuples of a step, by flag, of what is trained
 
   @property
-  def needs(self) -> Collection[str]:
-    """Targets that its losses read, as of `Loss`."""
+  def losses(self) -> Collection[Loss]:
+    """Those that it is trained by."""
 
   @property
   def scorer(self) -> type[PairScorer]:
@@ -39,25 +40,40 @@ class StudentPackage(Protocol):
     """Models to evaluate, by name; the last one is exported."""
 
 
-def check_set(records: RecordSet, needs: Collection[str], batch_sizes: Mapping[str, int]) -> None:
+def targets(losses: Collection[Loss]) -> set[str]:
+  """What losses read, as of `Loss.needs`."""
+  return {name for loss in losses for name in loss.needs}
+
+
+def labels_alone(losses: Collection[Loss]) -> bool:
+  """Whether one of them reads labels and nothing else, so that each tuple must have one."""
+  return any(loss.needs == ('label',) for loss in losses)
+
+
+def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping[str, int]) -> None:
   """Refuses a distillation set that is of no use to a student, before its training.
 
   Args:
     records: The set, scored or not yet.
-    needs: Targets that the student's losses read, as of `Loss`.
+    losses: The student's.
     batch_sizes: Tuples of a step, by flag, of what is trained.
 
   Raises:
     InputError: If a step takes more tuples than there are, a loss compares a left text's tuples and each
-      stands in one alone, or a loss takes labels and a tuple has none.
+      stands in one alone, a loss takes labels and there are none, or nothing else and a tuple has none.
   """
   for flag, size in batch_sizes.items():
     if size > len(records):
       raise InputError(f'--{flag}={size}: the distillation set has {len(records)} tuples')
+  needs = targets(losses)
   if 'items' in needs:
     check_lists(records.tuples())
-  if 'label' in needs and not all(group.labelled.all() for group in records.groups()):
+  if labels_alone(losses) and not all(group.labelled.all() for group in records.groups()):
     raise InputError(
-      f'{records.folder}: holds tuples without a label, and the loss takes labels: give each one, or '
-      '--alpha=1'
+      f'{records.folder}: holds tuples without a label, and a loss takes labels alone: give each one, or '
+      'an --alpha above 0'
+    )
+  if 'label' in needs and not any(group.labelled.any() for group in records.groups()):
+    raise InputError(
+      f'{records.folder}: holds no tuple with a label, and the loss takes labels: give some, or --alpha=1'
     )

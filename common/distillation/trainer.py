@@ -125,6 +125,7 @@ class Trainer:
 
     def batches(start: int) -> tf.data.Dataset:
       tuples = self.distill.tuples(cache)
+      self._say_labels(tuples)
       used = self.used_items(tuples)
       if frozen and self._gigabytes(used) <= cache_gb:
         return self.cached_batches(phase, tuples, used, cache, start, shared)
@@ -156,6 +157,12 @@ class Trainer:
       if not stays:
         shutil.rmtree(cache, ignore_errors=True)
     return history
+
+  def _say_labels(self, tuples: Tuples) -> None:
+    if 'label' in self.loss.needs and (count := int(tuples.labelled.sum())) < len(tuples):
+      print(
+        f'labels: of {count:,} of {len(tuples):,} tuples; the others learn from the teacher alone'
+      )
 
   def loss_of(self, batch: dict, frozen: bool) -> tf.Tensor:
     """The loss of each tuple of a batch, of cached features or by item: [B]."""

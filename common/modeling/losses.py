@@ -22,6 +22,7 @@ class Loss(Protocol):
   Attributes:
     needs: Targets that it reads: of 'label', 'soft_labels' and 'teacher_logits'; and 'items' where it
       compares the tuples of a left item, which then come in the same batch. Those have one output.
+      'label' beside others may be NaN, of a tuple without one; alone it may not.
   """
 
   @property
@@ -114,6 +115,8 @@ class ScoreError:
 class WithLabels:
   """alpha l_teacher + (1 - alpha) l_labels (DSE, Eq. 2; Hinton et al., 2015, §2).
 
+  A tuple without a label has l_teacher whole.
+
   Args:
     teacher: Loss of the teacher's scores.
     labels: Loss of the labels.
@@ -131,7 +134,13 @@ class WithLabels:
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """[B]."""
-    return tf.add_n([weight * loss(tuples, logits) for weight, loss in self._weighed])
+    if len(self._weighed) == 1:
+      return self._weighed[0][1](tuples, logits)
+    of_teacher, known = self.teacher(tuples, logits), ~tf.math.is_nan(tuples['label'])
+    label = tf.where(known, tuples['label'], 0.0)  # a NaN's gradient would be one
+    of_labels = self.labels({**tuples, 'label': label}, logits)
+    mixed = self.alpha * of_teacher + (1 - self.alpha) * of_labels
+    return tf.where(known[:, 0], mixed, of_teacher)
 
   @property
   def _weighed(self) -> list[tuple[float, Loss]]:
@@ -163,7 +172,8 @@ class LossConfig:
   )
   alpha: float = flags.option(
     1.0,
-    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone",
+    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone; between them a "
+    'tuple without a label has the teacher alone',
     bounds=(0, 1),
   )
   loss_temperature: float = flags.option(

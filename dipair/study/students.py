@@ -173,8 +173,8 @@ def check_loss(
 ) -> None:
   """Refuses a loss, or batch sizes by flag, that the run's task or distillation set is not for."""
   objective.check(run.table.task, run.table.outputs)
-  needs = objective.build(run.table.base_task).needs
-  check_set(RecordSet(run.path('distill')), needs, batch_sizes or {})
+  loss = objective.build(run.table.base_task)
+  check_set(RecordSet(run.path('distill')), [loss], batch_sizes or {})
 
 
 def _of(cls: type, own: dict[str, Any]) -> dict[str, Any]:

@@ -196,8 +196,8 @@ REFUSED = (
     '--teacher_scores=probability is of --teacher_logits_column, which is missing',
   ),
   (
-    ['--alpha=0.5', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],
-    'the loss takes labels, which pairs made have not: the training set (--distillation_pairs=0',
+    ['--alpha=0', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],
+    'a loss takes labels alone, which most pairs made have not: the training set (--distillation_pairs=0',
   ),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],

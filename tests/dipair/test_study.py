@@ -193,8 +193,8 @@ def _run(distill, tmp_path):
       'the distillation set: each left text stands in one tuple alone, and the loss',
     ),
     (
-      '--alpha=0.5',
-      '.*distill: holds tuples without a label, and the loss takes labels: give each',
+      '--alpha=0',
+      '.*distill: holds tuples without a label, and a loss takes labels alone: give each',
     ),
   ],
 )

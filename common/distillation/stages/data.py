@@ -12,7 +12,8 @@ from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import Stage
 from common.distillation.sources.source import UnlabelledSet
 from common.distillation.stages.run import Run
-from common.distillation.student import check_set
+from common.distillation.student import check_set, labels_alone
+from common.modeling.losses import Loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Unlabelled(Stage[UnlabelledSet]):
     shared: The run.
     config: The source.
     data: The labelled sets.
-    needs: Targets that the student's losses read, as of `Loss`.
+    losses: The student's.
     batch_sizes: Tuples of a step of the student, by flag, which there must be.
   """
 
@@ -70,19 +71,19 @@ class Unlabelled(Stage[UnlabelledSet]):
     shared: Run,
     config: DataConfig,
     data: Data,
-    needs: Collection[str],
+    losses: Collection[Loss],
     batch_sizes: dict[str, int],
   ):
     super().__init__(shared.folder, [data], {**config.unlabelled_inputs(), **shared.seed_flags})
     self.shared, self.config, self.data = shared, config, data
-    self.needs, self.batch_sizes = needs, batch_sizes
+    self.losses, self.batch_sizes = losses, batch_sizes
 
   def run(self, folder: str) -> UnlabelledSet:
     data, seed = self.data.folder, self.shared.seed
     self.data.check(data)
     tf_keras.utils.set_random_seed(seed)  # likewise
-    made = dataset.write_unlabelled(self.config, data, folder, seed, 'label' in self.needs)
-    check_set(RecordSet(folder), self.needs, self.batch_sizes)
+    made = dataset.write_unlabelled(self.config, data, folder, seed, labels_alone(self.losses))
+    check_set(RecordSet(folder), self.losses, self.batch_sizes)
     _say_shared(data, folder, 'what the teacher scores for the student')
     return made
 

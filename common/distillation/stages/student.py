@@ -23,7 +23,7 @@ class StudentTraining(Stage[Trained]):
 
   def check_inputs(self) -> None:
     """Refuses a distillation set that is of no use: flags may have changed since it was made."""
-    check_set(RecordSet(self.distill.folder), self.student.needs, self.student.batch_sizes)
+    check_set(RecordSet(self.distill.folder), self.student.losses, self.student.batch_sizes)
 
   def run(self, folder: str) -> Trained:
     self.check_inputs()

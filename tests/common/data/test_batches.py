@@ -108,7 +108,9 @@ def test_gathered_features_are_those_of_the_tuples_items():
 
 def test_classes_are_one_hot_and_targets_stand_apart():
   logits = np.array([[0.5, 0.25, 0.25], [1, 2, 3]], np.float32)
-  tuples = Tuples(np.zeros([2, 1], np.int32), np.array([[2.0], [0.0]]), teacher_logits=logits)
+  labels = np.array([[2.0], [0.0], [np.nan]], np.float32)
+  tuples = Tuples(np.zeros([3, 1], np.int32), labels, teacher_logits=logits)
   assert tuples.targets('label', [0, 1], 3).tolist() == [[0, 0, 1], [1, 0, 0]]
   assert tuples.targets('label', [1], 1).tolist() == [[0.0]]
+  np.testing.assert_array_equal(tuples.targets('label', [2, 0], 3), [[np.nan] * 3, [0, 0, 1]])
   np.testing.assert_array_equal(tuples.targets('teacher_logits', [1, 0], 3), logits[::-1])

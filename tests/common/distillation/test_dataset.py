@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import types
 
 import numpy as np
 import pytest
@@ -26,19 +27,21 @@ from common.distillation.stages.data import Data, Unlabelled
 from common.distillation.stages.distill import AnnotationConfig
 from common.distillation.stages.run import Run
 from common.errors import InputError, refuse
+from common.modeling.list_losses import MarginMSE
+from common.modeling.losses import LossConfig
 from common.training.strategies import DeviceConfig
 
 RTE = TableConfig(task='rte')
 HEADER = 'index\tsentence1\tsentence2\tlabel\n'
 TRAIN_ITSELF = PairingConfig(distillation_pairs=0)
+ALONE = (
+  'a loss takes labels alone, which most pairs made have not: the training set '
+  '(--distillation_pairs=0 --augmentations=0)'
+)
 MINED = {
   'mining': MiningConfig(mine_from='a'),
   'table': TableConfig(text_columns=('query', 'passage'), task='binary'),
 }
-OF_PAIRS = (
-  'the loss takes labels, which pairs made have not: the training set '
-  '(--distillation_pairs=0 --augmentations=0)'
-)
 
 
 def labels(folder) -> list[float]:
@@ -295,32 +298,41 @@ def test_flags_that_do_not_fit_are_refused(fields, message):
 
 
 @pytest.mark.parametrize(
-  ('fields', 'labelled'),
+  ('fields', 'labelled', 'made'),
   [
-    ({}, True),  # the catalogue's own pairs are rated
-    ({'pairing': TRAIN_ITSELF}, True),
-    ({'pairing': PairingConfig(distillation_pairs=0, augmentations=2)}, False),
-    ({'files': TablesConfig('a', 'a', 'a')}, False),
-    ({'files': TablesConfig('a', 'a', 'a'), 'pairing': TRAIN_ITSELF}, True),
-    ({'files': TablesConfig('a', 'a', 'a', 'b')}, True),
-    ({**MINED, 'pairing': TRAIN_ITSELF}, False),
+    ({}, True, False),  # the catalogue's own pairs are rated
+    ({'pairing': TRAIN_ITSELF}, True, False),
+    ({'pairing': PairingConfig(distillation_pairs=0, augmentations=2)}, True, True),
+    ({'files': TablesConfig('a', 'a', 'a')}, True, True),
+    ({'files': TablesConfig('a', 'a', 'a'), 'pairing': TRAIN_ITSELF}, True, False),
+    ({'files': TablesConfig('a', 'a', 'a', 'b')}, True, False),
+    ({**MINED, 'pairing': TRAIN_ITSELF}, False, False),
   ],
 )
-def test_the_source_says_whether_there_are_labels_to_learn_from(fields, labelled):
-  assert DataConfig(**fields).brings_labels is labelled
+def test_the_source_says_whether_there_are_labels_to_learn_from(fields, labelled, made):
+  config = DataConfig(**fields)
+  assert (config.brings_labels, config.makes) == (labelled, made)
 
 
 @pytest.mark.parametrize(
-  ('fields', 'message'),
+  ('fields', 'alpha', 'message'),
   [
-    (MINED, '--mine_from: the loss takes labels, which its distillation set has not; '),
-    ({'glue': GlueConfig('a'), 'table': RTE}, f'{OF_PAIRS}; '),
-    ({'files': TablesConfig('a')}, f'{OF_PAIRS}, or a --distillation_file with labels; '),
+    (
+      MINED,
+      0.5,
+      '--mine_from: the loss takes labels, which its distillation set has not; --alpha=1',
+    ),
+    ({'glue': GlueConfig('a'), 'table': RTE}, 0.0, f'{ALONE}; or an --alpha above 0'),
+    ({'files': TablesConfig('a')}, 0.0, f'{ALONE}, or a --distillation_file with labels; or an'),
   ],
 )
-def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(fields, message):
-  said = experiment._without_labels(DataConfig(**fields))
-  assert said == f'{message}--alpha=1 takes none'
+def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(
+  fields, alpha, message
+):
+  config = ExperimentConfig(data=DataConfig(**fields))
+  student = types.SimpleNamespace(losses=[LossConfig(alpha=alpha).build()])
+  with pytest.raises(InputError, match=f'^{re.escape(message)}'):
+    experiment._check(config, student, None)
 
 
 def test_a_folder_of_tables_is_known_by_its_files(tmp_path):
@@ -358,21 +370,21 @@ def test_an_empty_set_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('size', 'needs', 'message'),
+  ('size', 'losses', 'message'),
   [
-    (3, (), '--batch_size=3: the distillation set has 2 tuples'),
-    (2, ('items',), 'the distillation set: each left text stands in one tuple alone'),
+    (3, [], '--batch_size=3: the distillation set has 2 tuples'),
+    (2, [MarginMSE()], 'the distillation set: each left text stands in one tuple alone'),
   ],
 )
 def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
-  tmp_path, size, needs, message
+  tmp_path, size, losses, message
 ):
   config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
   shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
   data = Data(shared, config, teaches=True)
   dataset.write_labelled(config, data.folder, seed=1)
   sizes = {'stage1_batch_size': 2, 'batch_size': size}
-  unlabelled = Unlabelled(shared, config, data, needs, sizes)
+  unlabelled = Unlabelled(shared, config, data, losses, sizes)
   with pytest.raises(InputError, match=message):
     unlabelled.run(str(tmp_path / 'unlabelled'))
 

@@ -150,7 +150,7 @@ TRAIN = {
 def train_set(folder, texts: int) -> RecordSet:
   """The rows as `train`, beside a set whose texts come first in the tables."""
   other = [Example('', ('never paired',) * texts, 1.0)]
-  train = [Example('', row, 1.0) for row in TRAIN[texts]]
+  train = [Example('', row, n / 4) for n, row in enumerate(TRAIN[texts])]
   sets = {'test': record_writer.of_examples(other), 'train': record_writer.of_examples(train)}
   record_writer.write_sets(str(folder), sets, texts)
   return RecordSet(str(folder / 'train'))
@@ -158,7 +158,7 @@ def train_set(folder, texts: int) -> RecordSet:
 
 def made_of(train: RecordSet) -> list[Tuples]:
   items = [train.items(slot) for slot in range(train.slots)]
-  return list(pairing.from_training(train.tuples().items, items, TINY, seed=1))
+  return list(pairing.from_training(train.tuples(), items, TINY, seed=1))
 
 
 @pytest.mark.parametrize('texts', [2, 3])
@@ -178,7 +178,10 @@ def test_tuples_from_training_texts(texts, tmp_path):
     chosen = {row[:1] for row in block}, {row[1:] for row in block}
     assert [len(side) for side in chosen] == [2, 2] and len(set(block)) == 4
     assert chosen[0] <= lefts and chosen[1] <= rights  # the rest of a tuple stays together
-  assert all(b.label is None and b.teacher_logits is None for b in made)
+  label = np.concatenate([block.label[:, 0] for block in made])
+  known = {row: n / 4 for n, row in enumerate(TRAIN[texts])}
+  np.testing.assert_array_equal(label, [known.get(row, np.nan) for row in rows])
+  assert all(block.teacher_logits is None for block in made)
 
 
 @pytest.mark.parametrize('texts', [2, 3])

@@ -9,26 +9,28 @@ from common.data.examples import Example, TableConfig
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
 from common.errors import InputError
+from common.modeling.list_losses import MarginMSE
+from common.modeling.losses import CrossEntropy
 from common.training.strategies import DeviceConfig
 
 
 @pytest.mark.parametrize(
-  ('needs', 'stage2', 'message'),
+  ('losses', 'stage2', 'message'),
   [
-    ((), 3, '^--stage2_batch_size=3: the distillation set has 2 tuples$'),
-    (('items',), 2, '^the distillation set: each left text stands in one tuple alone'),
-    (('label',), 2, '/distill: holds tuples without a label, and the loss takes labels: give'),
+    ([], 3, '^--stage2_batch_size=3: the distillation set has 2 tuples$'),
+    ([MarginMSE()], 2, '^the distillation set: each left text stands in one tuple alone'),
+    ([CrossEntropy('label')], 2, '/distill: holds tuples without a label, and a loss takes labels'),
   ],
 )
 def test_a_set_from_before_that_is_of_no_use_is_refused_before_the_first_phase(
-  tmp_path, needs, stage2, message
+  tmp_path, losses, stage2, message
 ):
   folder = str(tmp_path / 'distill')
   rows = [Example('', ('a', 'b'), 0.5, (0.0,)), Example('', ('c', 'd'), None, (0.0,))]
   record_writer.write_sets(folder, {'': record_writer.of_examples(rows)}, 2)
   sizes = {'stage1_batch_size': 2, 'stage2_batch_size': stage2}
   student = types.SimpleNamespace(
-    needs=needs, batch_sizes=sizes, depends_on={}, train=lambda *args: pytest.fail('trains')
+    losses=losses, batch_sizes=sizes, depends_on={}, train=lambda *args: pytest.fail('trains')
   )
   shared = Run(str(tmp_path), TableConfig(), DeviceConfig(), None, 7)
   made = types.SimpleNamespace(folder=folder)
