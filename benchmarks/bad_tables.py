@@ -94,7 +94,7 @@ def outcome(path: str, case: Case) -> str:
   with open(path, 'wb') as file:
     file.write(case.content)
   try:
-    found = list(examples.read(path, _CONFIG, labelled=True))
+    found = list(examples.read(path, _CONFIG, labels='all'))
   except InputError as error:
     where = f'{path}:{case.line}' if case.line else path
     if case.rows is None and str(error).startswith(where) and '\n' not in str(error):

@@ -111,7 +111,7 @@ def _store(folder: str, rows: int, side: str) -> str:
 
 
 def _read(folder: str, rows: int) -> None:
-  for _ in examples.read(_path(folder, rows), TableConfig(id_column='id'), labelled=True):
+  for _ in examples.read(_path(folder, rows), TableConfig(id_column='id'), labels='all'):
     pass
 
 
@@ -129,7 +129,7 @@ def _mine(folder: str, rows: int) -> None:
 def _encode(folder: str, rows: int) -> None:
   scorer = PairScorer.load(os.path.join(folder, 'export'), encoder_runtime='litert-int8')
   for column, side in enumerate(scorer.slots):
-    read = examples.read(_path(folder, rows), TableConfig(id_column='id'), labelled=True)
+    read = examples.read(_path(folder, rows), TableConfig(id_column='id'), labels='all')
     texts = ((example.id, example.texts[column]) for example in read)
     scorer.encode_to(_store(folder, rows, side), texts, side, dtype='int8', total=rows)
 

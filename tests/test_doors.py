@@ -48,7 +48,7 @@ class Colours(Source):
     rows = [Example('', (a, b), float(a == b)) for a in COLOURS for b in COLOURS]
     return write_examples(folder, {name: iter(rows) for name in ('train', 'valid', 'test')}, 2)
 
-  def write_unlabelled(self, data, folder, seed, labelled):
+  def write_unlabelled(self, data, folder, seed, labels):
     rows = [Example('', (a, b), None, (4.0 * (a == b) - 2,)) for a in COLOURS for b in COLOURS]
     return UnlabelledSet(write_examples(folder, {'': iter(rows)}, 2)[''].count)
 

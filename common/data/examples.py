@@ -7,6 +7,7 @@ import dataclasses
 import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -17,12 +18,17 @@ from common.data.texts import hash64
 from common.data.vector_cells import VectorColumn, parse
 from common.errors import InputError
 
+# What is asked of a table's labels: one in all rows; in some, of which those that there are must fit; or nothing,
+# and those that fit are kept.
+Labels = Literal['all', 'some', 'none']
 TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
 _NO_ROWS = 'no rows below the header; an empty file is no data set'
 _UNQUOTED = ('.tsv', '.txt')
 _SUM_OFF = 0.02  # of classes' probabilities from 1, rounded as they are written
 _TRUTH = {'true': 1.0, 'false': 0.0}  # as tables of other programs have a binary label
+# As GLUE, pandas and others write that there is none.
+_NO_LABEL = frozenset(('', '-', '-1', '-1.0', 'na', 'n/a', '<na>', 'nan', 'none', 'null'))
 _LEAST = 1e-6  # a probability's distance from 0 and 1, so that its logit is finite
 
 
@@ -127,7 +133,7 @@ def read(
   path: str,
   config: TableConfig,
   *,
-  labelled: bool,
+  labels: Labels,
   scored: bool = False,
   vectors: Mapping[str, VectorColumn] | None = None,
 ) -> Iterator[Example]:
@@ -136,7 +142,7 @@ def read(
   Args:
     path: `.tsv`, `.csv` or `.jsonl`, with or without `.gz`, or `.parquet`; local or remote.
     config: The columns.
-    labelled: Whether every row must have a label; if not, those that there are are kept.
+    labels: What is asked of them.
     scored: Whether every row must have the teacher's scores, where `config` names their column.
     vectors: Its `vector_columns`, of one width in all files that they read; None: this file's own.
 
@@ -165,7 +171,7 @@ def read(
       vectors[column].read(cell, where) if column in vectors else cell
       for column, cell in zip(config.text_columns, cells, strict=True)
     )
-    label = _label(row[config.label_column], config, where) if labelled else _known(row, config)
+    label = _read_label(row, config, where, labels)
     z, column = None, config.teacher_logits_column
     if column and (column in row or scored):
       z = logits(_cells(row[column], config, where), config, where)
@@ -203,14 +209,17 @@ def _text(path: str, row: tables.Row, column: str, where: str) -> str:
   return text
 
 
-def _known(row: tables.Row, config: TableConfig) -> float | None:
-  """The label of a row that need not have one."""
-  if config.label_column not in row:
+def _read_label(row: tables.Row, config: TableConfig, where: str, labels: Labels) -> float | None:
+  """The label of a row; None where it has none, and need not."""
+  if labels != 'all' and config.label_column not in row:
     return None
+  text = row[config.label_column]
   try:
-    return _label(row[config.label_column], config, row.where)
-  except InputError:  # as GLUE's '-' and others' -1, which say that there is none
-    return None
+    return _label(text, config, where)
+  except InputError:
+    if labels == 'none' or (labels == 'some' and text.strip().casefold() in _NO_LABEL):
+      return None
+    raise
 
 
 def _label(text: str, config: TableConfig, where: str) -> float:

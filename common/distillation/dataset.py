@@ -8,7 +8,7 @@ from typing import Any
 
 from common import flags
 from common.data import examples, record_writer
-from common.data.examples import TableConfig
+from common.data.examples import Labels, TableConfig
 from common.data.records import BLOCKS, SCHEMA_VERSION, RecordSet, open_items
 from common.digests import contents
 from common.distillation import augmentation, pairing
@@ -147,7 +147,7 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]
 
 
 def write_unlabelled(
-  config: DataConfig, data: str, folder: str, seed: int, labelled: bool = False
+  config: DataConfig, data: str, folder: str, seed: int, labels: Labels = 'none'
 ) -> UnlabelledSet:
   """Writes the tuples that the teacher will score into `folder`.
 
@@ -159,9 +159,9 @@ def write_unlabelled(
     data: Folder of the labelled sets.
     folder: The record set's folder.
     seed: Seed of whatever is drawn.
-    labelled: Whether every tuple must have a label; if not, those that there are are kept.
+    labels: What is asked of them; those that there are are kept.
   """
-  made = config.source.write_unlabelled(data, folder, seed, labelled)
+  made = config.source.write_unlabelled(data, folder, seed, labels)
   if made is None:
     train = RecordSet(os.path.join(data, 'train'))
     if config.pairing.augmentations:

@@ -24,7 +24,7 @@ from common.distillation.stages.export import Export, ExportConfig
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
 from common.distillation.stages.teacher import Teachers, TeacherTraining
-from common.distillation.student import StudentPackage, labels_alone, targets
+from common.distillation.student import LABELS_ALONE, StudentPackage, labels_of
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from common.evaluation import calibration, report
@@ -247,19 +247,21 @@ def _check(config: ExperimentConfig, student: StudentPackage, function: Function
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
-  takes_labels = 'label' in targets(student.losses)
-  if takes_labels and not config.data.brings_labels:
+  labels = labels_of(student.losses)
+  if labels != 'none' and not config.data.brings_labels:
     raise InputError(
       f'{config.data.source.named}: the loss takes labels, which its distillation set has not; '
       '--alpha=1 takes none'
     )
-  if labels_alone(student.losses) and config.data.makes:
+  if labels == 'all' and config.data.makes:
     other = ', or a --distillation_file with labels' if config.data.files.train_file else ''
     raise InputError(
-      'a loss takes labels alone, which most pairs made have not: the training set (--distillation_pairs=0 '
-      f'--augmentations=0){other}; or an --alpha above 0'
+      f'{LABELS_ALONE} takes labels alone, which most pairs made have not: the training set '
+      f'(--distillation_pairs=0 --augmentations=0){other}; or leave it out'
     )
-  if takes_labels and path and not config.data.files.annotated:
+  # A line of JSON without a label says nothing of the others.
+  may_lack = labels == 'some' and path.removesuffix('.gz').endswith('.jsonl')
+  if labels != 'none' and path and not config.data.files.annotated and not may_lack:
     first = next(tables.rows(path, config.data.table.encoding), None)
     if first and column not in first[1]:
       raise InputError(

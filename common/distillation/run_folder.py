@@ -73,6 +73,9 @@ class Stage(abc.ABC, Generic[Result]):
   def check_inputs(self) -> None:
     """Refuses what its inputs, which are made, rule out; called before anything is removed for it."""
 
+  def check_made(self) -> None:
+    """Refuses what it made, where others are yet to be made of it with flags that it does not depend on."""
+
   @functools.cached_property
   def fingerprint(self) -> str:
     identity = [self.depends_on, [stage.fingerprint for stage in self.inputs]]
@@ -163,10 +166,14 @@ class RunFolder:
           )
 
   def _check_inputs(self, stages: Sequence[Stage]) -> None:
-    """Stages that are to be made, from inputs that are there, refuse what they cannot be made of."""
+    """Stages that are to be made, from inputs that are there, refuse what they cannot be made of; as do
+    those that are made, for such stages.
+    """
     made = {s for s in stages if os.path.exists(s.folder) and self._found(s) == s.fingerprint}
     for stage in stages:
-      if stage not in made and made.issuperset(stage.inputs):
+      if stage in made and len(made) < len(stages):
+        stage.check_made()
+      elif stage not in made and made.issuperset(stage.inputs):
         stage.check_inputs()
 
   def _clear(self, stages: Sequence[Stage]) -> None:

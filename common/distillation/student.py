@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
+from common.data.examples import Labels
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tuples import check_lists
@@ -11,6 +12,7 @@ from common.errors import InputError
 from common.modeling.losses import Loss
 from common.scoring.scorer import PairScorer
 
+LABELS_ALONE = '--alpha=0 (DSE: --variants=labels)'
 TrainedStudent = tuple[Any, Tokenizer]  # a model that can be exported, and its tokenizer
 
 
@@ -40,14 +42,11 @@ class StudentPackage(Protocol):
     """Models to evaluate, by name; the last one is exported."""
 
 
-def targets(losses: Collection[Loss]) -> set[str]:
-  """What losses read, as of `Loss.needs`."""
-  return {name for loss in losses for name in loss.needs}
-
-
-def labels_alone(losses: Collection[Loss]) -> bool:
-  """Whether one of them reads labels and nothing else, so that each tuple must have one."""
-  return any(loss.needs == ('label',) for loss in losses)
+def labels_of(losses: Collection[Loss]) -> Labels:
+  """What losses ask of labels: of one that reads nothing else, that all tuples have one."""
+  if any(loss.needs == ('label',) for loss in losses):
+    return 'all'
+  return 'some' if any('label' in loss.needs for loss in losses) else 'none'
 
 
 def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping[str, int]) -> None:
@@ -65,15 +64,16 @@ def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping
   for flag, size in batch_sizes.items():
     if size > len(records):
       raise InputError(f'--{flag}={size}: the distillation set has {len(records)} tuples')
-  needs = targets(losses)
-  if 'items' in needs:
+  if any('items' in loss.needs for loss in losses):
     check_lists(records.tuples())
-  if labels_alone(losses) and not all(group.labelled.all() for group in records.groups()):
+  labels = labels_of(losses)
+  if labels == 'all' and not all(group.labelled.all() for group in records.groups()):
     raise InputError(
-      f'{records.folder}: holds tuples without a label, and a loss takes labels alone: give each one, or '
-      'an --alpha above 0'
+      f'{records.folder}: holds tuples without a label, and {LABELS_ALONE} takes labels alone: give each '
+      'one, or leave it out'
     )
-  if 'label' in needs and not any(group.labelled.any() for group in records.groups()):
+  if labels == 'some' and not any(group.labelled.any() for group in records.groups()):
     raise InputError(
-      f'{records.folder}: holds no tuple with a label, and the loss takes labels: give some, or --alpha=1'
+      f'{records.folder}: holds no tuple with a label, and the loss takes labels: give some (pairs that an '
+      'earlier version made have none: another --run_dir), or --alpha=1'
     )

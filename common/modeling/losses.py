@@ -115,7 +115,7 @@ class ScoreError:
 class WithLabels:
   """alpha l_teacher + (1 - alpha) l_labels (DSE, Eq. 2; Hinton et al., 2015, §2).
 
-  A tuple without a label has l_teacher whole.
+  A tuple without a label has the first part alone: l_teacher weighs the same in all, as in a list.
 
   Args:
     teacher: Loss of the teacher's scores.
@@ -136,11 +136,10 @@ class WithLabels:
     """[B]."""
     if len(self._weighed) == 1:
       return self._weighed[0][1](tuples, logits)
-    of_teacher, known = self.teacher(tuples, logits), ~tf.math.is_nan(tuples['label'])
+    known = ~tf.math.is_nan(tuples['label'])
     label = tf.where(known, tuples['label'], 0.0)  # a NaN's gradient would be one
-    of_labels = self.labels({**tuples, 'label': label}, logits)
-    mixed = self.alpha * of_teacher + (1 - self.alpha) * of_labels
-    return tf.where(known[:, 0], mixed, of_teacher)
+    of_labels = tf.where(known[:, 0], self.labels({**tuples, 'label': label}, logits), 0.0)
+    return self.alpha * self.teacher(tuples, logits) + (1 - self.alpha) * of_labels
 
   @property
   def _weighed(self) -> list[tuple[float, Loss]]:
@@ -173,7 +172,7 @@ class LossConfig:
   alpha: float = flags.option(
     1.0,
     "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone; between them a "
-    'tuple without a label has the teacher alone',
+    "tuple without a label has the teacher's part alone",
     bounds=(0, 1),
   )
   loss_temperature: float = flags.option(

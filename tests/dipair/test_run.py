@@ -197,7 +197,7 @@ REFUSED = (
   ),
   (
     ['--alpha=0', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],
-    'a loss takes labels alone, which most pairs made have not: the training set (--distillation_pairs=0',
+    '--alpha=0 (DSE: --variants=labels) takes labels alone, which most pairs made have not: the training',
   ),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],

@@ -194,8 +194,9 @@ def _run(distill, tmp_path):
     ),
     (
       '--alpha=0',
-      '.*distill: holds tuples without a label, and a loss takes labels alone: give each',
+      r'.*distill: holds tuples without a label, and --alpha=0 \(DSE: --variants=labels\) takes',
     ),
+    ('--loss_temperature=4', '--loss_temperature=4 is of --loss=kd or listwise_kl; --loss=cross_'),
   ],
 )
 def test_a_student_that_could_not_be_trained_is_refused_before_any_is(run, distill, given, error):

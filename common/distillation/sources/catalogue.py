@@ -6,7 +6,7 @@ from typing import Any
 
 from common import flags
 from common.data import catalog
-from common.data.examples import Example
+from common.data.examples import Example, Labels
 from common.data.records import BLOCKS, Manifest
 from common.distillation.sources.source import Source, UnlabelledSet, write_examples
 from common.errors import InputError
@@ -49,7 +49,7 @@ class Catalogue(Source):
 
   @property
   def brings_labels(self) -> bool | None:
-    return True if self.blocks else None
+    return False if self.blocks else None
 
   def labelled_inputs(self) -> dict[str, Any]:
     return {'catalog_sizes': self.config.catalog_sizes[:3]}
@@ -64,7 +64,7 @@ class Catalogue(Source):
     return write_examples(folder, rated, 2)
 
   def write_unlabelled(
-    self, data: str, folder: str, seed: int, labelled: bool
+    self, data: str, folder: str, seed: int, labels: Labels
   ) -> UnlabelledSet | None:
     if not self.blocks:
       return None

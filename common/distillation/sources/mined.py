@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import Any
 
-from common.data.examples import TableConfig
+from common.data.examples import Labels, TableConfig
 from common.data.records import Manifest
 from common.digests import contents
 from common.distillation import datasheet, mining, transfer
@@ -50,7 +50,7 @@ class Mined(Source):
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
     return mining.mine(self.config, folder, seed, self.table.encoding)
 
-  def write_unlabelled(self, data: str, folder: str, seed: int, labelled: bool) -> UnlabelledSet:
+  def write_unlabelled(self, data: str, folder: str, seed: int, labels: Labels) -> UnlabelledSet:
     sheet = transfer.write(self.config, data, folder, seed)
     print(datasheet.summary(sheet))
     short = {name: value for name, value in sheet.items() if name not in datasheet.LONG}

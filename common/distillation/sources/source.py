@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from common import files
 from common.data import record_writer
-from common.data.examples import Example
+from common.data.examples import Example, Labels
 from common.data.records import Manifest
 from common.digests import FILE
 from common.errors import InputError
@@ -73,7 +73,7 @@ class Source(abc.ABC):
     """Writes `train`, `valid`, `test` and what other sets there are into `folder`."""
 
   def write_unlabelled(
-    self, data: str, folder: str, seed: int, labelled: bool
+    self, data: str, folder: str, seed: int, labels: Labels
   ) -> UnlabelledSet | None:
     """Writes the source's own unlabelled tuples.
 
@@ -81,12 +81,12 @@ class Source(abc.ABC):
       data: The folder that `write_labelled` filled.
       folder: The record set's folder.
       seed: Seed of whatever is drawn.
-      labelled: Whether every tuple must have a label, where the source's own may have some.
+      labels: What is asked of them, where the source's own may have some.
 
     Returns:
       None: it has none of its own, and they are made from the training texts.
     """
-    del data, folder, seed, labelled
+    del data, folder, seed, labels
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from common import files, flags
 from common.data import examples, record_writer, vector_cells
-from common.data.examples import Example, TableConfig
+from common.data.examples import Example, Labels, TableConfig
 from common.data.items import ItemWriter
 from common.data.matching import SPLITS, plain, split_of
 from common.data.records import MANIFEST, Manifest, RecordSet
@@ -101,7 +101,7 @@ class Tables(Source):
       sets = {name: self._split(name) for name in SPLITS}
     else:
       paths = {name: path for name, path in self._labelled_files().items() if path}
-      sets = {name: self._rows(path, labelled=True) for name, path in paths.items()}
+      sets = {name: self._rows(path, 'all') for name, path in paths.items()}
     made = write_examples(folder, sets, len(self.table.text_columns), info={'source': paths})
     empty = [name for name in made if not made[name].count] if self.config.alone else []
     if empty:
@@ -112,19 +112,17 @@ class Tables(Source):
     return made
 
   def write_unlabelled(
-    self, data: str, folder: str, seed: int, labelled: bool
+    self, data: str, folder: str, seed: int, labels: Labels
   ) -> UnlabelledSet | None:
     path, slots = self.config.distillation_file, len(self.table.text_columns)
     if not path:
       return None
     info = {'source': path}
     if self.config.annotated:
-      groups = functools.partial(self._annotated, labelled)
+      groups = functools.partial(self._annotated, labels)
       sets = record_writer.write_sets(folder, {'': groups}, slots, info=info)
     else:
-      sets = write_examples(
-        folder, {'': self._rows(path, labelled=labelled, scored=True)}, slots, info=info
-      )
+      sets = write_examples(folder, {'': self._rows(path, labels, scored=True)}, slots, info=info)
     return UnlabelledSet(sets[''].count)
 
   @functools.cached_property
@@ -134,10 +132,10 @@ class Tables(Source):
   def _labelled_files(self) -> dict[str, str]:
     return {name: getattr(self.config, f'{name}_file') for name in SPLITS}
 
-  def _rows(self, path: str, *, labelled: bool, scored: bool = False) -> Iterator[Example]:
+  def _rows(self, path: str, labels: Labels, *, scored: bool = False) -> Iterator[Example]:
     """A file's rows; those without an id column have no ids. All bring logits, or none."""
     scored_rows: set[bool] = set()
-    rows = examples.read(path, self.table, labelled=labelled, scored=scored, vectors=self._vectors)
+    rows = examples.read(path, self.table, labels=labels, scored=scored, vectors=self._vectors)
     for example in rows:
       scored_rows.add(example.teacher_logits is not None)
       if len(scored_rows) > 1:
@@ -147,13 +145,13 @@ class Tables(Source):
   def _split(self, name: str) -> Iterator[Example]:
     """The rows of the training file whose left texts are in one of `SPLITS`."""
     train, valid, _ = self.split_shares
-    for example in self._rows(self.config.train_file, labelled=True):
+    for example in self._rows(self.config.train_file, 'all'):
       left = example.texts[0]
       key = plain(left) if isinstance(left, str) else str(hash64(left))
       if SPLITS[split_of(key, train, valid)] == name:
         yield example
 
-  def _annotated(self, labelled: bool, writers: Sequence[ItemWriter]) -> Iterator[Tuples]:
+  def _annotated(self, labels: Labels, writers: Sequence[ItemWriter]) -> Iterator[Tuples]:
     """A record set's groups, after its items; one that does not fit, or lacks a label, is refused."""
     path, records = self.config.distillation_file, RecordSet(self.config.distillation_file)
     needed = len(self.table.text_columns), self.table.outputs
@@ -164,10 +162,14 @@ class Tables(Source):
         f'{path}: tuples of {found[0]} texts and {found[1]} teacher logits; '
         f'--text_columns and --task need {needed[0]} and {needed[1]}'
       )
+    if labels == 'some' and not any(group.labelled.any() for group in records.groups()):
+      raise InputError(
+        f'{path}: no tuple has a label, and the loss takes labels; --alpha=1 takes none'
+      )
     for slot, writer in enumerate(writers):
       writer.copy(records.items(slot))
     for group in records.groups():
-      if labelled and not group.labelled.all():
+      if labels == 'all' and not group.labelled.all():
         key = next(iter(group.ids), 'the first of a group')
         raise InputError(f'{path}: a tuple near {key!r} has no label')
       yield group

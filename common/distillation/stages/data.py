@@ -12,7 +12,7 @@ from common.distillation.dataset import DataConfig
 from common.distillation.run_folder import Stage
 from common.distillation.sources.source import UnlabelledSet
 from common.distillation.stages.run import Run
-from common.distillation.student import check_set, labels_alone
+from common.distillation.student import check_set, labels_of
 from common.modeling.losses import Loss
 
 
@@ -78,11 +78,15 @@ class Unlabelled(Stage[UnlabelledSet]):
     self.shared, self.config, self.data = shared, config, data
     self.losses, self.batch_sizes = losses, batch_sizes
 
+  def check_made(self) -> None:
+    """Refuses tuples that are of no use to the student: its flags may have changed since they were made."""
+    check_set(RecordSet(self.folder), self.losses, self.batch_sizes)
+
   def run(self, folder: str) -> UnlabelledSet:
     data, seed = self.data.folder, self.shared.seed
     self.data.check(data)
     tf_keras.utils.set_random_seed(seed)  # likewise
-    made = dataset.write_unlabelled(self.config, data, folder, seed, labels_alone(self.losses))
+    made = dataset.write_unlabelled(self.config, data, folder, seed, labels_of(self.losses))
     check_set(RecordSet(folder), self.losses, self.batch_sizes)
     _say_shared(data, folder, 'what the teacher scores for the student')
     return made

@@ -28,7 +28,7 @@ def outcome(codec: str, folder) -> str:
   for line in BYTES if of_a_byte else (*LINES, *WRITTEN):
     path.write_bytes(b'left\tright\n' + line + b'\tb\n')
     try:
-      rows = list(examples.read(str(path), config, labelled=False))
+      rows = list(examples.read(str(path), config, labels='none'))
     except InputError as error:
       assert str(error).startswith(f'{path}:')
     else:

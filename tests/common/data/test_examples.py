@@ -11,10 +11,10 @@ from common.data.examples import Example, TableConfig
 from common.errors import InputError
 
 
-def read(tmp_path, content: str, *, name='t.tsv', labelled=True, **config) -> list[Example]:
+def read(tmp_path, content: str, *, name='t.tsv', labels='all', **config) -> list[Example]:
   (tmp_path / name).write_text(content, 'utf-8', newline='')
   config = TableConfig(**config)
-  return list(examples.read(str(tmp_path / name), config, labelled=labelled, scored=not labelled))
+  return list(examples.read(str(tmp_path / name), config, labels=labels, scored=labels == 'none'))
 
 
 def test_rows_are_numbered_and_texts_kept_as_they_are(tmp_path):
@@ -24,7 +24,7 @@ def test_rows_are_numbered_and_texts_kept_as_they_are(tmp_path):
 
 def test_three_texts_and_ids(tmp_path):
   columns = {'text_columns': ('c', 'a', 'b'), 'id_column': 'key'}
-  found = read(tmp_path, 'key\ta\tb\tc\n k1 \t1\t2\t3\n', labelled=False, **columns)
+  found = read(tmp_path, 'key\ta\tb\tc\n k1 \t1\t2\t3\n', labels='none', **columns)
   assert found == [Example('k1', ('3', '1', '2'))]
 
 
@@ -42,11 +42,11 @@ def test_one_column_alone_and_what_is_wrong_with_it(tmp_path):
 
 def test_a_tsv_that_is_quoted_as_a_csv_is_refused(tmp_path):
   for cell in ('12" pipe', '"so"', '""', '""so""', '"a"" b', '"a" "b"'):
-    (found,) = read(tmp_path, f'left\tright\n{cell}\tx\n', labelled=False)
+    (found,) = read(tmp_path, f'left\tright\n{cell}\tx\n', labels='none')
     assert found.texts == (cell, 'x')
   for cell in ('"12"" pipe"', '""""', '"the ""best"""'):
     with pytest.raises(InputError, match=r"t.tsv:2: column 'left' is quoted as in a CSV; write it"):
-      read(tmp_path, f'left\tright\n{cell}\tx\n', labelled=False)
+      read(tmp_path, f'left\tright\n{cell}\tx\n', labels='none')
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_teacher_logits(name, content, expected, tmp_path):
   config = {'teacher_logits_column': 'z'}
   if len(expected) > 1:
     config |= {'task': 'multiclass', 'classes': ('x', 'y', 'w')}
-  (found,) = read(tmp_path, content, name=name, labelled=False, **config)
+  (found,) = read(tmp_path, content, name=name, labels='none', **config)
   assert found == Example(found.id, ('a', 'b'), None, expected)
 
 
-@pytest.mark.parametrize('labelled', [True, False])
-def test_probabilities_become_logits(labelled, tmp_path):
-  config = {'labelled': labelled, 'teacher_logits_column': 'p', 'teacher_scores': 'probability'}
+@pytest.mark.parametrize('labels', ['all', 'none'])
+def test_probabilities_become_logits(labels, tmp_path):
+  config = {'labels': labels, 'teacher_logits_column': 'p', 'teacher_scores': 'probability'}
   content = 'left\tright\tlabel\tp\n' + ''.join(f'a\tb\t1\t{p}\n' for p in (0.5, 0.75, 0, 1))
   found = [example.teacher_logits for example in read(tmp_path, content, **config)]
   odds = math.log(999_999)
@@ -106,16 +106,23 @@ def test_probabilities_become_logits(labelled, tmp_path):
 
 def test_one_logit_beyond_0_and_1_makes_a_column_of_logits(tmp_path):
   content = 'left\tright\tz\na\tb\t0.5\nc\td\t1.5\n'
-  found = read(tmp_path, content, labelled=False, teacher_logits_column='z')
+  found = read(tmp_path, content, labels='none', teacher_logits_column='z')
   assert [example.teacher_logits for example in found] == [(0.5,), (1.5,)]
   content = 'left\tright\tlabel\nc\td\t1\n'
   assert read(tmp_path, content, teacher_logits_column='z')[0].teacher_logits is None
 
 
 def test_labels_of_a_file_that_need_not_have_them_are_kept(tmp_path):
-  config = {'labelled': False, 'label_range': (1.0, 3.0)}
-  found = read(tmp_path, 'left\tright\tlabel\na\tb\t2\nc\td\t\ne\tf\t-1\ng\th\t-\n', **config)
-  assert [example.label for example in found] == [0.5, None, None, None]
+  rows = 'left\tright\tlabel\na\tb\t2\nc\td\t\ne\tf\t-1\ng\th\t-\n'
+  found = {}
+  for labels in ('some', 'none'):
+    config = {'labels': labels, 'label_range': (1.0, 3.0)}
+    found[labels] = [example.label for example in read(tmp_path, rows, **config)]
+  assert found == dict.fromkeys(('some', 'none'), [0.5, None, None, None])
+  (odd,) = read(tmp_path, 'left\tright\tlabel\na\tb\t4\n', **config)
+  assert odd.label is None  # nothing reads it
+  with pytest.raises(InputError, match=r'label 4 is outside --label_range=1,3'):
+    read(tmp_path, 'left\tright\tlabel\na\tb\t4\n', **config | {'labels': 'some'})
 
 
 def test_labelled_files_may_lack_the_logits(tmp_path):
@@ -259,7 +266,7 @@ def test_no_rows_of_jsonl_and_missing_logits_column(tmp_path):
   with pytest.raises(InputError, match='t.jsonl: no rows'):
     read(tmp_path, '', name='t.jsonl')
   with pytest.raises(InputError, match=r"t.tsv:1: no column 'z'"):
-    read(tmp_path, 'left\tright\na\tb\n', labelled=False, teacher_logits_column='z')
+    read(tmp_path, 'left\tright\na\tb\n', labels='none', teacher_logits_column='z')
 
 
 @pytest.mark.parametrize(

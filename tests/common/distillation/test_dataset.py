@@ -35,8 +35,8 @@ RTE = TableConfig(task='rte')
 HEADER = 'index\tsentence1\tsentence2\tlabel\n'
 TRAIN_ITSELF = PairingConfig(distillation_pairs=0)
 ALONE = (
-  'a loss takes labels alone, which most pairs made have not: the training set '
-  '(--distillation_pairs=0 --augmentations=0)'
+  '--alpha=0 (DSE: --variants=labels) takes labels alone, which most pairs made have not: the training '
+  'set (--distillation_pairs=0 --augmentations=0)'
 )
 MINED = {
   'mining': MiningConfig(mine_from='a'),
@@ -300,7 +300,7 @@ def test_flags_that_do_not_fit_are_refused(fields, message):
 @pytest.mark.parametrize(
   ('fields', 'labelled', 'made'),
   [
-    ({}, True, False),  # the catalogue's own pairs are rated
+    ({}, False, False),  # the catalogue's own pairs are not rated
     ({'pairing': TRAIN_ITSELF}, True, False),
     ({'pairing': PairingConfig(distillation_pairs=0, augmentations=2)}, True, True),
     ({'files': TablesConfig('a', 'a', 'a')}, True, True),
@@ -322,8 +322,8 @@ def test_the_source_says_whether_there_are_labels_to_learn_from(fields, labelled
       0.5,
       '--mine_from: the loss takes labels, which its distillation set has not; --alpha=1',
     ),
-    ({'glue': GlueConfig('a'), 'table': RTE}, 0.0, f'{ALONE}; or an --alpha above 0'),
-    ({'files': TablesConfig('a')}, 0.0, f'{ALONE}, or a --distillation_file with labels; or an'),
+    ({'glue': GlueConfig('a'), 'table': RTE}, 0.0, f'{ALONE}; or leave it out'),
+    ({'files': TablesConfig('a')}, 0.0, f'{ALONE}, or a --distillation_file with labels; or'),
   ],
 )
 def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(
@@ -386,7 +386,9 @@ def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
   sizes = {'stage1_batch_size': 2, 'batch_size': size}
   unlabelled = Unlabelled(shared, config, data, losses, sizes)
   with pytest.raises(InputError, match=message):
-    unlabelled.run(str(tmp_path / 'unlabelled'))
+    unlabelled.run(unlabelled.folder)
+  with pytest.raises(InputError, match=message):  # as at a later start, with these flags
+    unlabelled.check_made()
 
 
 @pytest.mark.parametrize(
@@ -473,4 +475,21 @@ def test_labels_of_a_distillation_file_are_kept_and_asked_for_only_where_all_are
   tuples = RecordSet(str(tmp_path / 'some')).tuples()
   assert tuples.labelled.tolist() == [True, False] and tuples.label[0, 0] == 0.5
   with pytest.raises(InputError, match=f"^{path}:3: label '' is not a finite number"):
-    dataset.write_unlabelled(config, '', str(tmp_path / 'all'), seed=1, labelled=True)
+    dataset.write_unlabelled(config, '', str(tmp_path / 'all'), seed=1, labels='all')
+  dataset.write_unlabelled(config, '', str(tmp_path / 'taken'), seed=1, labels='some')
+  assert labels(tmp_path / 'taken')[0] == 0.5
+  path.write_text('left\tright\tlabel\na\tb\t0.5\nc\td\t4\n', encoding='utf-8')
+  with pytest.raises(InputError, match=f'^{path}:3: label 4 is outside --label_range=0,1'):
+    dataset.write_unlabelled(config, '', str(tmp_path / 'taken'), seed=1, labels='some')
+
+
+def test_tuples_of_which_none_has_a_label_are_refused_before_they_are_copied(tmp_path):
+  source = tmp_path / 'annotated'
+  rows = [Example('', ('a', 'b'), teacher_logits=(0.5,))]
+  record_writer.write_sets(str(source), {'': record_writer.of_examples(rows)}, 2)
+  config = DataConfig(files=TablesConfig('', 'v.tsv', 't.tsv', str(source)))
+  with pytest.raises(
+    InputError, match=f'^{source}: no tuple has a label, .* --alpha=1 takes none$'
+  ):
+    dataset.write_unlabelled(config, '', str(tmp_path / 'set'), seed=1, labels='some')
+  assert not list((tmp_path / 'set').glob('*.tfrecord'))

@@ -170,9 +170,15 @@ def test_what_a_stages_inputs_rule_out_is_refused_before_it_is_removed(run, monk
     if self.name == 'model':
       raise InputError('data of two rows')
 
+  def check_made(self):
+    raise InputError(f'{self.name}, which is made, of two rows')
+
   monkeypatch.setattr(Stage, 'check_inputs', check)
   assert refused(lambda: run(Config(rate=0.2), redo=True)) == 'data of two rows'
   assert (run.calls, checked) == ([], ['model'])
+  monkeypatch.setattr(Stage, 'check_made', check_made)
+  assert refused(lambda: run(Config(rate=0.2), redo=True)) == 'data, which is made, of two rows'
+  assert (run.calls, checked) == ([], ['model'])  # as soon as it is there, whatever is to come
   run()
   assert (run.calls, checked) == ([], ['model'])  # nothing was lost, and there is nothing to make
 

@@ -19,7 +19,7 @@ from common.training.strategies import DeviceConfig
   [
     ([], 3, '^--stage2_batch_size=3: the distillation set has 2 tuples$'),
     ([MarginMSE()], 2, '^the distillation set: each left text stands in one tuple alone'),
-    ([CrossEntropy('label')], 2, '/distill: holds tuples without a label, and a loss takes labels'),
+    ([CrossEntropy('label')], 2, r'/distill: holds tuples without a label, and --alpha=0 \(DSE'),
   ],
 )
 def test_a_set_from_before_that_is_of_no_use_is_refused_before_the_first_phase(

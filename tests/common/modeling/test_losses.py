@@ -113,21 +113,21 @@ def test_kd_is_softened_on_both_sides_beside_the_hard_labels(outputs):
   assert value == pytest.approx(np.mean(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize('outputs', [1, 3])
-def test_a_tuple_without_a_label_learns_from_the_teacher_alone(outputs):
+@pytest.mark.parametrize(('name', 'outputs'), [('kd', 1), ('kd', 3), ('listwise_kl', 1)])
+def test_a_tuple_without_a_label_has_the_teachers_part_alone(name, outputs):
   rng = np.random.default_rng(0)
   teacher, student = rng.normal(size=[2, 4, outputs])
   label = rng.dirichlet(np.ones(3), 4)[:, :outputs]
   some = np.where([[True], [False], [True], [False]], label, np.nan)
-  mixed, alone = (LossConfig('kd', alpha=alpha).build() for alpha in (0.25, 1.0))
-  value, gradient = mean(mixed, batch(np.arange(4), teacher, label=some), student)
-  parts = [
-    mean(loss, batch(rows, teacher[rows], label=label[rows]), student[rows])
-    for loss, rows in ((mixed, [0, 2]), (alone, [1, 3]))
-  ]
-  assert value == pytest.approx(np.mean([of for of, _ in parts]), rel=1e-5)
-  np.testing.assert_allclose(gradient[[0, 2]], parts[0][1] / 2, rtol=1e-5)
-  np.testing.assert_allclose(gradient[[1, 3]], parts[1][1] / 2, rtol=1e-5)
+  mixed, alone, labels = (LossConfig(name, alpha=alpha).build() for alpha in (0.25, 1.0, 0.0))
+  left = [1, 1, 2, 2]
+  value, gradient = mean(mixed, batch(left, teacher, label=some), student)
+  of_teacher, from_teacher = mean(alone, batch(left, teacher), student)
+  of_labels, from_labels = mean(labels, batch([1, 2], teacher[::2], label=label[::2]), student[::2])
+  assert value == pytest.approx(0.25 * of_teacher + 0.75 * of_labels / 2, rel=1e-5)
+  from_all = np.zeros_like(from_teacher)
+  from_all[::2] = from_labels / 2
+  np.testing.assert_allclose(gradient, 0.25 * from_teacher + 0.75 * from_all, atol=1e-6)
 
 
 @pytest.mark.parametrize(
