@@ -149,10 +149,13 @@ def _check_same(path: str, folder: int) -> None:
 def turn(path: str) -> Iterator[bool]:
   """Waits for other processes in this block with the same local folder or file.
 
-  It is given whether it can: a file system may have no locks.
+  It is given whether it can: a file system may have no locks, nor has Windows.
   """
-  import fcntl
-
+  try:
+    import fcntl
+  except ImportError:
+    yield False
+    return
   folder = os.open(path, os.O_RDONLY)
   try:
     try:

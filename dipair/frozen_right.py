@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from common import flags
+from common.distillation.finished_run import FinishedRun
 from common.errors import InputError
 from common.scoring import exported
 from dipair.config import StudentConfig
@@ -51,6 +52,16 @@ def read(config: StudentConfig, outputs: int) -> DiPair:
     if here[name] != value:
       raise InputError(f'--freeze_right={config.freeze_right}: {name} is {value}, not {here[name]}')
   return frozen
+
+
+def check_precision(config: StudentConfig, precision: str) -> None:
+  """Refuses an export in another precision than the finished run's, whose vectors would not be its own."""
+  there = FinishedRun(config.freeze_right, 'dipair').flags.get('encoder_precision', 'float32')
+  if there != precision:
+    raise InputError(
+      f'--freeze_right={config.freeze_right}: its export is of --encoder_precision={there}, not '
+      f'{precision}; vectors of both would lie in one store'
+    )
 
 
 def start(student: DiPair, frozen: DiPair) -> None:

@@ -56,6 +56,9 @@ class DiPairStudent:
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
     checks.check_start(self.config.student, self.config.experiment.data.table.outputs)
+    if self.config.student.freeze_right:
+      precision = self.config.experiment.export.encoder_precision
+      frozen_right.check_precision(self.config.student, precision)
 
   def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""

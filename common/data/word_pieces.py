@@ -12,6 +12,9 @@ from common.errors import InputError, damaged
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
 _TEXTS = 1024  # split at a time
+_CHARACTERS = (
+  16  # of a text, for each piece that is wanted: more are split where these give too few
+)
 _REMEDY = 'export the run anew: delete its folder and run again'
 MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
 
@@ -90,9 +93,12 @@ class WordPieces:
   def _pieces(self, texts: Sequence[str | bytes], most: int | None) -> Iterator[list[int]]:
     """The first ids of each text; some texts at a time, as the library keeps pieces and places of all."""
     for start in range(0, len(texts), _TEXTS):
-      clean = [self._clean(text) for text in texts[start : start + _TEXTS]]
-      for encoding in self._tokenizer.encode_batch_fast(clean):
-        yield encoding.ids[:most]
+      some = [_text(text) for text in texts[start : start + _TEXTS]]
+      firsts = some if most is None else [_first(text, _CHARACTERS * most) for text in some]
+      for text, first, ids in zip(some, firsts, self._split(firsts), strict=True):
+        if most is not None and len(ids) < most and len(first) < len(text):
+          (ids,) = self._split([text])
+        yield ids[:most]
 
   def save(self, path: str) -> None:
     """Writes a JSON file, for `load`."""
@@ -106,8 +112,17 @@ class WordPieces:
       schema.check(fields, {'lower_case': bool, 'vocabulary': [str]})
       return cls(fields['vocabulary'], fields['lower_case'])
 
-  def _clean(self, text: str | bytes) -> str:
-    if isinstance(text, bytes):
-      text = text.decode('utf-8', 'ignore')
-    text = _CLEAN.normalize_str(text)
-    return text.lower() if self.lower_case else text
+  def _split(self, texts: Sequence[str]) -> list[list[int]]:
+    clean = [_CLEAN.normalize_str(text) for text in texts]
+    lower = [text.lower() for text in clean] if self.lower_case else clean
+    return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(lower)]
+
+
+def _text(text: str | bytes) -> str:
+  return text.decode('utf-8', 'ignore') if isinstance(text, bytes) else text
+
+
+def _first(text: str, most: int) -> str:
+  """The whole words that a long text begins with, in so many characters: split as they are in all of it."""
+  end = text.rfind(' ', 0, most) if len(text) > most else -1
+  return text[:end] if end > 0 else text

@@ -103,7 +103,9 @@ _HTML = (
 )
 
 _CARD = """---
-license: {{ r.release.license if r.release else 'apache-2.0' }}
+{% if r.release %}
+license: {{ r.release.license }}
+{% endif %}
 library_name: {{ r.student }}
 tags:
 - text-pairs
@@ -125,11 +127,11 @@ vectors are kept, and a pair then costs a light function of stored vectors.
 import dse
 
 embedder = dse.Embedder.load("export")  # a path from this folder
-{% if (r.flags or {}).get('shared_encoder', true) %}
+{% if (r.flags or {}).get('shared_encoder', true) and (r.flags or {}).get('max_lengths', []) | unique | list | length < 2 %}
 vectors = embedder.encode(["a sentence", "another one"])  # once per text
 embedder.score(vectors[:1], vectors[1:])  # once per pair
 {% else %}
-left = embedder.encode(["a sentence"], "left")  # once per text; each side has an encoder of its own
+left = embedder.encode(["a sentence"], "left")  # once per text; each side has its own encoder, or length
 right = embedder.encode(["another one"], "right")
 embedder.score(left, right)  # once per pair
 {% endif %}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import InputError
-from common.scoring import archive
+from common.scoring import archive, hub
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer
 from common.vectors.store import MANIFEST, VectorStore
@@ -32,16 +32,14 @@ class Ranker:
       has another text under an id.
 
   Attributes:
-    name: The run's name, or the archive's.
+    name: The run's name, the archive's, or the hub repository's.
     attends: Whether its head has attention to show.
   """
 
   def __init__(
     self, folder: str, store: str, runtime: str, encoder_runtime: str, texts: Mapping[str, str]
   ):
-    path = os.path.abspath(folder)
-    path = path.removesuffix(archive.SUFFIX) if archive.is_one(path) else os.path.dirname(path)
-    self.name = os.path.basename(path)
+    self.name = _named(folder)
     self._scorer = PairScorer.load(folder, runtime, encoder_runtime=encoder_runtime)
     if len(self._scorer.slots) != 2 or self._scorer.outputs != 1 or self._scorer.widths:
       raise InputError(f'{folder}: the page takes models of two texts and one score')
@@ -90,3 +88,12 @@ class Ranker:
       'right': tokens[len(left) :],
       'attention': attention.round(4).tolist(),
     }
+
+
+def _named(folder: str) -> str:
+  """The run's name, the archive's, or the hub repository's."""
+  if folder.startswith(hub.PREFIX):
+    return folder.rpartition('/')[2]
+  path = os.path.abspath(folder)
+  path = path.removesuffix(archive.SUFFIX) if archive.is_one(path) else os.path.dirname(path)
+  return os.path.basename(path)

@@ -89,7 +89,9 @@ class LiteRTHead:
   ) -> list[np.ndarray]:
     """In blocks, which the threads share."""
     block = self._interpreters.rows[signature]
-    fixed = {n: np.repeat(v[:], block, 0) for n, v in inputs.items() if len(v) == 1}
+    fixed = {
+      n: np.repeat(np.asarray(v[:], np.float32), block, 0) for n, v in inputs.items() if len(v) == 1
+    }
     many = {name: value for name, value in inputs.items() if name not in fixed}
 
     def run(runners: litert.Runners, part: tuple[int, int, int]) -> list[np.ndarray]:

@@ -178,6 +178,21 @@ class TestEncode:
     monkeypatch.setattr('common.data.word_pieces._TEXTS', 2)
     assert uncased.word_pieces().pieces(texts) == expected
 
+  def test_of_a_long_text_what_is_kept_is_split(self, tokenizer, monkeypatch):
+    rng, pieces = random.Random(0), tokenizer.word_pieces()
+    few = ['x' * 250, ' ' * 200 + 'the', '\u200b ' * 90]  # characters that give few pieces, or none
+    texts = [' '.join(rng.choices([*TEXTS.values(), *few], k=30)) for _ in range(40)]
+    whole = pieces.pieces(texts)
+    for most in (0, 1, 7, 40):
+      found = pieces.encode([text.encode() for text in texts], most + 2)
+      assert [ids.tolist()[1:-1] for ids in found] == [ids[:most] for ids in whole]
+    split, lengths = pieces._split, []
+    monkeypatch.setattr(
+      pieces, '_split', lambda some: lengths.extend(map(len, some)) or split(some)
+    )
+    pieces.encode(['the black shoe ' * 100_000], 128)
+    assert max(lengths) <= 16 * 126
+
   def test_keeps_the_first_pieces(self, uncased):
     texts = tf.constant(['the black shoe', 'the', ''])
     rows = [words(row) for row in uncased.encode(texts, 4).to_list()]

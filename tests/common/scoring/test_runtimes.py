@@ -59,6 +59,12 @@ def test_every_runtime_scores_alike_at_every_number_of_pairs(scorer_of, student,
       ranked = dict(scorer.rank(left[0], right, rows, parts=parts))
       expected = plain.score(np.repeat(left[:1], rows, 0), right)
       np.testing.assert_allclose([ranked[i] for i in range(rows)], expected, atol=atol)
+    halves = plain.parts(right, 'right').astype(np.float16)
+    np.testing.assert_allclose(
+      [score for _, score in sorted(scorer.rank(left[0], right, rows, parts=halves))],
+      expected,
+      atol=atol + 4e-3,
+    )
   assert np.ptp(exact) > 0.01
   inputs = dict(zip(scorer.slots, (left[:2], right[:3]), strict=True))
   with pytest.raises(InputError, match='^left: 2 rows; another input has 3$'):
