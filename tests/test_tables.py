@@ -175,6 +175,17 @@ def _of_heads() -> Iterator[tuple[str, str]]:
 
 
 def _of_training() -> Iterator[tuple[str, str]]:
+  made = _made('study_labels')
+  rows, found = _named(made['comparisons']['students']['rows']), {}
+  for name, row in rows.items():
+    found[name] = [made['students'][student]['test']['pearson'] for student in row['students']]
+  alone, half = found.pop("as the run's"), found.pop('labels half')
+  assert min(half) > max(value for of in found.values() for value in of)  # 'each seed of it'
+  kept = rows['labels half']['delta']['test'] / rows["as the run's"]['delta']['test']
+  assert 0.3 < kept < 0.37  # 'takes away two thirds'
+  teacher = made['teacher']['test']['pearson']
+  of = ' to '.join(f'{np.mean(values):.3f}' for values in (alone, half))
+  yield 'docs/training.md', f'student from {of}, where its teacher has {teacher:.3f} ('
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_further')['rows'])
   yield 'docs/training.md', f'comes to {further} on test, of MiniLM as it is to {whole} ('
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_medquad')['rows'])
