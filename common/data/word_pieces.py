@@ -12,9 +12,7 @@ from common.errors import InputError, damaged
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
 _TEXTS = 1024  # split at a time
-_CHARACTERS = (
-  16  # of a text, for each piece that is wanted: more are split where these give too few
-)
+_CHARACTERS = 16  # split of a text for each piece wanted, all where these give too few
 _REMEDY = 'export the run anew: delete its folder and run again'
 MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
 
