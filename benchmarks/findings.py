@@ -97,9 +97,12 @@ def _losses() -> str:
   p_value = catalogue[_EQ_1]['p (closest)']
   mixed = _cells('labels', 'students')
   alone, half = (mixed[name][_TEST] for name in ("as the run's", 'labels half'))
+  both = _cells('both_stages', 'students')
+  scores, labels = (both[f'both stages{name}'][_TEST] for name in ('', ' labels half'))
   return f"""- **Of the labels** ([three seeds](#home-depot-the-labels-beside-the-teachers-scores-three-seeds)): those of the training
   pairs among the pairs made, mixed in by `--alpha=0.5`, bring a student on frozen encoders from {alone} to {half},
-  where its teacher has {mixed['teacher'][_TEST]}.
+  where its teacher has {mixed['teacher'][_TEST]}; with [both stages](#home-depot-the-labels-in-both-stages), of one seed, from {scores} to
+  {labels}.
 - **Of the loss** ([three seeds](#home-depot-losses-of-distillation-and-other-levers-three-seeds)): on Home Depot Eq. 1 comes to
   {cross}, the squared error of logits to {squared}, not below it by each seed; [on the catalogue](study/p2t/study.md) Eq. 1 is above ({first}, {second}, p {p_value}). [No
   temperature](#home-depot-heads-poly-encoders-temperature-and-length) is better than 1. Losses that compare a query's candidates

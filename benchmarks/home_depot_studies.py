@@ -70,6 +70,13 @@ It costs nothing, and gives more than any of the levers above: half of each take
 lost, and each seed of it is above each of the others'. Labels also give listwise KL the level that its lists leave
 open.""",
   ),
+  'both_stages': (
+    'the labels in both stages',
+    """One seed, the same pairs and scores, 1,000 steps of stage 1 and 150 of stage 2, the encoders trained with the rest. With
+half of the labels (`--alpha=0.5`) the student is not told apart from its teacher, and is well above the one that
+learns from the scores alone. The teacher is one of 1,600 steps; of the shipped one, which is better, and of stages as
+long as `configs/homedepot.flags` has them, it is not measured yet.""",
+  ),
   'homedepot_heads': (
     'heads, Poly-encoders, temperature and length',
     """One seed and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, at one learning rate for all, on the run

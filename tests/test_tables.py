@@ -186,6 +186,14 @@ def _of_training() -> Iterator[tuple[str, str]]:
   teacher = made['teacher']['test']['pearson']
   of = ' to '.join(f'{np.mean(values):.3f}' for values in (alone, half))
   yield 'docs/training.md', f'student from {of}, where its teacher has {teacher:.3f} ('
+  made = _made('study_both_stages')
+  rows = _named(made['comparisons']['students']['rows'])
+  best = rows['both stages labels half']
+  low, high = best['interval']['test']
+  assert low < 0 < high and (best['closest'], best['p_closest']) == ('both stages', 0)
+  tests = (made['students'][row['students'][0]]['test'] for row in (rows['both stages'], best))
+  of = ' to '.join(f'{test["pearson"]:.3f}' for test in tests)
+  yield 'docs/training.md', f'with both stages from {of} ('
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_further')['rows'])
   yield 'docs/training.md', f'comes to {further} on test, of MiniLM as it is to {whole} ('
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_medquad')['rows'])
