@@ -22,7 +22,8 @@ def findings() -> str:
   """The section; empty where a result that it tells of is missing."""
   try:
     found = [
-      text() for text in (_nearness, _levers, _heads, _transformer, _losses, _encoders, _speed)
+      text()
+      for text in (_nearness, _levers, _heads, _transformer, _labels, _losses, _encoders, _speed)
     ]
   except FileNotFoundError:
     return ''
@@ -87,6 +88,17 @@ def _transformer() -> str:
   More attention heads give nothing that can be seen."""
 
 
+def _labels() -> str:
+  mixed = _cells('labels', 'students')
+  alone, half = (mixed[name][_TEST] for name in ("as the run's", 'labels half'))
+  both = _cells('both_stages', 'students')
+  scores, labels = (both[f'both stages{name}'][_TEST] for name in ('', ' labels half'))
+  return f"""- **Of the labels** ([three seeds](#home-depot-the-labels-beside-the-teachers-scores-three-seeds)): those of the training
+  pairs among the pairs made, mixed in by `--alpha=0.5`, bring a student on frozen encoders from {alone} to {half},
+  where its teacher has {mixed['teacher'][_TEST]}; with [both stages](#home-depot-the-labels-in-both-stages), of one seed, from {scores} to
+  {labels}."""
+
+
 def _losses() -> str:
   cells = _cells('levers', 'losses')
   cross, squared, margin, lists = (
@@ -95,15 +107,7 @@ def _losses() -> str:
   catalogue = _cells('p2t', 'losses')
   first, second = (catalogue[name][_TEST] for name in (_EQ_1, _SQUARED))
   p_value = catalogue[_EQ_1]['p (closest)']
-  mixed = _cells('labels', 'students')
-  alone, half = (mixed[name][_TEST] for name in ("as the run's", 'labels half'))
-  both = _cells('both_stages', 'students')
-  scores, labels = (both[f'both stages{name}'][_TEST] for name in ('', ' labels half'))
-  return f"""- **Of the labels** ([three seeds](#home-depot-the-labels-beside-the-teachers-scores-three-seeds)): those of the training
-  pairs among the pairs made, mixed in by `--alpha=0.5`, bring a student on frozen encoders from {alone} to {half},
-  where its teacher has {mixed['teacher'][_TEST]}; with [both stages](#home-depot-the-labels-in-both-stages), of one seed, from {scores} to
-  {labels}.
-- **Of the loss** ([three seeds](#home-depot-losses-of-distillation-and-other-levers-three-seeds)): on Home Depot Eq. 1 comes to
+  return f"""- **Of the loss** ([three seeds](#home-depot-losses-of-distillation-and-other-levers-three-seeds)): on Home Depot Eq. 1 comes to
   {cross}, the squared error of logits to {squared}, not below it by each seed; [on the catalogue](study/p2t/study.md) Eq. 1 is above ({first}, {second}, p {p_value}). [No
   temperature](#home-depot-heads-poly-encoders-temperature-and-length) is better than 1. Losses that compare a query's candidates
   alone say little of a score over all pairs: {margin} and {lists} on Home Depot; on the catalogue they lose less."""

@@ -82,7 +82,7 @@ def check(path: str, remedy: str = _AGAIN) -> None:
   base = path
   for _ in range(1 + _ABOVE):
     found = _read(base, remedy)
-    own = os.path.relpath(path, base).replace(os.sep, '/')
+    own = os.path.relpath(path, base)
     for name, expected in found.items():
       if own in (name, '.') or name.startswith(own + '/'):
         check_entry(os.path.join(base, name), expected, remedy)

@@ -149,13 +149,10 @@ def _check_same(path: str, folder: int) -> None:
 def turn(path: str) -> Iterator[bool]:
   """Waits for other processes in this block with the same local folder or file.
 
-  It is given whether it can: a file system may have no locks, nor has Windows.
+  It is given whether it can: a file system may have no locks.
   """
-  try:
-    import fcntl
-  except ImportError:
-    yield False
-    return
+  import fcntl
+
   folder = os.open(path, os.O_RDONLY)
   try:
     try:

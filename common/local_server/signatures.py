@@ -71,13 +71,14 @@ def of_version(
   of_items = {name for name, of in definitions.items() if _encodes_items(of)}
   if encoder_runtime != 'tensorflow' and of_items:
     encoder = runtimes.load_encoder(export, encoder_runtime)
-  if _is_online(definitions) and (runtime == 'tensorflow') != (encoder_runtime == 'tensorflow'):
-    print(
-      f'{export.folder}/online: by TensorFlow; --runtime and --encoder_runtime go together here'
-    )
-  if 'tensorflow' not in (runtime, encoder_runtime) and _is_online(definitions):
-    check_version(export.folder, 'online')
-    scorer = PairScorer.load(export.folder, runtime, encoder_runtime=encoder_runtime)
+  if _is_online(definitions) and {runtime, encoder_runtime} != {'tensorflow'}:
+    if 'tensorflow' in (runtime, encoder_runtime):
+      print(
+        f'{export.folder}/online: by TensorFlow; --runtime and --encoder_runtime go together here'
+      )
+    else:
+      check_version(export.folder, 'online')
+      scorer = PairScorer.load(export.folder, runtime, encoder_runtime=encoder_runtime)
   found: dict[str, Signature] = {}
   for name, definition in definitions.items():
     call = _by_tensorflow(functions[name])

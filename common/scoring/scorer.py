@@ -221,8 +221,7 @@ class PairScorer(HeadScorer):
     if isinstance(right, VectorStore) and first_stage:
       from common.vectors import neighbors
 
-      left = np.asarray(left[:])
-      near = neighbors.nearest(right, left, shortlist)
+      near = neighbors.nearest(right, left := left[:], shortlist)
       ranked = [
         self.ranked(u[None], part[None], right, top_k, parts, np.sort(own[own >= 0]))[0]
         for u, part, own in zip(left, left_parts, near, strict=True)
