@@ -75,7 +75,7 @@ class TableWriter:
       return json.dumps(dict(zip(self.columns, values, strict=True)), ensure_ascii=False) + '\n'
     cells = [f'{value:.9g}' if isinstance(value, float) else str(value) for value in values]
     line = '\t'.join(cells)
-    if line.count('\t') >= len(cells) or '\n' in line:
+    if line.count('\t') >= len(cells) or '\n' in line or '\r' in line:
       raise InputError(
         f'{line!r}: a TSV holds no tab and no line break; --output_format=jsonl does'
       )

@@ -365,10 +365,11 @@ def test_small_pieces_share_a_row_group(tmp_path, monkeypatch):
   assert file.read().column('id').to_pylist()[::3] == ['a', 'b', 'a long text', 'c']
 
 
-def test_a_tsv_of_cells_with_tabs_is_refused(tmp_path):
+@pytest.mark.parametrize('cell', ['a\tb', 'a\nb', 'a\rb'])
+def test_a_tsv_of_cells_with_tabs_or_line_breaks_is_refused(tmp_path, cell):
   refused = pytest.raises(InputError, match='a TSV holds no tab and no line break')
   with outputs.TableWriter(str(tmp_path / 'a.tsv'), {'id': str}) as writer, refused:
-    writer.write(['a\tb'])
+    writer.write([cell])
 
 
 def test_rows_of_a_store():
