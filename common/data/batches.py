@@ -102,19 +102,22 @@ class TupleBatches:
     pad_id = next((t.tokenizer.pad_id for t in tables if isinstance(t, TokenTable)), 0)
 
     def take(rows: np.ndarray) -> list[np.ndarray]:
-      arrays = []
+      arrays: list[np.ndarray] = []
       for slot, table in enumerate(tables):
         distinct, index = np.unique(self.tuples.items[rows, slot], return_inverse=True)
         sizes = np.minimum(table.sizes(distinct) + 2, max_lengths[slot])
         buckets = np.searchsorted(lengths[slot], sizes)
-        order = np.argsort(buckets, kind='stable')
-        arrays.append(np.argsort(order)[index.reshape(-1)].astype(np.int32))
+        places, made = np.empty(len(distinct), np.int32), []
         for bucket, length in enumerate(lengths[slot]):
-          ids = table.padded(distinct[buckets == bucket], max_lengths[slot], length)
+          own = np.flatnonzero(buckets == bucket)
+          places[own] = np.arange(len(own)) + sum(map(len, made))
+          # cuDNN's LSTM takes no batch of no rows: an empty bucket has one, which no index is of.
+          ids = table.padded(distinct[own if len(own) else [0]], length, length)
           if rows_of:
             missing = [(0, rows_of[slot] - len(ids)), (0, 0)]
             ids = np.pad(ids, missing, constant_values=pad_id)
-          arrays.append(ids)
+          made.append(ids)
+        arrays += [places[index.reshape(-1)], *made]
       return arrays
 
     specs: list[tf.TensorSpec] = []

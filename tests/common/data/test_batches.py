@@ -70,6 +70,16 @@ def test_an_item_is_in_the_least_bucket_that_holds_it():
   assert [ids.shape for ids in batch['ids'][1]] == [(4, 8), (1, 14)]  # ''; E, e, z; 11
 
 
+def test_no_bucket_is_empty_and_no_index_is_of_what_fills_it():
+  batch = next(iter(made().by_item(0, TOKENS.tables, (24, 14))))
+  assert [len(ids) for ids in batch['ids'][0]] == [2, 1, 1]  # 8, 16 and 24 tokens; none has over 16
+  assert [len(ids) for ids in batch['ids'][1]] == [4, 1]
+  rows = [row for ids in batch['ids'][0] for row in ids.numpy().tolist()]
+  expected = TOKENIZER.encode(LEFTS, 24).to_list()
+  found = [[t for t in rows[i] if t != PAD] for i in batch['index'][0].numpy()]
+  assert found == expected
+
+
 def test_replicas_share_a_batch_in_order():
   parts = list(made(replicas=2).by_item(1, TOKENS.tables, MAX_LENGTHS).take(2))
   assert [part['label'].numpy()[:, 0].tolist() for part in parts] == [[0, 1, 2], [3, 4, 5]]
