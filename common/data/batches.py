@@ -107,10 +107,11 @@ class TupleBatches:
         distinct, index = np.unique(self.tuples.items[rows, slot], return_inverse=True)
         sizes = np.minimum(table.sizes(distinct) + 2, max_lengths[slot])
         buckets = np.searchsorted(lengths[slot], sizes)
-        places, made = np.empty(len(distinct), np.int32), []
+        places = np.empty(len(distinct), np.int32)
+        made: list[np.ndarray] = []
         for bucket, length in enumerate(lengths[slot]):
           own = np.flatnonzero(buckets == bucket)
-          places[own] = np.arange(len(own)) + sum(map(len, made))
+          places[own] = np.arange(len(own)) + sum(len(ids) for ids in made)
           # cuDNN's LSTM takes no batch of no rows: an empty bucket has one, which no index is of.
           ids = table.padded(distinct[own if len(own) else [0]], length, length)
           if rows_of:
