@@ -31,8 +31,15 @@ def findings() -> str:
 
 
 def _nearness() -> str:
-  shipped, known, wide, medquad = (
-    _lost(name) for name in ('homedepot', 'homedepot_catalogue', 'homedepot_wide', 'q2p')
+  shipped, alone, known, wide, medquad = (
+    _lost(name)
+    for name in (
+      'homedepot_labels',
+      'homedepot',
+      'homedepot_catalogue',
+      'homedepot_wide',
+      'q2p',
+    )
   )
   one, mean = home_depot_tables.of_teachers(_made('homedepot_nearest'))
   table_2, table_3 = (
@@ -42,7 +49,8 @@ def _nearness() -> str:
     home_depot_tables.of_teachers(_made(f'homedepot_{size}_from_wide')) for size in ('4x12', '4x8')
   )
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
-  return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped}; {known} where the titles of all
+  return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped} by the shipped config, which learns the labels too; of the
+  teacher's scores alone {alone} with twice the steps of stage 2; {known} where the titles of all
   products were known, without their labels; {wide} with twice the tokens kept too; {one} where it learnt the
   mean of two teachers ({mean} of that mean; `configs/homedepot_wide.flags`), and so, in the sizes of the paper's
   tables 2 and 3, {table_2} and {table_3}; in these sizes, from that wider student's encoder and with the mean of the
@@ -93,10 +101,13 @@ def _labels() -> str:
   alone, half = (mixed[name][_TEST] for name in ("as the run's", 'labels half'))
   both = _cells('both_stages', 'students')
   scores, labels = (both[f'both stages{name}'][_TEST] for name in ('', ' labels half'))
+  long = _cells('shipped', 'students')
+  whole, p_value = (long["as the run's"][header] for header in (_TEST, 'p (closest)'))
   return f"""- **Of the labels** ([three seeds](#home-depot-the-labels-beside-the-teachers-scores-three-seeds)): those of the training
   pairs among the pairs made, mixed in by `--alpha=0.5`, bring a student on frozen encoders from {alone} to {half},
   where its teacher has {mixed['teacher'][_TEST]}; with [both stages](#home-depot-the-labels-in-both-stages), of one seed, from {scores} to
-  {labels}."""
+  {labels}. [In the shipped config's longer stages](#home-depot-the-labels-by-the-shipped-config), of a better teacher, little is left: from
+  {long['scores alone'][_TEST]} to {whole} (p {p_value}), where the teacher has {long['teacher'][_TEST]}."""
 
 
 def _losses() -> str:

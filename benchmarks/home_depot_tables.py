@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks import compared
 from benchmarks.committed import commands, markdown, read, section
-from common.evaluation.cells import chance, change, label, metric, moved, percent
+from common.evaluation.cells import chance, change, label, mean, metric, moved, percent
 
 _ENSEMBLE, _CATALOGUE, _WIDE = 'homedepot_ensemble', 'homedepot_catalogue', 'homedepot_wide'
 _NEAREST, _OF_TABLE_2, _OF_TABLE_3 = 'homedepot_nearest', 'homedepot_4x12', 'homedepot_4x8'
@@ -20,10 +20,12 @@ _COMPARED = {  # runs of two teachers, by their folders
   'homedepot_4x8m': '4x8 of 256, from the first',
 }
 
+_FURTHER = ''
+
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_levers(), _compared(), _stages(), _vectors()]
+  return [_levers(), _compared(), _stages(), _further(), _vectors()]
 
 
 def _levers() -> str:
@@ -57,8 +59,9 @@ def _levers() -> str:
   note = """All but the last seven have 300,032 pairs made of the training texts, in the second and third row scored by the
 same teacher, in the first by another of the same flags, and each a stage 1 of 4,000 steps of its own. Delta: against
 the teacher, in brackets the 95% interval (paired bootstrap). A block is of 64 terms and 64 titles, and the training pairs among them come first: of fewer pairs a block,
-they are more of the set, as test has them, and of more blocks, more of the titles are in one. The third row is the
-shipped config's.
+they are more of the set, as test has them, and of more blocks, more of the titles are in one. The third row is of
+`configs/homedepot.flags` as it was before it took [the labels too](#home-depot-the-labels-by-the-shipped-config), in half
+the steps of stage 2.
 
 The fourth row's student learnt the mean logits of three teachers, the third row's one and two more, and is compared
 with that one: the mean is better ({} on test, {} alone), but of what the two bring little arrives.
@@ -95,7 +98,7 @@ nothing when a pair is scored. It is told neither from either teacher alone ({},
 
 The last row's student comes so from the ninth's sizes, and is told from neither teacher alone ({}, p {}; {}, p {}), but from
 their mean ({}, p {}). Its second stage is not told from its first ({}, p {}). The first third of stage 1 was trained at
-an earlier commit, which trains alike; all of it ran beside light work, and its speeds were timed alone. The commands of all but the third, which is [the shipped config's](#home-depot-the-heads-runtimes-and-its-vectors-as-stored):"""
+an earlier commit, which trains alike; all of it ran beside light work, and its speeds were timed alone. The commands of all but the third, which [stands there](#home-depot-the-heads-runtimes-and-its-vectors-as-stored):"""
   *first, _, ensemble, catalogue, wide, nearest, narrow, short, from_wide, last = runs.values()
   named = (narrow, short)
   tests = [metric(model['test'][primary]) for model in ensemble['models'][:2]]
@@ -209,6 +212,24 @@ run shared the machine, and was slower). One seed, one learning rate; bootstrap 
 `{one['command']}`, commit {one['commit']}."""
   title = 'Home Depot: one stage of training and two (Figure 3a)'
   return section(title, made, markdown(headers, rows), note)
+
+
+def _further() -> str:
+  """What a student gains after stage 1 by more of it: on all pairs, on its worst, and by averages."""
+  made = read('homedepot_going_on')
+  if not made:
+    return ''
+  rows = []
+  for row in made['rows']:
+    longer = row['longer']
+    cells = [mean(row[of]) for of in ('valid', 'test')]
+    for of in (row, longer):
+      cells.append(moved(of['delta']['test'], *of['interval']['test']))
+    rows.append([row['name'], *cells])
+  of = label(made['metric'])
+  headers = ['', f'{of} (valid)', f'{of} (test)', 'against the start', 'against all pairs']
+  title = 'Home Depot: more of stage 1, on all pairs or the worst, and averages'
+  return section(title, made, markdown(headers, rows), _FURTHER)
 
 
 def _vectors() -> str:

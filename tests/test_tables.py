@@ -194,6 +194,16 @@ def _of_training() -> Iterator[tuple[str, str]]:
   tests = (made['students'][row['students'][0]]['test'] for row in (rows['both stages'], best))
   of = ' to '.join(f'{test["pearson"]:.3f}' for test in tests)
   yield 'docs/training.md', f'with both stages from {of} ('
+  made = _made('study_shipped')
+  alone, own = (made['students'][name]['test'] for name in ('alpha=1.0', 'own'))
+  best = _named(made['comparisons']['students']['rows'])["as the run's"]
+  first, both = _made('homedepot_labels')['models'][1]['test'], f'{alone["pearson"]:.3f}'
+  yield 'docs/results.md', f'labels comes to {first["pearson"]:.3f} on test, where both stages'
+  assert f'{first["pearson"]:.3f}' == both
+  assert best['closest'] == 'scores alone' and alone['ndcg@10'] > own['ndcg@10']
+  of = f'from {alone["pearson"]:.3f} to {own["pearson"]:.3f} by `configs/homedepot.flags`'
+  teacher = f'{made["teacher"]["test"]["pearson"]:.3f} (p {best["p_closest"]:.2f}; [one seed]'
+  yield 'docs/training.md', f'{of}, where the teacher has {teacher}'
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_further')['rows'])
   yield 'docs/training.md', f'comes to {further} on test, of MiniLM as it is to {whole} ('
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_medquad')['rows'])
@@ -205,11 +215,17 @@ def _of_training() -> Iterator[tuple[str, str]]:
   seconds = [run['seconds'] for run in _made('stages')['runs']]
   ratio = sum(seconds[0][name] for name in seconds[1]) / sum(seconds[1].values())
   yield 'README.md', f'[{ratio:.0f} times as fast](docs/results.md#the-main-job-on-a-gpu)'
-  made = _made('homedepot')
+  twice = _made('homedepot')['training'][2]
+  yield 'README.md', f'[{twice["seconds"] / 60:.0f} for twice the steps of stage 2]'
+  made = _made('homedepot_labels')
+  assert twice['history'][-1]['step'] == 2 * made['training'][2]['history'][-1]['step']
   teacher, first, second = (f'{phase["seconds"] / 60:.0f}' for phase in made['training'])
   scores = f'{made["annotation"]["seconds"] / 60:.0f} for its scores of {made["annotation"]["count"]:,} pairs'
   stages = f'{first} for stage 1 and {second} for stage 2'
-  yield 'README.md', f'took {teacher} minutes for the teacher, {scores} in int8, {stages}'
+  yield (
+    'README.md',
+    f'took {teacher} minutes for the teacher, beside other work, {scores} in int8, {stages}',
+  )
   one, both = (f'{model["test"]["pearson"]:.3f}' for model in made['models'][-2:])
   yield 'README.md', f'its Pearson is {one} in place of {both}'
   lstm, own = (
