@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks import compared
 from benchmarks.committed import commands, markdown, read, section
-from common.evaluation.cells import chance, change, label, mean, metric, moved, percent
+from common.evaluation.cells import chance, change, label, metric, moved, percent
 
 _ENSEMBLE, _CATALOGUE, _WIDE = 'homedepot_ensemble', 'homedepot_catalogue', 'homedepot_wide'
 _NEAREST, _OF_TABLE_2, _OF_TABLE_3 = 'homedepot_nearest', 'homedepot_4x12', 'homedepot_4x8'
@@ -20,12 +20,10 @@ _COMPARED = {  # runs of two teachers, by their folders
   'homedepot_4x8m': '4x8 of 256, from the first',
 }
 
-_FURTHER = ''
-
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [_levers(), _compared(), _stages(), _further(), _vectors()]
+  return [_levers(), _compared(), _stages(), _vectors()]
 
 
 def _levers() -> str:
@@ -212,24 +210,6 @@ run shared the machine, and was slower). One seed, one learning rate; bootstrap 
 `{one['command']}`, commit {one['commit']}."""
   title = 'Home Depot: one stage of training and two (Figure 3a)'
   return section(title, made, markdown(headers, rows), note)
-
-
-def _further() -> str:
-  """What a student gains after stage 1 by more of it: on all pairs, on its worst, and by averages."""
-  made = read('homedepot_going_on')
-  if not made:
-    return ''
-  rows = []
-  for row in made['rows']:
-    longer = row['longer']
-    cells = [mean(row[of]) for of in ('valid', 'test')]
-    for of in (row, longer):
-      cells.append(moved(of['delta']['test'], *of['interval']['test']))
-    rows.append([row['name'], *cells])
-  of = label(made['metric'])
-  headers = ['', f'{of} (valid)', f'{of} (test)', 'against the start', 'against all pairs']
-  title = 'Home Depot: more of stage 1, on all pairs or the worst, and averages'
-  return section(title, made, markdown(headers, rows), _FURTHER)
 
 
 def _vectors() -> str:
