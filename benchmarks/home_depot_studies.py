@@ -82,9 +82,10 @@ the next section has it.""",
     """`configs/homedepot.flags` as it stands, one seed: the run's student, and one of the scores alone (`--alpha=1`), of the same
 teacher, pairs and scores in as many steps, 4,000 of stage 1 and 1,000 of stage 2. What the labels gave in short trainings has
 mostly gone: 1.0% of the metric on test is left, within chance, and on NDCG@10 the student of the scores alone is the higher
-one. On valid, by which a checkpoint is chosen, the student of the labels is as good as its teacher, on test it is not, and
-neither is surely within 1.5% of it. What they do save is time: after stage 1 alone, of seven minutes, the student of the
-labels comes to 0.548 on test, where both stages, of fifty, bring the one of the scores alone. Students of these sizes that know all products' titles, of two teachers and [from a wider
+one (not tested). On valid, by which a checkpoint is chosen, the student of the labels is as good as its teacher, on test it
+is not, and neither is surely within 1.5% of it. What they do save is time: after stage 1 alone, of seven minutes, the
+student of the labels comes to 0.548 on test, where both stages, of fifty, bring the one of the scores alone. Students of
+these sizes that know all products' titles, of two teachers and [from a wider
 student's encoder](#home-depot-what-brings-the-student-near-its-teacher), are, against either of the two.""",
   ),
   'homedepot_heads': (

@@ -198,7 +198,7 @@ def _of_training() -> Iterator[tuple[str, str]]:
   alone, own = (made['students'][name]['test'] for name in ('alpha=1.0', 'own'))
   best = _named(made['comparisons']['students']['rows'])["as the run's"]
   first, both = _made('homedepot_labels')['models'][1]['test'], f'{alone["pearson"]:.3f}'
-  yield 'docs/results.md', f'labels comes to {first["pearson"]:.3f} on test, where both stages'
+  yield 'docs/results.md', f'of the labels comes to {first["pearson"]:.3f} on test, where both'
   assert f'{first["pearson"]:.3f}' == both
   assert best['closest'] == 'scores alone' and alone['ndcg@10'] > own['ndcg@10']
   of = f'from {alone["pearson"]:.3f} to {own["pearson"]:.3f} by `configs/homedepot.flags`'
