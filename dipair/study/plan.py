@@ -181,16 +181,17 @@ class Plan:
 
   def _check(self) -> None:
     """Refuses a student that is still to be trained and could not be, by the first row that it is of."""
-    unmade: dict[str, tuple[str, Student]] = {}
+    checked = set()
     for comparison, rows in self.rows.items():
-      for row, (student, *_) in rows:  # other seeds fail alike
-        if isinstance(student, Student) and not student.trained:
-          unmade.setdefault(student.name, (f'{comparison.title}: {row.name}', student))
-    for where, student in unmade.values():
-      try:
-        student.check()
-      except InputError as error:
-        raise InputError(f'{where}: {error}') from error
+      for row, students in rows:
+        for student in students[:1]:  # other seeds fail alike
+          if not isinstance(student, Student) or student.name in checked or student.trained:
+            continue
+          checked.add(student.name)
+          try:
+            student.check()
+          except InputError as error:
+            raise InputError(f'{comparison.title}: {row.name}: {error}') from error
 
   def _fits(self, comparison: Comparison, row: Row) -> bool:
     """Whether a row stands in its comparison; of one that is left out it says why."""
