@@ -91,7 +91,7 @@ student's encoder](#home-depot-what-brings-the-student-near-its-teacher), are, a
   'homedepot_heads': (
     'heads, Poly-encoders, temperature and length',
     """One seed and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, at one learning rate for all, on the run
-that `python -m dipair.run --flagfile=configs/homedepot.flags --stage1_steps=1000 --stage1_eval_every=250
+that `python -m dipair.run --flagfile=configs/homedepot.flags --alpha=1 --stage1_steps=1000 --stage1_eval_every=250
 --stage2_steps=0` makes (its teacher and pairs at commit fbd9529), whose own student is the row without changes. Of so many rows some p's below 0.05 are luck. Speeds are
 of a machine without instructions for int8 (AVX2), where heads in int8 are no faster than in float32.
 

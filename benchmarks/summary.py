@@ -154,12 +154,12 @@ it** (in DSE's paper and in BERT-Large's shapes, the query's is). *Its teacher* 
 BERT-Large's shapes a BERT-Large cross-encoder on 128 tokens. *BERT-base at 128* is a cross-encoder of
 BERT-base's shapes with random weights, on 128 tokens. In brackets: a change's 95% interval, by paired bootstrap: Home
 Depot's second and third and MedQuAD's, measured before the others, draw pairs one by one, the others' texts with all their pairs. DSE's tasks are small, QQP
-and SNLI subsets, and MiniLM-L6 is a sentence encoder that has seen such pairs: [what that explains](docs/results.md#dse-on-glue-table-1), and each task's interval.{_nearest()}"""
+and SNLI subsets, and MiniLM-L6 is a sentence encoder that has seen such pairs: [what that explains](docs/results.md#dse-on-glue-table-1), and each task's interval.{_home_depots()}"""
   return f'{markdown(headers, rows)}\n\n{note}'
 
 
-def _nearest() -> str:
-  """What Home Depot's students of two teachers are against one of them."""
+def _home_depots() -> str:
+  """What Home Depot's students learnt, and what those of two teachers are against one of them."""
   wide, own = read('homedepot_nearest'), read('homedepot_4x12_from_wide')
   if not wide or not own:
     return ''

@@ -95,8 +95,8 @@ class TupleBatches:
         the slot's most tokens. Otherwise few length buckets.
 
     Returns:
-      {'ids': n of tuples of [U_b, L_b] int32, a bucket each (of vectors, [U, w] float32); 'index': n of
-      [B] int32, into the buckets' rows laid end to end}.
+      {'ids': n of tuples of [U_b, L_b] int32, a bucket each (of vectors, [U, w] float32), none of them empty;
+      'index': n of [B] int32, into the buckets' rows laid end to end}.
     """
     lengths = [(most,) if rows_of else few_bucket_lengths(most) for most in max_lengths]
     pad_id = next((t.tokenizer.pad_id for t in tables if isinstance(t, TokenTable)), 0)
