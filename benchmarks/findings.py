@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks import home_depot_tables
 from benchmarks.committed import read
-from common.evaluation.cells import change, digits, metric, times
+from common.evaluation.cells import chance, change, digits, metric, moved, times
 from dipair.study import tables as study_tables
 
 _TEST, _PAIRS, _INT8, _TEXTS = 'Pearson (test)', 'Pairs/s', '× in int8', 'Texts/s'
@@ -31,42 +31,40 @@ def findings() -> str:
 
 
 def _nearness() -> str:
-  shipped, alone, known, wide, medquad = (
-    _lost(name)
-    for name in (
-      'homedepot_labels',
-      'homedepot',
-      'homedepot_catalogue',
-      'homedepot_wide',
-      'q2p',
-    )
+  shipped, before, alone, medquad = (
+    _lost(name) for name in ('homedepot_all', 'homedepot_labels', 'homedepot', 'q2p')
   )
+  first = change(_made('homedepot_all')['models'][1], 'test')
   one, mean = home_depot_tables.of_teachers(_made('homedepot_nearest'))
-  table_2, table_3 = (
-    home_depot_tables.of_teachers(_made(f'homedepot_{size}'))[0] for size in ('4x12', '4x8')
-  )
   from_wide, short_from_wide = (
     home_depot_tables.of_teachers(_made(f'homedepot_{size}_from_wide')) for size in ('4x12', '4x8')
   )
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
-  return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped} by the shipped config, which learns the labels too; of the
-  teacher's scores alone {alone} with twice the steps of stage 2; {known} where the titles of all
-  products were known, without their labels; {wide} with twice the tokens kept too; {one} where it learnt the
-  mean of two teachers ({mean} of that mean; `configs/homedepot_wide.flags`), and so, in the sizes of the paper's
-  tables 2 and 3, {table_2} and {table_3}; in these sizes, from that wider student's encoder and with the mean of the
-  tokens among them, {from_wide[0]} and {short_from_wide[0]} ({from_wide[1]} and {short_from_wide[1]}
-  of the mean of the teachers). MedQuAD {medquad}. DSE's four GLUE
+  return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped} by the shipped config
+  (`configs/homedepot.flags`: one teacher), and {first} after its stage 1 alone; {before} without the titles of
+  all products and the mean in [CLS]'s place, {alone} of the teacher's scores alone, with twice the steps of stage 2. Of the
+  mean of two teachers, with twice the tokens kept, {one} of one of them ({mean} of that mean;
+  `configs/homedepot_wide.flags`); in the sizes of the paper's tables 2 and 3, from that student's encoder,
+  {from_wide[0]} and {short_from_wide[0]} ({from_wide[1]} and {short_from_wide[1]}
+  of the mean). MedQuAD {medquad}. DSE's four GLUE
   tasks {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs, and of a teacher that
   [more steps would better on QQP](#glues-teachers-until-valid-stops-rising)."""
 
 
 def _levers() -> str:
-  tests = {
-    model['name']: metric(model['test']['pearson']) for model in _made('homedepot')['models']
-  }
-  return f"""- **What brings it near** ([more](#home-depot-what-brings-the-student-near-its-teacher)): the second stage
-  ({tests['student, stage 1']} without, {tests['student']} with it). Runs with smaller blocks, of more training pairs,
-  with more pairs and the titles of all products, and of three teachers lose less; they are not tested against one another."""
+  cells, compared = _cells('stage_1', 'students'), _made('homedepot_shipped_compared')
+  whole, first, scores, tokens = (
+    cells[name][_TEST]
+    for name in ("as the run's", 'stage 1', 'stage 1 scores alone', 'stage 1 first tokens')
+  )
+  tests = {(model['run'], model['model']): metric(model['test']) for model in compared['models']}
+  found = next(of for of in compared['differences'] if of['model'] == 'student')
+  return f"""- **What brings it near** ([more](#home-depot-the-shipped-config-and-what-it-was)): the titles of all products, without
+  labels, and the mean in [CLS]'s place, {tests['homedepot', 'student']} to {whole} together
+  ({moved(found['delta'], found['low'], found['high'])}, p {chance(found['p_value'])}). [After stage 1
+  alone](#home-depot-what-the-shipped-config-has-after-stage-1) it comes to {first}, without the labels to {scores}, without the mean to
+  {tokens}, without the mean and the titles to {tests['homedepot', 'student, stage 1']}. [Before
+  these](#home-depot-what-brings-the-student-near-its-teacher), smaller blocks of more training pairs and several teachers did."""
 
 
 def _heads() -> str:
@@ -106,7 +104,7 @@ def _labels() -> str:
   return f"""- **Of the labels** ([three seeds](#home-depot-the-labels-beside-the-teachers-scores-three-seeds)): those of the training
   pairs among the pairs made, mixed in by `--alpha=0.5`, bring a student on frozen encoders from {alone} to {half},
   where its teacher has {mixed['teacher'][_TEST]}; with [both stages](#home-depot-the-labels-in-both-stages), of one seed, from {scores} to
-  {labels}. [In the shipped config's longer stages](#home-depot-the-labels-by-the-shipped-config), of a better teacher, little is left: from
+  {labels}. [In long stages](#home-depot-the-labels-in-long-stages), of a better teacher, little is left: from
   {long['scores alone'][_TEST]} to {whole} (p {p_value}), where the teacher has {long['teacher'][_TEST]}."""
 
 

@@ -20,7 +20,7 @@ for path in sys.argv[1:]:
 """
 
 
-_DIPAIR = ('p2t', 'homedepot', 'homedepot_wide', 'homedepot_narrow', 'q2p', 'smoke')
+_DIPAIR = ('p2t', 'homedepot', 'homedepot_wide', 'q2p', 'smoke')
 _DIPAIR += ('paper_p2t', 'paper_q2p')
 _COMMANDS = {**dict.fromkeys(_DIPAIR, 'dipair.run RunConfig')}
 _COMMANDS['study'] = 'dipair.study.config StudyConfig'
