@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from benchmarks.committed import command
 from common.evaluation import speeds
 from common.evaluation.cells import chance, digits, label, metric, percent, times
 from common.evaluation.tables import Table, against
@@ -161,7 +162,7 @@ def encoding(made: dict[str, Any]) -> Table:
   return Table(note, ['', 'texts/s', f'× {made["rows"][0]["name"]}'], rows)
 
 
-def training(made: dict[str, Any]) -> Table:
+def training(made: dict[str, Any], without_amx: dict[str, Any]) -> Table:
   """A row a pair of forms of `benchmarks.training`."""
   rows = []
   for row in made['rows']:
@@ -172,7 +173,12 @@ def training(made: dict[str, Any]) -> Table:
   note = (
     f"Steps of both forms in turn, on a CPU with AMX; stage 2's on pairs in blocks of {blocks}. "
   )
-  note += 'Plain: both texts of every pair, padded to the longest.'
+  teacher, second = (
+    times(row['ratio']) for row in without_amx['rows'] if 'bfloat16' in row['name']
+  )
+  note += f"""Plain: both texts of every pair, padded to the longest. On two cores of AMD EPYC,
+with avx512_bf16 and no AMX, bfloat16 has {teacher} for the teacher and {second} in stage 2 (`{command(without_amx)}`,
+commit {without_amx['commit']})."""
   return Table(note, ['', 'forms', 'pairs/s', 'against', '×'], rows)
 
 

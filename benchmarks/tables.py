@@ -229,8 +229,8 @@ def _encoding(name: str, title: str) -> str:
 
 
 def _training() -> str:
-  made = read('training')
-  return shown('Training', made, speed_tables.training(made)) if made else ''
+  made, other = read('training'), read('training_epyc')
+  return shown('Training', made, speed_tables.training(made, other)) if made and other else ''
 
 
 def _stages() -> str:

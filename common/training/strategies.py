@@ -55,9 +55,11 @@ class DeviceConfig:
       return all(one.get('compute_capability', (0, 0)) >= _AMPERE for one in found)
     try:
       with open(_CPU, encoding='utf-8') as file:
-        return 'amx_bf16' in file.read().split()  # not avx512_bf16 alone: docs/training.md
+        words = set(file.read().split())
     except OSError:
       return False
+    # Intel's avx512_bf16 without AMX is slower than float32, AMD's faster: docs/training.md.
+    return 'amx_bf16' in words or words >= {'AuthenticAMD', 'avx512_bf16'}
 
   @property
   def static_shapes(self) -> bool:

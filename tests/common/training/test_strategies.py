@@ -16,6 +16,8 @@ from common.training.strategies import DeviceConfig
   [
     ('flags : fma avx512_bf16 x', 'float32'),
     ('flags : avx512_bf16 amx_bf16 x', 'mixed_bfloat16'),
+    ('vendor_id : AuthenticAMD\nflags : avx512_bf16 x', 'mixed_bfloat16'),
+    ('vendor_id : AuthenticAMD\nflags : fma x', 'float32'),
   ],
 )
 def test_auto_is_what_the_cpu_has_and_is_kept(cpu, chosen, tmp_path, monkeypatch, capsys):
