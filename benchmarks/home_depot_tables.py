@@ -68,7 +68,7 @@ The eleventh row's student comes so from the ninth's sizes, and is told from nei
 their mean ({}, p {}). Its second stage is not told from its first ({}, p {}). The first third of stage 1 was trained at
 an earlier commit, which trains alike; all of it ran beside light work, and its speeds were timed alone.
 
-The last row is `configs/homedepot.flags`: one teacher, MiniLM as the start, one command. Pairs of all products, the labels of those
+The last row is `configs/homedepot.flags`, in float32: one teacher, MiniLM as the start, one command. Pairs of all products, the labels of those
 that are training pairs and the mean in [CLS]'s place bring a student of 4 and 12 tokens where two teachers
 and a wider student before it did. It is not told from its teacher (p {told}), on valid it is above it, and after stage 1 alone, which
 takes {minutes} minutes, it comes to {one} on test ({lost} of its teacher, p {told_one}). An end at {low} of an interval that draws

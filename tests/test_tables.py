@@ -239,6 +239,10 @@ def _of_training() -> Iterator[tuple[str, str]]:
     f'{rows[f"{name}: bfloat16 / float32"]["ratio"]:.1f}' for name in ('teacher', 'stage 2')
   )
   yield 'docs/training.md', f'avx512_bf16: {teacher} times for a teacher, {second} for stage 2'
+  yield (
+    'README.md',
+    f'such as these, [{teacher} to {second} times as fast](docs/results.md#training)',
+  )
   seconds = [run['seconds'] for run in _made('stages')['runs']]
   ratio = sum(seconds[0][name] for name in seconds[1]) / sum(seconds[1].values())
   yield 'README.md', f'[{ratio:.0f} times as fast](docs/results.md#the-main-job-on-a-gpu)'
