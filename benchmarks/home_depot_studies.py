@@ -105,8 +105,8 @@ weights to train, keep and load, for nothing. The run shares one, as `--shared_e
   'homedepot_heads': (
     'heads, Poly-encoders, temperature and length',
     """One seed and stage 1 alone, on frozen encoders, 1,000 steps of 256 pairs, at one learning rate for all, on the run
-that `python -m dipair.run --flagfile=configs/homedepot.flags --alpha=1 --stage1_steps=1000 --stage1_eval_every=250
---stage2_steps=0` makes (its teacher and pairs at commit fbd9529), whose own student is the row without changes. Of so many rows some p's below 0.05 are luck. Speeds are
+that `python -m dipair.run --flagfile=configs/homedepot.flags --distillation_pairs=300032 --unlabelled_texts=
+--token_selection=first --alpha=1 --stage1_steps=1000 --stage1_eval_every=250 --stage2_steps=0` makes (its teacher and pairs at commit fbd9529), whose own student is the row without changes. Of so many rows some p's below 0.05 are luck. Speeds are
 of a machine without instructions for int8 (AVX2), where heads in int8 are no faster than in float32.
 
 Of the head's settings the tokens kept are what counts: twice as many are above all other rows. A second layer gains 2%
