@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from benchmarks import home_depot_tables
+from benchmarks import compared, home_depot_tables
 from benchmarks.committed import read
-from common.evaluation.cells import chance, change, digits, metric, moved, times
+from common.evaluation.cells import change, digits, times
 from dipair.study import tables as study_tables
 
 _TEST, _PAIRS, _INT8, _TEXTS = 'Pearson (test)', 'Pairs/s', '× in int8', 'Texts/s'
@@ -32,9 +32,9 @@ def findings() -> str:
 
 def _nearness() -> str:
   shipped, before, alone, medquad = (
-    _lost(name) for name in ('homedepot_all', 'homedepot_labels', 'homedepot', 'q2p')
+    _lost(name) for name in (home_depot_tables.SHIPPED, 'homedepot_labels', 'homedepot', 'q2p')
   )
-  first = change(_made('homedepot_all')['models'][1], 'test')
+  first = change(_made(home_depot_tables.SHIPPED)['models'][1], 'test')
   one, mean = home_depot_tables.of_teachers(_made('homedepot_nearest'))
   from_wide, short_from_wide = (
     home_depot_tables.of_teachers(_made(f'homedepot_{size}_from_wide')) for size in ('4x12', '4x8')
@@ -52,18 +52,18 @@ def _nearness() -> str:
 
 
 def _levers() -> str:
-  cells, compared = _cells('stage_1', 'students'), _made('homedepot_shipped_compared')
+  cells, made = _cells('stage_1', 'students'), _made('homedepot_shipped_compared')
   whole, first, scores, tokens = (
     cells[name][_TEST]
     for name in ("as the run's", 'stage 1', 'stage 1 scores alone', 'stage 1 first tokens')
   )
-  tests = {(model['run'], model['model']): metric(model['test']) for model in compared['models']}
-  found = next(of for of in compared['differences'] if of['model'] == 'student')
+  (_, before, _), (*_, gained) = compared.table(made, 'student').rows
+  earlier = compared.table(made, 'student, stage 1').rows[0][1]
   return f"""- **What brings it near** ([more](#home-depot-the-shipped-config-and-what-it-was)): the titles of all products, without
-  labels, and the mean in [CLS]'s place, {tests['homedepot', 'student']} to {whole} together
-  ({moved(found['delta'], found['low'], found['high'])}, p {chance(found['p_value'])}). [After stage 1
+  labels, and the mean in [CLS]'s place, {before} to {whole} together
+  ({gained}). [After stage 1
   alone](#home-depot-what-the-shipped-config-has-after-stage-1) it comes to {first}, without the labels to {scores}, without the mean to
-  {tokens}, without the mean and the titles to {tests['homedepot', 'student, stage 1']}. [Before
+  {tokens}, without the mean and the titles to {earlier}. [Before
   these](#home-depot-what-brings-the-student-near-its-teacher), smaller blocks of more training pairs and several teachers did."""
 
 

@@ -10,8 +10,8 @@ _ENSEMBLE, _CATALOGUE, _WIDE = 'homedepot_ensemble', 'homedepot_catalogue', 'hom
 _NEAREST, _OF_TABLE_2, _OF_TABLE_3 = 'homedepot_nearest', 'homedepot_4x12', 'homedepot_4x8'
 _FROM_WIDE, _SHORT_FROM_WIDE = 'homedepot_4x12_from_wide', 'homedepot_4x8_from_wide'
 _RUNS = ('homedepot_dense', 'homedepot_long', 'homedepot', _ENSEMBLE, _CATALOGUE, _WIDE, _NEAREST)
-_SHIPPED = 'homedepot_all'
-_RUNS += (_OF_TABLE_2, _OF_TABLE_3, _FROM_WIDE, _SHORT_FROM_WIDE, _SHIPPED)
+SHIPPED = 'homedepot_all'  # by configs/homedepot.flags
+_RUNS += (_OF_TABLE_2, _OF_TABLE_3, _FROM_WIDE, _SHORT_FROM_WIDE, SHIPPED)
 _SIZES = ('output_tokens', 'projection_dim', 'head_inner_dim')
 _OF_TWO_TEACHERS = {  # runs, by their folders
   'homedepot_wide2': '8x24 of 128',

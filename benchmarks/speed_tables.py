@@ -170,13 +170,10 @@ def training(made: dict[str, Any], without_amx: dict[str, Any]) -> Table:
     one, other = forms.split(' / ')
     rows.append([what, f'{one} against {other}', *map(digits, rates), times(row['ratio'])])
   blocks = made.get('block_pairs', 512)
-  note = (
-    f"Steps of both forms in turn, on a CPU with AMX; stage 2's on pairs in blocks of {blocks}. "
-  )
   teacher, second = (
     times(row['ratio']) for row in without_amx['rows'] if 'bfloat16' in row['name']
   )
-  note += f"""Plain: both texts of every pair, padded to the longest. On two cores of AMD EPYC,
+  note = f"""Steps of both forms in turn, on a CPU with AMX; stage 2's on pairs in blocks of {blocks}. Plain: both texts of every pair, padded to the longest. On two cores of AMD EPYC,
 with avx512_bf16 and no AMX, bfloat16 has {teacher} for the teacher and {second} in stage 2 (`{command(without_amx)}`,
 commit {without_amx['commit']})."""
   return Table(note, ['', 'forms', 'pairs/s', 'against', '×'], rows)
