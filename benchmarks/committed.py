@@ -11,6 +11,7 @@ from common.evaluation.tables import Table
 from common.files import read_json, write_json
 
 _USUAL = 'Intel'
+_LONG = 400  # characters of a command that is read on the way
 _PLACES = {  # of who measured, as a reader has them
   '../shared/data/': 'data/',
   '=/tmp/': '=benchmarks/results/',
@@ -41,9 +42,11 @@ def markdown(headers: list[str], rows: list[list[str]]) -> str:
 def section(title: str, made: dict[str, Any], table: str, note: str = '') -> str:
   """A section of docs/results.md: the table, the note, the command and its commit."""
   by = f'{_by(made)}{_on(made)}.'
-  if run := made.get('run'):  # that a study is on
-    by += f' The run: {_by(run)}.'
-  return '\n\n'.join(filter(None, [f'## {title}', table, note, by]))
+  if len(by) > _LONG:
+    by = folded('Command', by)
+  run = made.get('run')  # that a study is on
+  of_run = folded("The run's command", f'{_by(run)}.') if run else ''
+  return '\n\n'.join(filter(None, [f'## {title}', table, note, by, of_run]))
 
 
 def commands(runs: Iterable[dict[str, Any]]) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks import compared, home_depot_tables
+from benchmarks import compared, nearness
 from benchmarks.committed import read
 from common.evaluation.cells import change, digits, times
 from dipair.study import tables as study_tables
@@ -32,12 +32,12 @@ def findings() -> str:
 
 def _nearness() -> str:
   shipped, before, alone, medquad = (
-    _lost(name) for name in (home_depot_tables.SHIPPED, 'homedepot_labels', 'homedepot', 'q2p')
+    _lost(name) for name in (nearness.SHIPPED, 'homedepot_labels', 'homedepot', 'q2p')
   )
-  first = change(_made(home_depot_tables.SHIPPED)['models'][1], 'test')
-  one, mean = home_depot_tables.of_teachers(_made('homedepot_nearest'))
+  first = change(_made(nearness.SHIPPED)['models'][1], 'test')
+  one, mean = nearness.of_teachers(_made('homedepot_nearest'))
   from_wide, short_from_wide = (
-    home_depot_tables.of_teachers(_made(f'homedepot_{size}_from_wide')) for size in ('4x12', '4x8')
+    nearness.of_teachers(_made(f'homedepot_{size}_from_wide')) for size in ('4x12', '4x8')
   )
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
   return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped} by the shipped config

@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from benchmarks import speed_tables
+from benchmarks import nearness, speed_tables
 from benchmarks.committed import ROOT, read
 from common.evaluation.cells import digits, label, times
 from dipair.study import page
@@ -27,7 +27,13 @@ def draw() -> None:
     'glue_teachers': glue_teachers,
   }.items():
     if made := read(name):
-      function(made).savefig(os.path.join(ROOT, 'docs', f'{name}.png'), dpi=110)
+      _save(function(made), name)
+  if figure := nearness.draw():
+    _save(figure, 'nearness')
+
+
+def _save(figure: Figure, name: str) -> None:
+  figure.savefig(os.path.join(ROOT, 'docs', f'{name}.png'), dpi=110)
 
 
 def study(run: str) -> None:

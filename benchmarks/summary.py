@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from benchmarks import home_depot_tables
+from benchmarks import nearness
 from benchmarks.committed import markdown, read
-from benchmarks.home_depot_tables import SHIPPED
+from benchmarks.nearness import SHIPPED
 from common.evaluation import speeds
 from common.evaluation.cells import change, digits, label, metric, times
 
@@ -170,7 +170,7 @@ def _home_depots() -> str:
 Home Depot's students learnt from the titles of all products, test's among them, without their labels
 (`--unlabelled_texts`); the first also the labels of the training pairs, with the mean of a text's tokens among those kept:
 [what each gave](docs/results.md#home-depot-what-the-shipped-config-has-after-stage-1). The second learnt the mean of two
-teachers; against one of them it is at {home_depot_tables.of_teachers(wide)[0]}, and its teacher's pairs/s are of both."""
+teachers; against one of them it is at {nearness.of_teachers(wide)[0]}, and its teacher's pairs/s are of both."""
 
 
 def _in_int8() -> str:

@@ -1,0 +1,219 @@
+"""What brings Home Depot's student near its teacher: a section of docs/results.md, and its picture."""
+
+import string
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from benchmarks.committed import commands, folded, markdown, read
+from common.evaluation.cells import chance, change, label, metric, moved, percent
+
+SHIPPED = 'homedepot_all'  # by configs/homedepot.flags
+_BEFORE, _LONG, _NEAREST = 'homedepot_labels', 'homedepot_long', 'homedepot_nearest'
+_RUNS = {  # in what each differs from another, which it names by its letter in this order
+  'homedepot_dense': 'blocks of 512 pairs',
+  _LONG: 'A, a longer stage 2',
+  'homedepot': 'blocks of 128 pairs',
+  'homedepot_ensemble': 'C, the mean of three teachers',
+  'homedepot_catalogue': "C, all products' titles",
+  'homedepot_wide': 'E, twice the tokens, inner width 256',
+  _NEAREST: 'F, the mean of two teachers, a longer stage 2',
+  'homedepot_4x12': "E, on G's scores",
+  'homedepot_4x8': "H, the size of the paper's Table 3",
+  'homedepot_4x12_from_wide': "H, from G's encoder, the mean in [CLS]'s place",
+  'homedepot_4x8_from_wide': 'I, likewise',
+  _BEFORE: 'C, labels too, a shorter stage 2',
+  SHIPPED: "L, all products' titles, the mean in [CLS]'s place",
+}
+_WANTED = -0.015  # what a student may lose
+_SHOWN = {  # whose curves are told from the others'
+  _LONG: '#c2570c',
+  _NEAREST: '#0f766e',
+  SHIPPED: '#1d4ed8',
+}
+_OTHERS = '#b6bec8'
+
+_NOTE = """Each row is a run of one seed. Delta: against its teacher, of several the first; in brackets the 95% interval (paired
+bootstrap), which draws pairs one by one in A to G, and a term with all its titles in H to M. Vertical in the picture: 0 and
+-1.5%.
+
+- **Steps** (A, B): two and a half times the steps of stage 2 bring valid up and test not at all.
+- **Which pairs** (C): a block is of 64 terms and 64 titles, and the training pairs among them come first. With fewer pairs a
+  block these are more of the set, as they are of test, and of more blocks more of the titles are in one.
+- **More teachers** (D): the mean of three is better than one ({three} on test, {one}), but little of it arrives.
+- **All products' titles** (E): pairs are made of valid's and test's titles too (`--unlabelled_texts`), without the terms and
+  labels that stand beside them there, as all products of a shop are known when a student is distilled. That doubles the pairs
+  as well; the two are not told apart. (The sets share no product number, but some products have several: 159 of test's
+  5,540 titles are in train too, and 105 of its 7,552 pairs stand there word for word, which all rows' teachers and students learn.)
+- **More tokens** (F, G): twice as many a text, in a head of a quarter of the inner width, come to {f_first} after stage 1, E to
+  {e_first}; F's loss can no longer be told from none (p {f_told}), with stage 2 cut short for time. G, by
+  `configs/homedepot_wide.flags`, learns from two teachers and is told neither from the first nor from their mean
+  ({g_one} on test; against it {g_mean}). Its stage 2 gives {g_second}.
+- **Fewer tokens, on the same scores** (H, I): neither is told from the first teacher (p {h_told}, {i_told}), but both from the
+  mean ({h_mean}; {i_mean}), and both are below G ([tested](#home-depot-students-of-two-teachers-against-one-another)).
+- **A start that has learnt already** (J, K): from G's encoder (`--pretrained=…/student`), with the mean of a text's tokens
+  in [CLS]'s place (`--token_selection=mean`), J comes to {j_first} after stage 1 alone, H to {h_first}. Neither is told from either
+  teacher ({j_each}; {k_each}). J is not told from their mean ({j_mean}), K is ({k_mean}). Their
+  training comes after G's.
+- **The labels** (L): those of the training pairs, beside the teacher's scores (`--alpha=0.5`), save steps: as much as C with
+  half of its stage 2.
+- **The shipped config** (M), `configs/homedepot.flags`: one teacher, MiniLM as the start, one command. On test it is not told
+  from its teacher (p {m_told}), on valid it is above it. After stage 1 alone, {minutes} minutes, it comes to {m_first}
+  ({m_lost}, p {m_first_told}).
+
+**Within 1.5%, surely?** Against one teacher G, J and K are. M's interval reaches {half} to each side, down to {low}: on this
+test set it can show a loss to be below 1.5% only of a student that loses nothing."""
+
+_CIRCUMSTANCES = """C and B have the same teacher; A's is another of the same flags, as is that of E, F, L and M, in float32 ({teacher}
+on test). F was started again from the data, scores and stage 1 of a run of other steps of stage 2. G's pairs/s of its
+teacher are of both. H and I were trained at commit a9a3fb12e3, and evaluated and timed at the one beside them, which trains
+alike but for logits in float32 in place of bfloat16; much of their training ran beside other work, as M's teacher's. A third of
+K's stage 1 was trained at an earlier commit, which trains alike. M is in float32, on data and a teacher of an [earlier
+run](#home-depot-the-shipped-config-and-what-it-was). C's command
+[stands elsewhere](#home-depot-the-heads-runtimes-and-its-vectors-as-stored); the others':"""
+
+
+def section() -> str:
+  """The table, the picture, what each row says; folded: curves and commands."""
+  runs = _read()
+  if not runs:
+    return ''
+  of = label(runs[SHIPPED]['primary_metric'])
+  headers = ['', 'what differs', 'pairs', 'teachers', 'stage 2', 'tokens']
+  headers += [f'{of} (valid)', 'Delta (valid)', f'{of} (test)', 'Delta (test)']
+  rows = [_row(letter, name, made) for letter, (name, made) in _lettered(runs)]
+  curves = [
+    [f'{letter}, commit {made["commit"]}', curve(made['training'][-1], made['primary_metric'])]
+    for letter, (_, made) in _lettered(runs)
+  ]
+  others = commands(made for name, made in runs.items() if name != 'homedepot')
+  about = [
+    markdown(['', f'{of} on valid, by step of stage 2'], curves),
+    _CIRCUMSTANCES.format(teacher=metric(_test(runs[SHIPPED], 0))),
+    others,
+  ]
+  return '\n\n'.join(
+    [
+      '## Home Depot: what brings the student near its teacher',
+      markdown(headers, rows),
+      f'![Losses on test, and {of} on valid by step of stage 2](nearness.png)',
+      _NOTE.format(**_figures(runs)),
+      folded('Curves, circumstances and commands', '\n\n'.join(about)),
+    ]
+  )
+
+
+def draw() -> Figure | None:
+  """Each run's delta on test with its interval, and its curve of stage 2; None where a run is missing."""
+  runs = _read()
+  if not runs:
+    return None
+  figure = Figure(figsize=(10, 4.2), layout='constrained')
+  losses, curves = figure.subplots(1, 2, width_ratios=(3, 2))
+  for share, style in ((0, '-'), (_WANTED, '--')):
+    losses.axvline(100 * share, color='#57606a', linestyle=style, linewidth=1)
+  names = []
+  for place, (letter, (name, made)) in enumerate(_lettered(runs)):
+    student, color = against_first(made), _SHOWN.get(name, '#57606a')
+    ends = [100 * end for end in student['interval']['test']]
+    losses.plot(ends, [place] * 2, color=color, linewidth=2)
+    losses.plot(100 * student['delta']['test'], place, 'o', color=color, markersize=6)
+    names.append(f'{_RUNS[name]}   {letter}')
+    steps = [at['step'] for at in made['training'][-1]['history']]
+    values = [at['valid'][made['primary_metric']] for at in made['training'][-1]['history']]
+    curves.plot(steps, values, color=_SHOWN.get(name, _OTHERS), lw=1.2, zorder=2 + (name in _SHOWN))
+    if name in _SHOWN:
+      curves.annotate(letter, (steps[-1], values[-1]), (4, -3), textcoords='offset points')
+  losses.set_yticks(range(len(names)), names, fontsize=8)
+  losses.invert_yaxis()
+  losses.set_xlabel('change on test against the teacher, %; 95% interval')
+  curves.set_xlabel('step of stage 2')
+  curves.set_ylabel(f'{label(runs[SHIPPED]["primary_metric"])} (valid)')
+  for axes in (losses, curves):
+    axes.spines[['top', 'right']].set_visible(False)
+  return figure
+
+
+def curve(phase: dict[str, Any], primary: str) -> str:
+  """A phase's metric on valid, by step."""
+  return ', '.join(f'{at["step"]:,}: {metric(at["valid"][primary])}' for at in phase['history'])
+
+
+def against_first(made: dict[str, Any]) -> dict[str, Any]:
+  """A run's student, against its only teacher, or the first of several."""
+  student = made['models'][-1]
+  if of_first := made.get('against_one'):
+    primary, first = made['primary_metric'], of_first[0]
+    on_valid = student['valid'][primary] / made['models'][1]['valid'][primary] - 1
+    delta = {'valid': on_valid, 'test': first['delta']}
+    student = {**student, 'delta': delta, 'interval': {'test': [first['low'], first['high']]}}
+  return student
+
+
+def of_teachers(made: dict[str, Any]) -> tuple[str, str]:
+  """A student's changes on test from the first of several teachers, and from their mean."""
+  return change(against_first(made), 'test'), change(made['models'][-1], 'test')
+
+
+def tested(found: dict[str, Any]) -> str:
+  """A difference, and its p."""
+  return f'{moved(found["delta"], found["low"], found["high"])}, p {chance(found["p_value"])}'
+
+
+def _read() -> dict[str, dict[str, Any]]:
+  """The runs by name; none where one is missing."""
+  runs = {name: made for name in _RUNS if (made := read(name))}
+  return runs if len(runs) == len(_RUNS) else {}
+
+
+def _lettered(runs: dict[str, dict[str, Any]]):
+  return zip(string.ascii_uppercase, runs.items(), strict=False)
+
+
+def _row(letter: str, name: str, made: dict[str, Any]) -> list[str]:
+  flags, student, primary = made['flags'], against_first(made), made['primary_metric']
+  left, right = flags['output_tokens']
+  quality = [[metric(student[of][primary]), change(student, of)] for of in ('valid', 'test')]
+  return [
+    f'**{letter}**' if name == SHIPPED else letter,
+    _RUNS[name],
+    f'{flags["distillation_pairs"]:,}',
+    str(max(1, len(flags['teachers']))),
+    f'{flags["stage2_steps"]:,} × {flags["stage2_batch_size"]}',
+    f'{left}x{right} of {flags["projection_dim"]}',
+    *quality[0],
+    *quality[1],
+  ]
+
+
+def _figures(runs: dict[str, dict[str, Any]]) -> dict[str, str]:
+  """What the note tells, by its names there."""
+  of = {letter.lower(): made for letter, (_, made) in _lettered(runs)}
+  found = {f'{name}_first': metric(_test(made, -2)) for name, made in of.items()}
+  for name in 'ghijk':
+    mean = of[name]['models'][-1]
+    p_value = '' if name in 'ghi' else f', p {chance(mean["p_value"]["test"])}'
+    found[f'{name}_mean'] = f'{change(mean, "test")}{p_value}'
+    found[f'{name}_each'] = ' and '.join(map(tested, of[name]['against_one']))
+    found[f'{name}_told'] = chance(of[name]['against_one'][0]['p_value'])
+  for name in 'fm':
+    found[f'{name}_told'] = chance(of[name]['models'][-1]['p_value']['test'])
+  first, both = of['m']['models'][1:]
+  low, high = both['interval']['test']
+  significance = of['g']['significance']
+  return {
+    **found,
+    'three': metric(_test(of['d'], 0)),
+    'one': metric(_test(of['d'], 1)),
+    'g_one': metric(_test(of['g'], 1)),
+    'g_second': moved(significance['delta'], significance['low'], significance['high']),
+    'minutes': f'{of["m"]["training"][1]["seconds"] / 60:.0f}',
+    'm_lost': change(first, 'test'),
+    'm_first_told': chance(first['p_value']['test']),
+    'low': percent(low),
+    'half': f'{(high - low) / 2:.1%}',
+  }
+
+
+def _test(made: dict[str, Any], model: int) -> float:
+  return made['models'][model]['test'][made['primary_metric']]
