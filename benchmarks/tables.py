@@ -14,13 +14,12 @@ from benchmarks import (
   inspection_table,
   pictures,
   robustness_table,
+  speed_sections,
   speed_tables,
 )
-from benchmarks.committed import ROOT, command, folded, markdown, read, section, shown
+from benchmarks.committed import ROOT, command, markdown, read, section, shown
 from benchmarks.findings import findings
-from benchmarks.peers import tables as peers
-from benchmarks.summary import RUNS, choice, summary
-from common.evaluation.cells import digits
+from benchmarks.summary import choice, summary
 from dipair.study import tables as study_tables
 
 _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
@@ -52,37 +51,38 @@ def main() -> None:
 
 def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
-  encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
-  sections = [
-    findings(),
-    _speeds(),
-    *home_depot_tables.sections(),
-    *home_depot_studies.sections(),
-    *map(_study, _STUDIES),
-    *encoder_tables.sections(),
-    _mined(),
-    *dse_tables.sections(),
-    _scoring(),
-  ]
-  sections += [
-    _retrieval(),
-    _runtimes(),
-    _frontier(),
-    _shortlist(),
-    *encoding,
-    _training(),
-    _stages(),
-  ]
-  sections += [_peers(), _light(), _score_job(), _serving(), _robustness(), _tokens()]
-  intro = '# Results\n\nWritten by `python -m benchmarks.tables` from the files under '
-  intro += (
-    '[benchmarks/results](../benchmarks/results). Two cores, no GPU, where nothing else is said.'
-  )
+  parts = {
+    'How near on Home Depot': home_depot_tables.sections(),
+    'What a student is made of': [*home_depot_studies.sections(), _tokens()],
+    "The papers' comparisons": [*map(_study, _STUDIES), _mined()],
+    'Encoders and language models': encoder_tables.sections(),
+    'DSE': dse_tables.sections(),
+    'Speed': speed_sections.sections(),
+    'Robustness': [_robustness()],
+  }
+  sections = [section for of_part in parts.values() for section in of_part]
+  intro = f"""# Results
+
+Written by `python -m benchmarks.tables` from the files under [benchmarks/results](../benchmarks/results). Two cores, no
+GPU, where nothing else is said."""
   return {
     'README.md': _filled('README.md', choice=choice(), results=summary()),
     'docs/scaling.md': _filled('docs/scaling.md', cost=_cost(), memory=_memory()),
-    'docs/results.md': '\n\n'.join([intro, *filter(None, sections)]) + '\n',
+    'docs/results.md': '\n\n'.join(filter(None, [intro, findings(), _contents(parts), *sections]))
+    + '\n',
   }
+
+
+def _contents(parts: dict[str, list[str]]) -> str:
+  """A line a part, which links to its sections."""
+  lines = []
+  for part, sections in parts.items():
+    links = []
+    for title in re.findall('^## (.*)$', '\n'.join(sections), re.MULTILINE):
+      anchor = re.sub(r'[^\w\- ]', '', title.lower()).replace(' ', '-')
+      links.append(f'[{title.removeprefix("Home Depot: ")}](#{anchor})')
+    lines.append(f'- **{part}**: {" · ".join(links)}')
+  return '\n\n'.join(['## All sections', '\n'.join(lines)])
 
 
 def _filled(name: str, **texts: str) -> str:
@@ -94,28 +94,6 @@ def _filled(name: str, **texts: str) -> str:
     last = f'<!-- /{marker} -->'
     found = f'{before}{first}{text}\n{last}{rest.split(last, 1)[1]}'
   return found
-
-
-def _speeds() -> str:
-  """Teachers and heads of all runs."""
-  runs = {title: results for name, title in RUNS.items() if (results := read(name))}
-  if glue := read('glue'):
-    runs |= {results['title']: results for results in glue['results'].values()}
-  if not runs:
-    return ''
-  table = speed_tables.of_runs(runs)
-  every = folded('Every run, teacher and head', markdown(table.headers, table.rows))
-  text = f"## Speed of the runs' teachers and heads\n\n{every}\n\n{table.note}"
-  table = speed_tables.encoders(runs)
-  if table.rows:
-    text += f"\n\n## The runs' encoders\n\n{markdown(table.headers, table.rows)}\n\n{table.note}"
-  return text
-
-
-def _serving() -> str:
-  made = read('serving')
-  title = 'Serving, 1,000 candidates a request'
-  return shown(title, made, speed_tables.serving(made)) if made else ''
 
 
 def _robustness() -> str:
@@ -168,120 +146,10 @@ def _mined() -> str:
   return section('MedQuAD, mined (Q2P-MAT)', made, markdown(headers, rows), note)
 
 
-def _scoring() -> str:
-  made = read('scoring')
-  if not made:
-    return ''
-  ranks = [
-    [r['name'], f'{r["p50"]:.1f}', f'{r["p99"]:.1f}', digits(r['rate'])] for r in made['rank']
-  ]
-  rank = markdown(['rank, 1,000 candidates', 'p50, ms', 'p99 of 50, ms', 'pairs/s'], ranks)
-  picture = '![Their pairs a second, on a logarithmic axis](scoring.png)'
-  table = speed_tables.scoring(made)
-  best = markdown(table.headers, speed_tables.quickest(table.rows, made))
-  every = folded('Every form', markdown(table.headers, table.rows))
-  note = f'{table.note}\n\n{picture}\n\n{every}\n\n{rank}'
-  return section('Scoring', made, best, note)
-
-
-def _frontier() -> str:
-  made = read('frontier')
-  if not made:
-    return ''
-  table = speed_tables.frontier(made)
-  picture = f'![{made["metric"]} against speed, a point a size](frontier.png)'
-  choose = """\
-To choose: the last layer is computed for one row, so most of the time of two layers is the first's, and
-one layer alone, or an FFNN, costs a small part of it. Its feed-forward is the cheapest to make
-narrower. What a text stores, tokens × width, is what a store of millions of them weighs. Start from the
-smallest that loses what you can bear on your own valid set. Each is one training of one seed: another of the sizes of
-README's catalogue, 4+12 tokens × 128 and 2 layers of 1,024, comes to more than this one."""
-  note = f'{picture}\n\n{table.note}\n\n{choose}'
-  return shown('Heads by size', made, table, note)
-
-
 def _memory() -> str:
   made = read('memory')
   table = speed_tables.memory(made) if made else None
   return f'{markdown(table.headers, table.rows)}\n\n{table.note}' if table else ''
-
-
-def _shortlist() -> str:
-  made = read('shortlist')
-  return shown('The first stage: Home Depot', made, speed_tables.shortlist(made)) if made else ''
-
-
-def _retrieval() -> str:
-  made = read('retrieval')
-  if not made:
-    return ''
-  table = speed_tables.retrieval(made)
-  note = f"""{table.note} The first stage is the embedder that the student started from, which a billion pairs
-have trained, questions with their answers among them. The student has learnt from matches, from passages far from
-them, and from its teacher's scores of twelve near passages a query; the mean of a text's tokens is one of those it
-compares."""
-  return shown('MedQuAD as retrieval', made, table, note)
-
-
-def _encoding(name: str, title: str) -> str:
-  made = read(f'{name}_encoding')
-  return shown(f'Encoding: {title}', made, speed_tables.encoding(made)) if made else ''
-
-
-def _training() -> str:
-  made, other = read('training'), read('training_epyc')
-  return shown('Training', made, speed_tables.training(made, other)) if made and other else ''
-
-
-def _stages() -> str:
-  made, language_model = read('stages'), read('pretrain_minilm_gpu')
-  if not made or not language_model:
-    return ''
-  table, (pretrained,) = speed_tables.stages(made), language_model['training']
-  note = f"""{table.note} The main job by `configs/p2t.flags`; on the GPU by `{made['runs'][1]['command']}`, in bfloat16,
-with the distillation set scored by TensorFlow there, in place of int8 on the cores, and stopped at its export, which
-uses no GPU. The steps are few (150, 500, 20), so that tracing graphs, once a stage, is much of it. Many trainings fit one
-GPU: MiniLM's pretraining had {digits(pretrained['sequences_per_second'])} sequences of up to 64 word pieces a second there,
-beside a dozen others."""
-  return shown('The main job on a GPU', made, table, note)
-
-
-def _peers() -> str:
-  made = read('peers')
-  if not made:
-    return ''
-  tables = [f'{markdown(t.headers, t.rows)}\n\n{t.note}' for t in peers.peers(made)]
-  tables.append(
-    "DiPair's teachers had their pairs tokenized before the clock started, some 3% of the time in int8; as the command is "
-    'now, they have not.'
-  )
-  return section('Other libraries beside ours: Home Depot', made, '\n\n'.join(tables))
-
-
-def _light() -> str:
-  made = read('light')
-  title = 'A process that scores without TensorFlow'
-  return shown(title, made, speed_tables.light(made)) if made else ''
-
-
-def _runtimes() -> str:
-  made = read('homedepot')
-  title = "Home Depot: the head's runtimes, and its vectors as stored"
-  return shown(title, made, speed_tables.runtimes(made)) if made else ''
-
-
-def _score_job() -> str:
-  made = read('score_job')
-  if not made:
-    return ''
-  table = speed_tables.score_job(made)
-  killed, bad = made['killed'], made['bad_rows']
-  note = f'{table.note} Killed with {killed["done_when_killed"]} of {killed["shards"]} shards '
-  note += f'done and started again: {killed["rows"]:,} rows, {killed["rows_twice"]} of them twice, '
-  same = 'the same' if killed['same_rows_and_scores'] else 'not the same'
-  note += f'{same} as without. Of {bad["rows"]:,} rows with {sum(bad["made"].values()):,} bad ones '
-  note += f'{bad["refused"]:,} were put aside and {bad["scored"]:,} scored.'
-  return shown('The scoring job on Beam', made, table, note)
 
 
 def _cost() -> str:
