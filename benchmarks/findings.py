@@ -31,24 +31,19 @@ def findings() -> str:
 
 
 def _nearness() -> str:
-  shipped, before, alone, medquad = (
-    _lost(name) for name in (nearness.SHIPPED, 'homedepot_labels', 'homedepot', 'q2p')
-  )
+  shipped, medquad = (_lost(name) for name in (nearness.SHIPPED, 'q2p'))
   first = change(_made(nearness.SHIPPED)['models'][1], 'test')
-  one, mean = nearness.of_teachers(_made('homedepot_nearest'))
-  from_wide, short_from_wide = (
-    nearness.of_teachers(_made(f'homedepot_{size}_from_wide')) for size in ('4x12', '4x8')
+  (one, mean), (from_wide, _), (short_from_wide, _) = (
+    nearness.of_teachers(_made(f'homedepot_{name}'))
+    for name in ('nearest', '4x12_from_wide', '4x8_from_wide')
   )
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
-  return f"""- **How near a student comes to its teacher**, on test: Home Depot {shipped} by the shipped config
-  (`configs/homedepot.flags`: one teacher), and {first} after its stage 1 alone; {before} without the titles of
-  all products and the mean in [CLS]'s place, {alone} of the teacher's scores alone, with twice the steps of stage 2. Of the
-  mean of two teachers, with twice the tokens kept, {one} of one of them ({mean} of that mean;
-  `configs/homedepot_wide.flags`); in the sizes of the paper's tables 2 and 3, from that student's encoder,
-  {from_wide[0]} and {short_from_wide[0]} ({from_wide[1]} and {short_from_wide[1]}
-  of the mean). MedQuAD {medquad}. DSE's four GLUE
-  tasks {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs, and of a teacher that
-  [more steps would better on QQP](#glues-teachers-until-valid-stops-rising)."""
+  return f"""- **How near a student comes to its teacher**, on test ([each step](#home-depot-what-brings-the-student-near-its-teacher)): Home
+  Depot {shipped} by the shipped config, and {first} after its stage 1 alone. Of the mean of two teachers, with twice
+  the tokens kept, {one} of one of them, {mean} of that mean (`configs/homedepot_wide.flags`); in the sizes of the
+  paper's Tables 2 and 3, from that student's encoder, {from_wide} and {short_from_wide} of one. MedQuAD {medquad}. DSE's four GLUE tasks
+  {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs, and of a teacher that [more steps
+  would better on QQP](#glues-teachers-until-valid-stops-rising)."""
 
 
 def _levers() -> str:

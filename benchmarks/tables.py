@@ -61,7 +61,7 @@ def written() -> dict[str, str]:
     'Robustness': [_robustness()],
   }
   sections = [section for of_part in parts.values() for section in of_part]
-  intro = f"""# Results
+  intro = """# Results
 
 Written by `python -m benchmarks.tables` from the files under [benchmarks/results](../benchmarks/results). Two cores, no
 GPU, where nothing else is said."""
