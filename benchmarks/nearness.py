@@ -61,7 +61,7 @@ bootstrap), which draws pairs one by one in A to G, and a term with all its titl
   from its teacher (p {m_told}), on valid it is above it. After stage 1 alone, {minutes} minutes, it comes to {m_first}
   ({m_lost}, p {m_first_told}).
 
-**Within 1.5%, surely?** Against one teacher G, J and K are. M's interval reaches {half} to each side, down to {low}: on this
+**Within 1.5%, surely?** Against one teacher {within} are. M's interval reaches {half} to each side, down to {low}: on this
 test set it can show a loss to be below 1.5% only of a student that loses nothing."""
 
 _CIRCUMSTANCES = """C and B have the same teacher; A's is another of the same flags, as is that of E, F, L and M, in float32 ({teacher}
@@ -201,8 +201,14 @@ def _figures(runs: dict[str, dict[str, Any]]) -> dict[str, str]:
   first, both = of['m']['models'][1:]
   low, high = both['interval']['test']
   significance = of['g']['significance']
+  *within, last = [
+    letter.upper()
+    for letter, made in of.items()
+    if against_first(made)['interval']['test'][0] > _WANTED
+  ]
   return {
     **found,
+    'within': f'{", ".join(within)} and {last}',
     'three': metric(_test(of['d'], 0)),
     'one': metric(_test(of['d'], 1)),
     'g_one': metric(_test(of['g'], 1)),
