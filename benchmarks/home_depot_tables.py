@@ -2,7 +2,7 @@
 
 from benchmarks import compared, nearness
 from benchmarks.committed import commands, folded, markdown, read, section
-from common.evaluation.cells import label, metric
+from common.evaluation.cells import chance, label, mean, metric, moved
 
 _OF_TWO_TEACHERS = {  # runs, by their folders
   'homedepot_wide2': '8x24 of 128',
@@ -16,10 +16,12 @@ _SHIPPED_AND_BEFORE = {
   'homedepot_all': "of all products' titles too, the mean in [CLS]'s place",
 }
 
+_GOING_ON = ''
+
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  return [nearness.section(), _shipped(), _of_two_teachers(), _stages(), _vectors()]
+  return [nearness.section(), _shipped(), _of_two_teachers(), _stages(), _going_on(), _vectors()]
 
 
 def _shipped() -> str:
@@ -89,6 +91,31 @@ run shared the machine, and was slower). One seed, one learning rate; bootstrap 
 {folded('The command of the one stage', commands([one]))}"""
   title = 'Home Depot: one stage of training and two (Figure 3a)'
   return section(title, made, markdown(headers, rows), note)
+
+
+def _going_on() -> str:
+  """Stage 2 again from the shipped run's stage 1: by seeds, on its worst pairs, and averages."""
+  made = read('going_on')
+  if not made:
+    return ''
+  rows = []
+  for row in made['rows']:
+    cells = [mean(row[of]) for of in ('valid', 'test')]
+    for name, of in row['against'].items():
+      (low, high), told = of['interval']['test'], chance(of['p_value']['test'])
+      cells.append(
+        '' if name == row['name'] else f'{moved(of["delta"]["test"], low, high)}, p {told}'
+      )
+    rows.append([row['name'], *cells])
+  of = label(made['metric'])
+  headers = [
+    '',
+    f'{of} (valid)',
+    f'{of} (test)',
+    *(f'against {one}' for one in made['rows'][0]['against']),
+  ]
+  title = 'Home Depot: stage 2 on the worst pairs, and averages over seeds'
+  return section(title, made, markdown(headers, rows), _GOING_ON)
 
 
 def _vectors() -> str:
