@@ -37,9 +37,11 @@ def _nearness() -> str:
     nearness.of_teachers(_made(f'homedepot_{name}'))
     for name in ('nearest', '4x12_from_wide', '4x8_from_wide')
   )
+  wider = _cells('narrow', 'students')['N4 M8 D256']['Delta (test)']
   averages = {row[0]: row[-2] for row in _made('glue')['table']['rows']}
   return f"""- **How near a student comes to its teacher**, on test ([each step](#home-depot-what-brings-the-student-near-its-teacher)): Home
-  Depot {shipped} by the shipped config, and {first} after its stage 1 alone. Of the mean of two teachers, with twice
+  Depot {shipped} by the shipped config, and {first} after its stage 1 alone; [4 and 8 tokens of
+  256](#home-depot-fewer-and-wider-tokens-by-the-shipped-recipe) by the same recipe {wider}. Of the mean of two teachers, with twice
   the tokens kept, {one} of one of them, {mean} of that mean (`configs/homedepot_wide.flags`); in the sizes of the
   paper's Tables 2 and 3, from that student's encoder, {from_wide} and {short_from_wide} of one. MedQuAD {medquad}. DSE's four GLUE tasks
   {averages['DSE (alpha = 0.5)']} in the mean, from a start that has seen such pairs, and of a teacher that [more steps

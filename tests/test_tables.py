@@ -226,6 +226,17 @@ def _of_training() -> Iterator[tuple[str, str]]:
     'docs/results.md',
     f'is not tested one by one, and the mean {the_mean}, which is within chance',
   )
+  made = _made('study_narrow')
+  again, wide = (
+    made['students'][row['students'][0]] for row in made['comparisons']['students']['rows']
+  )
+  assert wide['valid']['pearson'] < again['valid']['pearson']  # 'on valid the other'
+  assert made['comparisons']['students']['rows'][1]['interval']['test'][0] > -0.015
+  whole = own['models'][-1]['test']['pearson']
+  yield 'docs/results.md', f"config's student again, {whole:.3f} in float32, and one of 4 and 8"
+  yield 'docs/results.md', f'moves the shipped one by {whole - again["test"]["pearson"]:.3f}'
+  parameters = wide['head_parameters'] / again['head_parameters']
+  yield 'docs/results.md', f'and the head has {parameters:.1f} times the parameters'
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_further')['rows'])
   yield 'docs/training.md', f'comes to {further} on test, of MiniLM as it is to {whole} ('
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_medquad')['rows'])
