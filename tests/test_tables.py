@@ -239,6 +239,15 @@ def _of_training() -> Iterator[tuple[str, str]]:
   yield 'docs/results.md', f'moves the shipped one by {whole - again["test"]["pearson"]:.3f}'
   parameters = wide['head_parameters'] / again['head_parameters']
   yield 'docs/results.md', f'and the head has {parameters:.1f} times the parameters'
+  rows = _named(_made('going_on')['rows'])
+  start, seeds, averaged, wrong = (
+    rows[name]['test']
+    for name in ('stage 1', 'all pairs', 'all pairs, mean of the weights', 'the 300,032 most wrong')
+  )
+  assert averaged[0] > max(seeds + start)  # 'above each of them and above stage 1'
+  assert max(wrong) < min(seeds)  # 'on test below them'
+  ends = zip(rows['all pairs']['valid'], seeds, strict=True)
+  assert [*ends].count((*rows['stage 1']['valid'], *start)) == 1  # 'one of all pairs' is'
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_further')['rows'])
   yield 'docs/training.md', f'comes to {further} on test, of MiniLM as it is to {whole} ('
   whole, further = (mean(row['test']) for row in _made('teachers_minilm_medquad')['rows'])
