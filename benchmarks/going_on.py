@@ -58,6 +58,7 @@ def main(config: GoingOnConfig) -> None:
   root, distill = run.path('benchmark/going_on'), RecordSet(run.path('distill'))
   judged = _Judged(run)
   found = {TEACHER: [judged.teacher()], START: [judged.logits(judged.start)]}
+  print(f'{START}: the scores of {len(distill):,} pairs, some minutes', flush=True)
   of_distill = judged.scored(judged.start, distill)
   wrong = os.path.join(root, 'pairs')
   count = _most_wrong(distill, of_distill, config.share, wrong)
