@@ -33,7 +33,7 @@ _SHOWN = {  # whose curves are told from the others'
 }
 _OTHERS = '#b6bec8'
 
-_NOTE = """Each row is a run of one seed. Delta: against its teacher, of several the first; in brackets the 95% interval (paired
+_NOTE = """Each row is a run of one seed. Change: against its teacher, of several the first; in brackets the 95% interval (paired
 bootstrap), which draws pairs one by one in A to G, and a term with all its titles in H to M. Vertical in the picture: 0 and
 -1.5%.
 
@@ -83,8 +83,8 @@ def section() -> str:
   if not runs:
     return ''
   of = label(runs[SHIPPED]['primary_metric'])
-  headers = ['', 'what differs', 'pairs', 'teachers', 'stage 2', 'tokens']
-  headers += [f'{of} (valid)', 'Delta (valid)', f'{of} (test)', 'Delta (test)']
+  headers = ['', 'what differs', f'{of} (test), change', f'{of} (valid), change']
+  headers += ['tokens', 'stage 2', 'pairs', 'teachers']
   rows = [_row(letter, name, made) for letter, (name, made) in _lettered(runs)]
   curves = [
     [f'{letter}, commit {made["commit"]}', curve(made['training'][-1], made['primary_metric'])]
@@ -177,16 +177,15 @@ def _lettered(runs: dict[str, dict[str, Any]]):
 def _row(letter: str, name: str, made: dict[str, Any]) -> list[str]:
   flags, student, primary = made['flags'], against_first(made), made['primary_metric']
   left, right = flags['output_tokens']
-  quality = [[metric(student[of][primary]), change(student, of)] for of in ('valid', 'test')]
+  quality = [f'{metric(student[of][primary])}, {change(student, of)}' for of in ('test', 'valid')]
   return [
     f'**{letter}**' if name == SHIPPED else letter,
     _RUNS[name],
+    *quality,
+    f'{left}x{right} of {flags["projection_dim"]}',
+    f'{flags["stage2_steps"]:,} × {flags["stage2_batch_size"]}',
     f'{flags["distillation_pairs"]:,}',
     str(max(1, len(flags['teachers']))),
-    f'{flags["stage2_steps"]:,} × {flags["stage2_batch_size"]}',
-    f'{left}x{right} of {flags["projection_dim"]}',
-    *quality[0],
-    *quality[1],
   ]
 
 

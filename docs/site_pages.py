@@ -19,7 +19,7 @@ PAGES = {
   'changelog.md': 'CHANGELOG.md',
   'tutorial.md': 'docs/tutorial.ipynb',
 }
-_LINK = re.compile(r'(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s:]+?)(#[^()\s]*)?\)')
+_LINK = re.compile(r'(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s:#]+)(#[^()\s]*)?\)')
 
 
 def on_files(files: Files, config: Any) -> Files:
