@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from common import flags
@@ -78,6 +78,12 @@ def _on(made: dict[str, Any]) -> str:
 def shown(title: str, made: dict[str, Any], table: Table, note: str = '') -> str:
   """A section of a table, with its own note where there is no other."""
   return section(title, made, markdown(table.headers, table.rows), note or table.note)
+
+
+def measured(name: str, title: str, table: Callable[[dict[str, Any]], Table]) -> str:
+  """A section of the table of the results of that name; empty where there are none."""
+  made = read(name)
+  return shown(title, made, table(made)) if made else ''
 
 
 def folded(title: str, text: str) -> str:

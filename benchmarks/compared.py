@@ -77,16 +77,18 @@ def table(made: dict[str, Any], stage: str) -> Table:
   rows = []
   for run, value in values.items():
     of_run = [found.get((run, baseline)) for baseline in [*values][:-1]]
-    cells = [
-      f'{moved(of["delta"], of["low"], of["high"])}, p {chance(of["p_value"])}' if of else ''
-      for of in of_run
-    ]
+    cells = [tested(of) if of else '' for of in of_run]
     rows.append([run, metric(value), *cells])
   against = [f'against {baseline}' for baseline in [*values][:-1]]
   note = (
     f'{label(made["metric"])} on test. In brackets the 95% interval, p two-sided: paired bootstrap.'
   )
   return Table(note, ['', label(made['metric']), *against], rows)
+
+
+def tested(found: dict[str, Any]) -> str:
+  """A difference as `significance` has it, and its p."""
+  return f'{moved(found["delta"], found["low"], found["high"])}, p {chance(found["p_value"])}'
 
 
 def _tuples(run: FinishedRun) -> list[Any]:

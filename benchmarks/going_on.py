@@ -60,11 +60,11 @@ def main(config: GoingOnConfig) -> None:
   found = {TEACHER: [judged.teacher()], START: [judged.logits(judged.start)]}
   print(f'{START}: the scores of {len(distill):,} pairs, some minutes', flush=True)
   of_distill = judged.scored(judged.start, distill)
-  wrong = os.path.join(root, 'pairs')
+  wrong, stage2 = os.path.join(root, 'pairs'), _Stage2(run, judged.start, config.steps)
   count = _most_wrong(distill, of_distill, config.share, wrong)
   for name, folder in (('all pairs', distill.folder), (f'the {count:,} most wrong', wrong)):
     path = os.path.join(root, os.path.basename(folder))
-    students = [_trained(run, folder, path, seed, judged.start, config) for seed in config.seeds]
+    students = [stage2.trained(folder, path, seed) for seed in config.seeds]
     found[name] = [judged.logits(weights) for weights in students]
     mean = [np.mean(values, axis=0) for values in zip(*students, strict=True)]
     found[f'{name}, mean of the weights'] = [judged.logits(mean)]
@@ -78,9 +78,9 @@ def main(config: GoingOnConfig) -> None:
     )
   shutil.rmtree(root)
   if config.output:
-    devices = DeviceConfig(precision='auto')
+    precision = stage2.devices.precision
     committed.write(
-      config.output, 'going_on', config, metric=run.metric, precision=devices.precision, rows=rows
+      config.output, 'going_on', config, metric=run.metric, precision=precision, rows=rows
     )
 
 
@@ -92,15 +92,15 @@ class _Judged:
   """
 
   def __init__(self, run: FinishedRun):
-    self.run = run
+    self.run, self.strategy = run, strategies.create(DeviceConfig())
     self.model, tokenizer = DiPair.load(run.path('student'))
-    self.scorer = TupleScorer(self.model, tokenizer, strategies.create(DeviceConfig()))
+    self.scorer = TupleScorer(self.model, tokenizer, self.strategy)
     training.restore(run.path('student/stage1'), self.model)
     self.start = _weights(self.model)
 
   def teacher(self) -> Logits:
     """The teacher's logits."""
-    score = scorer_of(self.run.teachers(), strategies.create(DeviceConfig()))
+    score = scorer_of(self.run.teachers(), self.strategy)
     return {name: score(RecordSet(self.run.path(f'data/{name}'))) for name in _SETS}
 
   def logits(self, weights: Sequence[np.ndarray]) -> Logits:
@@ -113,35 +113,36 @@ class _Judged:
     return self.scorer.of_set(records)
 
 
-def _trained(
-  run: FinishedRun,
-  distill: str,
-  folder: str,
-  seed: int,
-  start: Sequence[np.ndarray],
-  config: GoingOnConfig,
-) -> list[np.ndarray]:
-  """Weights after a stage 2 on a record set, or those it began with where these are better on valid."""
-  devices = DeviceConfig(precision='auto')
-  tf_keras.utils.set_random_seed(seed)
-  strategy = strategies.create(devices)
-  model, tokenizer = DiPair.load(run.path('student'))
-  _set(model, start)
-  phases = run.config(TrainConfig)
-  data = run.training(model.outputs, strategy, seed, devices)
-  trainer = Trainer(
-    model, tokenizer, dataclasses.replace(data, distill=distill), phases.objective.build(data.task)
-  )
-  phase = dataclasses.replace(
-    phases.stage2,
-    steps=config.steps,
-    warmup_steps=config.steps // 10,
-    eval_every=config.steps,
-    patience=0,
-  )
-  name = f'{os.path.basename(folder)}, seed {seed}'
-  trainer.fit(name, phase, os.path.join(folder, str(seed)), frozen=False)
-  return _weights(model)
+class _Stage2:
+  """Stage 2 of the run's student, again from the weights of its stage 1.
+
+  Attributes:
+    devices: Its arithmetic.
+  """
+
+  def __init__(self, run: FinishedRun, start: Sequence[np.ndarray], steps: int):
+    self.run, self.start, self.devices = run, start, DeviceConfig(precision='auto')
+    self.phases = run.config(TrainConfig)
+    self.phase = dataclasses.replace(
+      self.phases.stage2,
+      steps=steps,
+      warmup_steps=steps // 10,
+      eval_every=steps,
+      patience=0,
+    )
+
+  def trained(self, distill: str, folder: str, seed: int) -> list[np.ndarray]:
+    """Weights after it on a record set, or those it began with where these are better on valid."""
+    tf_keras.utils.set_random_seed(seed)
+    strategy = strategies.create(self.devices)
+    model, tokenizer = DiPair.load(self.run.path('student'))
+    _set(model, self.start)
+    data = self.run.training(model.outputs, strategy, seed, self.devices)
+    data = dataclasses.replace(data, distill=distill)
+    trainer = Trainer(model, tokenizer, data, self.phases.objective.build(data.task))
+    name = f'{os.path.basename(folder)}, seed {seed}'
+    trainer.fit(name, self.phase, os.path.join(folder, str(seed)), frozen=False)
+    return _weights(model)
 
 
 def _weights(model: DiPair) -> list[np.ndarray]:

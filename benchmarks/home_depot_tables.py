@@ -2,7 +2,7 @@
 
 from benchmarks import compared, nearness
 from benchmarks.committed import commands, folded, markdown, read, section
-from common.evaluation.cells import chance, label, mean, metric, moved
+from common.evaluation.cells import chance, change, label, mean, metric
 
 _OF_TWO_TEACHERS = {  # runs, by their folders
   'homedepot_wide2': '8x24 of 128',
@@ -85,7 +85,7 @@ def _stages() -> str:
   )
   curves = [nearness.curve(phase, primary) for phase in phases]
   values = [metric(model['test']) for model in made['models']]
-  rows = [*map(list, zip(names, curves, values, ['', '', nearness.tested(found)], strict=True))]
+  rows = [*map(list, zip(names, curves, values, ['', '', compared.tested(found)], strict=True))]
   of, pace = label(primary), second['seconds'] / steps[1]
   headers = ['', f'{of} on valid, by step', f'{of} on test', 'against both stages']
   note = f"""H of [the first table](#home-depot-what-brings-the-student-near-its-teacher), and a student of its sizes, pairs and scores whose encoder and head were trained together from
@@ -110,10 +110,8 @@ def _going_on() -> str:
   for row in made['rows']:
     cells = [mean(row[of]) for of in ('valid', 'test')]
     for name, of in row['against'].items():
-      (low, high), told = of['interval']['test'], chance(of['p_value']['test'])
-      cells.append(
-        '' if name == row['name'] else f'{moved(of["delta"]["test"], low, high)}, p {told}'
-      )
+      told = f'{change(of, "test")}, p {chance(of["p_value"]["test"])}'
+      cells.append('' if name == row['name'] else told)
     rows.append([row['name'], *cells])
   of = label(made['metric'])
   headers = [

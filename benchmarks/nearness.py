@@ -1,15 +1,17 @@
 """What brings Home Depot's student near its teacher: a section of docs/results.md, and its picture."""
 
 import string
+from collections.abc import Iterator
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from benchmarks import compared
 from benchmarks.committed import commands, folded, markdown, read
 from common.evaluation.cells import chance, change, label, metric, moved, percent
 
 SHIPPED = 'homedepot_all'  # by configs/homedepot.flags
-_BEFORE, _LONG, _NEAREST = 'homedepot_labels', 'homedepot_long', 'homedepot_nearest'
+_LONG, _NEAREST = 'homedepot_long', 'homedepot_nearest'
 _RUNS = {  # in what each differs from another, which it names by its letter in this order
   'homedepot_dense': 'blocks of 512 pairs',
   _LONG: 'A, a longer stage 2',
@@ -22,7 +24,7 @@ _RUNS = {  # in what each differs from another, which it names by its letter in 
   'homedepot_4x8': "H, the size of the paper's Table 3",
   'homedepot_4x12_from_wide': "H, from G's encoder, the mean in [CLS]'s place",
   'homedepot_4x8_from_wide': 'I, likewise',
-  _BEFORE: 'C, labels too, a shorter stage 2',
+  'homedepot_labels': 'C, labels too, a shorter stage 2',
   SHIPPED: "L, all products' titles, the mean in [CLS]'s place",
 }
 _WANTED = -0.015  # what a student may lose
@@ -79,9 +81,20 @@ run](#home-depot-the-shipped-config-and-what-it-was). C's command
 
 def section() -> str:
   """The table, the picture, what each row says; folded: curves and commands."""
-  runs = _read()
-  if not runs:
+  runs, study, going_on = _read(), read('study_narrow'), read('going_on')
+  if not runs or not study or not going_on:
     return ''
+  again, wider = (  # M's design in bfloat16, and of 4 and 8 tokens, each with its student's metrics
+    {**row, 'test': study['students'][row['students'][0]]['test']}
+    for row in study['comparisons']['students']['rows']
+  )
+  averaged = next(of for of in going_on['rows'] if of['name'] == 'all pairs, mean of the weights')
+  others = {
+    'averaged': change(averaged['against']['all pairs'], 'test'),
+    'wider': change(wider, 'test'),
+    'again': metric(again['test']['pearson']),
+    'again_lost': change(again, 'test'),
+  }
   of = label(runs[SHIPPED]['primary_metric'])
   headers = ['', 'what differs', f'{of} (test), change', f'{of} (valid), change']
   headers += ['tokens', 'stage 2', 'pairs', 'teachers']
@@ -90,18 +103,17 @@ def section() -> str:
     [f'{letter}, commit {made["commit"]}', curve(made['training'][-1], made['primary_metric'])]
     for letter, (_, made) in _lettered(runs)
   ]
-  others = commands(made for name, made in runs.items() if name != 'homedepot')
   about = [
     markdown(['', f'{of} on valid, by step of stage 2'], curves),
     _CIRCUMSTANCES.format(teacher=metric(_test(runs[SHIPPED], 0))),
-    others,
+    commands(made for name, made in runs.items() if name != 'homedepot'),
   ]
   return '\n\n'.join(
     [
       '## Home Depot: what brings the student near its teacher',
       markdown(headers, rows),
       f'![Losses on test, and {of} on valid by step of stage 2](nearness.png)',
-      _NOTE.format(**_figures(runs)),
+      _NOTE.format(**_figures(runs), **others),
       folded('Curves, circumstances and commands', '\n\n'.join(about)),
     ]
   )
@@ -159,18 +171,13 @@ def of_teachers(made: dict[str, Any]) -> tuple[str, str]:
   return change(against_first(made), 'test'), change(made['models'][-1], 'test')
 
 
-def tested(found: dict[str, Any]) -> str:
-  """A difference, and its p."""
-  return f'{moved(found["delta"], found["low"], found["high"])}, p {chance(found["p_value"])}'
-
-
 def _read() -> dict[str, dict[str, Any]]:
   """The runs by name; none where one is missing."""
   runs = {name: made for name in _RUNS if (made := read(name))}
   return runs if len(runs) == len(_RUNS) else {}
 
 
-def _lettered(runs: dict[str, dict[str, Any]]):
+def _lettered(runs: dict[str, dict[str, Any]]) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
   return zip(string.ascii_uppercase, runs.items(), strict=False)
 
 
@@ -197,14 +204,13 @@ def _figures(runs: dict[str, dict[str, Any]]) -> dict[str, str]:
     mean = of[name]['models'][-1]
     p_value = '' if name in 'ghi' else f', p {chance(mean["p_value"]["test"])}'
     found[f'{name}_mean'] = f'{change(mean, "test")}{p_value}'
-    found[f'{name}_each'] = ' and '.join(map(tested, of[name]['against_one']))
+    found[f'{name}_each'] = ' and '.join(map(compared.tested, of[name]['against_one']))
     found[f'{name}_told'] = chance(of[name]['against_one'][0]['p_value'])
   for name in 'fm':
     found[f'{name}_told'] = chance(of[name]['models'][-1]['p_value']['test'])
   first, both = of['m']['models'][1:]
   low, high = both['interval']['test']
   significance = of['g']['significance']
-  again, wider = _trained_again()
   *within, last = [
     letter.upper()
     for letter, made in of.items()
@@ -212,10 +218,6 @@ def _figures(runs: dict[str, dict[str, Any]]) -> dict[str, str]:
   ]
   return {
     **found,
-    'averaged': _averaged(),
-    'wider': change(wider, 'test'),
-    'again': metric(again['test']['pearson']),
-    'again_lost': change(again, 'test'),
     'within': f'{", ".join(within)} and {last}',
     'three': metric(_test(of['d'], 0)),
     'one': metric(_test(of['d'], 1)),
@@ -227,23 +229,6 @@ def _figures(runs: dict[str, dict[str, Any]]) -> dict[str, str]:
     'low': percent(low),
     'half': f'{(high - low) / 2:.1%}',
   }
-
-
-def _averaged() -> str:
-  """What the mean of the seeds' weights gives over the mean seed."""
-  made = read('going_on')
-  assert made, 'going_on.json'
-  (row,) = (row for row in made['rows'] if row['name'] == 'all pairs, mean of the weights')
-  of = row['against']['all pairs']
-  return moved(of['delta']['test'], *of['interval']['test'])
-
-
-def _trained_again() -> list[dict[str, Any]]:
-  """The rows of M's design in bfloat16, and of its size of 4 and 8 tokens, each with its student's metrics."""
-  made = read('study_narrow')
-  assert made, 'study_narrow.json'
-  rows = made['comparisons']['students']['rows']
-  return [{**row, 'test': made['students'][row['students'][0]]['test']} for row in rows]
 
 
 def _test(made: dict[str, Any], model: int) -> float:

@@ -1,7 +1,7 @@
 """Speeds, as sections of docs/results.md: teachers, heads, encoders, training, jobs and servers."""
 
 from benchmarks import speed_tables
-from benchmarks.committed import folded, markdown, read, section, shown
+from benchmarks.committed import folded, markdown, measured, read, section, shown
 from benchmarks.peers import tables as peers
 from benchmarks.summary import RUNS
 from common.evaluation.cells import digits
@@ -9,9 +9,26 @@ from common.evaluation.cells import digits
 
 def sections() -> list[str]:
   """What there is of them, in the order in which it is read."""
-  encoding = [_encoding('homedepot', 'Home Depot titles'), _encoding('p2t', 'the catalogue')]
-  scoring = [_speeds(), _scoring(), _runtimes(), _frontier(), _peers(), _retrieval(), _shortlist()]
-  return [*scoring, *encoding, _training(), _stages(), _light(), _score_job(), _serving()]
+  return [
+    _speeds(),
+    _scoring(),
+    measured(
+      'homedepot',
+      "Home Depot: the head's runtimes, and its vectors as stored",
+      speed_tables.runtimes,
+    ),
+    _frontier(),
+    _peers(),
+    _retrieval(),
+    measured('shortlist', 'The first stage: Home Depot', speed_tables.shortlist),
+    measured('homedepot_encoding', 'Encoding: Home Depot titles', speed_tables.encoding),
+    measured('p2t_encoding', 'Encoding: the catalogue', speed_tables.encoding),
+    _training(),
+    _stages(),
+    measured('light', 'A process that scores without TensorFlow', speed_tables.light),
+    _score_job(),
+    measured('serving', 'Serving, 1,000 candidates a request', speed_tables.serving),
+  ]
 
 
 def _speeds() -> str:
@@ -58,12 +75,6 @@ compares."""
   return shown('MedQuAD as retrieval', made, table, note)
 
 
-def _runtimes() -> str:
-  made = read('homedepot')
-  title = "Home Depot: the head's runtimes, and its vectors as stored"
-  return shown(title, made, speed_tables.runtimes(made)) if made else ''
-
-
 def _frontier() -> str:
   made = read('frontier')
   if not made:
@@ -78,16 +89,6 @@ smallest that loses what you can bear on your own valid set. Each is one trainin
 README's catalogue, 4+12 tokens × 128 and 2 layers of 1,024, comes to more than this one."""
   note = f'{picture}\n\n{table.note}\n\n{choose}'
   return shown('Heads by size', made, table, note)
-
-
-def _shortlist() -> str:
-  made = read('shortlist')
-  return shown('The first stage: Home Depot', made, speed_tables.shortlist(made)) if made else ''
-
-
-def _encoding(name: str, title: str) -> str:
-  made = read(f'{name}_encoding')
-  return shown(f'Encoding: {title}', made, speed_tables.encoding(made)) if made else ''
 
 
 def _training() -> str:
@@ -120,12 +121,6 @@ def _peers() -> str:
   return section('Other libraries beside ours: Home Depot', made, '\n\n'.join(tables))
 
 
-def _light() -> str:
-  made = read('light')
-  title = 'A process that scores without TensorFlow'
-  return shown(title, made, speed_tables.light(made)) if made else ''
-
-
 def _score_job() -> str:
   made = read('score_job')
   if not made:
@@ -138,9 +133,3 @@ def _score_job() -> str:
   note += f'{same} as without. Of {bad["rows"]:,} rows with {sum(bad["made"].values()):,} bad ones '
   note += f'{bad["refused"]:,} were put aside and {bad["scored"]:,} scored.'
   return shown('The scoring job on Beam', made, table, note)
-
-
-def _serving() -> str:
-  made = read('serving')
-  title = 'Serving, 1,000 candidates a request'
-  return shown(title, made, speed_tables.serving(made)) if made else ''

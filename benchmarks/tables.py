@@ -17,7 +17,7 @@ from benchmarks import (
   speed_sections,
   speed_tables,
 )
-from benchmarks.committed import ROOT, command, markdown, read, section, shown
+from benchmarks.committed import ROOT, command, markdown, measured, read, section, shown
 from benchmarks.findings import findings
 from benchmarks.summary import choice, summary
 from dipair.study import tables as study_tables
@@ -53,7 +53,14 @@ def written() -> dict[str, str]:
   """{path below the root: its text}: what stands between two markers is new, or the whole."""
   parts = {
     'How near on Home Depot': home_depot_tables.sections(),
-    'What a student is made of': [*home_depot_studies.sections(), _tokens()],
+    'What a student is made of': [
+      *home_depot_studies.sections(),
+      measured(
+        'homedepot_inspect',
+        'What the output tokens carry, on Home Depot',
+        inspection_table.tokens,
+      ),
+    ],
     "The papers' comparisons": [*map(_study, _STUDIES), _mined()],
     'Encoders and language models': encoder_tables.sections(),
     'DSE': dse_tables.sections(),
@@ -114,12 +121,6 @@ def _study(run: str) -> str:
   if (seeds := len(next(iter(made['comparisons'].values()))['rows'][0]['students'])) > 1:
     title += f', {seeds} seeds'
   return shown(title, made, table, note)
-
-
-def _tokens() -> str:
-  made = read('homedepot_inspect')
-  title = 'What the output tokens carry, on Home Depot'
-  return shown(title, made, inspection_table.tokens(made)) if made else ''
 
 
 def _mined() -> str:
