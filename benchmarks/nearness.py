@@ -1,25 +1,22 @@
-"""What brings Home Depot's student near its teacher: a section of docs/results.md, and its picture."""
+"""What brings Home Depot's student near its teacher: a section of docs/results.md."""
 
 import string
 from collections.abc import Iterator
 from typing import Any
-
-from matplotlib.figure import Figure
 
 from benchmarks import compared
 from benchmarks.committed import commands, folded, markdown, read
 from common.evaluation.cells import chance, change, label, metric, moved, percent
 
 SHIPPED = 'homedepot_all'  # by configs/homedepot.flags
-_LONG, _NEAREST = 'homedepot_long', 'homedepot_nearest'
-_RUNS = {  # in what each differs from another, which it names by its letter in this order
+RUNS = {  # in what each differs from another, which it names by its letter in this order
   'homedepot_dense': 'blocks of 512 pairs',
-  _LONG: 'A, a longer stage 2',
+  'homedepot_long': 'A, a longer stage 2',
   'homedepot': 'blocks of 128 pairs',
   'homedepot_ensemble': 'C, the mean of three teachers',
   'homedepot_catalogue': "C, all products' titles",
   'homedepot_wide': 'E, twice the tokens, inner width 256',
-  _NEAREST: 'F, the mean of two teachers, a longer stage 2',
+  'homedepot_nearest': 'F, the mean of two teachers, a longer stage 2',
   'homedepot_4x12': "E, on G's scores",
   'homedepot_4x8': "H, the size of the paper's Table 3",
   'homedepot_4x12_from_wide': "H, from G's encoder, the mean in [CLS]'s place",
@@ -27,13 +24,7 @@ _RUNS = {  # in what each differs from another, which it names by its letter in 
   'homedepot_labels': 'C, labels too, a shorter stage 2',
   SHIPPED: "L, all products' titles, the mean in [CLS]'s place",
 }
-_WANTED = -0.015  # what a student may lose
-_SHOWN = {  # whose curves are told from the others'
-  _LONG: '#c2570c',
-  _NEAREST: '#0f766e',
-  SHIPPED: '#1d4ed8',
-}
-_OTHERS = '#b6bec8'
+WANTED = -0.015  # what a student may lose
 
 _NOTE = """Each row is a run of one seed. Change: against its teacher, of several the first; in brackets the 95% interval (paired
 bootstrap), which draws pairs one by one in A to G, and a term with all its titles in H to M. Vertical in the picture: 0 and
@@ -81,7 +72,7 @@ run](#home-depot-the-shipped-config-and-what-it-was). C's command
 
 def section() -> str:
   """The table, the picture, what each row says; folded: curves and commands."""
-  runs, study, going_on = _read(), read('study_narrow'), read('going_on')
+  runs, study, going_on = read_runs(), read('study_narrow'), read('going_on')
   if not runs or not study or not going_on:
     return ''
   again, wider = (  # M's design in bfloat16, and of 4 and 8 tokens, each with its student's metrics
@@ -98,10 +89,10 @@ def section() -> str:
   of = label(runs[SHIPPED]['primary_metric'])
   headers = ['', 'what differs', f'{of} (test), change', f'{of} (valid), change']
   headers += ['tokens', 'stage 2', 'pairs', 'teachers']
-  rows = [_row(letter, name, made) for letter, (name, made) in _lettered(runs)]
+  rows = [_row(letter, name, made) for letter, (name, made) in lettered(runs)]
   curves = [
     [f'{letter}, commit {made["commit"]}', curve(made['training'][-1], made['primary_metric'])]
-    for letter, (_, made) in _lettered(runs)
+    for letter, (_, made) in lettered(runs)
   ]
   about = [
     markdown(['', f'{of} on valid, by step of stage 2'], curves),
@@ -117,37 +108,6 @@ def section() -> str:
       folded('Curves, circumstances and commands', '\n\n'.join(about)),
     ]
   )
-
-
-def draw() -> Figure | None:
-  """Each run's delta on test with its interval, and its curve of stage 2; None where a run is missing."""
-  runs = _read()
-  if not runs:
-    return None
-  figure = Figure(figsize=(10, 4.2), layout='constrained')
-  losses, curves = figure.subplots(1, 2, width_ratios=(3, 2))
-  for share, style in ((0, '-'), (_WANTED, '--')):
-    losses.axvline(100 * share, color='#57606a', linestyle=style, linewidth=1)
-  names = []
-  for place, (letter, (name, made)) in enumerate(_lettered(runs)):
-    student, color = against_first(made), _SHOWN.get(name, '#57606a')
-    ends = [100 * end for end in student['interval']['test']]
-    losses.plot(ends, [place] * 2, color=color, linewidth=2)
-    losses.plot(100 * student['delta']['test'], place, 'o', color=color, markersize=6)
-    names.append(f'{_RUNS[name]}   {letter}')
-    steps = [at['step'] for at in made['training'][-1]['history']]
-    values = [at['valid'][made['primary_metric']] for at in made['training'][-1]['history']]
-    curves.plot(steps, values, color=_SHOWN.get(name, _OTHERS), lw=1.2, zorder=2 + (name in _SHOWN))
-    if name in _SHOWN:
-      curves.annotate(letter, (steps[-1], values[-1]), (4, -3), textcoords='offset points')
-  losses.set_yticks(range(len(names)), names, fontsize=8)
-  losses.invert_yaxis()
-  losses.set_xlabel('change on test against the teacher, %; 95% interval')
-  curves.set_xlabel('step of stage 2')
-  curves.set_ylabel(f'{label(runs[SHIPPED]["primary_metric"])} (valid)')
-  for axes in (losses, curves):
-    axes.spines[['top', 'right']].set_visible(False)
-  return figure
 
 
 def curve(phase: dict[str, Any], primary: str) -> str:
@@ -171,13 +131,14 @@ def of_teachers(made: dict[str, Any]) -> tuple[str, str]:
   return change(against_first(made), 'test'), change(made['models'][-1], 'test')
 
 
-def _read() -> dict[str, dict[str, Any]]:
+def read_runs() -> dict[str, dict[str, Any]]:
   """The runs by name; none where one is missing."""
-  runs = {name: made for name in _RUNS if (made := read(name))}
-  return runs if len(runs) == len(_RUNS) else {}
+  runs = {name: made for name in RUNS if (made := read(name))}
+  return runs if len(runs) == len(RUNS) else {}
 
 
-def _lettered(runs: dict[str, dict[str, Any]]) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
+def lettered(runs: dict[str, dict[str, Any]]) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
+  """A letter for each run, with its name and results."""
   return zip(string.ascii_uppercase, runs.items(), strict=False)
 
 
@@ -187,7 +148,7 @@ def _row(letter: str, name: str, made: dict[str, Any]) -> list[str]:
   quality = [f'{metric(student[of][primary])}, {change(student, of)}' for of in ('test', 'valid')]
   return [
     f'**{letter}**' if name == SHIPPED else letter,
-    _RUNS[name],
+    RUNS[name],
     *quality,
     f'{left}x{right} of {flags["projection_dim"]}',
     f'{flags["stage2_steps"]:,} × {flags["stage2_batch_size"]}',
@@ -198,7 +159,7 @@ def _row(letter: str, name: str, made: dict[str, Any]) -> list[str]:
 
 def _figures(runs: dict[str, dict[str, Any]]) -> dict[str, str]:
   """What the note tells, by its names there."""
-  of = {letter.lower(): made for letter, (_, made) in _lettered(runs)}
+  of = {letter.lower(): made for letter, (_, made) in lettered(runs)}
   found = {f'{name}_first': metric(_test(made, -2)) for name, made in of.items()}
   for name in 'ghijk':
     mean = of[name]['models'][-1]
@@ -214,7 +175,7 @@ def _figures(runs: dict[str, dict[str, Any]]) -> dict[str, str]:
   *within, last = [
     letter.upper()
     for letter, made in of.items()
-    if against_first(made)['interval']['test'][0] > _WANTED
+    if against_first(made)['interval']['test'][0] > WANTED
   ]
   return {
     **found,

@@ -16,7 +16,12 @@ from dipair.study import page
 from dse import suite
 
 _COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
-_OTHER = '#c2570c'
+_OTHER, _INK, _FAINT = '#c2570c', '#57606a', '#b6bec8'
+_TOLD = {  # runs told from the others of `losses`
+  'homedepot_long': _OTHER,
+  'homedepot_nearest': _COLORS['DSE'],
+  nearness.SHIPPED: _COLORS['DiPair'],
+}
 
 
 def draw() -> None:
@@ -28,8 +33,8 @@ def draw() -> None:
   }.items():
     if made := read(name):
       _save(function(made), name)
-  if figure := nearness.draw():
-    _save(figure, 'nearness')
+  if runs := nearness.read_runs():
+    _save(losses(runs), 'nearness')
 
 
 def _save(figure: Figure, name: str) -> None:
@@ -107,4 +112,33 @@ def glue_teachers(made: dict[str, Any]) -> Figure:
     axes.tick_params(labelsize=7)
     axes.spines[['top', 'right']].set_visible(False)
   figure.supxlabel("step; dashed: Table 1's teacher, at its best", fontsize=8)
+  return figure
+
+
+def losses(runs: dict[str, dict[str, Any]]) -> Figure:
+  """`nearness`' runs: each one's change on test with its interval, and its curve of stage 2."""
+  figure = Figure(figsize=(10, 4.2), layout='constrained')
+  changes, curves = figure.subplots(1, 2, width_ratios=(3, 2))
+  for share, style in ((0, '-'), (nearness.WANTED, '--')):
+    changes.axvline(100 * share, color=_INK, linestyle=style, linewidth=1)
+  names = []
+  for place, (letter, (name, made)) in enumerate(nearness.lettered(runs)):
+    student, told = nearness.against_first(made), name in _TOLD
+    color = _TOLD.get(name, _INK)
+    changes.plot([100 * end for end in student['interval']['test']], [place] * 2, color=color, lw=2)
+    changes.plot(100 * student['delta']['test'], place, 'o', color=color, markersize=6)
+    names.append(f'{nearness.RUNS[name]}   {letter}')
+    history = made['training'][-1]['history']
+    steps = [at['step'] for at in history]
+    values = [at['valid'][made['primary_metric']] for at in history]
+    curves.plot(steps, values, color=_TOLD.get(name, _FAINT), lw=1.2, zorder=2 + told)
+    if told:
+      curves.annotate(letter, (steps[-1], values[-1]), (4, -3), textcoords='offset points')
+  changes.set_yticks(range(len(names)), names, fontsize=8)
+  changes.invert_yaxis()
+  changes.set_xlabel('change on test against the teacher, %; 95% interval')
+  curves.set_xlabel('step of stage 2')
+  curves.set_ylabel(f'{label(runs[nearness.SHIPPED]["primary_metric"])} (valid)')
+  for axes in (changes, curves):
+    axes.spines[['top', 'right']].set_visible(False)
   return figure
