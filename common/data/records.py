@@ -184,24 +184,6 @@ class RecordSet:
     return Tuples(**{'items': np.zeros([0, self.slots], np.int32), **arrays}, groups=groups)
 
 
-def standing_in(sets: Sequence[RecordSet], other: RecordSet) -> list[int]:
-  """How many tuples of texts of each small set stand, word for word, in another, which is read once."""
-  wanted = [records.texts() for records in sets]
-  kept, masks = [], []
-  for slot in range(other.slots):
-    known = {row[slot] for rows in wanted for row in rows}
-    texts = enumerate(other.items(slot).texts())
-    kept.append({number: text for number, text in texts if text in known})
-    masks.append(np.zeros(len(other.items(slot)), bool))
-    masks[-1][[*kept[-1]]] = True
-  met = set()
-  for group in other.groups():
-    there = [mask[column] for mask, column in zip(masks, group.items.T, strict=True)]
-    for row in group.items[np.all(there, 0)].tolist():
-      met.add(tuple(of[number] for of, number in zip(kept, row, strict=True)))
-  return [sum(row in met for row in rows) for rows in wanted]
-
-
 def read_manifest(folder: str) -> Manifest:
   """Reads the manifest of a record set; a missing or foreign one is refused."""
   path = os.path.join(folder, MANIFEST)

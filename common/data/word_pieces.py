@@ -35,6 +35,12 @@ _WORDS = pre_tokenizers.Sequence(
 )
 
 
+def normal(text: str) -> str:
+  """A text as an uncased tokenizer reads it: its words and punctuation, a space between any two."""
+  clean = _WITHOUT_ACCENTS.normalize_str(_CLEAN.normalize_str(text).lower())
+  return ' '.join(word for word, _ in _WORDS.pre_tokenize_str(clean))
+
+
 def word_ids(vocabulary: Sequence[str]) -> dict[str, int]:
   """The id of each piece of a vocabulary, which is its place.
 

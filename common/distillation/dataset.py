@@ -11,7 +11,7 @@ from common.data import examples, record_writer
 from common.data.examples import Labels, TableConfig
 from common.data.records import BLOCKS, SCHEMA_VERSION, RecordSet, open_items
 from common.digests import contents
-from common.distillation import augmentation, pairing
+from common.distillation import augmentation, held_out, pairing
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import Catalogue, CatalogueConfig
@@ -129,7 +129,15 @@ SOURCES: list[Callable[[DataConfig], Source]] = [
 ]
 
 
-def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]:
+@dataclasses.dataclass(frozen=True)
+class LabelledSets:
+  """Tuples in each set; and how many the training set had that stand in a set that judges."""
+
+  counts: dict[str, int]
+  left_out: int = 0
+
+
+def write_labelled(config: DataConfig, folder: str, seed: int) -> LabelledSets:
   """Writes the record sets `train`, `valid` and `test` into `folder`.
 
   Args:
@@ -141,9 +149,14 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> dict[str, int]
     Tuples in each set; an empty one is refused.
   """
   counts = {name: m.count for name, m in config.source.write_labelled(folder, seed).items()}
+  left_out = 0
+  if counts.get('train'):
+    train, judging = os.path.join(folder, 'train'), held_out.judging_sets(folder)
+    left_out = held_out.leave_out(judging, train, 'train')
+    counts['train'] = len(RecordSet(train))
   for name, count in counts.items():
     _refuse_empty(name, count)
-  return counts
+  return LabelledSets(counts, left_out)
 
 
 def write_unlabelled(
@@ -174,8 +187,10 @@ def write_unlabelled(
       groups = pairing.from_training(train.tuples(), items, config.pairing, seed, more)
     written = record_writer.write(folder, groups, tables, info={BLOCKS: blocks})
     made = UnlabelledSet(written.count)
-  _refuse_empty('unlabelled', made.count)
-  return made
+  left_out = held_out.leave_out(held_out.judging_sets(data), folder, 'unlabelled')
+  count = len(RecordSet(folder))
+  _refuse_empty('unlabelled', count)
+  return dataclasses.replace(made, count=count, left_out=left_out)
 
 
 def _more_texts(config: DataConfig) -> dict[int, Iterable[str]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from common import flags
 from common.distillation import results
+from common.distillation.dataset import LabelledSets
 from common.distillation.sources.source import UnlabelledSet
-from common.distillation.stages.data import LabelledSets
 from common.distillation.stages.distill import Annotation
 from common.distillation.stages.evaluation import Benchmarked, Evaluated
 from common.distillation.stages.export import Exported
@@ -55,6 +55,7 @@ def collect(
     'environment': results.environment(),
     'flags': flags.kept(config),
     'data': {**done.data.counts, 'distillation': done.distill.count},
+    'left_out': {'train': done.data.left_out, 'distillation': done.unlabelled.left_out},
     'mined': done.unlabelled.mined,
     'models': done.evaluation.models,
     'significance': done.evaluation.significance,

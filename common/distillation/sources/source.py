@@ -25,10 +25,12 @@ class UnlabelledSet:
   Attributes:
     count: How many.
     mined: The datasheet of a mined task.
+    left_out: How many more it had, which stand in a set that judges.
   """
 
   count: int
   mined: dict[str, Any] | None = None
+  left_out: int = 0
 
 
 class Source(abc.ABC):

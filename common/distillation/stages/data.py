@@ -1,26 +1,17 @@
 """The labelled sets, and the tuples that the teacher will score."""
 
-import dataclasses
-import os
 from collections.abc import Collection
 
 import tf_keras
 
-from common.data.records import RecordSet, standing_in
+from common.data.records import RecordSet
 from common.distillation import dataset
-from common.distillation.dataset import DataConfig
+from common.distillation.dataset import DataConfig, LabelledSets
 from common.distillation.run_folder import Stage
 from common.distillation.sources.source import UnlabelledSet
 from common.distillation.stages.run import Run
 from common.distillation.student import check_set, labels_of
 from common.modeling.losses import Loss
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelledSets:
-  """Tuples in each set."""
-
-  counts: dict[str, int]
 
 
 class Data(Stage[LabelledSets]):
@@ -42,10 +33,8 @@ class Data(Stage[LabelledSets]):
   def run(self, folder: str) -> LabelledSets:
     seed = self.shared.seed
     tf_keras.utils.set_random_seed(seed)  # an embedder of random weights is the same again
-    made = LabelledSets(dataset.write_labelled(self.config, folder, seed))
+    made = dataset.write_labelled(self.config, folder, seed)
     self.check(folder)
-    if 'train' in made.counts:
-      _say_shared(folder, os.path.join(folder, 'train'), 'the training set')
     return made
 
   def check(self, folder: str) -> None:
@@ -88,18 +77,4 @@ class Unlabelled(Stage[UnlabelledSet]):
     tf_keras.utils.set_random_seed(seed)  # likewise
     made = dataset.write_unlabelled(self.config, data, folder, seed, labels_of(self.losses))
     check_set(RecordSet(folder), self.losses, self.batch_sizes)
-    _say_shared(data, folder, 'what the teacher scores for the student')
     return made
-
-
-def _say_shared(data: str, folder: str, named: str) -> None:
-  """Says how much of the sets that judge is learnt from, by its texts."""
-  learnt = RecordSet(folder)
-  if any(learnt.widths):
-    return
-  judging = {name: RecordSet(os.path.join(data, name)) for name in ('valid', 'test')}
-  for (name, of), count in zip(
-    judging.items(), standing_in([*judging.values()], learnt), strict=True
-  ):
-    if count:
-      print(f'{name}: {count:,} of {len(of):,} tuples stand, word for word, in {named} too')

@@ -14,7 +14,7 @@ from common import files
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.items import Items, ItemWriter, content_hash
-from common.data.records import RecordSet, Shard, Table, standing_in
+from common.data.records import RecordSet, Shard, Table
 from common.data.tuples import Tuples, parse, serialize
 from common.data.vector_table import VectorTable
 from common.errors import InputError
@@ -102,14 +102,6 @@ def test_a_text_stands_in_a_set_once_and_sets_share_their_tables(tmp_path):
   content = (tmp_path / 'items/0.tfrecord').read_bytes()
   digest = hashlib.sha256(content).hexdigest()
   assert made['test'].tables[0] == (Table('../items/0.tfrecord', 2, len(content), digest),)
-
-
-def test_tuples_that_stand_in_another_set_too_are_counted_by_their_texts(tmp_path):
-  met = [('a', 'b'), ('c', 'd'), ('a', 'b'), ('nike shoes', 'a')]
-  other = write(tmp_path / 'other', [Example('', texts, 0.0) for texts in met], group=2)
-  judging = [('c', 'b'), ('a', 'b'), ('a', 'b'), ('a', 'x'), ('nike shoes', 'a'), ('b', 'a')]
-  own = write(tmp_path / 'own', [Example('', texts, 0.0) for texts in judging])
-  assert standing_in([own, other], other) == [3, 4]
 
 
 def test_items_alike_in_several_tables_have_one_number(tmp_path):
