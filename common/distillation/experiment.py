@@ -144,7 +144,9 @@ class Experiment:
     )
     self.student = StudentTraining(shared, student, self.data, self.distill)
     self.export = Export(shared, config.export, self.data, self.student)
-    self.evaluation = Evaluation(shared, self.data, self.student, self.export, teachers)
+    self.evaluation = Evaluation(
+      shared, self.data, self.distill, self.student, self.export, teachers
+    )
     self.benchmark = Benchmark(shared, student, self.export, teachers)
 
   def stages(self) -> list[Stage]:

@@ -7,6 +7,7 @@ order: a siamese student that learns (u, v) learns (v, u).
 import dataclasses
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -90,7 +91,6 @@ def _without(group: Tuples, stands: np.ndarray, block: bool) -> Tuples:
   kept = np.flatnonzero(~stands)
   rows = np.sort(np.resize(kept, len(group))) if block else kept
   values = {name: getattr(group, name) for name in ('items', *FLOATS)}
-  taken = {name: None if of is None else of[rows] for name, of in values.items()}
-  return dataclasses.replace(
-    group, **taken, ids=[group.ids[row] for row in rows] if group.ids else ()
-  )
+  taken: dict[str, Any] = {name: of[rows] for name, of in values.items() if of is not None}
+  ids = [group.ids[row] for row in rows] if group.ids else ()
+  return dataclasses.replace(group, **taken, ids=ids)

@@ -66,6 +66,7 @@ class JudgedSet:
     task: What a label is: 'regression', 'binary' or 'multiclass'.
     metric: The metric that decides; empty: the task's own.
     ranks: Whether `ranked` is asked for, whatever the metric.
+    rows: The set's rows that judge; None: all.
 
   Attributes:
     labels: [n], as in the set.
@@ -79,14 +80,23 @@ class JudgedSet:
     InputError: If the metric is one of ranking, and there is nothing to rank.
   """
 
-  def __init__(self, records: RecordSet, task: str, metric: str = '', *, ranks: bool = False):
-    self.task, self.primary, self.labels = task, primary(task, metric), records.tuples().labels
-    self._queries = records.tuples().items[:, 0]
+  def __init__(
+    self,
+    records: RecordSet,
+    task: str,
+    metric: str = '',
+    *,
+    ranks: bool = False,
+    rows: np.ndarray | None = None,
+  ):
+    taken = slice(None) if rows is None else rows
+    items = records.tuples().items[taken]
+    self.task, self.primary = task, primary(task, metric)
+    self.labels, self._queries = records.tuples().labels[taken], items[:, 0]
     self.watched = f'-{self.primary}' if self.primary in metrics.LESS_IS_BETTER else self.primary
     self.rankings = [self.primary] if ranking.is_metric(self.primary) else []
     self.ranked: tuple[np.ndarray, Candidates] | None = None
     if (ranks or self.rankings) and task != 'multiclass' and records.slots == 2:
-      items = records.tuples().items
       ties = places(records.items(1).keys())
       self.ranked = ranking.of_pairs(items[:, 0], items[:, 1], self.labels, ties)
     if self.rankings and self.ranked is None:

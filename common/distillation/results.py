@@ -5,8 +5,9 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,11 @@ import tensorflow as tf
 from scipy.special import expit
 
 from common.data.records import RecordSet
-from common.distillation import ranked, run_log
+from common.distillation import held_out, ranked, run_log, unseen
 from common.distillation.judged_set import JudgedSet
 from common.evaluation import reliability, significance
 from common.modeling.calibration import Calibration
 
-_SETS = ('valid', 'test', 'test_mismatched')
 SetScorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
 
 
@@ -32,6 +32,7 @@ def evaluate(
   metric: str = '',
   calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
   alone: Sequence[str] = (),
+  learnt: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
   """Metrics of each scorer on valid, test and what other test set there is.
 
@@ -45,14 +46,14 @@ def evaluate(
     metric: The metric that decides; empty: the task's own.
     calibration: The student's, whose metrics are those of its calibrated scores.
     alone: Names of scorers that are one of several teachers each; 'teacher' is their mean.
+    learnt: Folders of record sets that are learnt from, by name, for `unseen.parts`.
 
   Returns:
-    {'models', 'ranking', 'calibration'} as the results want them; of two students also 'significance',
+    {'models', 'ranking', 'calibration', 'unseen'} as the results want them; of two students also 'significance',
     of the last against the one before it on test, neither calibrated; and of several teachers 'against_one', the same
     against each alone.
   """
-  paths = {name: os.path.join(data, name) for name in _SETS}
-  sets = {name: RecordSet(path) for name, path in paths.items() if os.path.exists(path)}
+  sets = held_out.judging_sets(data)
   judges = {name: JudgedSet(records, task, metric, ranks=True) for name, records in sets.items()}
   raw = {} if 'teacher' in scorers else _brought(sets)
   for set_name, records in sets.items():
@@ -86,6 +87,8 @@ def evaluate(
   of_models, found['ranking'] = ranked.of_sets(of_both, raw, student, folder)
   for model in models:
     model['ranking'] = of_models[model['name']]
+  compared = {name: by[name] for name in dict.fromkeys(['teacher', student]) if name in by}
+  found['unseen'] = unseen.parts(sets, learnt, compared, task, metric)
   labels = {name: judged.labels for name, judged in judges.items()}
   _save_scores(folder, labels['test'], {name: of['test'] for name, of in logits.items()}, student)
   tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}

@@ -61,6 +61,7 @@ def collect(
     'significance': done.evaluation.significance,
     'against_one': done.evaluation.against_one or [],
     'ranking': done.evaluation.ranking,
+    'unseen': done.evaluation.unseen,
     'calibration': done.evaluation.calibration or {},
     'annotation': _present(dataclasses.asdict(done.distill)),
     'speed': _speed(done),

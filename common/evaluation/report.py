@@ -173,7 +173,7 @@ This archive has encoder and head in {{ r.release.runtime }}, whose metric on te
 other figures are of the student before that.
 
 {% endif %}
-{% for title in ('Results', 'Ranking', 'Calibration', 'Thresholds', 'All metrics', 'Speed', 'Stored vectors', 'Encoders', 'Training', 'Data', 'Export', 'Environment') %}
+{% for title in ('Results', 'Unseen texts', 'Ranking', 'Calibration', 'Thresholds', 'All metrics', 'Speed', 'Stored vectors', 'Encoders', 'Training', 'Data', 'Export', 'Environment') %}
 {% if title in tables %}
 {% set table = tables[title] %}
 ## {{ 'Training data' if title == 'Data' else title }}

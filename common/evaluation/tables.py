@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from common.evaluation import calibration_tables, ranking_tables, speeds
+from common.evaluation import calibration_tables, ranking_tables, speeds, unseen_table
 from common.evaluation.cells import (
   Parts,
   chance,
@@ -34,6 +34,7 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
   """The run in tables by title; 'Results' is laid out as the paper's Tables 2 and 3."""
   parts = {
     'Results': _quality(results),
+    'Unseen texts': unseen_table.unseen(results),
     'Ranking': ranking_tables.by_metric(results),
     'Ranking by length': ranking_tables.by_length(results),
     'Worst queries': ranking_tables.worst(results),
@@ -45,9 +46,10 @@ def tables(results: dict[str, Any]) -> dict[str, Table]:
     'Encoders': _encoders(results),
     'Training': _training(results),
   }
-  for section in ('data', 'corpus', 'annotation', 'export', 'environment'):
+  parts['Data'] = _data(results)
+  for section in ('corpus', 'annotation', 'export', 'environment'):
     rows = [[name, _value(name, value)] for name, value in _flat(results.get(section, {})).items()]
-    parts[section.capitalize()] = ['', 'Rows' if section == 'data' else 'Value'], rows, ''
+    parts[section.capitalize()] = ['', 'Value'], rows, ''
   found = {}
   for title, (headers, rows, note) in parts.items():
     kept = [i for i in range(len(headers)) if any(row[i] for row in rows)]  # no empty column
@@ -138,6 +140,18 @@ def _training(results: dict[str, Any]) -> Parts:
     pace = [duration(s['seconds']), digits(rate) if rate else '', f'{s["best_step"]:,}']
     rows.append([s['name'], *pace, loss])
   return ['Stage', 'Time', f'{unit.capitalize()}/s', 'Best step', 'Last loss'], rows, ''
+
+
+def _data(results: dict[str, Any]) -> Parts:
+  """Tuples of each set, and how many were left out of it, as valid or test has them."""
+  left_out = results.get('left_out', {})
+  counted = results.get('data', {}) | {f'left out of {n}': of for n, of in left_out.items() if of}
+  rows = [[name, _value(name, value)] for name, value in _flat(counted).items()]
+  return (
+    ['', 'Rows'],
+    rows,
+    'Left out: tuples that stand in valid or test.' if any(left_out.values()) else '',
+  )
 
 
 def tiles(results: dict[str, Any]) -> list[tuple[str, str]]:

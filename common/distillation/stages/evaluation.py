@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from common.distillation.inference import TupleScorer
 from common.distillation.results import SetScorer
 from common.distillation.run_folder import Stage
 from common.distillation.stages.data import Data
+from common.distillation.stages.distill import Distill
 from common.distillation.stages.export import Export
 from common.distillation.stages.run import Run
 from common.distillation.stages.student import StudentTraining
@@ -30,6 +32,7 @@ class Evaluated:
   significance: dict[str, Any] | None = None
   against_one: list[dict[str, Any]] | None = None
   ranking: dict[str, Any] | None = None
+  unseen: list[dict[str, Any]] = dataclasses.field(default_factory=list)
   calibration: dict[str, Any] | None = None
 
 
@@ -42,6 +45,7 @@ class Evaluation(Stage[Evaluated]):
     self,
     shared: Run,
     data: Data,
+    distill: Distill,
     training: StudentTraining,
     export: Export,
     teachers: Teachers | None,
@@ -49,7 +53,7 @@ class Evaluation(Stage[Evaluated]):
     self.calibrates = export.method != calibration.NONE  # then alone the export changes a score
     super().__init__(shared.folder, [training, *([export] if self.calibrates else [])], {})
     self.shared, self.data, self.training, self.teachers = shared, data, training, teachers
-    self.export = export
+    self.distill, self.export = distill, export
 
   @strategies.precision()
   def run(self, folder: str) -> Evaluated:
@@ -59,9 +63,9 @@ class Evaluation(Stage[Evaluated]):
       scorers[name] = TupleScorer(*trained, tf.distribute.get_strategy()).of_set
     task = self.shared.table.base_task
     fitted = self.export.calibration if self.calibrates else Calibration()
-    return Evaluated(
-      **results.evaluate(scorers, task, self.data.folder, folder, self.shared.metric, fitted, alone)
-    )
+    data, metric = self.data.folder, self.shared.metric
+    learnt = {'train': os.path.join(data, 'train'), 'distillation': self.distill.folder}
+    return Evaluated(**results.evaluate(scorers, task, data, folder, metric, fitted, alone, learnt))
 
   def _teachers(self) -> dict[str, SetScorer]:
     """The 'teacher'; of several their mean, and each one, whose logits are computed once a set."""

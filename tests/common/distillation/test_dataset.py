@@ -15,7 +15,7 @@ from common.data import catalog, glue_tfds, record_writer
 from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
 from common.distillation import dataset, experiment
-from common.distillation.dataset import DataConfig
+from common.distillation.dataset import DataConfig, LabelledSets
 from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
@@ -52,28 +52,60 @@ def rows_of(folder) -> list[tuple[str, ...]]:
   return RecordSet(str(folder)).texts()
 
 
-def tables(tmp_path, rows, **config):
-  """A config of tables of (left, right, label) rows, all sets alike."""
-  lines = ['left\tright\tlabel', *('\t'.join(map(str, row)) for row in rows)]
-  path = tmp_path / 'rows.tsv'
-  path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
-  return DataConfig(files=TablesConfig(str(path), str(path), str(path)), **config)
+def tables(tmp_path, rows, judging=(('judge', 'a', 1), ('judge', 'b', 0)), **config):
+  """A config of tables of (left, right, label) rows: `rows` to train on, `judging` to judge."""
+  paths = [tmp_path / name for name in ('rows.tsv', 'judging.tsv')]
+  for path, of in zip(paths, (rows, judging), strict=True):
+    lines = ['left\tright\tlabel', *('\t'.join(map(str, row)) for row in of)]
+    path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+  train, judges = map(str, paths)
+  return DataConfig(files=TablesConfig(train, judges, judges), **config)
 
 
 def test_a_tables_rows_come_back_in_order_each_text_once_in_groups_of_64(tmp_path):
   rows = [(f'left {i // 3}', f'right {i % 7}', i % 5 / 4) for i in range(150)]
   config = tables(tmp_path, rows)
   data = tmp_path / 'data'
-  counts = dataset.write_labelled(config, str(data), seed=1)
-  assert counts == {'train': 150, 'valid': 150, 'test': 150}
-  for name in counts:
-    assert rows_of(data / name) == [row[:2] for row in rows]
-    assert labels(data / name) == pytest.approx([row[2] for row in rows])
+  made = dataset.write_labelled(config, str(data), seed=1)
+  assert made == LabelledSets({'train': 150, 'valid': 2, 'test': 2}, left_out=0)
+  assert rows_of(data / 'train') == [row[:2] for row in rows]
+  assert labels(data / 'train') == pytest.approx([row[2] for row in rows])
   tuples = RecordSet(str(data / 'train')).tuples()
   assert tuples.groups.tolist() == [0, 64, 128, 150]
   assert not tuples.ids
-  assert [len(RecordSet(str(data / 'test')).items(slot)) for slot in (0, 1)] == [50, 7]
+  assert [len(RecordSet(str(data / 'test')).items(slot)) for slot in (0, 1)] == [51, 9]
   assert sorted(path.name for path in (data / 'items').iterdir()) == ['0.tfrecord', '1.tfrecord']
+
+
+def test_what_valid_or_test_has_is_in_nothing_that_is_learnt_from(tmp_path, capsys):
+  judging = [('Nike  shoes', 'Black, 42', 1), ('Café', 'x', 0), ('u', 'v', 1)]
+  rows = [('nike SHOES', 'black , 42', 1), ('cafe', 'x', 0), ('v', 'u', 1), ('u', 'x', 0.5)]
+  brought = tmp_path / 'brought.tsv'
+  brought.write_text('left\tright\nu\tv\nu\tw\nX\tcafé\n', encoding='utf-8')
+  config = tables(tmp_path, rows, judging, pairing=TRAIN_ITSELF)
+  data = str(tmp_path / 'data')
+  made = dataset.write_labelled(config, data, seed=1)
+  assert made == LabelledSets({'train': 1, 'valid': 3, 'test': 3}, left_out=3)
+  assert rows_of(tmp_path / 'data' / 'train') == [('u', 'x')]
+  files = dataclasses.replace(config.files, distillation_file=str(brought))
+  config = dataclasses.replace(config, files=files)
+  found = dataset.write_unlabelled(config, data, str(tmp_path / 'unlabelled'), seed=1)
+  assert (found.count, found.left_out) == (1, 2)
+  assert rows_of(tmp_path / 'unlabelled') == [('u', 'w')]
+  said = 'train: 3 of 4 tuples stand in valid or test; left out'
+  assert said in capsys.readouterr().out
+
+
+def test_a_block_keeps_its_size_by_its_own_pairs_where_some_are_left_out(tmp_path):
+  made = PairingConfig(12, (2, 3), 6, pairing_pretrained='random-tiny')
+  rows = [('x', 'a', 1), ('y', 'b', 0), ('x', 'c', 1)]
+  config = tables(tmp_path, rows, [('y', 'a', 0), ('y', 'c', 1)], pairing=made)
+  data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
+  dataset.write_labelled(config, str(data), seed=1)
+  found = dataset.write_unlabelled(config, str(data), str(unlabelled), seed=1)
+  assert (found.count, found.left_out) == (12, 4)
+  assert np.diff(RecordSet(str(unlabelled)).tuples().groups).tolist() == [6, 6]
+  assert set(rows_of(unlabelled)) == {('x', 'a'), ('x', 'b'), ('x', 'c'), ('y', 'b')}
 
 
 def test_a_training_file_alone_is_split_by_its_left_texts(tmp_path):
@@ -186,7 +218,7 @@ def test_pairs_are_made_of_unlabelled_texts_too(tmp_path):
   assert dataset.write_unlabelled(config, str(data), str(unlabelled), seed=1).count == 10
   assert set(rows_of(unlabelled)) == {(left, right) for left in 'xy' for right in 'abcde'}
   items = RecordSet(str(unlabelled)).items
-  assert [list(items(slot).texts()) for slot in (0, 1)] == [['x', 'y'], list('abcde')]
+  assert [list(items(slot).texts()) for slot in (0, 1)] == [['x', 'y', 'judge'], list('abcde')]
   assert f'sha256 of {paths[1]}' in config.unlabelled_inputs()
 
 
@@ -228,7 +260,7 @@ def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
   config = DataConfig(glue=GlueConfig(str(tmp_path)), table=RTE, pairing=TRAIN_ITSELF)
   assert (config.table.base_task, config.table.outputs) == ('multiclass', 2)
   data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
-  counts = dataset.write_labelled(config, str(data), seed=1)
+  counts = dataset.write_labelled(config, str(data), seed=1).counts
   assert counts['train'] + counts['valid'] == 30
   assert (rows_of(data / 'test'), labels(data / 'test')) == ([('A.', 'B.')], [0.0])
   assert [group.ids for group in RecordSet(str(data / 'test')).groups()] == [['RTE-dev-2']]
@@ -244,7 +276,8 @@ def test_a_task_of_tensorflow_datasets(tmp_path, monkeypatch):
   monkeypatch.setattr(glue_tfds, 'sets', lambda task, made: rows)
   monkeypatch.setattr(glue_tfds, 'read', lambda task, made, name: iter(rows[name]))
   config = DataConfig(glue=GlueConfig(tfds='glue/rte'), table=RTE)
-  assert dataset.write_labelled(config, str(tmp_path), 1) == {'train': 1, 'valid': 1, 'test': 1}
+  made = dataset.write_labelled(config, str(tmp_path), 1)
+  assert made.counts == {'train': 1, 'valid': 1, 'test': 1}
   assert rows_of(tmp_path / 'valid') == [('valid a', 'b')]
 
 
@@ -398,12 +431,13 @@ def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
       'alike mixed mixed',
       r'data.part/train \(of .*/alike.tsv\): all 2 labels are alike; a teacher',
     ),
-    ('mixed mixed alike', r'data.part/test \(of .*/alike.tsv\): AUC-ROC needs both classes; all 2'),
+    ('other mixed alike', r'data.part/test \(of .*/alike.tsv\): AUC-ROC needs both classes; all 2'),
   ],
 )
 def test_labels_that_are_alike_are_refused_before_data_are_done(tmp_path, files, message):
   (tmp_path / 'alike.tsv').write_text('left\tright\tlabel\na\tb\t1\nc\td\t1\n')
-  (tmp_path / 'mixed.tsv').write_text('left\tright\tlabel\na\tb\t1\nc\td\t0\n')
+  (tmp_path / 'mixed.tsv').write_text('left\tright\tlabel\ne\tf\t1\ng\th\t0\n')
+  (tmp_path / 'other.tsv').write_text('left\tright\tlabel\ni\tj\t1\nk\tl\t0\n')
   paths = [str(tmp_path / f'{name}.tsv') for name in files.split()]
   config = DataConfig(files=TablesConfig(*paths), table=TableConfig(task='binary'))
   shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
@@ -425,10 +459,10 @@ def test_a_table_with_a_typo_is_mended_and_the_same_command_goes_on(tmp_path):
   shared = Run(str(tmp_path / 'run'), config.table, DeviceConfig(), None, 7)
   folder = RunFolder(shared.folder, config, 'toy.run', redo=False)
   for label, message in (('O', "valid.tsv:3: label 'O' is not"), ('1', 'labels that differ')):
-    valid.write_text(f'left\tright\tlabel\na\tb\t1\nc\td\t{label}\n')
+    valid.write_text(f'left\tright\tlabel\ne\tf\t1\ng\th\t{label}\n')
     with pytest.raises(InputError, match=message):
       folder.run([Data(shared, config, teaches=True)])
-  valid.write_text('left\tright\tlabel\na\tb\t1\nc\td\t0\n')
+  valid.write_text('left\tright\tlabel\ne\tf\t1\ng\th\t0\n')
   folder.run([data := Data(shared, config, teaches=True)])
   assert folder.result(data).counts['valid'] == 2
 

@@ -386,3 +386,33 @@ def test_long_texts_of_the_worst_queries_are_cut_and_names_are_as_they_are_writt
   ((asked, *_, shown),) = found['Worst queries'].rows
   assert asked == f'{"q" * 200}…' and shown == f'{("word " * 40).rstrip()}… (1, 1 → 3)'
   assert [name for name, _ in found['Environment'].rows] == ['Peak memory GB', 'CPU']
+
+
+def test_unseen_texts_stand_in_report_and_card_parts_alike_once(results, tmp_path):
+  student = {'value': 0.478, 'interval': [0.4, 0.55]}
+  changed = {'delta': -0.076, 'delta_interval': [-0.148, 0.006], 'p_value': 0.07}
+  models = {'teacher': {'value': 0.517, 'interval': [0.45, 0.6]}, 'student': student | changed}
+  of_test = {'set': 'test', 'unseen': 'left', 'tuples': 724, 'models': models}
+  few = {'set': 'valid', 'learnt': 'train', 'unseen': 'both', 'tuples': 12}
+  results['unseen'] = [
+    {**of_test, 'learnt': 'train'},
+    {**of_test, 'learnt': 'distillation'},
+    few,
+    {**few, 'unseen': 'right', 'tuples': 0},
+  ]
+  results['left_out'] = {'train': 190, 'distillation': 0}
+  found = tables.tables(results)
+  assert found['Unseen texts'].rows == [
+    [
+      'test: left text not in train and the distillation set',
+      '724',
+      '0.517 [0.450, 0.600]',
+      '0.478 [0.400, 0.550]',
+      '-7.6% [-14.8, 0.6]',
+      '0.07',
+    ],
+    ['valid: both texts not in train', '12', '', '', '', ''],
+  ]
+  assert ['Left out of train', '190'] in found['Data'].rows
+  _, body = _card(results, tmp_path)
+  assert '## Unseen texts' in body and 'Left out: tuples that stand in valid or test.' in body

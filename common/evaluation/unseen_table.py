@@ -1,0 +1,40 @@
+"""The table of a run's quality on unseen texts, from `results['unseen']`."""
+
+from typing import Any
+
+from common.evaluation.cells import Parts, chance, metric, moved
+
+_LEARNT = {'train': 'train', 'distillation': 'the distillation set'}
+_UNSEEN = {'left': 'left text', 'right': 'right text', 'both': 'both texts'}
+
+
+def unseen(results: dict[str, Any]) -> Parts:
+  """A row for each part that has tuples; parts alike of both learnt sets share one."""
+  alike: dict[tuple[str, str, str], tuple[dict[str, Any], list[str]]] = {}
+  for part in results.get('unseen') or []:
+    if part['tuples']:
+      cells = str([part['tuples'], part.get('models')])
+      _, learnt = alike.setdefault((part['set'], part['unseen'], cells), (part, []))
+      learnt.append(_LEARNT[part['learnt']])
+  rows = [_row(part, ' and '.join(learnt)) for part, learnt in alike.values()]
+  note = (
+    'Tuples of valid and test with texts that were not learnt from. Parts of fewer than 200 tuples '
+    'have no metrics. In brackets 95% intervals. Delta: against the teacher, p two-sided.'
+  )
+  return ['Unseen', 'Tuples', 'Teacher', 'Student', 'Delta', 'p'], rows, note
+
+
+def _row(part: dict[str, Any], learnt: str) -> list[str]:
+  models = dict(part.get('models', {}))
+  teacher, student = models.pop('teacher', {}), next(iter(models.values()), {})
+  shown = [
+    f'{metric(of["value"])} [{metric(of["interval"][0])}, {metric(of["interval"][1])}]'
+    if of
+    else ''
+    for of in (teacher, student)
+  ]
+  change = ['', '']
+  if teacher:
+    change = [moved(student['delta'], *student['delta_interval']), chance(student['p_value'])]
+  name = f'{part["set"]}: {_UNSEEN[part["unseen"]]} not in {learnt}'
+  return [name, f'{part["tuples"]:,}', *shown, *change]
