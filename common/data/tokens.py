@@ -6,9 +6,8 @@ Dimensions: b tuples or items, L tokens of a padded row.
 """
 
 import dataclasses
-import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from common.errors import InputError, damaged
 
 MOST_PIECES = 8192  # of an item that are kept: the most of --max_lengths
 _READ = 8192  # texts tokenized at a time
+_CHARACTERS = 1 << 22  # of them together; a byte of text takes some 24 of memory
 _REMEDY = 'delete it and run again'
 
 
@@ -247,7 +247,20 @@ def _tokenized(
   texts: Iterable[str], tokenizer: Tokenizer, most: int | None = MOST_PIECES
 ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
   """(all pieces, how many a text) of some texts at a time."""
-  stream = iter(texts)
-  while some := list(itertools.islice(stream, _READ)):
+  for some in _batches(texts):
     pieces = tokenizer.pieces(tf.constant(some))[:, :most]
     yield pieces.flat_values.numpy(), pieces.row_lengths().numpy()
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+  """Texts that are tokenized together, by their number and their characters; a longer text is alone."""
+  some: list[str] = []
+  characters = 0
+  for text in texts:
+    characters += len(text)
+    if some and (len(some) == _READ or characters > _CHARACTERS):
+      yield some
+      some, characters = [], len(text)
+    some.append(text)
+  if some:
+    yield some

@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from common.vectors import neighbors
+from common.vectors.neighbors import Vectors
 
 _NEIGHBOURS = 16
+_BLOCK = 8192  # vectors read at a time
 
 
 def pair_blocks(
-  left: np.ndarray,
-  right: np.ndarray,
+  left: Vectors,
+  right: Vectors,
   partners: np.ndarray,
   shape: tuple[int, int],
   pairs: int,
@@ -91,7 +93,7 @@ def combinations(
   return np.divmod(np.sort(kept), similarity.shape[1])
 
 
-def _endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) -> Iterator:
+def _endless_groups(vectors: Vectors, size: int, rng: np.random.Generator) -> Iterator:
   """Groups of `size` neighbours that cover all, in random order, then other groups again."""
   while True:
     order = neighbour_order(vectors, size, rng)
@@ -99,7 +101,7 @@ def _endless_groups(vectors: np.ndarray, size: int, rng: np.random.Generator) ->
     yield from (order[start : start + size] for start in starts)
 
 
-def neighbour_order(vectors: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def neighbour_order(vectors: Vectors, size: int, rng: np.random.Generator) -> np.ndarray:
   """An order of items that puts near ones together.
 
   Halves the items along the line between two random ones, again and again, down to `size`.
@@ -111,15 +113,19 @@ def neighbour_order(vectors: np.ndarray, size: int, rng: np.random.Generator) ->
       order.append(items)
       continue
     direction = vectors[items[0]] - vectors[items[1]]
-    items = items[np.argsort(vectors[items] @ direction, kind='stable')]
+    parts = np.split(items, range(_BLOCK, len(items), _BLOCK))
+    along = np.concatenate([vectors[part] @ direction for part in parts])
+    items = items[np.argsort(along, kind='stable')]
     middle = max(size, len(items) // 2 // size * size)
     stack += [items[middle:], items[:middle]]
   return np.concatenate(order)
 
 
-def _neighbours(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+def _neighbours(queries: Vectors, items: Vectors) -> np.ndarray:
   """[queries, k] numbers of each query's nearest items, by inner product, nearest first."""
-  return neighbors.index_of(items).search(queries, min(_NEIGHBOURS, len(items)))[1]
+  index, count = neighbors.index_of(items), min(_NEIGHBOURS, len(items))
+  starts = range(0, len(queries), _BLOCK)
+  return np.concatenate([index.search(queries[i : i + _BLOCK], count)[1] for i in starts])
 
 
 def partners_of(partners: np.ndarray, side: int, count: int) -> list[np.ndarray]:

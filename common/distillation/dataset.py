@@ -184,7 +184,7 @@ def write_unlabelled(
     groups = train.groups()
     if blocks := config.pairing.distillation_pairs > 0:
       items = [open_items(folder, of_slot) for of_slot in tables]
-      groups = pairing.from_training(train.tuples(), items, config.pairing, seed, more)
+      groups = pairing.from_training(train.tuples(), items, config.pairing, folder, seed, more)
     written = record_writer.write(folder, groups, tables, info={BLOCKS: blocks})
     made = UnlabelledSet(written.count)
   left_out = held_out.leave_out(held_out.judging_sets(data), folder, 'unlabelled')

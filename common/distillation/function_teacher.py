@@ -4,6 +4,7 @@ Its name stands for it among a run's flags (`python:CrossEncoder.predict`): a ru
 of the same name, and is refused another one.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,11 +35,15 @@ def is_named(teacher: str) -> bool:
 def labeller(function: Function, table: TableConfig, records: RecordSet) -> Labeller:
   """A function of tuples of a record set, [n, slots] item numbers, to logits, some at a time."""
 
+  @functools.cache
+  def contents() -> list[list[Any]]:
+    """Each slot's items, which are read once for all shards."""
+    return [list(records.items(slot).contents()) for slot in range(records.slots)]
+
   def label(items: np.ndarray, advance: Advance) -> Iterator[np.ndarray]:
-    columns = [list(records.items(slot).contents(items[:, slot])) for slot in range(records.slots)]
-    texts = list(zip(*columns, strict=True))
     for start in range(0, len(items), _BLOCK):
-      block = texts[start : start + _BLOCK]
+      rows = items[start : start + _BLOCK].tolist()
+      block = [tuple(of[n] for of, n in zip(contents(), row, strict=True)) for row in rows]
       logits = _logits(function, table, block)
       advance(len(block))
       yield logits

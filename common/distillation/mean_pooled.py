@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
 from common.data.tokenization import Tokenizer
 from common.modeling import encoders
@@ -23,6 +22,9 @@ class MeanPooledEncoder:
 
   Args:
     pretrained: Weights and vocabulary.
+
+  Attributes:
+    dim: Width of a vector.
   """
 
   @strategies.precision()
@@ -44,11 +46,10 @@ class MeanPooledEncoder:
         folder, functions, encoder.variables, tokenizer, precisions=precisions, batches=one_size
       )
       self._encoder = litert_encoder.LiteRTEncoder(folder, _PRECISION)
-    self._dim = pretrained.config.hidden_size
+    self.dim = pretrained.config.hidden_size
 
-  def encode(self, texts: Sequence[str], progress: str = '') -> np.ndarray:
-    """Returns [len(texts), hidden] float32 vectors of length one."""
-    vectors = np.zeros([len(texts), self._dim], np.float32)
-    with tqdm(total=len(texts), desc=progress, disable=not progress, unit=' texts') as bar:
-      self._encoder.encode(texts, ANY_SLOT, vectors, 0, bar.update)
+  def encode(self, texts: Sequence[str]) -> np.ndarray:
+    """Returns [len(texts), dim] float32 vectors of length one."""
+    vectors = np.zeros([len(texts), self.dim], np.float32)
+    self._encoder.encode(texts, ANY_SLOT, vectors, 0, lambda _: None)
     return vectors

@@ -5,18 +5,22 @@ For tuples of more than two texts the left item is the first text and the right 
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from common import flags
+from common import files, flags
 from common.data.items import Items
 from common.data.tuples import Tuples, distinct
 from common.distillation import blocks
 from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
 from common.modeling import checkpoints
+
+_BLOCK = 8192  # texts embedded at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,10 +110,31 @@ class Side:
     return Side(np.concatenate([self.items, new[:, None]]), self.index)
 
 
+@dataclasses.dataclass(frozen=True)
+class Vectors:
+  """Vectors of a side's members, computed as they are read: the mean of their texts', of length one.
+
+  Attributes:
+    texts: [texts, D] vectors of all texts, memory-mapped.
+    rows: [members, slots] the texts of each member.
+  """
+
+  texts: np.ndarray
+  rows: np.ndarray
+
+  def __len__(self) -> int:
+    return len(self.rows)
+
+  def __getitem__(self, members: Any) -> np.ndarray:
+    mean = np.mean([self.texts[of_slot] for of_slot in self.rows[members].T], 0)
+    return mean / np.linalg.norm(mean, axis=-1, keepdims=True)
+
+
 def from_training(
   train: Tuples,
   items: Sequence[Items],
   config: PairingConfig,
+  folder: str,
   seed: int,
   more: Mapping[int, np.ndarray] | None = None,
 ) -> Iterator[Tuples]:
@@ -119,6 +144,7 @@ def from_training(
     train: The training set's tuples.
     items: Each slot's items.
     config: Sizes.
+    folder: A local folder with room for the vectors of all texts; no file stays there.
     seed: Seed of the groups and of what is random.
     more: Numbers of further items, by slot; of a side of one slot.
 
@@ -131,7 +157,7 @@ def from_training(
     sides[slot] = sides[slot].joined(numbers)
   left, right = sides
   encoder = MeanPooledEncoder(checkpoints.read(config.pairing_pretrained))
-  left_vectors, right_vectors = _vectors(items, sides, encoder)
+  left_vectors, right_vectors = _vectors(items, sides, encoder, folder)
   partners = np.stack([left.index, right.index], 1)
   shape, pairs = block_shape(len(left.items), len(right.items), config)
   near = config.block_near
@@ -153,12 +179,9 @@ def block_shape(lefts: int, rights: int, config: PairingConfig) -> tuple[tuple[i
 
 
 def _vectors(
-  items: Sequence[Items], sides: Sequence[Side], encoder: MeanPooledEncoder
-) -> list[np.ndarray]:
-  """Vectors of each side's distinct members: the mean of their texts' vectors, of length one.
-
-  A text is encoded once, whichever slots it is in.
-  """
+  items: Sequence[Items], sides: Sequence[Side], encoder: MeanPooledEncoder, folder: str
+) -> list[Vectors]:
+  """Vectors of each side's distinct members; a text is encoded once, whichever slots it is in."""
   texts: dict[str, int] = {}
   rows = []  # of each slot's items among the texts' vectors
   for slot, of_slot in enumerate(items):
@@ -166,10 +189,22 @@ def _vectors(
     row = np.zeros(len(of_slot), np.int64)
     row[used] = [texts.setdefault(t, len(texts)) for t in of_slot.texts(used)]
     rows.append(row)
-  vectors = encoder.encode(list(texts), progress='embed')
-  found = []
-  for side, slots in zip(sides, (rows[:1], rows[1:]), strict=True):
-    own = [vectors[row[side.items[:, i]]] for i, row in enumerate(slots)]
-    mean = np.mean(own, 0)
-    found.append(mean / np.linalg.norm(mean, axis=1, keepdims=True))
-  return found
+  vectors = _encoded(list(texts), encoder, folder)
+  return [
+    Vectors(vectors, np.stack([row[side.items[:, i]] for i, row in enumerate(slots)], 1))
+    for side, slots in zip(sides, (rows[:1], rows[1:]), strict=True)
+  ]
+
+
+def _encoded(texts: Sequence[str], encoder: MeanPooledEncoder, folder: str) -> np.ndarray:
+  """Vectors [texts, D] in a memory-mapped file that has no name and goes with its last reader."""
+  path = os.path.join(folder, 'vectors.npy')
+  vectors = np.lib.format.open_memmap(path, 'w+', np.float32, (len(texts), encoder.dim))
+  files.reserve(path)
+  os.remove(path)
+  with tqdm(total=len(texts), desc='embed', unit=' texts') as bar:
+    for start in range(0, len(texts), _BLOCK):
+      some = texts[start : start + _BLOCK]
+      vectors[start : start + _BLOCK] = encoder.encode(some)
+      bar.update(len(some))
+  return vectors

@@ -29,6 +29,7 @@ _READ = 32  # vectors in them, for each one asked for
 _SAMPLE = 262_144  # vectors from which the cells of a larger one are made
 _REORDERED = 200  # of ScaNN's nearest, or as many as are asked for, again with whole vectors
 _BLOCK = 8192  # texts whose vectors are read at a time: 8 kB a text at 8 of 256
+_MAPPED = 0 if os.name == 'nt' else faiss.IO_FLAG_MMAP  # cells stay in the file; not on Windows
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -39,10 +40,19 @@ class Index(Protocol):
     """Inner products [q, count] and rows [q, count], nearest first; row -1: none was found."""
 
 
-def index_of(vectors: np.ndarray) -> Index:
-  """A FAISS index of vectors in memory."""
-  index = _faiss_index(vectors, len(vectors))
-  index.add(vectors)
+class Vectors(Protocol):
+  """Vectors [n, D] that may lie in a file: an array, or one that reads the rows it is asked for."""
+
+  def __len__(self) -> int: ...
+
+  def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+def index_of(vectors: Vectors) -> Index:
+  """A FAISS index in memory, which holds a byte for each number where there are many vectors."""
+  index = _faiss_index(vectors, len(vectors), bytes_alone=True)
+  for start in range(0, len(vectors), _BLOCK):
+    index.add(vectors[start : start + _BLOCK])
   return _FAISS(index)
 
 
@@ -75,8 +85,9 @@ def open_index(store: VectorStore, library: str = 'faiss') -> Index:
   """The index of a store's pooled vectors.
 
   FAISS's is made at the first call, kept beside the store's shards until the store changes (in memory
-  alone where the folder may not be written to, or has no room), and stays open as long as the store; ScaNN's is made
-  each time. A fork searches FAISS's on one thread.
+  alone where the folder may not be written to, or has no room), and stays open as long as the store. One of many
+  vectors is memory-mapped; they are in memory while it is made. ScaNN's is in memory, and made each time. A fork
+  searches FAISS's on one thread.
 
   Args:
     store: The vectors to search.
@@ -127,12 +138,23 @@ class _SCANN:
     return scores, np.where(found, rows.astype(np.int64), -1)
 
 
-def _faiss_index(sample: np.ndarray, count: int) -> faiss.Index:
-  """An empty index for `count` vectors: exact, or of cells (made from a sample) for many."""
-  index = faiss.IndexFlatIP(sample.shape[1])
+def _faiss_index(sample: Vectors, count: int, bytes_alone: bool = False) -> faiss.Index:
+  """An empty index for `count` vectors: exact, or of cells (made from a sample) for many.
+
+  Args:
+    sample: Some of the vectors, or all.
+    count: Vectors to be added.
+    bytes_alone: Whether cells hold numbers as bytes, and not as floats.
+  """
+  dim = sample[:1].shape[1]
+  index = faiss.IndexFlatIP(dim)
   if count > _EXACT:
-    cells = int(4 * count**0.5)
-    index = faiss.IndexIVFFlat(index, sample.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
+    cells, metric = int(4 * count**0.5), faiss.METRIC_INNER_PRODUCT
+    if bytes_alone:
+      of_byte = faiss.ScalarQuantizer.QT_8bit
+      index = faiss.IndexIVFScalarQuantizer(index, dim, cells, of_byte, metric)
+    else:
+      index = faiss.IndexIVFFlat(index, dim, cells, metric)
     index.train(sample[np.linspace(0, len(sample) - 1, min(len(sample), 40 * cells), dtype=int)])
   return index
 
@@ -191,15 +213,19 @@ def _read_or_made(store: VectorStore, path: str) -> faiss.Index:
         except (OSError, RuntimeError):  # FAISS's own: a full disk would fail after each build
           with contextlib.suppress(OSError):
             os.remove(f'{path}.tmp')
-        return index
+          return index
+        del index  # its copy of the vectors, before they are mapped
   remedy = 'delete it, which is made anew'
   listed = f'{path}.json'
   if os.path.exists(listed):  # not of an index from before
     digests.check_entry(path, files.read_json(listed, remedy), remedy)
   with damaged(path, remedy):
-    index = faiss.read_index(path)
+    index = faiss.read_index(path, _MAPPED)
     if index.ntotal != len(store):
       raise ValueError(f'{index.ntotal} vectors of {len(store)}')
+  if _MAPPED and isinstance(index, faiss.IndexIVF):
+    lists = faiss.downcast_InvertedLists(index.invlists)
+    lists.prefetch_nthread = 0  # threads that each search would start, for more time than one takes
   return index
 
 

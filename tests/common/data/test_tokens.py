@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data import record_writer
+from common.data import record_writer, tokens
 from common.data.examples import Example
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
@@ -44,6 +44,27 @@ def test_padded_items_are_the_tokenizers(max_length):
   found = TokenTable.of_texts(texts, TOKENIZER).padded(np.arange(60), max_length)
   ragged = TOKENIZER.encode(tf.constant(texts), max_length)
   np.testing.assert_array_equal(found, ragged.to_tensor(TOKENIZER.pad_id))
+
+
+def test_few_characters_are_tokenized_at_a_time(monkeypatch):
+  texts, sizes, pieces = (
+    ['a ' * n for n in (1, 49, 50, 2, 200, 0, 3, 4, 5, 6)],
+    [],
+    Tokenizer.pieces,
+  )
+  expected = TokenTable.of_texts(texts, TOKENIZER)
+
+  def recorded(tokenizer, some):
+    sizes.append([len(text) for text in some.numpy().tolist()])
+    return pieces(tokenizer, some)
+
+  monkeypatch.setattr(Tokenizer, 'pieces', recorded)
+  monkeypatch.setattr(tokens, '_CHARACTERS', 100)
+  monkeypatch.setattr(tokens, '_READ', 3)
+  found = TokenTable.of_texts(texts, TOKENIZER)
+  assert sizes == [[2, 98], [100], [4], [400], [0, 6, 8], [10, 12]]
+  np.testing.assert_array_equal(found.ids, expected.ids)
+  np.testing.assert_array_equal(found.ends, expected.ends)
 
 
 def test_items_are_tokenized_once_and_for_each_vocabulary(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from common.data.examples import TableConfig
+from common.data.items import Items
 from common.data.records import RecordSet
 from common.distillation import function_teacher
 from common.distillation.stages.teacher import Teachers
@@ -35,6 +36,22 @@ def test_logits_stand_as_they_are_whatever_the_blocks(distill, monkeypatch):
   assert logits.tolist() == [[score] for score in lengths(texts)]
   as_column = label(lambda pairs: np.array(lengths(pairs))[:, None], LOGITS, distill)[1]
   np.testing.assert_array_equal(as_column, logits)
+
+
+def test_the_items_are_read_once_for_all_shards(distill, monkeypatch):
+  records, read, contents = RecordSet(distill), [], Items.contents
+
+  def counted(items, *numbers):
+    read.append(items)
+    return contents(items, *numbers)
+
+  expected = lengths(records.texts())
+  monkeypatch.setattr(Items, 'contents', counted)
+  score = function_teacher.labeller(lengths, LOGITS, records)
+  shards = np.array_split(records.tuples().items, 3)
+  found = [logits for shard in shards for logits in score(shard, lambda _: None)]
+  assert np.concatenate(found)[:, 0].tolist() == expected
+  assert len(read) == records.slots
 
 
 def test_a_run_scores_a_set_with_the_function(distill):

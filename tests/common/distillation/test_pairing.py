@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from common.data.tuples import Tuples
 from common.distillation import blocks, pairing
 from common.distillation.pairing import PairingConfig
 from common.errors import InputError
+from common.vectors import neighbors
 
 
 def arc(*degrees: float) -> np.ndarray:
@@ -156,15 +158,15 @@ def train_set(folder, texts: int) -> RecordSet:
   return RecordSet(str(folder / 'train'))
 
 
-def made_of(train: RecordSet) -> list[Tuples]:
+def made_of(train: RecordSet, folder) -> list[Tuples]:
   items = [train.items(slot) for slot in range(train.slots)]
-  return list(pairing.from_training(train.tuples(), items, TINY, seed=1))
+  return list(pairing.from_training(train.tuples(), items, TINY, str(folder), seed=1))
 
 
 @pytest.mark.parametrize('texts', [2, 3])
 def test_tuples_from_training_texts(texts, tmp_path):
   train = train_set(tmp_path, texts)
-  made = made_of(train)
+  made = made_of(train, tmp_path)
   assert [len(block) for block in made] == [4, 4, 4]  # whole blocks, 10 pairs or more
   tables = record_writer.tables_from(train, str(tmp_path / 'made'))
   record_writer.write(str(tmp_path / 'made'), made, tables)
@@ -197,11 +199,12 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
     return values / np.linalg.norm(values)
 
   class Encoder:
+    dim = 8
+
     def __init__(self, pretrained):
       del pretrained
 
-    def encode(self, texts, progress=''):
-      del progress
+    def encode(self, texts):
       return np.array([vector(text) for text in texts])
 
   def vectors(items):
@@ -215,9 +218,38 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
   monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
   found = [
     [tuple(names[slot][n] for slot, n in enumerate(row)) for row in block.items]
-    for block in made_of(train)
+    for block in made_of(train, tmp_path)
   ]
   assert found == expected
+
+
+@pytest.mark.parametrize('texts', [2, 3])
+def test_vectors_lie_in_a_file_and_few_are_read_at_a_time(texts, tmp_path, monkeypatch):
+  class Encoder:
+    dim = 2048
+
+    def __init__(self, pretrained):
+      del pretrained
+
+    def encode(self, texts):
+      return np.random.default_rng(len(texts)).normal(size=[len(texts), 2048]).astype(np.float32)
+
+  rows = [Example('', tuple(f'{slot} {n}' for slot in range(texts)), 1.0) for n in range(2000)]
+  record_writer.write_sets(str(tmp_path), {'train': record_writer.of_examples(rows)}, texts)
+  train = RecordSet(str(tmp_path / 'train'))
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
+  for module in (blocks, neighbors, pairing):
+    monkeypatch.setattr(module, '_BLOCK', 64)
+  made_of(train, tmp_path)  # what is imported and cached at the first call
+  left = sorted(tmp_path.iterdir())
+  tracemalloc.start()
+  try:
+    made_of(train, tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+  finally:
+    tracemalloc.stop()
+  assert peak < texts * 2000 * 2048 * 4 / 4  # a quarter of one copy
+  assert sorted(tmp_path.iterdir()) == left
 
 
 @pytest.mark.parametrize(

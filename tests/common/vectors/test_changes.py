@@ -129,10 +129,10 @@ def test_a_store_keeps_the_index_of_what_it_is_alone(tmp_path, monkeypatch):
   late = VectorStore(str(tmp_path))  # it has not read the index yet
   read = neighbors.faiss.read_index
 
-  def changed_meanwhile(path):
+  def changed_meanwhile(path, flags):
     monkeypatch.setattr(neighbors.faiss, 'read_index', read)
     fill(tmp_path, [('f', 'x' * 9)])
-    return read(path)
+    return read(path, flags)
 
   monkeypatch.setattr(neighbors.faiss, 'read_index', changed_meanwhile)
   assert neighbors.nearest(late, query, 1).tolist() == [[4]]

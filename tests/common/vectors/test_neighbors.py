@@ -102,6 +102,24 @@ def test_an_index_is_made_of_few_vectors_at_a_time(tmp_path, monkeypatch, exact,
   assert (max(counts), sum(counts)) == (64, read)
 
 
+def test_the_cells_of_an_index_of_many_vectors_stay_in_its_file(tmp_path, monkeypatch):
+  monkeypatch.setattr(neighbors, '_EXACT', 100)
+  made = store(tmp_path, np.random.default_rng(0).normal(size=[1000, 8]).astype('f'))
+  for opened in (made, VectorStore(made.folder)):  # which makes it, and which reads it
+    lists = neighbors.faiss.downcast_InvertedLists(neighbors._kept_faiss(opened).invlists)
+    assert isinstance(lists, neighbors.faiss.OnDiskInvertedLists)
+
+
+def test_an_index_in_memory_of_many_vectors_holds_a_byte_a_number(monkeypatch):
+  vectors = neighbors.pooled(np.random.default_rng(0).normal(size=[1000, 8]).astype('f'))
+  monkeypatch.setattr(neighbors, '_EXACT', 100)
+  monkeypatch.setattr(neighbors, '_PROBES', 1000)
+  monkeypatch.setattr(neighbors, '_BLOCK', 64)
+  index = neighbors.index_of(vectors)
+  assert index._index.code_size == 8
+  assert (index.search(vectors, 1)[1][:, 0] == np.arange(1000)).mean() > 0.95
+
+
 @pytest.mark.parametrize('library', neighbors.LIBRARIES)
 @pytest.mark.parametrize('exact', [True, False])
 def test_nearest(tmp_path, monkeypatch, library, exact):
