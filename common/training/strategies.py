@@ -221,7 +221,8 @@ def map_batches(
   replicas = 1
   if strategy.num_replicas_in_sync > 1:
     replicas = len(strategy.extended.worker_devices)  # of this worker
-  if replicas == 1:
+  # A TPU computes what goes through `strategy.run` alone, its one chip too.
+  if replicas == 1 and not isinstance(strategy, tf.distribute.TPUStrategy):
     for rows, tensors in batches:
       yield rows, function(*tensors).numpy()
     return
