@@ -10,7 +10,6 @@ store is written of as many left texts as asked for: the run's own, over and ove
 
 import dataclasses
 import os
-import resource
 import tempfile
 import time
 from typing import Any
@@ -20,6 +19,7 @@ import tensorflow as tf
 from benchmarks import committed
 from common import flags
 from common.data.records import RecordSet
+from common.distillation.run_log import peak_memory
 from common.evaluation import benchmark
 from common.modeling import bert_network
 from dipair.finished_run import FinishedRun
@@ -79,7 +79,7 @@ def main(config: EncodingConfig) -> None:
 def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
   """Writes a store of `count` left texts in int8; its time, its bytes and the memory it took."""
   rows = ((str(i), f'{texts[i % len(texts)]} {i}') for i in range(count))
-  before = _peak_memory()
+  before = peak_memory()
   with tempfile.TemporaryDirectory() as folder:
     started = time.monotonic()
     store = scorer.encode_to(folder, rows, 'left', dtype='int8', total=count)
@@ -91,16 +91,11 @@ def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
     'texts_per_second': count / seconds,
     'bytes_per_text': size / count,
     'memory_before': before,
-    'peak_memory': _peak_memory(),
+    'peak_memory': peak_memory(),
   }
   print(f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {size / count:,.0f} bytes a text')
   print(f'peak memory {before / 1e9:.2f} GB before, {row["peak_memory"] / 1e9:.2f} GB after')
   return row
-
-
-def _peak_memory() -> int:
-  """Peak memory of this process, in bytes."""
-  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == '__main__':

@@ -218,6 +218,16 @@ def opened(path: str, mode: str = 'r') -> Any:
   return gfile(path).GFile(path, mode)
 
 
+def exists(path: str) -> bool:
+  """Whether a file or a folder is there."""
+  return gfile(path).exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def is_folder(path: str) -> bool:
+  """Whether a folder is there."""
+  return gfile(path).isdir(path) if is_remote(path) else os.path.isdir(path)
+
+
 def names(folder: str) -> list[str]:
   """Names of the files and folders in a folder."""
   found = gfile(folder).listdir(folder) if is_remote(folder) else os.listdir(folder)
@@ -247,9 +257,10 @@ def sha256(path: str) -> str:
 
 
 def sha256_of_folder(folder: str, without: Sequence[str] = ()) -> str:
-  """A digest of the files in a local folder, in the order of their paths, but those named."""
+  """A digest of the files in a folder, in the order of their paths, but those named."""
   digest = hashlib.sha256()
-  for base, _, names in sorted(os.walk(folder)):
+  walk = gfile(folder).walk if is_remote(folder) else os.walk
+  for base, _, names in sorted(walk(folder)):
     for name in sorted(set(names) - set(without)):
       digest.update(bytes.fromhex(sha256(os.path.join(base, name))))
   return digest.hexdigest()

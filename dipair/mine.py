@@ -63,15 +63,15 @@ def main(config: MineConfig) -> None:
 
 def _source(path: str) -> dict[str, str]:
   """{'contents of PATH': digest} of the tables that hold the matches."""
-  if not os.path.exists(path):
+  if not files.exists(path):
     raise InputError(f'--mine_from={path}: no such file or folder')
   found = [path]
-  if os.path.isdir(path):
+  if files.is_folder(path):
     found = sorted(
       os.path.join(base, name)
       for base in (path, os.path.join(path, 'qrels'))  # BEIR's
-      if os.path.isdir(base)
-      for name in os.listdir(base)
+      if files.is_folder(base)
+      for name in files.names(base)
       if name.endswith(tables.ENDS)
     )
   digest = hashlib.sha256(''.join(files.sha256(one) for one in found).encode())

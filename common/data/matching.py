@@ -4,7 +4,7 @@ Texts alike are one text: queries up to case, spaces and punctuation (`plain`), 
 query is in two splits, and what is known of one of them is known of all.
 """
 
-import glob
+import fnmatch
 import os
 import re
 import unicodedata
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from tqdm import tqdm
 
+from common import files
 from common.data import tables
 from common.data.texts import hash64
 from common.errors import InputError
@@ -156,11 +157,11 @@ def read(path: str, query_column: str, passage_column: str, encoding: str = 'utf
   Raises:
     InputError: If it is none of them, or not whole.
   """
-  if os.path.isdir(path):
+  if files.is_folder(path):
     for reader, names in _READERS.items():
-      if any(os.path.exists(os.path.join(path, name)) for name in names):
+      if any(files.exists(os.path.join(path, name)) for name in names):
         return _checked(reader(path), path)
-    found = [name for name in sorted(os.listdir(path)) if name.endswith(tables.ENDS)]
+    found = [name for name in files.names(path) if name.endswith(tables.ENDS)]
     if len(found) != 1:
       raise InputError(
         f'{path}: neither MS MARCO (collection.tsv), BEIR (corpus.jsonl) nor WANDS (product.csv), '
@@ -182,7 +183,7 @@ def _question_answers(path: str, query_column: str, passage_column: str, encodin
 
 def _marco(folder: str) -> Matching:
   matching = Matching()
-  (collection,) = [p for name in _MARCO if os.path.exists(p := os.path.join(folder, name))][:1]
+  (collection,) = [p for name in _MARCO if files.exists(p := os.path.join(folder, name))][:1]
   for number, row in _progress(collection, header=('id', 'text')):
     matching.add_passage(row['id'], row['text'], where=f'{collection}:{number}')
   for path in _matches(folder, 'qrels.*.tsv*'):
@@ -244,7 +245,9 @@ def _progress(path: str, **options) -> Iterator[tuple[int, tables.Row]]:
 
 
 def _matches(folder: str, pattern: str) -> list[str]:
-  found = sorted(glob.glob(pattern, root_dir=folder), key=lambda name: 'train' not in name)
+  names = files.names(folder) if files.is_folder(folder) else []
+  found = [name for name in fnmatch.filter(names, pattern) if not name.startswith('.')]
+  found.sort(key=lambda name: 'train' not in name)
   if not found:
     raise InputError(f'{folder}: no {pattern}')
   return [os.path.join(folder, name) for name in found]

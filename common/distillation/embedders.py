@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.data import batching
 from common.distillation.mean_pooled import MeanPooledEncoder
 from common.errors import InputError
@@ -46,9 +47,11 @@ def load(handle: str) -> Embedder:
     InputError: If it is none of them.
   """
   handle = exported.local(handle)
-  if os.path.exists(os.path.join(handle, exported.DESCRIPTION)):
+  if handle.startswith(('http://', 'https://')):
+    return _SavedModel(handle)
+  if files.exists(os.path.join(handle, exported.DESCRIPTION)):
     return _Export(handle)
-  if handle.startswith(('http://', 'https://')) or tf.saved_model.contains_saved_model(handle):
+  if tf.saved_model.contains_saved_model(handle):
     return _SavedModel(handle)
   return _Checkpoint(handle)
 

@@ -1,4 +1,4 @@
-"""A teacher in int8: weights as they are rounded, inputs as they come, one interpreter a core."""
+"""A teacher in int8: weights rounded, inputs as they come, an interpreter a core, 16 at the most."""
 
 import os
 import tempfile
@@ -44,7 +44,7 @@ class QuantizedTeacher:
         folder, functions, inputs, variables, precisions=(_PRECISION,), batches=sizes
       )
       path = os.path.join(folder, f'{_PRECISION}.tflite')
-      self._model = litert.ByLength(path, litert.cores())
+      self._model = litert.ByLength(path)
 
   def logits(
     self,

@@ -193,7 +193,7 @@ def environment() -> dict[str, Any]:
     'cores': os.cpu_count(),
     'memory_gb': round(psutil.virtual_memory().total / 1e9, 1),
     'accelerators': ', '.join(_accelerators()) or 'none',
-    'peak_memory_gb': run_log.peak_memory_gb(),
+    'peak_memory_gb': round(run_log.peak_memory() / 1e9, 2),
   }
 
 

@@ -208,7 +208,7 @@ class RunFolder:
       files.put(part, done)
       print(
         f'{stage.name}: made in {time.monotonic() - started:,.1f} s; '
-        f'peak memory so far {run_log.peak_memory_gb()} GB'
+        f'peak memory so far {run_log.peak_memory() / 1e9:.2f} GB'
       )
     else:
       print(f'{stage.name}: done')

@@ -61,9 +61,10 @@ def kept(folder: str, about: Iterable[str]) -> Iterator[None]:
         faulthandler.disable()
 
 
-def peak_memory_gb() -> float:
-  """The most memory that this process has held."""
-  return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2)
+def peak_memory() -> int:
+  """The most bytes of memory that this process has held."""
+  held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+  return held if sys.platform == 'darwin' else held * 1024  # macOS counts bytes, Linux kilobytes
 
 
 class _Lines:

@@ -60,6 +60,7 @@ def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
   return tuple(text_columns)
 
 
+@saved_models.exact()
 def write(
   folder: str,
   model: Student,
@@ -140,6 +141,7 @@ def write(
   }
 
 
+@saved_models.exact()
 def write_head(folder: str, model: Student, slots: Sequence[str]) -> None:
   """Writes a student's head alone, in all its forms, for `PairScorer`s that have no encoder.
 

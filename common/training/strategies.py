@@ -27,7 +27,7 @@ class DeviceConfig:
   distribution_strategy: str = flags.option(
     'one_device', 'devices that training runs on', STRATEGIES
   )
-  tpu: str = flags.option('', "a TPU's name or address, for --distribution_strategy=tpu")
+  tpu: str = flags.option('', "local: this machine's TPU, for --distribution_strategy=tpu")
   precision: str = flags.option(
     'float32',
     'arithmetic of training and annotation, auto: mixed_bfloat16 where the devices '
@@ -41,6 +41,11 @@ class DeviceConfig:
   def __post_init__(self):
     if self.tpu and self.distribution_strategy != 'tpu':
       raise InputError(f'--tpu={self.tpu} needs --distribution_strategy=tpu')
+    if self.tpu not in ('', 'local'):
+      raise InputError(
+        f"--tpu={self.tpu}: another machine's TPU cannot run the input pipeline's Python; start the run on "
+        'that machine with --tpu=local'
+      )
     if self.precision == 'auto':
       chosen = 'mixed_bfloat16' if self._has_bfloat16() else 'float32'
       print(f'--precision=auto: {chosen}')
@@ -79,9 +84,9 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
       return _multi_worker_mirrored()
     case 'tpu':
       try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(config.tpu or None)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect('local')
       except (ValueError, tf.errors.OpError) as error:
-        raise InputError(f'--tpu={config.tpu}: cannot connect: {error}') from error
+        raise InputError(f'--tpu=local: cannot connect: {error}') from error
       return tf.distribute.TPUStrategy(resolver)
   return tf.distribute.get_strategy()
 
@@ -221,7 +226,8 @@ def map_batches(
   replicas = 1
   if strategy.num_replicas_in_sync > 1:
     replicas = len(strategy.extended.worker_devices)  # of this worker
-  if replicas == 1:
+  # A TPU computes what goes through `strategy.run` alone, its one chip too.
+  if replicas == 1 and not isinstance(strategy, tf.distribute.TPUStrategy):
     for rows, tensors in batches:
       yield rows, function(*tensors).numpy()
     return

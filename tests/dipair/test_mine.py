@@ -6,12 +6,15 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from common import digests
+from common import digests, files
+from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.distillation import embedders
 from common.distillation.dataset import DataConfig
 from common.distillation.mining import MiningConfig
+from common.distillation.sources.mined import Mined
 from common.errors import InputError
 from dipair import mine
 
@@ -74,6 +77,22 @@ def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
   (embedder / digests.NAME).write_text('of another')
   with pytest.raises(InputError, match=f'mined with other contents of {embedder}; name a new'):
     mine.main(mine.MineConfig(out, 7, config))
+
+
+def test_matches_in_a_bucket_are_there_and_told_apart():
+  folder = 'ram://bucket/matches'  # in memory, by TensorFlow's file systems as gs:// is
+  tf.io.gfile.makedirs(folder)
+  for path in (folder, f'{folder}/qa.tsv'):
+    config, found = MiningConfig(mine_from=path), []
+    for text in ('one', 'another'):
+      with files.opened(f'{folder}/qa.tsv', 'w') as file:
+        file.write(text)
+      found.append((mine._source(path), Mined(config, TableConfig()).labelled_inputs()))
+    (one, own), (other, others) = found
+    assert one != other and own != others
+  for check in (mine._source, lambda p: Mined(MiningConfig(p), TableConfig()).labelled_inputs()):
+    with pytest.raises(InputError, match='^--mine_from=ram://bucket/none: no such file or folder'):
+      check('ram://bucket/none')
 
 
 def test_a_run_from_a_folder_of_matches(tmp_path, python):

@@ -1,9 +1,9 @@
 """A task mined from known matches (`common.distillation.mining`, `transfer`)."""
 
 import dataclasses
-import os
 from typing import Any
 
+from common import files
 from common.data.examples import Labels, TableConfig
 from common.data.records import Manifest
 from common.digests import contents
@@ -11,7 +11,6 @@ from common.distillation import datasheet, mining, transfer
 from common.distillation.mining import MiningConfig
 from common.distillation.sources.source import Source, UnlabelledSet, digests
 from common.errors import InputError
-from common.files import sha256_of_folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +36,11 @@ class Mined(Source):
 
   def labelled_inputs(self) -> dict[str, Any]:
     path = self.config.mine_from
-    if not os.path.exists(path):
+    if not files.exists(path):
       raise InputError(f'--mine_from={path}: no such file or folder')
     own = {**self.config.labelled_flags(), **contents(self.config.embedder)}
-    if os.path.isdir(path):
-      return {**own, f'sha256 of {path}': sha256_of_folder(path)}
+    if files.is_folder(path):
+      return {**own, f'sha256 of {path}': files.sha256_of_folder(path)}
     return {**own, **digests([path])}
 
   def unlabelled_inputs(self) -> dict[str, Any]:

@@ -5,7 +5,9 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from common import files
 from common.data import matching
 from common.errors import InputError
 
@@ -113,6 +115,25 @@ def test_beir(tmp_path):
     (tmp_path / 'qrels' / name).rename(tmp_path / 'qrels' / 'dev.tsv')
   with pytest.raises(InputError, match="test-v2.tsv: split 'test-v2'; train, test or one of dev, "):
     read(tmp_path)
+
+
+def test_folders_in_a_bucket():
+  root = 'ram://bucket/matching'  # in memory, by TensorFlow's file systems as gs:// is
+  for name, text in {
+    'beir/corpus.jsonl': '{"_id": "d", "text": "one"}\n',
+    'beir/queries.jsonl': '{"_id": "q", "text": "two"}\n',
+    'beir/qrels/test.tsv': 'query-id\tcorpus-id\tscore\nq\td\t1\n',
+    'marco/collection.tsv': '2\tone\n',
+    'marco/queries.dev.tsv': '1\ttwo\n',
+    'marco/qrels.dev.tsv': '1\t0\t2\t1\n',
+    'table/qa.tsv': 'question\tanswer\ntwo\tone\n',
+  }.items():
+    tf.io.gfile.makedirs(f'{root}/{name.rpartition("/")[0]}')
+    with files.opened(f'{root}/{name}', 'w') as file:
+      file.write(text)
+  for folder in ('beir', 'marco', 'table', 'table/qa.tsv'):
+    found = read(f'{root}/{folder}')
+    assert (found.queries, found.passages, found.positives.tolist()) == (['two'], ['one'], [[0, 0]])
 
 
 def test_wands(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from common import files
 from common.distillation import embedders
 from common.errors import InputError
 from common.training import strategies
@@ -39,6 +40,20 @@ def test_a_saved_model_of_two_sides(tmp_path):
   tf.saved_model.save(module, path, {'other': question})
   with pytest.raises(InputError, match='signatures other; question_encoder or serving_default'):
     embedders.load(path)
+
+
+def test_embedders_in_a_bucket(monkeypatch):
+  root = 'ram://bucket/embedders'  # in memory, by TensorFlow's file systems as gs:// is
+  module, prints = Module(), []
+  question = module.question.get_concrete_function(TEXT)
+  for name, signatures in (('one', {'serving_default': question}), ('other', {})):
+    signatures = {'question_encoder': question, 'response_encoder': question, **signatures}
+    tf.saved_model.save(module, f'{root}/{name}', signatures)
+    prints.append(embedders.load(f'{root}/{name}').fingerprint)
+  assert len(set(prints)) == 2  # of what the files hold
+  monkeypatch.setattr(embedders, '_Export', lambda folder: folder)
+  files.write_json(f'{root}/one/scorer.json', {})
+  assert embedders.load(f'{root}/one') == f'{root}/one'
 
 
 def test_a_checkpoint():

@@ -2,7 +2,9 @@
 
 import logging
 import re
+import resource
 import sys
+import types
 
 import pytest
 from tqdm import tqdm
@@ -59,3 +61,11 @@ def test_what_ends_a_start_is_in_the_log_and_goes_on(tmp_path):
   first, *_, last = lines(tmp_path)[1:]
   assert first == 'Traceback (most recent call last):'
   assert last == 'ZeroDivisionError: division by zero'
+
+
+@pytest.mark.parametrize(('platform', 'expected'), [('linux', 2**31), ('darwin', 2**21)])
+def test_peak_memory_is_in_bytes(platform, expected, monkeypatch):
+  usage = types.SimpleNamespace(ru_maxrss=2**21)
+  monkeypatch.setattr(resource, 'getrusage', lambda who: usage)
+  monkeypatch.setattr(sys, 'platform', platform)
+  assert run_log.peak_memory() == expected

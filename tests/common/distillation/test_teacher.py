@@ -21,7 +21,7 @@ from common.distillation.teacher import Teacher, mean_logits
 from common.errors import InputError
 from common.modeling import bert_network, checkpoints, encoders
 from common.modeling.encoders import EncoderConfig
-from common.scoring import exported
+from common.scoring import exported, litert
 
 
 def test_several_teachers_are_one_of_mean_logits():
@@ -143,7 +143,8 @@ def test_a_checkpoint_may_be_a_teacher_of_narrow_embeddings(tmp_path):  # ELECTR
   np.testing.assert_allclose(first, teacher.model.encoder(ids).tokens, atol=1e-6)
 
 
-def test_a_quantized_teacher_is_near_it():
+def test_a_quantized_teacher_is_near_it_in_16_threads_at_the_most(monkeypatch):
+  monkeypatch.setattr(litert, 'cores', lambda: 40)
   tf_keras.utils.set_random_seed(5)
   tokenizer = Tokenizer([*'[PAD] [UNK] [CLS] [SEP]'.split(), *'abcdefgh'], lower_case=True)
   config = EncoderConfig(len(tokenizer.vocabulary), 32, 2, 2, 64)
@@ -154,7 +155,9 @@ def test_a_quantized_teacher_is_near_it():
   tuples = TokenizedTuples.of_texts(pairs, tokenizer)
   scored = []
   exact = teacher.logits(tuples, strategy=tf.distribute.get_strategy())
-  near = QuantizedTeacher(teacher).logits(tuples, strategy=None, advance=scored.append)
+  quantized = QuantizedTeacher(teacher)
+  assert len(quantized._model._interpreters._interpreters) == 16
+  near = quantized.logits(tuples, strategy=None, advance=scored.append)
   assert sum(scored) == 19 and 0 < np.abs(near - exact).max() < 0.2 * exact.std()
 
 

@@ -55,6 +55,35 @@ def test_an_export_that_gives_nan_is_no_export(tmp_path):
     saved_models.verify(saved)
 
 
+def test_an_export_is_compared_without_tf32(build, tmp_path, monkeypatch, capsys):
+  """On GPUs from Ampere on, its 10 bits of mantissa would differ by more than is allowed."""
+  tf32, found = tf.config.experimental.tensor_float_32_execution_enabled, {}
+
+  def watch(module, name):
+    function = getattr(module, name)
+
+    def watched(*given):
+      found.setdefault(name, []).append(tf32())
+      return function(*given)
+
+    monkeypatch.setattr(module, name, watched)
+
+  for name in ('_check', '_check_encoder'):
+    watch(student_export, name)
+  watch(saved_models, '_cases')
+  model, tokenizer = build('dse')
+  what = {'slots': SIDES, 'task': 'regression', 'samples': (LEFT, RIGHT)}
+  student_export.write(str(tmp_path / 'export'), model, tokenizer, **what)
+  student_export.write_head(str(tmp_path / 'head'), model, SIDES)
+  assert found == {'_check': [False] * 2, '_check_encoder': [False], '_cases': [False] * 3}
+  monkeypatch.setattr(saved_models, '_largest_difference', lambda *_: float(tf32()))
+  (tmp_path / 'cases').write_text('{"model": {}}')
+  capsys.readouterr()
+  saved_models._main(str(tmp_path / 'cases'))  # of the fresh process
+  assert capsys.readouterr().out == '{"model": 0.0}\n'
+  assert tf32()  # as before
+
+
 def test_a_head_alone_scores_as_in_the_export(exported, load, tmp_path):
   student_export.write_head(str(tmp_path), exported.model, SIDES)
   vectors = [load(exported.folder).encode(*of) for of in zip((LEFT, RIGHT), SIDES, strict=True)]

@@ -1,9 +1,10 @@
-"""What devices compute in."""
+"""Devices: their arithmetic, and what runs on them."""
 
 import socket
 import types
 
 import pytest
+import tensorflow as tf
 import tf_keras
 
 from common.errors import InputError
@@ -45,6 +46,47 @@ def test_what_is_set_for_a_run_ends_with_it():
 def test_a_process_has_one_mirrored_strategy():
   first, second = (strategies.create(DeviceConfig('mirrored')) for _ in range(2))
   assert first is second  # TensorFlow refuses the collectives of another
+
+
+def test_a_tpu_of_another_machine_is_refused():
+  for tpu in ('dipair', 'grpc://10.0.0.2:8470'):
+    with pytest.raises(
+      InputError, match=f"^--tpu={tpu}: another machine's TPU cannot run the input"
+    ):
+      DeviceConfig('tpu', tpu=tpu)
+  assert DeviceConfig('tpu', tpu='local').static_shapes
+
+
+def test_a_tpu_is_this_machines(monkeypatch):
+  asked = []
+  resolver = tf.distribute.cluster_resolver.TPUClusterResolver
+  monkeypatch.setattr(resolver, 'connect', asked.append)
+  monkeypatch.setattr(tf.distribute, 'TPUStrategy', lambda resolver: 'strategy')
+  with strategies.settings_restored():
+    for tpu in ('', 'local'):
+      assert strategies.create(DeviceConfig('tpu', tpu=tpu)) == 'strategy'
+  assert asked == ['local', 'local']
+
+
+def test_a_tpu_of_one_chip_computes_in_its_replica(monkeypatch):
+  class Chip(tf.distribute.OneDeviceStrategy):
+    """Stands for a `TPUStrategy`, whose computations are those that go through `run`."""
+
+  monkeypatch.setattr(tf.distribute, 'TPUStrategy', Chip)
+  contexts = []
+
+  @tf.function(autograph=False)
+  def doubled(x):
+    contexts.append(tf.distribute.get_strategy())
+    return 2 * x
+
+  chip = Chip('CPU:0')
+  batches = [(rows, (tf.fill([rows], float(rows)),)) for rows in (3, 1)]
+  found = [
+    (rows, values.tolist()) for rows, values in strategies.map_batches(chip, doubled, batches)
+  ]
+  assert found == [(3, [6.0] * 3), (1, [2.0])]
+  assert set(contexts) == {chip}
 
 
 def test_the_first_worker_runs_while_its_server_listens():
