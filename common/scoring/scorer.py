@@ -47,8 +47,8 @@ class PairScorer(HeadScorer):
     """Loads the `export` folder of a run.
 
     Args:
-      folder: The export, an archive of `dipair.release`, or `hf://org/name`; an `exported.Export`, given to
-        several calls, is read once.
+      folder: The export, an archive of `dipair.release`, or `hf://org/name[@revision]`; an
+        `exported.Export`, given to several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
       threads: Threads of LiteRT, each with the weights in memory (docs/serving.md); 0: one a core, 16 at the
