@@ -36,7 +36,9 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
     missing = (error.name or str(error)).split('.')[0]
     if missing in _OWN:
       raise
-    whole = f"'dipair[{extra}]'" if extra else 'dipair (light.txt is for scoring alone)'
+    # The hub's package alone: its extra would bring TensorFlow into a light installation.
+    named = {'': 'dipair (light.txt is for scoring alone)', 'hub': 'huggingface_hub'}
+    whole = named.get(extra, f"'dipair[{extra}]'")
     wrong = InputError(f'{why}{missing} is not installed: pip install {whole}')
     if _is_command():
       refuse(wrong)

@@ -29,10 +29,15 @@ class Embedder(PairScorer):
   kind = 'dse'
 
   def encode(
-    self, texts: Texts, side: str = 'left', *, batch_size: int = 128, progress: bool = False
+    self, texts: Texts, side: str = '', *, batch_size: int = 128, progress: bool = False
   ) -> np.ndarray:
-    """As `PairScorer.encode`; the side matters where each has an encoder or a text length of its own."""
-    return super().encode(texts, side, batch_size=batch_size, progress=progress)
+    """`PairScorer.encode`; a model whose sides encode alike takes texts without a `side`."""
+    if not side and self._alike() is False:
+      raise InputError(
+        f'side: {self.slots[0]!r} or {self.slots[1]!r} is needed; '
+        'each side of this model has an encoder or a text length of its own'
+      )
+    return super().encode(texts, side or self.slots[0], batch_size=batch_size, progress=progress)
 
   def score_all_pairs(
     self,

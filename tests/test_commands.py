@@ -171,9 +171,11 @@ def test_a_command_without_its_extra_names_it_in_one_line(module, package, extra
 
 def test_outside_of_a_command_a_missing_extra_is_raised():
   with (
-    pytest.raises(InputError, match=r"^why: nowhere is not installed: pip install 'dipair\[hub\]'"),
-    extras.needed('hub', 'why: '),
+    pytest.raises(
+      InputError, match=r"^why: nowhere is not installed: pip install 'dipair\[beam\]'"
+    ),
+    extras.needed('beam', 'why: '),
   ):
     importlib.import_module('nowhere.at.all')
-  with pytest.raises(ModuleNotFoundError), extras.needed('hub'):
+  with pytest.raises(ModuleNotFoundError), extras.needed('beam'):
     importlib.import_module('common.nowhere')  # a mistake of ours is no missing extra

@@ -1,5 +1,6 @@
 """An export in the shape of sentence-transformers' `CrossEncoder`: `predict` and `rank` of texts."""
 
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ class CrossEncoder:
   """A student of either kind, called as a cross-encoder of sentence-transformers is.
 
   It encodes each distinct text of a call once, and keeps none: where the same documents come again, a
-  `Scorer` ranks stored vectors.
+  `Scorer` ranks stored vectors. The evaluators of sentence-transformers take it too.
 
   >>> model = dipair.CrossEncoder('runs/p2t/export')  # was: CrossEncoder('cross-encoder/…')
   >>> model.predict([('nike shoes', 'Nike Air'), ('nike shoes', 'a red throw')])
@@ -29,16 +30,23 @@ class CrossEncoder:
 
   Attributes:
     scorer: The export.
+    num_labels: Outputs of the model: 1, or C for C classes.
+    model_card_data: Drops the metrics that an evaluator hands in; the evaluator returns them.
   """
 
   def __init__(self, folder: str, **options: Any):
     self.scorer = PairScorer.load(folder, **options)
+    self.num_labels = self.scorer.outputs
+    self.model_card_data = types.SimpleNamespace(set_evaluation_metrics=lambda *_: None)
 
   def predict(
     self,
     sentences: Sequence[Any],
     batch_size: int = 128,
     show_progress_bar: bool | None = None,
+    *,
+    prompt_name: None = None,
+    convert_to_numpy: bool = True,
   ) -> np.ndarray:
     """Scores pairs of texts.
 
@@ -46,11 +54,16 @@ class CrossEncoder:
       sentences: Pairs of texts, or one pair.
       batch_size: Texts encoded at a time, by TensorFlow.
       show_progress_bar: Whether encoding shows one.
+      prompt_name: None; these models have no prompts.
+      convert_to_numpy: True; scores are numpy's.
 
     Returns:
       [pairs] probabilities, as of a cross-encoder with a sigmoid; [pairs, C] for C classes; of one
       pair its score alone.
     """
+    if prompt_name is not None or not convert_to_numpy:
+      given = f'prompt_name={prompt_name!r}, convert_to_numpy={convert_to_numpy}'
+      raise InputError(f'{given}: None and True alone are taken')
     if isinstance(sentences, str) or not isinstance(sentences, _LISTS):
       raise InputError(f'sentences: a list of pairs of texts is needed, not {shown(sentences)}')
     if len(sentences) and isinstance(sentences[0], str):

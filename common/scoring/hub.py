@@ -16,22 +16,31 @@ _CARD, _RESULTS = 'README.md', 'results.json'  # of a run, beside its export
 
 
 def local(folder: str) -> str:
-  """A folder as it is; of `hf://org/name` the hub's local copy of the repository, downloaded once.
+  """A folder as it is; of `hf://org/name` or `hf://org/name@revision` a local copy from the hub.
+
+  A revision (a tag, a branch, a commit) that is in the hub's cache is loaded without a request.
+  Without one, each call asks the hub for `main`; without a network it takes the cache's copy.
 
   Raises:
     InputError: If the name is none, huggingface_hub is not installed, or the hub refuses.
   """
   if not folder.startswith(PREFIX):
     return folder
-  name = folder.removeprefix(PREFIX)
+  name, at, revision = folder.removeprefix(PREFIX).partition('@')
+  if at and not re.fullmatch(r'[\w./-]+', revision):
+    raise InputError(f'{folder}: a tag, a branch or a commit is needed after @')
   with _hub(name) as hub:
-    return hub.snapshot_download(name, ignore_patterns=list(_OTHERS))
+    options = {'revision': revision or None, 'ignore_patterns': list(_OTHERS)}
+    if revision:
+      with contextlib.suppress(FileNotFoundError):  # not in the cache, or not all of it
+        return hub.snapshot_download(name, local_files_only=True, **options)
+    return hub.snapshot_download(name, **options)
 
 
 def push(folder: str, name: str) -> str:
   """Uploads an export as the repository `org/name`, made if need be; returns its `hf://` name.
 
-  The model card of the run that it is of goes with it.
+  The model card of its run, or its own, goes with it; the card's code then loads the repository.
 
   Raises:
     InputError: As for `local`.
@@ -41,20 +50,23 @@ def push(folder: str, name: str) -> str:
     api.create_repo(name, exist_ok=True)
     api.upload_folder(repo_id=name, folder_path=folder)
     run = os.path.dirname(os.path.abspath(folder))
-    if os.path.exists(os.path.join(run, _RESULTS)):
-      card = os.path.join(run, _CARD)
-      api.upload_file(path_or_fileobj=card, path_in_repo=_CARD, repo_id=name)
+    card = os.path.join(run if os.path.exists(os.path.join(run, _RESULTS)) else folder, _CARD)
+    if os.path.exists(card):
+      with open(card, encoding='utf-8') as file:
+        text = re.sub(r'\.load\("[^"]*"\).*', f'.load("{PREFIX}{name}")', file.read())
+      api.upload_file(path_or_fileobj=text.encode(), path_in_repo=_CARD, repo_id=name)
   return PREFIX + name
 
 
 @contextlib.contextmanager
 def _hub(name: str) -> Iterator[Any]:
-  """The package, what it says of a repository in the block as an InputError."""
+  """The package; any error of the block becomes an InputError of one line."""
   if not re.fullmatch(extras.HUB_ID, name):
     raise InputError(f'{name!r} is no repository of the hub: org/name')
   with extras.needed('hub', f'{PREFIX}{name}: '):
     hub = importlib.import_module('huggingface_hub')
   try:
     yield hub
-  except (OSError, ValueError) as error:
-    raise InputError(f'{PREFIX}{name}: the hub: {" ".join(str(error).split())}') from error
+  except Exception as error:  # without a network, the package raises errors of its network library
+    why = ' '.join(str(error).split()) or type(error).__name__
+    raise InputError(f'{PREFIX}{name}: the hub: {why}') from error

@@ -47,8 +47,8 @@ class PairScorer(HeadScorer):
     """Loads the `export` folder of a run.
 
     Args:
-      folder: The export, an archive of `dipair.release`, or `hf://org/name`; an `exported.Export`, given to
-        several calls, is read once.
+      folder: The export, an archive of `dipair.release`, or `hf://org/name[@revision]`; an
+        `exported.Export`, given to several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
         'litert-int8'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
       threads: Threads of LiteRT, each with the weights in memory (docs/serving.md); 0: one a core, 16 at the
@@ -105,6 +105,7 @@ class PairScorer(HeadScorer):
     replace: bool = False,
     shard_size: int = 16_384,
     total: int | None = None,
+    progress: bool = True,
   ) -> VectorStore:
     """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
 
@@ -120,13 +121,15 @@ class PairScorer(HeadScorer):
       replace: Whether another text for an id that is there replaces its vectors; else an error.
       shard_size: Texts a shard; those alike in it are encoded once.
       total: Number of rows, for the progress bar.
+      progress: Whether a progress bar is shown.
     """
     from common.vectors.writer import VectorWriter
 
     self._check_side(side)
     of_side = self.fingerprints[side], side, self._encoder.name
     writer = VectorWriter(folder, self.vector_shapes[side], dtype, *of_side)
-    sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': f'encode {side}'}
+    bar = f'encode {side}' if progress else ''
+    sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': bar}
     return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
 
   def parts(self, vectors: Vectors, side: str) -> np.ndarray:

@@ -108,7 +108,7 @@ class VectorWriter:
       replace: Whether another text for a stored id replaces its vectors; otherwise it is an error.
       shard_size: Rows a shard.
       total: Number of rows, for the progress bar.
-      progress: Its name.
+      progress: Name of the bar; empty: none is shown.
 
     Raises:
       InputError: If a row holds no text, or an id another text than the store, or two in this call; or
@@ -135,7 +135,7 @@ class VectorWriter:
     ids = pa.array([key for key, _ in first], pa.string()) if len(first) < shard_size else None
     stored = (self._hashes(shard, ids) for shard in self.before)
     there, number = TextHashes(self.folder, stored, replace), 0
-    with tqdm(total=total, desc=progress, unit=' texts') as bar:
+    with tqdm(total=total, desc=progress, disable=not progress, unit=' texts') as bar:
       stream = _needed(filter(None, itertools.chain([first], chunks)), there, bar)
       while chunk := list(itertools.islice(stream, shard_size)):
         ids, texts = map(list, zip(*chunk, strict=True))

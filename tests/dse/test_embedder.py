@@ -37,12 +37,20 @@ def test_one_text_or_none_is_refused(embedders):
     embedders[0].score_all_pairs([*LEFT, float('nan')])
 
 
+def test_the_side_is_left_out_only_where_both_encode_alike(embedders, export):
+  one = embedders[0]
+  np.testing.assert_array_equal(one.encode(LEFT), one.encode(LEFT, 'right'))
+  for other in (embedders[1], Embedder.load(export('dse', max_lengths=(4, 16)).folder)):
+    with pytest.raises(InputError, match="^side: 'left' or 'right' is needed; each side of this"):
+      other.encode(LEFT)
+
+
 @pytest.mark.parametrize('number', [0, 1])
 @pytest.mark.parametrize('block', [2, 1024])
 def test_all_pairs_are_scored_as_each_pair_is(embedders, number, block, monkeypatch):
   monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', block)
   embedder = embedders[number]
-  u, v = embedder.encode(LEFT), embedder.encode(RIGHT, 'right')
+  u, v = embedder.encode(LEFT, 'left'), embedder.encode(RIGHT, 'right')
   found = embedder.score_all_pairs(u, v)
   np.testing.assert_allclose(found, pairwise(embedder), atol=1e-5)
   assert np.ptp(found) > 1e-4
@@ -75,7 +83,7 @@ def test_texts_are_cut_at_their_own_sides_length(export, monkeypatch):
   embedder = Embedder.load(export('dse', max_lengths=(4, 16)).folder)
   texts = ['red wide nike shoes', 'a red dog', 'blue']  # the first is longer than a left text
   with pytest.raises(InputError, match='a text length of its own: right, of encode'):
-    embedder.score_all_pairs(vectors := embedder.encode(texts))
+    embedder.score_all_pairs(vectors := embedder.encode(texts, 'left'))
   expected = embedder.score_all_pairs(vectors, embedder.encode(texts, 'right'))
   assert np.abs(expected - embedder.score_all_pairs(vectors, vectors)).max() > 1e-4
   np.testing.assert_allclose(embedder.score_all_pairs(texts), expected, atol=1e-6)
@@ -114,11 +122,11 @@ def test_what_a_model_cannot_do_is_refused(embedders):
   with pytest.raises(
     InputError, match="an encoder or a text length of its own: right, of encode.texts, 'right'."
   ):
-    embedders[1].score_all_pairs(embedders[1].encode(LEFT))  # right ones are no left ones
+    embedders[1].score_all_pairs(embedders[1].encode(LEFT, 'left'))  # right ones are no left ones
   with pytest.raises(
     InputError, match="an encoder or a text length of its own: right, of encode.texts, 'right'."
   ):
-    embedders[1].score_all_pairs(Stored(embedders[1].encode(LEFT), None))
+    embedders[1].score_all_pairs(Stored(embedders[1].encode(LEFT, 'left'), None))
   with pytest.raises(InputError, match='rank takes a model of two sides and one output'):
     embedders[1].rank('red', RIGHT)
   with pytest.raises(InputError, match='right: vectors of shape'):

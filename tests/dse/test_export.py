@@ -164,7 +164,7 @@ def test_texts_are_cut_where_the_folder_says(tmp_path, named, of_tokenizer, leng
 
 def test_a_bare_id_of_the_hub_is_taken_whole(monkeypatch, tmp_path):
   folder, _ = sentence_encoder(tmp_path / 'from')
-  hub = types.SimpleNamespace(snapshot_download=lambda name, ignore_patterns: f'{tmp_path}/{name}')
+  hub = types.SimpleNamespace(snapshot_download=lambda name, **_: f'{tmp_path}/{name}')
   monkeypatch.setitem(sys.modules, 'huggingface_hub', hub)
   assert export._local('org/name') == export._local('hf://org/name') == f'{tmp_path}/org/name'
   assert (export._local(folder), export._local('minilm')) == (folder, 'minilm')

@@ -25,6 +25,18 @@ def test_pairs_have_the_scorers_scores(model, exported, load):
   assert dse.CrossEncoder is dipair.CrossEncoder
 
 
+def test_it_is_called_as_evaluators_of_sentence_transformers_call_it(model):
+  pairs = [[query, title] for query in QUERIES for title in TITLES]
+  options = {'batch_size': 64, 'convert_to_numpy': True, 'show_progress_bar': False}
+  scores = model.predict(pairs, prompt_name=None, **options)
+  np.testing.assert_array_equal(scores, model.predict(pairs))
+  assert model.num_labels == 1  # asked by the one of classification
+  assert model.model_card_data.set_evaluation_metrics(object(), {'map': 0.5}, -1, -1) is None
+  for wrong in ({'prompt_name': 'query'}, {'convert_to_numpy': False}):
+    with pytest.raises(InputError, match='prompt_name=.*: None and True alone are taken'):
+      model.predict(pairs, **wrong)
+
+
 def test_documents_are_ranked_by_the_same_scores(model):
   scores = model.predict([(QUERIES[0], title) for title in TITLES])
   order = np.argsort(-scores, kind='stable').tolist()

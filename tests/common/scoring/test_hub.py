@@ -1,6 +1,7 @@
 """`hf://org/name` in place of a folder, and a folder pushed: a hub that is a local folder."""
 
 import os
+import re
 import shutil
 import sys
 import types
@@ -10,6 +11,7 @@ import pytest
 
 from common.distillation import embedders
 from common.errors import InputError
+from common.evaluation import report
 from common.pipelines.models import ScorerHandler
 from common.scoring import hub
 from common.scoring.scorer import PairScorer
@@ -29,15 +31,21 @@ def _repositories(tmp_path, monkeypatch):
       shutil.copytree(folder_path, base / repo_id, dirs_exist_ok=True)
 
     def upload_file(self, path_or_fileobj, path_in_repo, repo_id):
-      shutil.copy(path_or_fileobj, base / repo_id / path_in_repo)
+      (base / repo_id / path_in_repo).write_bytes(path_or_fileobj)
 
-  def snapshot_download(name, ignore_patterns):
+  def snapshot_download(name, ignore_patterns, revision=None, local_files_only=False):
     assert '*.bin' in ignore_patterns
-    if not (base / name).is_dir():
-      raise OSError(f'404 Client Error.\n\nRepository Not Found for {name}')
-    return str(base / name)
+    copy = tmp_path / 'cache' / f'{name}@{revision}'
+    if not local_files_only:
+      package.asked.append(revision)
+      if not (base / name).is_dir():
+        raise OSError(f'404 Client Error.\n\nRepository Not Found for {name}')
+      shutil.copytree(base / name, copy, dirs_exist_ok=True)
+    elif not copy.is_dir():
+      raise FileNotFoundError('Cannot find an appropriate cached snapshot folder')
+    return str(copy)
 
-  package = types.SimpleNamespace(HfApi=Api, snapshot_download=snapshot_download)
+  package = types.SimpleNamespace(HfApi=Api, snapshot_download=snapshot_download, asked=[])
   monkeypatch.setitem(sys.modules, 'huggingface_hub', package)
   return base
 
@@ -45,17 +53,22 @@ def _repositories(tmp_path, monkeypatch):
 def test_what_is_pushed_is_loaded_by_its_name_with_its_runs_card(exported, repositories, tmp_path):
   run, name = tmp_path / 'run', f'org/{exported.model.name}'
   shutil.copytree(exported[0], run / 'export')
-  (run / 'README.md').write_text('the card')
+  student = exported.model.name.lower()
+  results = {'title': 'a run', 'student': student, 'task': 'regression'}
+  results |= {'primary_metric': 'pearson', 'models': [{'name': 'teacher'}, {'name': 'student'}]}
+  report.write_model_card(results, str(run / 'README.md'))
   scorer = PairScorer.load(str(run / 'export'))
   assert scorer.push(name) == f'hf://{name}'
   assert not (repositories / name / 'README.md').exists()  # of no run: somebody else's
   (run / 'results.json').write_text('{}')
   scorer.push(name)
-  assert (repositories / name / 'README.md').read_text() == 'the card'
+  code = re.search('```python\n(.*?)```', (repositories / name / 'README.md').read_text(), re.S)[1]
+  exec(code, loaded := {})  # the card's own code, of the repository
+  ((of_card),) = [one for one in loaded.values() if isinstance(one, PairScorer)]
   expected = scorer.score(TERMS[:4], PRODUCTS)
   jobs = ScorerHandler(f'hf://{name}', 'litert', encoder_runtime='litert').load_model()
-  for loaded in (PairScorer.load(f'hf://{name}'), jobs):
-    np.testing.assert_allclose(loaded.score(TERMS[:4], PRODUCTS), expected, atol=1e-5)
+  for one in (PairScorer.load(f'hf://{name}'), jobs, of_card):
+    np.testing.assert_allclose(one.score(TERMS[:4], PRODUCTS), expected, atol=1e-5)
   assert embedders.load(f'hf://{name}').fingerprint == scorer.fingerprint
 
 
@@ -66,6 +79,7 @@ def test_what_is_pushed_is_loaded_by_its_name_with_its_runs_card(exported, repos
       'hf://org/none',
       '^hf://org/none: the hub: 404 Client Error. Repository Not Found for org/none$',
     ),
+    ('hf://org/name@', '^hf://org/name@: a tag, a branch or a commit is needed after @$'),
     ('hf://org', "^'org' is no repository of the hub: org/name$"),
     ('hf://org/name/export', "^'org/name/export' is no repository of the hub: org/name$"),
   ],
@@ -75,9 +89,28 @@ def test_what_the_hub_does_not_have_is_one_line(repositories, name, message):
     PairScorer.load(name)
 
 
-def test_without_the_hubs_package_the_extra_is_named(monkeypatch, tmp_path):
+def test_a_revision_is_asked_for_once_and_main_each_time(repositories):
+  (repositories / 'org/name').mkdir(parents=True)
+  folders = [hub.local(f'hf://org/name{of}') for of in ('@v1', '@v1', '', '')]
+  assert [os.path.basename(folder) for folder in folders] == ['name@v1'] * 2 + ['name@None'] * 2
+  assert sys.modules['huggingface_hub'].asked == ['v1', None, None]
+
+
+def test_without_a_network_a_push_is_refused_in_one_line(repositories, monkeypatch, tmp_path):
+  class ConnectError(Exception):  # as httpx's, which is no OSError
+    pass
+
+  def unreachable(*_, **__):
+    raise ConnectError('[Errno -2] Name or service not known')
+
+  monkeypatch.setattr(sys.modules['huggingface_hub'].HfApi, 'create_repo', unreachable)
+  with pytest.raises(InputError, match='^hf://org/name: the hub: .Errno -2. Name or service not'):
+    hub.push(str(tmp_path), 'org/name')
+
+
+def test_without_the_hubs_package_it_is_named(monkeypatch, tmp_path):
   monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
-  missing = r"^hf://org/name: huggingface_hub is not installed: pip install 'dipair\[hub\]'$"
+  missing = '^hf://org/name: huggingface_hub is not installed: pip install huggingface_hub$'
   for call in (lambda: hub.local('hf://org/name'), lambda: hub.push(str(tmp_path), 'org/name')):
     with pytest.raises(InputError, match=missing):
       call()

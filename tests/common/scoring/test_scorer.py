@@ -169,6 +169,13 @@ def test_parts_are_taken_at_any_stage_and_vectors_are_read_where_the_head_takes_
   assert len(read) == (2 if 'right' in scorer._head.inputs('of_parts') else 0)
 
 
+def test_a_store_is_made_without_a_bar_where_none_is_asked_for(exported, load, tmp_path, capsys):
+  scorer = load(exported[0])
+  for shown in (True, False):
+    scorer.encode_to(f'{tmp_path}/{shown}', enumerate_ids(RIGHT), 'right', progress=shown)
+    assert ('encode right' in capsys.readouterr().err) == shown
+
+
 def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
   monkeypatch.setattr('common.scoring.best._READ', 3)
   scorer = PairScorer.load(exported[0])
