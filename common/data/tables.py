@@ -1,6 +1,7 @@
 """Rows of TSV, CSV, JSONL (gzip too) and Parquet files, with their line or row numbers.
 
-A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180, and
+A TSV has no quoting (a quote is a character, as in GLUE's files), and a cell that is quoted as in a CSV
+is refused, but for GLUE, whose files have such texts; a CSV is quoted as in RFC 4180, and
 a blank line is no row of it; a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone:
 no other byte splits one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 """
@@ -75,7 +76,8 @@ def rows(
   Args:
     path: Path of the file.
     encoding: Encoding of its characters.
-    ragged: Whether a line of too few or too many cells is a row of empty cells.
+    ragged: Whether a line of too few or too many cells is a row of empty cells, and a cell of a TSV may
+      look quoted, as in GLUE's files.
     header: The columns' names, where the first line is not they.
     delimiter: Between the cells of a CSV.
   """
@@ -101,7 +103,10 @@ def rows(
   for number, values in cells:
     if ragged and len(values) != len(header):
       values = [''] * len(header)
-    yield number, cells_row(header, values, f'{path}:{number}', f'{path}:1')
+    row = cells_row(header, values, f'{path}:{number}', f'{path}:1')
+    if not (ragged or name.endswith('.csv')):
+      check_unquoted(row, f'{path}:{number}')
+    yield number, row
 
 
 def text(row: Row, column: str, where: str) -> str:
@@ -131,6 +136,18 @@ def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: s
   if len(values) != len(header):
     raise InputError(f'{where}: {len(values)} columns; the header names {len(header)}')
   return Row(dict(zip(header, values, strict=True)), named)
+
+
+def check_unquoted(row: Row, where: str) -> None:
+  """Refuses a row of a TSV, which has no quoting, with a cell that is quoted as in a CSV."""
+  for column, text in row.items():
+    if '""' in text and text[0] == text[-1] == '"':
+      doubled = text[1:-1]
+      if '""' in doubled and '"' not in doubled.replace('""', ''):
+        raise InputError(
+          f'{where}: column {column!r} is quoted as in a CSV; write it without quoting (pandas: '
+          'quoting=csv.QUOTE_NONE), or as .csv or .parquet'
+        )
 
 
 def object_row(line: str, where: str) -> Row:

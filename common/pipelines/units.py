@@ -208,7 +208,9 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
       if header is None:
         yield tables.object_row(text, where)
       else:
-        yield tables.cells_row(header, text.split('\t'), where, where)
+        row = tables.cells_row(header, text.split('\t'), where, where)
+        tables.check_unquoted(row, where)
+        yield row
     except (UnicodeDecodeError, InputError) as error:
       refuse(where, _why(error, where), line.decode(errors='replace').rstrip('\r\n'))
 

@@ -158,6 +158,11 @@ ERRORS = {
   'too few columns': ('t.tsv', b'a\tb\nx\ty\nz\n', r':3: 1 columns; the header names 2'),
   'too many columns': ('t.csv', b'a,b\nx,y,z\n', r':2: 3 columns; the header names 2'),
   'blank line': ('t.tsv', b'a\tb\nx\ty\n\n', r':3: 1 columns; the header names 2'),
+  'id quoted as in a CSV': (
+    't.tsv',
+    b'id\ttext\n1\ta ""b""\n"2 ""x"""\ty\n',
+    r":3: column 'id' is quoted as in a CSV; write it without quoting",
+  ),
   'open quote': ('t.csv', b'a,b\nx,y\n"z,w\nv,w\n', r':3: not a CSV row: unexpected end of data'),
   'after a quote': ('t.csv', b'a,b\n"x"y,z\n', r":2: not a CSV row: ',' expected after '\"'"),
   'bad JSON': ('t.jsonl', b'{"a": 1}\n{"a": \n', r':2: not JSON: Expecting value'),

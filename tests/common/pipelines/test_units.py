@@ -117,6 +117,17 @@ def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):
     rows(tmp_path / 'd.csv', 9, lambda *refused: None)
 
 
+def test_a_row_of_a_tsv_that_is_quoted_as_in_a_csv_is_put_aside(tmp_path):
+  (tmp_path / 'a.tsv').write_text('id\ttext\n1\t"12"" pipe"\n"2 ""x"""\tb\n3\t"so"\n')
+  bad = []
+  found = rows(tmp_path / 'a.tsv', 9, lambda *refused: bad.append(refused))
+  assert found == [{'id': '3', 'text': '"so"'}]
+  assert [why[:36] for _, why, _ in bad] == [
+    "column 'text' is quoted as in a CSV;",
+    "column 'id' is quoted as in a CSV; w",
+  ]
+
+
 def test_empty_cells_are_refused_and_columns_are_known(tmp_path):
   (tmp_path / 'a.tsv').write_text(TSV, encoding='utf-8')
   (unit,) = units.of_files([str(tmp_path / 'a.tsv')], 1 << 20)
