@@ -1,8 +1,8 @@
 """Rows of TSV, CSV, JSONL (gzip too) and Parquet files, with their line or row numbers.
 
 A TSV has no quoting (a quote is a character, as in GLUE's files), and a cell that is quoted as in a CSV
-is refused, but for GLUE, whose files have such texts; a CSV is quoted as in RFC 4180, and
-a blank line is no row of it; a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone:
+is refused, but for GLUE, whose files have such texts; a CSV is quoted as in RFC 4180; a
+TXT is a TSV; a JSONL has an object a line. A blank line is no row. Lines end at a line feed alone:
 no other byte splits one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 """
 
@@ -92,7 +92,8 @@ def rows(
   read = lines(path, encoding)
   if name.endswith('.jsonl'):
     for number, line in enumerate(read, 1):
-      yield number, object_row(line, f'{path}:{number}')
+      if line.rstrip('\r\n'):
+        yield number, object_row(line, f'{path}:{number}')
     return
   cells = _csv(path, read, delimiter) if name.endswith('.csv') else _tsv(read)
   if not header and not (header := next(cells, (0, []))[1]):
@@ -101,6 +102,8 @@ def rows(
   if name.endswith('.csv') and delimiter == ',':
     check_separator(header, f'{path}:1')
   for number, values in cells:
+    if values == [''] and not name.endswith('.csv'):
+      continue
     if ragged and len(values) != len(header):
       values = [''] * len(header)
     row = cells_row(header, values, f'{path}:{number}', f'{path}:1')

@@ -205,6 +205,8 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
     position += len(line)
     try:
       text = line.decode().removeprefix('\ufeff').rstrip('\r\n')
+      if not text:  # a blank line, which is no row
+        continue
       if header is None:
         yield tables.object_row(text, where)
       else:

@@ -43,6 +43,13 @@ TABLES = {
   'quotes in a CSV': ('t.csv', b'a,b\n"x, ""1""",y\n', 'utf-8', [(2, 'x, "1"', 'y')]),
   'quoted line feed': ('t.csv', b'a,b\n"x\n1",y\nz,\n', 'utf-8', [(3, 'x\n1', 'y'), (4, 'z', '')]),
   'blank lines in a CSV': ('t.csv', b'a,b\n\nx,y\n\r\n', 'utf-8', [(3, 'x', 'y')]),
+  'blank lines in a TSV': ('t.tsv', b'a\tb\n\nx\ty\n\r\n\n', 'utf-8', [(3, 'x', 'y')]),
+  'blank lines in a JSONL': (
+    't.jsonl',
+    b'\n{"a": "x", "b": "y"}\n\r\n',
+    'utf-8',
+    [(2, 'x', 'y')],
+  ),
   'CRLF TSV': ('t.tsv', b'a\tb\r\nx\ty\r\n', 'utf-8', [(2, 'x', 'y')]),
   'CRLF CSV': ('t.csv', b'a,b\r\nx,y\r\n', 'utf-8', [(2, 'x', 'y')]),
   'CRLF JSONL': ('t.jsonl', b'{"a": "x", "b": "y"}\r\n', 'utf-8', [(1, 'x', 'y')]),
@@ -157,7 +164,6 @@ ERRORS = {
   'column twice': ('t.tsv', b'a\tb\ta\n', r':1: a column is named twice: a$'),
   'too few columns': ('t.tsv', b'a\tb\nx\ty\nz\n', r':3: 1 columns; the header names 2'),
   'too many columns': ('t.csv', b'a,b\nx,y,z\n', r':2: 3 columns; the header names 2'),
-  'blank line': ('t.tsv', b'a\tb\nx\ty\n\n', r':3: 1 columns; the header names 2'),
   'id quoted as in a CSV': (
     't.tsv',
     b'id\ttext\n1\ta ""b""\n"2 ""x"""\ty\n',

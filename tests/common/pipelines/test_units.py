@@ -60,6 +60,14 @@ def test_each_line_is_in_one_unit(tmp_path, unit_bytes, mark):
   assert rows(tmp_path / 'a.jsonl', unit_bytes) == EXPECTED
 
 
+@pytest.mark.parametrize('unit_bytes', [1, 4, 1000])
+def test_a_blank_line_is_no_row(tmp_path, unit_bytes):
+  (tmp_path / 'a.tsv').write_text('id\ttext\n\n1\tx\n\n\n')
+  (tmp_path / 'a.jsonl').write_text('{"id": 1, "text": "x"}\n\n')
+  for name in ('a.tsv', 'a.jsonl'):
+    assert rows(tmp_path / name, unit_bytes) == [{'id': '1', 'text': 'x'}]
+
+
 def test_whole_files(tmp_path):
   with gzip.open(tmp_path / 'a.tsv.gz', 'wb') as file:
     file.write(TSV.encode())
