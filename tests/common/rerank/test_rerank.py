@@ -98,6 +98,20 @@ def test_a_store_gives_the_same_run(export, files, load, tmp_path):
   assert [of.score for of in found] == pytest.approx([of.score for of in expected], abs=1e-5)
 
 
+def test_a_document_beyond_the_depth_may_have_no_text(export, files, tmp_path):
+  folder = export('dipair').folder
+  main(RerankConfig(export_dir=folder, **files, depth=3))
+  expected = _run(files['output'])
+  lines = {'d4': 'd4\t \n', 'no d4': ''}
+  for name, line in lines.items():
+    rows = ''.join(f'{key}\t{text}\n' for key, text in DOCUMENTS.items() if key != 'd4')
+    (tmp_path / 'documents.tsv').write_text(f'id\ttext\n{rows}{line}')
+    main(RerankConfig(export_dir=folder, **files, depth=3))
+    assert _run(files['output']) == expected, name
+    with pytest.raises(InputError, match="document 'd4'"):
+      main(RerankConfig(export_dir=folder, **files, depth=4))
+
+
 def test_texts_quoted_as_in_a_csv_are_refused(files, tmp_path):
   (tmp_path / 'queries.tsv').write_text('q1\t"so ""called"" shoes"\n')
   with pytest.raises(InputError, match=r"queries.tsv:1: column 'text' is quoted as in a CSV"):
