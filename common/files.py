@@ -13,6 +13,11 @@ from typing import Any
 from common import extras, termination
 from common.errors import InputError, no_file_system
 
+try:
+  import fcntl
+except ImportError:  # Windows, where texts are scored without locks
+  fcntl = None  # type: ignore[assignment]
+
 _CHUNK = 1 << 20  # bytes read at a time
 _SEAL = 'seal'  # of a JSON object: the sha256 of the rest of it
 
@@ -71,8 +76,11 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
   A folder that is gone at the end of the block, though another stand there, is an error. Where a file
   system has no locks, nobody is kept out.
   """
-  import fcntl  # which Windows, where texts may be scored, does not have
-
+  if not fcntl:
+    termination.resumable()
+    with blamed(path):
+      yield
+    return
   folder = os.open(path, os.O_RDONLY)
   try:
     try:
@@ -114,10 +122,11 @@ def _check_same(path: str, folder: int) -> None:
 def turn(path: str) -> Iterator[bool]:
   """Waits for other processes in this block with the same local folder or file.
 
-  It is given whether it can: a file system may have no locks.
+  It is given whether it can: a file system, or Windows, may have no locks.
   """
-  import fcntl
-
+  if not fcntl:
+    yield False
+    return
   folder = os.open(path, os.O_RDONLY)
   try:
     try:
@@ -149,6 +158,8 @@ def sync(path: str) -> None:
 
 
 def _sync(path: str) -> None:
+  if not fcntl:  # Windows syncs neither a folder nor a file that is opened to be read
+    return
   number = os.open(path, os.O_RDONLY)
   try:
     os.fsync(number)
