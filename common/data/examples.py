@@ -155,7 +155,13 @@ def read(
   hashes = array('Q')
   vectors = vector_columns(config) if vectors is None else vectors
   row_id, lowest, highest = '', math.inf, -math.inf
-  for number, row in tables.rows(path, config.encoding):
+  columns = (
+    *config.text_columns,
+    config.label_column,
+    config.id_column,
+    config.teacher_logits_column,
+  )
+  for number, row in tables.rows(path, config.encoding, columns=columns):
     where = f'{path}:{number}'
     if config.id_column:
       row_id = row[config.id_column].strip()
@@ -189,7 +195,7 @@ def read(
 def column(path: str, name: str, encoding: str) -> Iterator[str]:
   """Streams the texts of one column of a table, whose others are not read; an empty one is refused."""
   number = 0
-  for number, row in tables.rows(path, encoding):
+  for number, row in tables.rows(path, encoding, columns=(name,)):
     yield tables.text(row, name, f'{path}:{number}')
   if not number:
     raise InputError(f'{path}: {_NO_ROWS}')
@@ -276,7 +282,7 @@ def _refuse_duplicates(path: str, config: TableConfig, hashes: array) -> None:
   if not repeated:
     return
   first: dict[str, int] = {}
-  for number, row in tables.rows(path, config.encoding):
+  for number, row in tables.rows(path, config.encoding, columns=(config.id_column,)):
     row_id = row[config.id_column].strip()
     if hash64(row_id) in repeated:
       if row_id in first:

@@ -65,4 +65,4 @@ def _rows(path: str, id_column: str, text_column: str) -> Iterator[tuple[int, ta
     first = next(itertools.islice(tables.lines(path, 'utf-8'), 1), '').rstrip('\r\n').split('\t')
     if len(first) == 2 and not {id_column, text_column} & set(first):
       header = (id_column, text_column)
-  return tables.rows(path, header=header)
+  return tables.rows(path, header=header, columns=(id_column, text_column))
