@@ -149,7 +149,7 @@ def _headers(form: str) -> Iterator[Case]:
 
 
 def _lines(form: str, first: int) -> Iterator[Case]:
-  """Lines that are no rows; in a CSV a blank one is none, and no fault."""
+  """Lines that are no rows; a blank one is no fault."""
   faults = [b'', b'\xff', b'p9', b'p9\xc3(\tx\ty\t0', b'{"id": 1', b'[1]', b'"', b'NaN', b'\x00']
   if form.startswith('jsonl'):
     faults += [b'{"id": "p9", "left": "a", "right": "b", "label": 0, "label": 1}', b'{}', b'null']
@@ -161,7 +161,5 @@ def _lines(form: str, first: int) -> Iterator[Case]:
       at = place + first - 1
       content = b''.join([*lines[:at], fault + b'\n', *lines[at:]])
       content = gzip.compress(content, mtime=0) if form.endswith('.gz') else content
-      taken: list[tuple[str, ...]] | None = (
-        list(ROWS) if form.startswith('csv') and not fault else None
-      )
+      taken: list[tuple[str, ...]] | None = None if fault else list(ROWS)
       yield Case(f'line {fault!r} {place}', content, first + place, taken)

@@ -13,10 +13,12 @@ from typing import Any
 from common import extras, termination
 from common.errors import InputError, no_file_system
 
+try:
+  import fcntl
+except ImportError:  # Windows, where texts are scored without locks
+  fcntl = None  # type: ignore[assignment]
+
 _CHUNK = 1 << 20  # bytes read at a time
-# Names of random ends, of Beam's shards and TensorFlow's files, that a killed write leaves for ever.
-_LEFT = re.compile(r'(\.[0-9a-f]{32}\.tmp|\.tmp[0-9a-f]{32}|\.tempstate\d+)$')
-_LEFT_FOLDERS = re.compile(r'(ckpt-\d+|weights|variables)_temp')
 _SEAL = 'seal'  # of a JSON object: the sha256 of the rest of it
 
 
@@ -71,11 +73,14 @@ def blamed(path: str) -> Iterator[None]:
 def alone(path: str, flag: str = '') -> Iterator[None]:
   """Keeps other processes out of a local folder, named by a flag, and is its errors' path.
 
-  What killed processes left half-written goes first. A folder that is gone at the end of the block,
-  though another stand there, is an error. Where a file system has no locks, nobody is kept out.
+  A folder that is gone at the end of the block, though another stand there, is an error. Where a file
+  system has no locks, nobody is kept out.
   """
-  import fcntl  # which Windows, where texts may be scored, does not have
-
+  if not fcntl:
+    termination.resumable()
+    with blamed(path):
+      yield
+    return
   folder = os.open(path, os.O_RDONLY)
   try:
     try:
@@ -90,7 +95,6 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
     termination.resumable()
     try:
       with blamed(path):
-        _clear(path)
         yield
     except Exception:
       _check_same(path, folder)  # whatever came of that
@@ -98,37 +102,6 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
     _check_same(path, folder)
   finally:
     os.close(folder)
-
-
-def _clear(folder: str) -> None:
-  """Removes what killed writes left below a folder; not in those that another process is `alone` in."""
-  for base, folders, found in os.walk(folder):
-    if base != folder and _is_held(base):
-      folders.clear()
-      continue
-    for name in found:
-      if _LEFT.search(name):
-        os.remove(os.path.join(base, name))
-    for name in filter(_LEFT_FOLDERS.fullmatch, list(folders)):
-      folders.remove(name)
-      shutil.rmtree(os.path.join(base, name))
-
-
-def _is_held(path: str) -> bool:
-  """Whether another process is `alone` in a folder."""
-  import fcntl
-
-  try:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-      fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    finally:
-      os.close(folder)
-  except (BlockingIOError, FileNotFoundError, PermissionError):
-    return True  # or gone meanwhile, or not ours
-  except OSError:
-    pass  # NFS locks no folders
-  return False
 
 
 def _holder(folder: int) -> str:
@@ -149,10 +122,11 @@ def _check_same(path: str, folder: int) -> None:
 def turn(path: str) -> Iterator[bool]:
   """Waits for other processes in this block with the same local folder or file.
 
-  It is given whether it can: a file system may have no locks.
+  It is given whether it can: a file system, or Windows, may have no locks.
   """
-  import fcntl
-
+  if not fcntl:
+    yield False
+    return
   folder = os.open(path, os.O_RDONLY)
   try:
     try:
@@ -184,6 +158,8 @@ def sync(path: str) -> None:
 
 
 def _sync(path: str) -> None:
+  if not fcntl:  # Windows syncs neither a folder nor a file that is opened to be read
+    return
   number = os.open(path, os.O_RDONLY)
   try:
     os.fsync(number)

@@ -24,7 +24,6 @@ Labels = Literal['all', 'some', 'none']
 TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
 _NO_ROWS = 'no rows below the header; an empty file is no data set'
-_UNQUOTED = ('.tsv', '.txt')
 _SUM_OFF = 0.02  # of classes' probabilities from 1, rounded as they are written
 _TRUTH = {'true': 1.0, 'false': 0.0}  # as tables of other programs have a binary label
 # As GLUE, pandas and others write that there is none.
@@ -156,7 +155,13 @@ def read(
   hashes = array('Q')
   vectors = vector_columns(config) if vectors is None else vectors
   row_id, lowest, highest = '', math.inf, -math.inf
-  for number, row in tables.rows(path, config.encoding):
+  columns = (
+    *config.text_columns,
+    config.label_column,
+    config.id_column,
+    config.teacher_logits_column,
+  )
+  for number, row in tables.rows(path, config.encoding, columns=columns):
     where = f'{path}:{number}'
     if config.id_column:
       row_id = row[config.id_column].strip()
@@ -166,7 +171,7 @@ def read(
       where += f' (id {row_id})'
     else:
       row_id = f'{number}'
-    cells = [_text(path, row, column, where) for column in config.text_columns]
+    cells = [tables.text(row, column, where) for column in config.text_columns]
     texts = tuple(
       vectors[column].read(cell, where) if column in vectors else cell
       for column, cell in zip(config.text_columns, cells, strict=True)
@@ -190,23 +195,10 @@ def read(
 def column(path: str, name: str, encoding: str) -> Iterator[str]:
   """Streams the texts of one column of a table, whose others are not read; an empty one is refused."""
   number = 0
-  for number, row in tables.rows(path, encoding):
-    yield _text(path, row, name, f'{path}:{number}')
+  for number, row in tables.rows(path, encoding, columns=(name,)):
+    yield tables.text(row, name, f'{path}:{number}')
   if not number:
     raise InputError(f'{path}: {_NO_ROWS}')
-
-
-def _text(path: str, row: tables.Row, column: str, where: str) -> str:
-  """A row's text; one in a TSV, which has no quoting, that is quoted as in a CSV is refused."""
-  text = tables.text(row, column, where)
-  if '""' in text and text[0] == text[-1] == '"' and path.removesuffix('.gz').endswith(_UNQUOTED):
-    doubled = text[1:-1]
-    if '""' in doubled and '"' not in doubled.replace('""', ''):
-      raise InputError(
-        f'{where}: column {column!r} is quoted as in a CSV; write it without quoting (pandas: '
-        'quoting=csv.QUOTE_NONE), or as .csv or .parquet'
-      )
-  return text
 
 
 def _read_label(row: tables.Row, config: TableConfig, where: str, labels: Labels) -> float | None:
@@ -290,7 +282,7 @@ def _refuse_duplicates(path: str, config: TableConfig, hashes: array) -> None:
   if not repeated:
     return
   first: dict[str, int] = {}
-  for number, row in tables.rows(path, config.encoding):
+  for number, row in tables.rows(path, config.encoding, columns=(config.id_column,)):
     row_id = row[config.id_column].strip()
     if hash64(row_id) in repeated:
       if row_id in first:

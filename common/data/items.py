@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from common import files
+from common.data import trec
 from common.data.numbered_digests import NumberedDigests
 from common.data.texts import blake2b
 from common.errors import InputError, damaged
@@ -171,7 +172,7 @@ class Items:
     They cannot where one is missing, stands twice or has a space in it, as TREC's files take none.
     """
     ids = list(self.ids())
-    if all(key.split() == [key] for key in ids) and len(set(ids)) == len(ids):
+    if all(map(trec.is_id, ids)) and len(set(ids)) == len(ids):
       return ids
     return [digest.hex()[:16] for digest in self._distinct('hash')]
 

@@ -173,7 +173,7 @@ def read(path: str, query_column: str, passage_column: str, encoding: str = 'utf
 
 def _question_answers(path: str, query_column: str, passage_column: str, encoding: str) -> Matching:
   matching = Matching()
-  for number, row in _progress(path, encoding=encoding):
+  for number, row in _progress(path, encoding=encoding, columns=(query_column, passage_column)):
     key, where = str(number), f'{path}:{number}'
     matching.add_query(key, tables.text(row, query_column, where), where=where)
     matching.add_passage(key, tables.text(row, passage_column, where), where=where)

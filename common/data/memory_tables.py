@@ -21,12 +21,13 @@ _KINDS = "a path, a table of pandas or pyarrow, a datasets' or tf.data Dataset, 
 def rows(table: Any, name: str, wanted: Sequence[str] = ()) -> Iterator[tuple[int, Row]]:
   """Streams (row number from 1, row) of a table, whose name messages give; refuses what is none.
 
-  Where Arrow does not take a table for the sake of other columns, rows are of those `wanted`.
+  Rows have the columns `wanted` alone; empty, or where none is there: all.
   """
   if hasattr(table, '__arrow_c_stream__'):
     arrow = _arrow(table, name, wanted)
-    tables.check_header(arrow.schema.names, name)
-    yield from tables.arrow_rows(arrow.to_batches(), f'{name}, row ')
+    tables.check_header(own := arrow.schema.names, name)
+    names = tables.needed(own, wanted)
+    yield from tables.arrow_rows(arrow.to_batches(), f'{name}, row ', names, own)
     return
   if hasattr(table, 'as_numpy_iterator'):
     table = table.as_numpy_iterator()
@@ -36,7 +37,7 @@ def rows(table: Any, name: str, wanted: Sequence[str] = ()) -> Iterator[tuple[in
     where = f'{name}, row {number}'
     if not isinstance(row, Mapping):
       raise InputError(f'{where}: a {type(row).__name__}; each row is a dict of columns')
-    yield number, tables.values_row(row, where)
+    yield number, tables.values_row(row, where, tables.needed(own := [*row], wanted), own)
 
 
 def write(table: Any, name: str, path: str, needed: Sequence[str], known: Sequence[str]) -> None:

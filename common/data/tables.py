@@ -1,7 +1,8 @@
 """Rows of TSV, CSV, JSONL (gzip too) and Parquet files, with their line or row numbers.
 
-A TSV has no quoting (a quote is a character, as in GLUE's files); a CSV is quoted as in RFC 4180, and
-a blank line is no row of it; a TXT is a TSV; a JSONL has an object a line. Lines end at a line feed alone:
+A TSV has no quoting (a quote is a character, as in GLUE's files), and a cell that is quoted as in a CSV
+is refused, but for GLUE, whose files have such texts; a CSV is quoted as in RFC 4180; a
+TXT is a TSV; a JSONL has an object a line. A blank line is no row. Lines end at a line feed alone:
 no other byte splits one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
 """
 
@@ -37,12 +38,19 @@ class Row(dict):
   """Cells by column name; a column that is not there is refused with the nearest that is.
 
   Spaces at the ends of a name, which a flag's have not, count only where names differ by them alone. One of
-  `unread`, whose value is neither a text nor a number, is refused where it is asked for.
+  `unread`, whose value is neither a text nor a number, is refused where it is asked for. `names` are all
+  columns, where it has cells of some.
   """
 
-  def __init__(self, cells: dict[str, str], where: str, unread: Sequence[str] = ()):
+  def __init__(
+    self,
+    cells: dict[str, str],
+    where: str,
+    unread: Sequence[str] = (),
+    names: Sequence[str] = (),
+  ):
     super().__init__(cells)
-    self.where, self._unread = where, unread
+    self.where, self._unread, self._names = where, unread, names
 
   def __contains__(self, column: object) -> bool:
     return super().__contains__(column) or self._spaced(column) is not None
@@ -52,7 +60,7 @@ class Row(dict):
       return self[spaced]
     if column.strip() in (str(name).strip() for name in self._unread):
       raise InputError(f'{self.where}: column {column!r} holds no text, number or list of such')
-    names = [str(name) for name in self if name]
+    names = [str(name) for name in self._names or self if name]
     near = difflib.get_close_matches(column, names, 1)
     hint = f'did you mean {near[0]!r}? It has ' if near else 'it has '
     raise InputError(f'{self.where}: no column {column!r}; {hint}{", ".join(names)}')
@@ -69,18 +77,21 @@ def rows(
   ragged: bool = False,
   header: Sequence[str] = (),
   delimiter: str = ',',
+  columns: Sequence[str] = (),
 ) -> Iterator[tuple[int, Row]]:
   """Streams (line number, row) of a table; raises InputError at the first bad line.
 
   Args:
     path: Path of the file.
     encoding: Encoding of its characters.
-    ragged: Whether a line of too few or too many cells is a row of empty cells.
+    ragged: Whether a line of too few or too many cells is a row of empty cells, and a cell of a TSV may
+      look quoted, as in GLUE's files.
     header: The columns' names, where the first line is not they.
     delimiter: Between the cells of a CSV.
+    columns: The only ones that are read of a Parquet file; empty: all.
   """
   if path.endswith('.parquet'):
-    yield from _parquet(path)
+    yield from _parquet(path, columns)
     return
   name = path.removesuffix('.gz')
   if not name.endswith(TEXT_SUFFIXES):
@@ -90,7 +101,8 @@ def rows(
   read = lines(path, encoding)
   if name.endswith('.jsonl'):
     for number, line in enumerate(read, 1):
-      yield number, object_row(line, f'{path}:{number}')
+      if line.rstrip('\r\n'):
+        yield number, object_row(line, f'{path}:{number}')
     return
   cells = _csv(path, read, delimiter) if name.endswith('.csv') else _tsv(read)
   if not header and not (header := next(cells, (0, []))[1]):
@@ -99,9 +111,14 @@ def rows(
   if name.endswith('.csv') and delimiter == ',':
     check_separator(header, f'{path}:1')
   for number, values in cells:
+    if values == [''] and not name.endswith('.csv'):
+      continue
     if ragged and len(values) != len(header):
       values = [''] * len(header)
-    yield number, cells_row(header, values, f'{path}:{number}', f'{path}:1')
+    row = cells_row(header, values, f'{path}:{number}', f'{path}:1')
+    if not (ragged or name.endswith('.csv')):
+      check_unquoted(row, f'{path}:{number}')
+    yield number, row
 
 
 def text(row: Row, column: str, where: str) -> str:
@@ -133,6 +150,18 @@ def cells_row(header: Sequence[str], values: Sequence[str], where: str, named: s
   return Row(dict(zip(header, values, strict=True)), named)
 
 
+def check_unquoted(row: Row, where: str) -> None:
+  """Refuses a row of a TSV, which has no quoting, with a cell that is quoted as in a CSV."""
+  for column, text in row.items():
+    if '""' in text and text[0] == text[-1] == '"':
+      doubled = text[1:-1]
+      if '""' in doubled and '"' not in doubled.replace('""', ''):
+        raise InputError(
+          f'{where}: column {column!r} is quoted as in a CSV; write it without quoting (pandas: '
+          'quoting=csv.QUOTE_NONE), or as .csv or .parquet'
+        )
+
+
 def object_row(line: str, where: str) -> Row:
   """A row of a JSONL file; raises InputError where it is no object."""
   try:
@@ -148,15 +177,28 @@ def object_row(line: str, where: str) -> Row:
     raise InputError(f'{where}: lists or objects nested too deep') from error
 
 
-def values_row(row: Mapping[str, Any], where: str) -> Row:
-  """A row of values as Parquet files and tables in memory hold them: also NumPy's, and UTF-8 bytes."""
+def needed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+  """Those of a table's columns that are asked for, with spaces at their ends or not; all where none is."""
+  found = [name for name in names if name in columns or str(name).strip() in columns]
+  return found or list(names)
+
+
+def values_row(row: Mapping[str, Any], where: str, names: Sequence[str], own: Sequence[str]) -> Row:
+  """A row of values as Parquet files and tables in memory hold them: also NumPy's, and UTF-8 bytes.
+
+  Args:
+    row: Values by column.
+    where: Its place.
+    names: The columns whose values it takes.
+    own: All of the table.
+  """
   cells, unread = {}, []
-  for name, value in row.items():
+  for name in names:
     try:
-      cells[name] = cell(plain(value), where)
+      cells[name] = cell(plain(row[name]), where)
     except (TypeError, ValueError):
       unread.append(name)
-  return Row(cells, where, unread)
+  return Row(cells, where, unread, own)
 
 
 def plain(value: Any) -> Any:
@@ -168,14 +210,19 @@ def plain(value: Any) -> Any:
   return str(value) if isinstance(value, decimal.Decimal) else value
 
 
-def arrow_rows(batches: Iterable[Any], place: str) -> Iterator[tuple[int, Row]]:
-  """Streams (row number, row) of Arrow's record batches; a row's place is `place` and its number."""
+def arrow_rows(
+  batches: Iterable[Any], place: str, names: Sequence[str], own: Sequence[str]
+) -> Iterator[tuple[int, Row]]:
+  """Streams (row number, row) of Arrow's record batches; a row's place is `place` and its number.
+
+  Columns are as of `values_row`; the batches may have others.
+  """
   number = 0
   for batch in batches:
-    for row in zip(*map(values, batch.columns), strict=True):
+    for row in zip(*(values(batch.column(name)) for name in names), strict=True):
       number += 1
-      cells = dict(zip(batch.schema.names, row, strict=True))
-      yield number, values_row(cells, f'{place}{number}')
+      cells = dict(zip(names, row, strict=True))
+      yield number, values_row(cells, f'{place}{number}', names, own)
 
 
 def values(column: Any) -> list[Any]:
@@ -223,7 +270,7 @@ def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int,
     raise InputError(f'{path}:{ended + 1}: not a CSV row: {error}') from error
 
 
-def _parquet(path: str) -> Iterator[tuple[int, Row]]:
+def _parquet(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
   import pyarrow as pa
   import pyarrow.parquet as pq
 
@@ -232,8 +279,9 @@ def _parquet(path: str) -> Iterator[tuple[int, Row]]:
       if files.is_remote(path):
         file.closed = False  # Arrow asks a file for it, and TensorFlow's do not say
       table = pq.ParquetFile(file, page_checksum_verification=True)
-      check_header(table.schema_arrow.names, path)
-      yield from arrow_rows(table.iter_batches(_BATCH), f'{path}:')
+      check_header(own := table.schema_arrow.names, path)
+      names = needed(own, columns)
+      yield from arrow_rows(table.iter_batches(_BATCH, columns=names), f'{path}:', names, own)
   except pa.ArrowException as error:
     raise InputError(f'{path}: not a Parquet file, or damaged: {error}') from error
   except _errors(path) as error:

@@ -1,12 +1,14 @@
 """TREC's files: runs (`query Q0 document rank score name`) and qrels (`query 0 document grade`).
 
-Cells stand between spaces or tabs; `.gz` is read and written. A bad line is refused with file and number.
+Cells stand between ASCII's spaces and tabs alone: a no-break space is a character of an id. `.gz` is read
+and written. A bad line is refused with file and number.
 """
 
 import contextlib
 import dataclasses
 import gzip
 import io
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -17,6 +19,8 @@ from common import files
 from common.data.tables import lines
 from common.data.texts import places
 from common.errors import InputError
+
+_CELL = re.compile(r'\S+', re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Pairs:
   def ties(self) -> np.ndarray:
     """The documents' places in the order of their ids, [documents]."""
     return places(self.documents)
+
+
+def is_id(key: str) -> bool:
+  """Whether a file can hold a name: it is not empty, and has no space that ends a cell."""
+  return bool(_CELL.fullmatch(key))
 
 
 def read_run(path: str) -> Pairs:
@@ -123,7 +132,7 @@ def _read(path: str, columns: str, number: Callable[[str, str], float]) -> Pairs
 
 def _cells(path: str) -> Iterator[tuple[int, list[str]]]:
   for number, line in enumerate(lines(path, 'utf-8'), 1):
-    if cells := line.split():
+    if cells := _CELL.findall(line):
       yield number, cells
 
 

@@ -264,7 +264,7 @@ def _check(config: ExperimentConfig, student: StudentPackage, function: Function
   # A line of JSON without a label says nothing of the others.
   may_lack = labels == 'some' and path.removesuffix('.gz').endswith('.jsonl')
   if labels != 'none' and path and not config.data.files.annotated and not may_lack:
-    first = next(tables.rows(path, config.data.table.encoding), None)
+    first = next(tables.rows(path, config.data.table.encoding, columns=(column,)), None)
     if first and column not in first[1]:
       raise InputError(
         f'{path}: no column {column!r}, and the loss takes labels: name it by --label_column, '

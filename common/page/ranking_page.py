@@ -146,7 +146,8 @@ class RankingPage:
 def _texts(config: PageConfig) -> dict[str, str]:
   """Texts by id; a table of too many is refused at the row that is one too many."""
   texts: dict[str, str] = {}
-  for number, row in tables.rows(config.input):
+  columns = config.id_column, config.text_column
+  for number, row in tables.rows(config.input, columns=columns):
     if len(texts) == _TEXTS:
       raise InputError(f'{config.input}:{number}: the page takes {_TEXTS:,} texts at the most')
     if (key := row[config.id_column]) in texts:

@@ -162,7 +162,8 @@ def copy_in(local: str, path: str) -> None:
   if FileSystems.get_filesystem(path).has_dirs() and not exists(folder):
     with contextlib.suppress(OSError):  # another worker makes it too
       FileSystems.mkdirs(folder)
-  temporary = f'{path}.{uuid.uuid4().hex}.tmp'
+  # Here the next process overwrites what a killed one leaves; two workers may write one object.
+  temporary = f'{path}.{uuid.uuid4().hex}.tmp' if '://' in path else f'{path}.tmp'
   plain = CompressionTypes.UNCOMPRESSED
   created = contextlib.closing(FileSystems.create(temporary, compression_type=plain))
   with files.blamed(path), open(local, 'rb') as source, created as target:

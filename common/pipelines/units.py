@@ -205,10 +205,14 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
     position += len(line)
     try:
       text = line.decode().removeprefix('\ufeff').rstrip('\r\n')
+      if not text:  # a blank line, which is no row
+        continue
       if header is None:
         yield tables.object_row(text, where)
       else:
-        yield tables.cells_row(header, text.split('\t'), where, where)
+        row = tables.cells_row(header, text.split('\t'), where, where)
+        tables.check_unquoted(row, where)
+        yield row
     except (UnicodeDecodeError, InputError) as error:
       refuse(where, _why(error, where), line.decode(errors='replace').rstrip('\r\n'))
 

@@ -109,7 +109,7 @@ def documents(config: CorpusConfig, seed: int) -> Iterator[Document]:
     return
   for path in config.paths():
     if config.text_columns:
-      for _, row in tables.rows(path, config.encoding):
+      for _, row in tables.rows(path, config.encoding, columns=config.text_columns):
         cells = [[line.strip() for line in row[c].split('\n')] for c in config.text_columns]
         yield from filter(None, (tuple(filter(None, passages)) for passages in cells))
     else:

@@ -15,7 +15,7 @@ from common import files, flags
 from common.data import trec
 from common.errors import InputError, check_parent
 from common.rerank import effect, texts
-from common.rerank.reranker import Reranker
+from common.rerank.reranker import Reranker, reranked
 from common.scoring import runtimes
 from common.scoring.scorer import PairScorer
 
@@ -58,7 +58,8 @@ def main(config: RerankConfig) -> None:
   queries = texts.of_ids(config.queries, first, 'query', *columns)
   documents = None
   if not config.store:
-    documents = texts.of_ids(config.documents, first, 'document', *columns)
+    needed = reranked(first, config.depth)
+    documents = texts.of_ids(config.documents, first, 'document', *columns, needed)
   scorer = PairScorer.load(
     config.export_dir, config.runtime, encoder_runtime=config.encoder_runtime
   )
@@ -67,7 +68,7 @@ def main(config: RerankConfig) -> None:
       f'--export_dir={config.export_dir}: a model of two texts and one score is needed'
     )
   if documents is None:
-    reranker = Reranker.of_store(scorer, config.store, first)
+    reranker = Reranker.of_store(scorer, config.store, first, config.depth)
   else:
     reranker = Reranker.of_texts(scorer, documents, first, config.depth)
   scores = reranker.write(config.output, first, queries, config.depth)

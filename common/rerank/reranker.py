@@ -30,16 +30,15 @@ class Reranker:
   @classmethod
   def of_texts(cls, scorer: PairScorer, documents: list[str], run: Pairs, depth: int) -> 'Reranker':
     """Encodes a run's documents, those among a query's first `depth`; their vectors are held in memory."""
-    first = [run.document[lines[:depth]] for lines in _lists(run)]
-    needed = np.unique(np.concatenate(first))
+    needed = reranked(run, depth)
     vectors = scorer.encode([documents[n] for n in needed], scorer.slots[-1], progress=True)
     rows = np.full(len(documents), -1)
     rows[needed] = np.arange(len(needed))
     return cls(scorer, vectors, rows)
 
   @classmethod
-  def of_store(cls, scorer: PairScorer, folder: str, run: Pairs) -> 'Reranker':
-    """Finds the documents in a store; a run with one that is not there is refused."""
+  def of_store(cls, scorer: PairScorer, folder: str, run: Pairs, depth: int) -> 'Reranker':
+    """Finds the documents in a store; one among a query's first `depth` that is not there is refused."""
     store, side = VectorStore(folder), scorer.slots[-1]
     if (store.fingerprint, store.side) != (scorer.fingerprints[side], side):
       raise InputError(
@@ -47,8 +46,9 @@ class Reranker:
         f'{side} ones of {scorer.fingerprints[side]}'
       )
     rows = store.find(run.documents)
-    if (rows < 0).any():
-      texts.refuse_missing(run, 'document', int(np.argmin(rows)), folder)
+    needed = reranked(run, depth)
+    if len(missing := needed[rows[needed] < 0]):
+      texts.refuse_missing(run, 'document', int(missing[0]), folder)
     return cls(scorer, store, rows)
 
   def write(self, path: str, run: Pairs, queries: list[str], depth: int) -> np.ndarray:
@@ -98,6 +98,11 @@ class Reranker:
       above = min(np.float32(score), np.nextafter(above, np.float32(-np.inf)))
       found[places[row]] = above
     return found
+
+
+def reranked(run: Pairs, depth: int) -> np.ndarray:
+  """Numbers of the documents that are among a query's first `depth`."""
+  return np.unique(np.concatenate([run.document[lines[:depth]] for lines in _lists(run)]))
 
 
 def _lists(run: Pairs) -> list[np.ndarray]:

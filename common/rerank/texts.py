@@ -1,7 +1,7 @@
 """Texts of a run's queries and documents, from a table."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -10,7 +10,14 @@ from common.data.trec import Pairs
 from common.errors import InputError
 
 
-def of_ids(path: str, run: Pairs, what: str, id_column: str, text_column: str) -> list[str]:
+def of_ids(
+  path: str,
+  run: Pairs,
+  what: str,
+  id_column: str,
+  text_column: str,
+  needed: Iterable[int] | None = None,
+) -> list[str]:
   """Texts of a run's queries or documents, in the order of their numbers; others are passed over.
 
   Args:
@@ -19,13 +26,15 @@ def of_ids(path: str, run: Pairs, what: str, id_column: str, text_column: str) -
     what: 'query' or 'document'.
     id_column: Column of the ids.
     text_column: Column of the texts.
+    needed: Numbers of the only ones whose texts are needed, those of others are empty; None: of all.
 
   Raises:
-    InputError: If an id of the run is not in the table, or one that is stands there twice or has an
-      empty text.
+    InputError: If the id of a needed one is not in the table, or stands there twice or has an empty
+      text.
   """
   ids = run.queries if what == 'query' else run.documents
-  numbers = {key: number for number, key in enumerate(ids)}
+  needed = range(len(ids)) if needed is None else list(needed)
+  numbers = {ids[number]: number for number in needed}
   found: list[str | None] = [None] * len(ids)
   for line, row in _rows(path, id_column, text_column):
     number = numbers.get(row[id_column])
@@ -36,9 +45,10 @@ def of_ids(path: str, run: Pairs, what: str, id_column: str, text_column: str) -
     if not row[text_column].strip():
       raise InputError(f'{path}:{line}: the text of {what} {row[id_column]!r} is empty')
     found[number] = row[text_column]
-  if None in found:
-    refuse_missing(run, what, found.index(None), path)
-  return [text for text in found if text is not None]
+  for number in needed:
+    if found[number] is None:
+      refuse_missing(run, what, number, path)
+  return [text or '' for text in found]
 
 
 def refuse_missing(run: Pairs, what: str, number: int, where: str) -> None:
@@ -55,4 +65,4 @@ def _rows(path: str, id_column: str, text_column: str) -> Iterator[tuple[int, ta
     first = next(itertools.islice(tables.lines(path, 'utf-8'), 1), '').rstrip('\r\n').split('\t')
     if len(first) == 2 and not {id_column, text_column} & set(first):
       header = (id_column, text_column)
-  return tables.rows(path, header=header)
+  return tables.rows(path, header=header, columns=(id_column, text_column))

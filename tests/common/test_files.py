@@ -6,6 +6,7 @@ import tensorflow as tf
 from common import errors, files
 from common.data import tables
 from common.distillation.sources.tables import TablesConfig
+from common.pipelines import shards
 
 
 def test_a_folder_gets_its_name_when_it_is_whole(tmp_path):
@@ -47,14 +48,13 @@ def test_a_url_that_nothing_here_opens_is_refused_in_one_line():
   assert errors.of_system(caught.value) == says
 
 
-def test_what_another_process_is_writing_is_left_alone(tmp_path):
-  study = tmp_path / 'study'
-  for folder in (study, tmp_path / 'student.part'):
-    (folder / 'ckpt-3_temp').mkdir(parents=True)
-  with files.alone(str(tmp_path)), files.alone(str(study)):
-    (study / 'ckpt-4_temp').mkdir()
-    with files.alone(str(tmp_path / 'student.part')):
-      pass
-    files._clear(str(tmp_path))  # as another process's `alone` does
-  left = [path.name for path in tmp_path.rglob('*_temp')]
-  assert left == ['ckpt-4_temp']
+@pytest.mark.parametrize('work', [files.alone, shards.alone])
+def test_what_others_have_in_a_folder_at_work_is_left(work, tmp_path):
+  names = ['a.tempstate1', f'a.{"0" * 32}.tmp']
+  for folder in ('ckpt-3_temp', 'sub/weights_temp', 'sub/variables_temp'):
+    (tmp_path / folder).mkdir(parents=True)
+    names.append(f'{folder}/a')
+  for name in names:
+    (tmp_path / name).touch()
+  with work(str(tmp_path)):
+    assert all((tmp_path / name).exists() for name in names)

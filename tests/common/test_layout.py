@@ -201,6 +201,29 @@ def test_importing_a_student_loads_what_scores_alone(student):
   assert (done.returncode, done.stdout) == (0, '[]\n'), done.stderr
 
 
+def test_scoring_needs_no_module_that_windows_lacks(tmp_path):
+  code = """
+import sys
+sys.modules.update(dict.fromkeys(('fcntl', 'resource', 'pwd', 'grp', 'termios', 'pty', 'syslog')))
+import dipair.scorer, dse.embedder
+from common import files
+from common.scoring import archive, best, cross_encoder, litert, runtimes, scorer
+from common.vectors import neighbors, store, writer
+folder = sys.argv[1]
+with files.alone(folder), files.turn(folder) as locked, files.whole_folder(f'{folder}/a') as part:
+  files.os.mkdir(part)
+print(locked, files.names(folder))
+"""
+  done = subprocess.run(
+    [sys.executable, '-c', code, str(tmp_path)],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    timeout=limits.PROCESS,
+  )
+  assert (done.returncode, done.stdout) == (0, "False ['a']\n"), done.stderr
+
+
 def test_the_light_installation_has_the_versions_of_the_whole():
   pins = (ROOT / 'constraints.txt').read_text('utf-8').splitlines()
   light = [line for line in (ROOT / 'light.txt').read_text('utf-8').splitlines() if line[0] != '#']

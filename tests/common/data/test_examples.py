@@ -3,10 +3,12 @@
 import math
 import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import bad_tables, knocks
-from common.data import examples
+from common.data import examples, memory_tables, tables
 from common.data.examples import Example, TableConfig
 from common.errors import InputError
 
@@ -47,6 +49,26 @@ def test_a_tsv_that_is_quoted_as_a_csv_is_refused(tmp_path):
   for cell in ('"12"" pipe"', '""""', '"the ""best"""'):
     with pytest.raises(InputError, match=r"t.tsv:2: column 'left' is quoted as in a CSV; write it"):
       read(tmp_path, f'left\tright\n{cell}\tx\n', labels='none')
+
+
+def test_of_parquet_and_arrow_tables_only_the_columns_needed_are_read(tmp_path, monkeypatch):
+  columns = {'left ': ['a'], 'vector': [[0.5] * 3], 'right': ['b'], 'label': ['c']}
+  path, kinds = str(tmp_path / 't.parquet'), []
+  pq.write_table(table := pa.table(columns), path)
+  values, plain = tables.values, tables.plain
+  monkeypatch.setattr(
+    tables, 'values', lambda column: (kinds.append(column.type), values(column))[1]
+  )
+  monkeypatch.setattr(tables, 'plain', lambda value: (kinds.append(type(value)), plain(value))[1])
+  assert list(examples.read(path, TableConfig(), labels='none')) == [Example('1', ('a', 'b'))]
+  for of in (table, [{name: cells[0] for name, cells in columns.items()}]):
+    ((_, row),) = memory_tables.rows(of, 'train', ['left', 'right'])
+    assert row == {'left ': 'a', 'right': 'b'}
+    with pytest.raises(
+      InputError, match='no column .vectr.; did you mean .vector.. It has left , vector, '
+    ):
+      row['vectr']
+  assert set(kinds) == {pa.string(), str}
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ FORMS = {  # task: ((folder, header), a row, what is read of it)
   ),
   'qqp': (
     ('QQP', 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate'),
-    '4\t8\t9\tWhy ?\tHow ?\t0',
-    (('Why ?', 'How ?'), 0.0),
+    '4\t8\t9\t"Why ""so""?"\tHow ?\t0',
+    (('"Why ""so""?"', 'How ?'), 0.0),
   ),
   'qnli': (
     ('QNLI', 'index\tquestion\tsentence\tlabel'),

@@ -121,6 +121,14 @@ def test_items_alike_in_several_tables_have_one_number(tmp_path):
   assert list(found.items(0).texts(np.array([3, 0]))) == ['d', 'a']
 
 
+@pytest.mark.parametrize(('key', 'named'), [('a\xa01', True), ('a 1', False), ('', False)])
+def test_an_item_is_named_by_its_id_where_a_trec_file_can_hold_it(key, named, tmp_path):
+  with ItemWriter(path := str(tmp_path / 'items.tfrecord')) as items:
+    items.number('x', key)
+  name = key if named else content_hash('x').hex()[:16]
+  assert Items.open([path], [1], ['']).keys() == [name]
+
+
 def test_several_tables_are_opened_in_less_memory_than_their_hashes_as_objects(monkeypatch):
   count = 20_000
   monkeypatch.setattr(

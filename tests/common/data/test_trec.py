@@ -26,6 +26,14 @@ def test_a_written_run_is_read_again(tmp_path):
   assert found.values.tolist() == [0.1, -1, 0.333333333] and found.line.tolist() == [1, 2, 3]
 
 
+def test_an_id_may_have_spaces_that_are_not_of_ascii(tmp_path):
+  queries, documents = ['q\xa01'], ['a\u3000b', 'c\x85']
+  trec.write_run(str(tmp_path / 'run'), queries, [(documents, [2, 1])], 'ours')
+  found = trec.read_run(str(tmp_path / 'run'))
+  assert (found.queries, found.documents) == (queries, documents)
+  assert not any(map(trec.is_id, ('', 'a b', 'a\t', '\x0b')))
+
+
 def test_one_long_id_takes_its_own_memory():
   documents = ['b', 'é', 'a' * 10_000, 'B', '日本', '\U0001f600', '\uffee', *map(str, range(1000))]
   none = np.zeros(0)

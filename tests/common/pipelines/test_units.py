@@ -60,6 +60,14 @@ def test_each_line_is_in_one_unit(tmp_path, unit_bytes, mark):
   assert rows(tmp_path / 'a.jsonl', unit_bytes) == EXPECTED
 
 
+@pytest.mark.parametrize('unit_bytes', [1, 4, 1000])
+def test_a_blank_line_is_no_row(tmp_path, unit_bytes):
+  (tmp_path / 'a.tsv').write_text('id\ttext\n\n1\tx\n\n\n')
+  (tmp_path / 'a.jsonl').write_text('{"id": 1, "text": "x"}\n\n')
+  for name in ('a.tsv', 'a.jsonl'):
+    assert rows(tmp_path / name, unit_bytes) == [{'id': '1', 'text': 'x'}]
+
+
 def test_whole_files(tmp_path):
   with gzip.open(tmp_path / 'a.tsv.gz', 'wb') as file:
     file.write(TSV.encode())
@@ -115,6 +123,17 @@ def test_bad_rows_are_put_aside_with_their_place_and_reason(tmp_path):
   (tmp_path / 'd.csv').write_text('id,text\n1,x\n2,"5 inch\n3,y\n')
   with pytest.raises(InputError, match=r'd.csv:3: not a CSV row up to line 4: .*not closed'):
     rows(tmp_path / 'd.csv', 9, lambda *refused: None)
+
+
+def test_a_row_of_a_tsv_that_is_quoted_as_in_a_csv_is_put_aside(tmp_path):
+  (tmp_path / 'a.tsv').write_text('id\ttext\n1\t"12"" pipe"\n"2 ""x"""\tb\n3\t"so"\n')
+  bad = []
+  found = rows(tmp_path / 'a.tsv', 9, lambda *refused: bad.append(refused))
+  assert found == [{'id': '3', 'text': '"so"'}]
+  assert [why[:36] for _, why, _ in bad] == [
+    "column 'text' is quoted as in a CSV;",
+    "column 'id' is quoted as in a CSV; w",
+  ]
 
 
 def test_empty_cells_are_refused_and_columns_are_known(tmp_path):

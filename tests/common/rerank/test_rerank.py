@@ -7,6 +7,8 @@ from ir_measures import AP, nDCG
 
 from common import files as common_files
 from common.data import trec
+from common.errors import InputError
+from common.rerank import texts
 from common.rerank.__main__ import RerankConfig, main
 from common.rerank.reranker import Reranker
 from common.scoring.scorer import PairScorer
@@ -94,6 +96,26 @@ def test_a_store_gives_the_same_run(export, files, load, tmp_path):
   found = _run(files['output'])
   assert [of.doc_id for of in found] == [of.doc_id for of in expected]
   assert [of.score for of in found] == pytest.approx([of.score for of in expected], abs=1e-5)
+
+
+def test_a_document_beyond_the_depth_may_have_no_text(export, files, tmp_path):
+  folder = export('dipair').folder
+  main(RerankConfig(export_dir=folder, **files, depth=3))
+  expected = _run(files['output'])
+  lines = {'d4': 'd4\t \n', 'no d4': ''}
+  for name, line in lines.items():
+    rows = ''.join(f'{key}\t{text}\n' for key, text in DOCUMENTS.items() if key != 'd4')
+    (tmp_path / 'documents.tsv').write_text(f'id\ttext\n{rows}{line}')
+    main(RerankConfig(export_dir=folder, **files, depth=3))
+    assert _run(files['output']) == expected, name
+    with pytest.raises(InputError, match="document 'd4'"):
+      main(RerankConfig(export_dir=folder, **files, depth=4))
+
+
+def test_texts_quoted_as_in_a_csv_are_refused(files, tmp_path):
+  (tmp_path / 'queries.tsv').write_text('q1\t"so ""called"" shoes"\n')
+  with pytest.raises(InputError, match=r"queries.tsv:1: column 'text' is quoted as in a CSV"):
+    texts.of_ids(files['queries'], trec.read_run(files['run']), 'query', 'id', 'text')
 
 
 def test_a_run_is_written_to_a_bucket(export, files):
