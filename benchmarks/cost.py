@@ -3,7 +3,7 @@
   python -m benchmarks.cost --pairs=1e9,1e12 --lefts=1e6 --rights=1e7 \\
     --output=benchmarks/results/cost.json
 
-Arithmetic on what was measured (benchmarks/results: scoring.json, homedepot.json, score_job.json)
+Arithmetic on what was measured (benchmarks/results: scoring.json, homedepot.json, score_job.json, peers.json)
 and on what the flags assume, all of which is printed. Rates are those of a core of that machine, the
 head's the job's own; more cores are taken to be as many times as fast, since nothing is shared but the
 reading of files.
@@ -27,6 +27,7 @@ from common.vectors.values import DTYPES
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')
 _ENCODER = 'litert-int8'
 _TEACHER = 'MiniLM-L6 cross-encoder, 128 tokens'
+_IN_INT8 = f'{_TEACHER}, int8'
 _BASELINE = 'BERT-base cross-encoder, 128 tokens'
 
 
@@ -69,6 +70,7 @@ class Rates:
 
   pairs: float  # a second, in the job
   teacher_pairs: float
+  int8_teacher_pairs: float
   baseline_pairs: float
   texts: float  # encoded a second
 
@@ -88,6 +90,11 @@ def main(config: CostConfig) -> None:
       'score_job.json: the head in int8, and all around it',
     ],
     ['MiniLM-L6, pairs/s a core', digits(rates.teacher_pairs), f'scoring.json, {_TEACHER}'],
+    [
+      'the same in int8',
+      digits(rates.int8_teacher_pairs),
+      "as many times that as peers.json has of a run's teacher, on shorter pairs",
+    ],
     ['BERT-base, pairs/s a core', digits(rates.baseline_pairs), f'scoring.json, {_BASELINE}'],
     [
       'texts/s a core',
@@ -121,9 +128,12 @@ def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
   speed = {row['name']: row['pairs_per_second'] for row in scoring['rows']}
   texts = next(r['texts_per_second'] for r in encoding['encoders'] if r['name'] == _ENCODER)
   cores = scoring['environment']['cores']
+  of = {row['name']: row.get('pairs_per_second', 0) for row in _read('peers')['rows']}
+  exact, int8 = (of[f"DiPair's teacher, {runtime}"] for runtime in ('tensorflow', 'litert-int8'))
   return config, Rates(
     job['pairs_per_second'] / scored['environment']['cores'],
     speed[_TEACHER] / cores,
+    speed[_TEACHER] / cores * int8 / exact,
     speed[_BASELINE] / cores,
     texts / encoding['environment']['cores'],
   )
@@ -138,6 +148,7 @@ def costs(pairs: float, config: CostConfig, rates: Rates) -> list[dict[str, Any]
   found = []
   for name, rate, encoded in (
     ('DiPair, int8', rates.pairs, encoding),
+    (_IN_INT8, rates.int8_teacher_pairs, 0.0),
     (_TEACHER, rates.teacher_pairs, 0.0),
     (_BASELINE, rates.baseline_pairs, 0.0),
   ):

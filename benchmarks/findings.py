@@ -10,6 +10,7 @@ from dipair.study import tables as study_tables
 _TEST, _PAIRS, _INT8, _TEXTS = 'Pearson (test)', 'Pairs/s', '× in int8', 'Texts/s'
 _TRANSFORMER = 'DiPair, transformer'
 _EQ_1, _SQUARED = "Eq. 1 on the run's soft labels", 'squared error'
+_MARK = "Home Depot's quality is [transductive](#transductive-figures) in all that follows: to be measured again."
 _LIMITS = """Not in these: students of large teachers, or of more than a few hundred thousand pairs; and a second seed, but where
 three are named. Intervals draw pairs one at a time, but for those of the catalogue's run, of Home Depot's last
 ones and of GLUE, which draw a left text with all its pairs. What is called alike differs by less than the paired bootstrap can see, which
@@ -27,7 +28,7 @@ def findings() -> str:
     ]
   except FileNotFoundError:
     return ''
-  return '\n\n'.join(['## What was found, in brief', '\n'.join(found), _LIMITS])
+  return '\n\n'.join(['## What was found, in brief', _MARK, '\n'.join(found), _LIMITS])
 
 
 def _nearness() -> str:

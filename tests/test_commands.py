@@ -64,8 +64,10 @@ def test_the_commands_are_found():
   assert known | {'common.local_server.__main__'} < COMMANDS.keys()
 
 
-def test_readme_lists_the_commands():
-  table = (ROOT / 'README.md').read_text('utf-8').split('### Commands')[1].split('Each explains')[0]
+def test_the_guide_lists_the_commands():
+  table = (
+    (ROOT / 'docs/guide.md').read_text('utf-8').split('## Commands')[1].split('Each explains')[0]
+  )
   for module in COMMANDS:
     room, _, name = module.removesuffix('.__main__').rpartition('.')
     if room != 'benchmarks' and not room.startswith('benchmarks.'):

@@ -11,10 +11,11 @@ from common.files import read_json
 
 def test_costs_by_hand():
   config = CostConfig(lefts=1.8e5, rights=1.8e5, hours=10, written_bytes=20)
-  rates = Rates(pairs=1000, teacher_pairs=50, baseline_pairs=10, texts=100)
-  head, teacher, baseline = costs(3.6e9, config, rates)
+  rates = Rates(pairs=1000, teacher_pairs=50, int8_teacher_pairs=200, baseline_pairs=10, texts=100)
+  head, int8_teacher, teacher, baseline = costs(3.6e9, config, rates)
   assert head['encoding_core_hours'] == pytest.approx(1)  # 360,000 texts at 100/s
   assert head['core_hours'] == pytest.approx(1001)  # + 3.6e9 pairs at 1,000/s
+  assert int8_teacher['core_hours'] == pytest.approx(5000)
   assert teacher['core_hours'] == pytest.approx(20_000)
   assert baseline['core_hours'] == pytest.approx(100_000)
   assert [row['cores'] for row in (head, baseline)] == [101, 10_000]

@@ -21,7 +21,7 @@ def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
   ):
     assert f'id="{name}"' in api
   home = (tmp_path / 'index.html').read_text('utf-8')
-  assert 'id="when-to-take-it"' in home and 'href="serving/"' in home
+  assert 'id="which-model"' in home and 'href="serving/"' in home
   assert 'href="tutorial/"' in home
   tutorial = (tmp_path / 'tutorial' / 'index.html').read_text('utf-8')
   assert (

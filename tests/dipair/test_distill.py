@@ -18,12 +18,15 @@ TOY = {
   'stage1_batch_size': 16,
   'stage2_batch_size': 16,
 }
-ROWS = [
-  {'q': f'{colour} {i}', 'p': f'thing {j} {other}', 'y': float(colour == other), 'unused': object}
-  for i in range(6)
-  for colour in ('red', 'blue')
-  for j, other in enumerate(('red', 'blue', 'green'))
-]
+ROWS, JUDGING = (
+  [
+    {'q': f'{colour} {i}', 'p': f'thing {j} {other}', 'y': float(colour == other), 'unused': object}
+    for i in queries
+    for colour in ('red', 'blue')
+    for j, other in enumerate(('red', 'blue', 'green'))
+  ]
+  for queries in (range(6), range(6, 12))
+)
 SCORE = """
 def score(pairs):
   assert isinstance(pairs, list) and isinstance(pairs[0], tuple)
@@ -36,11 +39,11 @@ import json, sys
 sys.path.insert(0, 'tests/dipair')
 import shutil
 import dipair, tf_keras
-from test_distill import ROWS, TOY
+from test_distill import JUDGING, ROWS, TOY
 
 tf_keras.mixed_precision.set_global_policy('mixed_bfloat16')  # the caller's own
 folder, seen, said = sys.argv[1], [], []
-given = {'train': ROWS, 'valid': ROWS[:20], 'test': ROWS[20:], 'distillation': ROWS,
+given = {'train': ROWS, 'valid': JUDGING[:20], 'test': JUDGING[20:], 'distillation': ROWS,
          'teacher': score, 'run_dir': folder, **TOY}
 result = dipair.distill(**given, callbacks=[lambda *of: seen.append(of)])
 again = dipair.distill(**{**given, 'train': iter(ROWS)})
@@ -96,7 +99,7 @@ def _runs(tmp_path_factory, python):
   assert done.returncode == 0, done.stderr[-3000:]
   score = {}
   exec(SCORE, score)
-  files = {'train': ROWS, 'valid': ROWS[:20], 'test': ROWS[20:], 'distillation': ROWS}
+  files = {'train': ROWS, 'valid': JUDGING[:20], 'test': JUDGING[20:], 'distillation': ROWS}
   for name, rows in files.items():
     scored = [
       {'q': row['q'], 'p': row['p'], 'y': row['y']}

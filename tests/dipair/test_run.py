@@ -367,7 +367,7 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
   rows = [(f'term {i}', f'thing {i % 7}', i % 2, (i % 5) - 2.0) for i in range(96)]
   tsv = '\n'.join(['q\tp\ty', *(f'{q}\t{p}\t{y}' for q, p, y, _ in rows)])
   (tmp_path / 'valid.tsv').write_text(tsv)
-  jsonl = '\n'.join(json.dumps({'q': q, 'p': p, 'z': z}) for q, p, _, z in rows)
+  jsonl = '\n'.join(json.dumps({'q': f'own {q}', 'p': p, 'z': z}) for q, p, _, z in rows)
   (tmp_path / 'distill.jsonl').write_text(jsonl)
   done = run(
     f'--run_dir={tmp_path / "run"}',

@@ -44,7 +44,7 @@ def _run(python, tmp_path_factory):
   (folder / 'images.txt').write_text('p0\np1\np2\n')
   rows = [(term, f'p{row}', float(term == COLOURS[row])) for term, row in PAIRS]
   for name in ('valid', 'test'):
-    lines = ['term\timage\tlabel', *('\t'.join(map(str, row)) for row in rows)]
+    lines = ['term\timage\tlabel', *(f'{term}!\t{image}\t{y}' for term, image, y in rows)]
     (folder / f'{name}.tsv').write_text('\n'.join(lines) + '\n')
   scored = ['term\timage\tz', *(f'{t}\t{p}\t{8 * label - 4}' for t, p, label in rows * 8)]
   (folder / 'distil.tsv').write_text('\n'.join(scored) + '\n')

@@ -164,7 +164,10 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, 
   rows += [(f'red {i}', f'the {i % 5}', f'{i % 2}', f'{i % 3 - 1}') for i in range(24)]
   path = tmp_path / 'distill.tsv'
   path.write_text('\n'.join('\t'.join(row) for row in rows) + '\n', encoding='utf-8')
-  files = [f'--{name}_file={path}' for name in ('distillation', 'valid', 'test')]
+  judging = tmp_path / 'judging.tsv'
+  judging.write_text(path.read_text().replace('red', 'blue'), encoding='utf-8')
+  files = [f'--distillation_file={path}']
+  files += [f'--{name}_file={judging}' for name in ('valid', 'test')]
   columns = ('--text_columns=q,p', '--label_column=y', '--teacher_logits_column=z', '--task=binary')
   done = run(f'--run_dir={tmp_path}/run', *files, *columns, *TOY)
   assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]

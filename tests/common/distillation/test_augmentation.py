@@ -79,7 +79,9 @@ def test_a_masked_word_is_unknown_in_every_runtime():
 def test_a_run_takes_them_in_place_of_pairs(tmp_path):
   path = tmp_path / 'rows.tsv'
   path.write_text('left\tright\tlabel\nred boots of mine\tblue boots\t1\n', encoding='utf-8')
-  files = TablesConfig(str(path), str(path), str(path))
+  judging = tmp_path / 'judging.tsv'
+  judging.write_text('left\tright\tlabel\na\tb\t1\n', encoding='utf-8')
+  files = TablesConfig(str(path), str(judging), str(judging))
   config = DataConfig(files=files, pairing=PairingConfig(distillation_pairs=0, augmentations=9))
   data, folder = str(tmp_path / 'data'), str(tmp_path / 'unlabelled')
   dataset.write_labelled(config, data, seed=1)
