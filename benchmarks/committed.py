@@ -17,6 +17,8 @@ _PLACES = {  # of who measured, as a reader has them
   '=/tmp/': '=benchmarks/results/',
   '=/work/': '=',
 }
+# Below the title of what was measured by pairs that were learnt from; filled with the page of the reason.
+TRANSDUCTIVE = '*Transductive: to be measured again ([why]({}#transductive-figures)).*'
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

@@ -18,7 +18,16 @@ from benchmarks import (
   speed_tables,
   summary,
 )
-from benchmarks.committed import ROOT, command, markdown, measured, read, section, shown
+from benchmarks.committed import (
+  ROOT,
+  TRANSDUCTIVE,
+  command,
+  markdown,
+  measured,
+  read,
+  section,
+  shown,
+)
 from benchmarks.findings import findings
 from dipair.study import tables as study_tables
 
@@ -100,9 +109,7 @@ def _marked(text: str) -> str:
   heading, rest = text.split('\n', 1) if text else ('', '')
   if 'Home Depot' not in heading or 'Pearson' not in rest:
     return text
-  return (
-    f'{heading}\n\n*Transductive: to be measured again ([why](#transductive-figures)).*\n{rest}'
-  )
+  return f'{heading}\n\n{TRANSDUCTIVE.format("")}\n{rest}'
 
 
 def _contents(parts: dict[str, list[str]]) -> str:

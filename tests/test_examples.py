@@ -76,7 +76,7 @@ def test_the_first_ranking_refuses_a_table_in_one_line(python, tmp_path):
 
 
 def test_the_public_data_are_tables_that_the_flagfiles_read(python, tmp_path):
-  rows = [f'{i},{100 + i},"Caf\xe9  {i % 20}, 3\x85in.",red,2.33' for i in range(60)]
+  rows = [f'{i},{100 + i},"Caf\xe9  {i % 20}, 3\x85in.",Red {i % 40},2.33' for i in range(60)]
   table = '\n'.join(['id,product_uid,product_title,search_term,relevance', *rows])
   (tmp_path / 'train.csv').write_text(table, 'latin-1')
   (tmp_path / 'of').mkdir()
@@ -93,6 +93,13 @@ def test_the_public_data_are_tables_that_the_flagfiles_read(python, tmp_path):
   titles = [{cells[2] for cells in found[split]} for split in found]
   assert sum(map(len, titles)) == 20 and sum(map(len, found.values())) == 60
   assert set.union(*titles) == {f'Caf\xe9 {i}, 3 in.' for i in range(20)}
+  asked = {}
+  for split in ('train', 'valid', 'test'):
+    _, *lines = (tmp_path / f'homedepot_queries/{split}.tsv').read_text('utf-8').splitlines()
+    asked[split] = [line.split('\t')[2:4] for line in lines]
+  train = {cell for cells in asked['train'] for cell in cells}
+  for split in ('valid', 'test'):
+    assert asked[split] and train.isdisjoint(cell for cells in asked[split] for cell in cells)
   assert (
     tmp_path / 'medquad/questions_answers.tsv'
   ).read_text() == 'question\tanswer\nWhy ?\tSo it is.\n'

@@ -142,7 +142,7 @@ def _members(task: str, data_dir: str) -> list[GlueTask]:
 
 def _rows(member: GlueTask, path: str) -> Iterator[tuple[str, tuple[str, str], float]]:
   rows = undecided = broken = 0
-  for number, row in tables.rows(path, ragged=True):
+  for number, row in tables.rows(path, ragged=True, literal=True):
     rows += 1
     texts, label = (row[member.texts[0]], row[member.texts[1]]), row[member.label]
     if label == '-':

@@ -184,13 +184,13 @@ def _question_answers(path: str, query_column: str, passage_column: str, encodin
 def _marco(folder: str) -> Matching:
   matching = Matching()
   (collection,) = [p for name in _MARCO if files.exists(p := os.path.join(folder, name))][:1]
-  for number, row in _progress(collection, header=('id', 'text')):
+  for number, row in _progress(collection, header=('id', 'text'), literal=True):
     matching.add_passage(row['id'], row['text'], where=f'{collection}:{number}')
   for path in _matches(folder, 'qrels.*.tsv*'):
     name = os.path.basename(path)
     split = _split(path, name.split('.')[1])
     queries = os.path.join(folder, name.replace('qrels', 'queries', 1))
-    for number, row in _progress(queries, header=('id', 'text')):
+    for number, row in _progress(queries, header=('id', 'text'), literal=True):
       matching.add_query(row['id'], row['text'], split, where=f'{queries}:{number}')
     for number, row in _progress(path, header=('query', 'iteration', 'passage', 'grade')):
       if _grade(row['grade'], f'{path}:{number}') > 0:

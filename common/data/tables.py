@@ -75,6 +75,7 @@ def rows(
   path: str,
   encoding: str = 'utf-8',
   ragged: bool = False,
+  literal: bool = False,
   header: Sequence[str] = (),
   delimiter: str = ',',
   columns: Sequence[str] = (),
@@ -84,9 +85,9 @@ def rows(
   Args:
     path: Path of the file.
     encoding: Encoding of its characters.
-    ragged: Whether a line of too few or too many cells is a row of empty cells, and a cell of a TSV may
-      look quoted, as in GLUE's files.
-    header: The columns' names, where the first line is not they; a cell may look quoted then too.
+    ragged: Whether a line of too few or too many cells is a row of empty cells, as in GLUE's files.
+    literal: Whether a cell of a TSV may look quoted, as in GLUE's and MS MARCO's files.
+    header: The columns' names, where the first line is not they.
     delimiter: Between the cells of a CSV.
     columns: The only ones that are read of a Parquet file; empty: all.
   """
@@ -105,7 +106,6 @@ def rows(
         yield number, object_row(line, f'{path}:{number}')
     return
   cells = _csv(path, read, delimiter) if name.endswith('.csv') else _tsv(read)
-  literal = ragged or header or name.endswith('.csv')  # MS MARCO's files have no header
   if not header and not (header := next(cells, (0, []))[1]):
     raise InputError(f'{path}: empty; the first line names the columns')
   check_header(header, f'{path}:1')
@@ -117,7 +117,7 @@ def rows(
     if ragged and len(values) != len(header):
       values = [''] * len(header)
     row = cells_row(header, values, f'{path}:{number}', f'{path}:1')
-    if not literal:
+    if not (literal or name.endswith('.csv')):
       check_unquoted(row, f'{path}:{number}')
     yield number, row
 

@@ -80,7 +80,7 @@ def test_queries_are_alike_but_for_case_spaces_and_punctuation(query, expected):
 
 
 def test_ms_marco(tmp_path):
-  lines(tmp_path / 'collection.tsv', '0\tp zero', '1\tp "one', '2\tp two')
+  lines(tmp_path / 'collection.tsv', '0\tp zero', '1\t"p ""one"""', '2\tp two')
   lines(tmp_path / 'queries.train.tsv', '10\ta', '11\tb', '12\tunjudged')
   lines(tmp_path / 'qrels.train.tsv', '10\t0\t0\t1', '11\t0\t1\t1')
   lines(tmp_path / 'queries.dev.tsv', *(f'{i}\tquery {i}' for i in range(20, 60)), '99\tA!')
