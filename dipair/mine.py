@@ -13,7 +13,7 @@ from common import digests, files, flags, schema
 from common.data import tables
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
-from common.distillation import datasheet, mining, transfer
+from common.distillation import datasheet, held_out, mining, transfer
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
 from common.errors import InputError, damaged
@@ -85,7 +85,9 @@ def _mine(config: MineConfig, read: dict[str, str]) -> dict[str, Any]:
   tf_keras.utils.set_random_seed(config.seed)  # an embedder of random weights is the same again
   with files.alone(config.output, '--output'):
     mining.mine(config.mining, data, config.seed)
+    held_out.leave_out(held_out.judging_sets(data), os.path.join(data, 'train'), 'train')
     sheet = transfer.write(config.mining, data, unlabelled, config.seed)
+    held_out.leave_out(held_out.judging_sets(data), unlabelled, transfer.TRANSFER)
     task = MinedTask.open(data)
     for name in SPLITS:
       _write(config.output, name, task.rows(RecordSet(os.path.join(data, name))))

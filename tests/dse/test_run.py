@@ -52,10 +52,10 @@ def _glue(tmp_path_factory):
   folder = tmp_path_factory.mktemp('glue')
   words = ['red', 'blue', 'green', 'black', 'white', 'grey', 'pink', 'brown']
   pairs = [(a, b, (i + j) % 2) for i, a in enumerate(words) for j, b in enumerate(words)]
-  mrpc = ['Quality\t#1 ID\t#2 ID\t#1 String\t#2 String']
-  mrpc += [f'{same}\t1\t2\t{a} {i}\tthe {b}' for i, (a, b, same) in enumerate(pairs)]
   (folder / 'MRPC').mkdir()
-  for name in ('train', 'dev'):
+  for name, start in (('train', 0), ('dev', len(pairs))):
+    mrpc = ['Quality\t#1 ID\t#2 ID\t#1 String\t#2 String']
+    mrpc += [f'{same}\t1\t2\t{a} {i}\tthe {b}' for i, (a, b, same) in enumerate(pairs, start)]
     (folder / 'MRPC' / f'{name}.tsv').write_text('\n'.join(mrpc) + '\n', encoding='utf-8')
   return folder
 
