@@ -1,7 +1,8 @@
 """Sentence vectors of a pretrained encoder, as it comes: the mean of its tokens, of length one."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -48,8 +49,10 @@ class MeanPooledEncoder:
       self._encoder = litert_encoder.LiteRTEncoder(folder, _PRECISION)
     self.dim = pretrained.config.hidden_size
 
-  def encode(self, texts: Sequence[str]) -> np.ndarray:
-    """Returns [len(texts), dim] float32 vectors of length one."""
+  def encode(
+    self, texts: Sequence[str], advance: Callable[[int], Any] = lambda _: None
+  ) -> np.ndarray:
+    """Returns [len(texts), dim] float32 vectors of length one; `advance` hears how many are done."""
     vectors = np.zeros([len(texts), self.dim], np.float32)
-    self._encoder.encode(texts, ANY_SLOT, vectors, 0, lambda _: None)
+    self._encoder.encode(texts, ANY_SLOT, vectors, 0, advance)
     return vectors

@@ -204,7 +204,5 @@ def _encoded(texts: Sequence[str], encoder: MeanPooledEncoder, folder: str) -> n
   os.remove(path)
   with tqdm(total=len(texts), desc='embed', unit=' texts') as bar:
     for start in range(0, len(texts), _BLOCK):
-      some = texts[start : start + _BLOCK]
-      vectors[start : start + _BLOCK] = encoder.encode(some)
-      bar.update(len(some))
+      vectors[start : start + _BLOCK] = encoder.encode(texts[start : start + _BLOCK], bar.update)
   return vectors

@@ -204,7 +204,7 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
     def __init__(self, pretrained):
       del pretrained
 
-    def encode(self, texts):
+    def encode(self, texts, advance):
       return np.array([vector(text) for text in texts])
 
   def vectors(items):
@@ -231,7 +231,7 @@ def test_vectors_lie_in_a_file_and_few_are_read_at_a_time(texts, tmp_path, monke
     def __init__(self, pretrained):
       del pretrained
 
-    def encode(self, texts):
+    def encode(self, texts, advance):
       return np.random.default_rng(len(texts)).normal(size=[len(texts), 2048]).astype(np.float32)
 
   rows = [Example('', tuple(f'{slot} {n}' for slot in range(texts)), 1.0) for n in range(2000)]
