@@ -45,8 +45,11 @@ class Colours(Source):
     return {'colours': COLOURS}
 
   def write_labelled(self, folder, seed):
-    rows = [Example('', (a, b), float(a == b)) for a in COLOURS for b in COLOURS]
-    return write_examples(folder, {name: iter(rows) for name in ('train', 'valid', 'test')}, 2)
+    sets = {
+      name: [Example('', (a + mark, b), float(a == b)) for a in COLOURS for b in COLOURS]
+      for name, mark in (('train', ''), ('valid', '!'), ('test', '!'))
+    }
+    return write_examples(folder, sets, 2)
 
   def write_unlabelled(self, data, folder, seed, labels):
     rows = [Example('', (a, b), None, (4.0 * (a == b) - 2,)) for a in COLOURS for b in COLOURS]

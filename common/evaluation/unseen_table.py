@@ -16,7 +16,7 @@ def unseen(results: dict[str, Any]) -> Parts:
       cells = str([part['tuples'], part.get('models')])
       _, learnt = alike.setdefault((part['set'], part['unseen'], cells), (part, []))
       learnt.append(_LEARNT[part['learnt']])
-  rows = [_row(part, ' and '.join(learnt)) for part, learnt in alike.values()]
+  rows = [_row(part, ' or '.join(learnt)) for part, learnt in alike.values()]
   note = (
     'Tuples of valid and test with texts that were not learnt from. Parts of fewer than 200 tuples '
     'have no metrics. In brackets 95% intervals. Delta: against the teacher, p two-sided.'

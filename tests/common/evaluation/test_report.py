@@ -404,7 +404,7 @@ def test_unseen_texts_stand_in_report_and_card_parts_alike_once(results, tmp_pat
   found = tables.tables(results)
   assert found['Unseen texts'].rows == [
     [
-      'test: left text not in train and the distillation set',
+      'test: left text not in train or the distillation set',
       '724',
       '0.517 [0.450, 0.600]',
       '0.478 [0.400, 0.550]',
