@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from common import flags
-from common.evaluation import figures, pages, ranking_tables, tables
+from common.evaluation import figures, pages, ranking_tables, tables, unseen_table
 
 
 def write_report(results: dict[str, Any], scores: dict[str, np.ndarray], path: str) -> None:
@@ -43,7 +43,8 @@ def write_model_card(
 
 def summary_table(results: dict[str, Any]) -> str:
   """The title and the main table as plain text, for the terminal at the end of a run."""
-  parts = [results['title'], grid(tables.tables(results)['Results']), ranking_tables.line(results)]
+  parts = [results['title'], grid(tables.tables(results)['Results'])]
+  parts += [unseen_table.line(results), ranking_tables.line(results)]
   return '\n\n'.join(filter(None, parts))
 
 

@@ -24,6 +24,17 @@ def unseen(results: dict[str, Any]) -> Parts:
   return ['Unseen', 'Tuples', 'Teacher', 'Student', 'Delta', 'p'], rows, note
 
 
+def line(results: dict[str, Any]) -> str:
+  """The student on test's left texts that were not learnt from; empty where they are few."""
+  for part in results.get('unseen') or []:
+    named = part['set'], part['learnt'], part['unseen']
+    if named == ('test', 'distillation', 'left') and 'models' in part:
+      name, tuples, teacher, student, change, _ = _row(part, _LEARNT['distillation'])
+      against = f', teacher {teacher}, change {change}' if teacher else ''
+      return f'Unseen, {name}: student {student}{against} ({tuples} tuples)'
+  return ''
+
+
 def _row(part: dict[str, Any], learnt: str) -> list[str]:
   models = dict(part.get('models', {}))
   teacher, student = models.pop('teacher', {}), next(iter(models.values()), {})

@@ -414,5 +414,9 @@ def test_unseen_texts_stand_in_report_and_card_parts_alike_once(results, tmp_pat
     ['valid: both texts not in train', '12', '', '', '', ''],
   ]
   assert ['Left out of train', '190'] in found['Data'].rows
+  line = (
+    'Unseen, test: left text not in the distillation set: student 0.478 [0.400, 0.550], teacher'
+  )
+  assert line in report.summary_table(results)
   _, body = _card(results, tmp_path)
   assert '## Unseen texts' in body and 'Left out: tuples that stand in valid or test.' in body
