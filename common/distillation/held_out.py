@@ -30,7 +30,8 @@ def judging_sets(data: str) -> dict[str, RecordSet]:
 
 def keys(items: Items) -> np.ndarray:
   """A number for each item, [items] uint64: the same for texts with the same normal form."""
-  normals = (normal(item) if isinstance(item, str) else item for item in items.contents())
+  read = tqdm(items.contents(), 'texts compared', len(items), unit=' texts', delay=2, leave=False)
+  normals = (normal(item) if isinstance(item, str) else item for item in read)
   return np.fromiter(map(hash64, normals), np.uint64, len(items))
 
 
@@ -53,7 +54,9 @@ def leave_out(judging: Mapping[str, RecordSet], folder: str, named: str) -> int:
   columns = np.array(sorted(judged), np.uint64).reshape([-1, records.slots]).T
   known = [np.isin(own, column) for own, column in zip(of_items, columns, strict=True)]
   shards, left_out = [], 0
-  for number, shard in enumerate(tqdm(records.manifest.shards, named, unit=' shards', delay=2)):
+  for number, shard in enumerate(
+    tqdm(records.manifest.shards, f'{named}: held out', unit=' shards', delay=2)
+  ):
     groups, found = [], 0
     for group in records.shard(shard):
       stands = np.all([of[column] for of, column in zip(known, group.items.T, strict=True)], 0)
