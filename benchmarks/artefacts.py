@@ -85,7 +85,13 @@ class Artefacts:
     return os.path.join(self.folder, *names)
 
   def _make_run(self, model: DiPair) -> None:
-    given = {f'{name}_file': self.table for name in ('train', 'valid', 'test', 'distillation')}
+    judging = self.path('judging.tsv')
+    with open(self.table, encoding='utf-8') as file:
+      text = file.read().replace('term ', 'other term ')
+    with open(judging, 'w', encoding='utf-8') as file:
+      file.write(text)
+    given = {f'{name}_file': self.table for name in ('train', 'distillation')}
+    given |= {f'{name}_file': judging for name in ('valid', 'test')}
     given |= {'run_dir': self.path('run'), 'teacher_logits_column': 'z', 'id_column': 'id'}
     self.config = flags.build(ExperimentConfig, given)
     strategy = strategies.create(self.config.devices)
