@@ -400,7 +400,8 @@ def assert_exported_scores_are_the_calibrated_ones(folder, pairs):
   assert exported.describe(str(folder / 'export'))['calibration']['knots'] == found['knots']
   scores = scorer.score(*map(list, zip(*pairs, strict=True)))
   best = found['thresholds'][-1]
-  assert best['best_on_valid'] and (scores >= best['threshold'] - 1e-5).sum() == best['count']
+  above, at_least = (int((scores > best['threshold'] + by).sum()) for by in (1e-6, -1e-6))
+  assert best['best_on_valid'] and above < best['count'] <= at_least  # within rounding
   before, after = found['models']['student, uncalibrated'], found['models']['student']
   assert after['ece'] < before['ece']
   assert sum(row['count'] for row in after['bins']) == len(pairs)
