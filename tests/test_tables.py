@@ -57,6 +57,9 @@ def _of_runs() -> Iterator[tuple[str, str]]:
   yield 'README.md', text
   first = _made('retrieval')['rows'][0]['metrics']['mrr@10']['value']
   yield 'README.md', f'the first stage alone has {first:.3f}'
+  rows = [line.split(' | ') for line in summary.models().splitlines()[3:5]]
+  own, lite = (float(row[2].replace(',', '')) for row in rows)
+  yield 'README.md', f'`--head=lite`, which is {lite / own:.0f} times faster'
   asked = _made('q2p')['calibration']['models']['student']['asked']
   scored = f'scored {asked["from"]} to {asked["to"]} by the student'
   yield 'docs/training.md', f'{scored}, {asked["outcome"]:.0%} are positive'
