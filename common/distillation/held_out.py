@@ -28,11 +28,25 @@ def judging_sets(data: str) -> dict[str, RecordSet]:
   return {name: RecordSet(path) for name, path in paths.items() if os.path.exists(path)}
 
 
-def keys(items: Items) -> np.ndarray:
-  """A number for each item, [items] uint64: the same for texts with the same normal form."""
-  read = tqdm(items.contents(), 'texts compared', len(items), unit=' texts', delay=2, leave=False)
+def keys(items: Items, numbers: np.ndarray | None = None) -> np.ndarray:
+  """A number for each item, or those of `numbers`: the same for texts with the same normal form.
+
+  [items] uint64.
+  """
+  count = len(items) if numbers is None else len(numbers)
+  contents = items.contents(numbers)
+  read = tqdm(contents, 'texts compared', count, unit=' texts', delay=2, leave=False)
   normals = (normal(item) if isinstance(item, str) else item for item in read)
-  return np.fromiter(map(hash64, normals), np.uint64, len(items))
+  return np.fromiter(map(hash64, normals), np.uint64, count)
+
+
+def keys_of_tuples(records: RecordSet) -> np.ndarray:
+  """The keys of a small set's tuples, [n, slots]; its tables may hold many more items."""
+  columns = []
+  for slot, column in enumerate(records.tuples().items.T):
+    used, places = np.unique(column, return_inverse=True)
+    columns.append(keys(records.items(slot), used)[places])
+  return np.stack(columns, 1)
 
 
 def leave_out(judging: Mapping[str, RecordSet], folder: str, named: str) -> int:
@@ -80,10 +94,7 @@ def leave_out(judging: Mapping[str, RecordSet], folder: str, named: str) -> int:
 
 def _in_either_order(records: RecordSet) -> set[tuple[int, ...]]:
   """The keys of a set's tuples; of pairs also those of the reversed pairs."""
-  columns = [
-    keys(records.items(slot))[records.tuples().items[:, slot]] for slot in range(records.slots)
-  ]
-  found = set(zip(*columns, strict=True))
+  found = set(map(tuple, keys_of_tuples(records)))
   return found | {of[::-1] for of in found} if records.slots == 2 else found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.data.records import RecordSet
-from common.distillation.held_out import keys
+from common.distillation.held_out import keys, keys_of_tuples
 from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
 from common.evaluation import significance
@@ -43,11 +43,10 @@ def parts(
   found: list[dict[str, Any]] = []
   measured: dict[tuple[str, bytes], dict[str, Any]] = {}  # of parts alike, once
   for set_name, records in judging.items():
-    items = records.tuples().items
-    columns = [keys(records.items(slot))[items[:, slot]] for slot in range(records.slots)]
+    of_tuples = keys_of_tuples(records)
     for learnt_name, known in seen.items():
-      left, *right = (~np.isin(column, known) for column in columns)
-      right = np.any(right, 0)
+      new = ~np.isin(of_tuples, known)
+      left, right = new[:, 0], new[:, 1:].any(1)
       for text, part in (('left', left), ('right', right), ('both', left & right)):
         rows, key = np.flatnonzero(part), (set_name, part.tobytes())
         if key not in measured:
