@@ -41,15 +41,8 @@ def compare(judged: JudgedSet, logits: Mapping[str, np.ndarray]) -> dict[str, di
 
 def _compared(values: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
   """A metric's mean over queries by model, of values [q], as `compare` has it; the teacher is first."""
-  columns, found = ranking.resampled(list(values.values())), {}
-  for model, column in zip(values, columns, strict=True):
-    own = {'value': float(column[0]), 'interval': significance.interval(column[1:])}
-    if 'teacher' in values and model != 'teacher':
-      change = significance.difference(columns[0], column)
-      delta = {'delta': change.delta, 'delta_interval': [change.low, change.high]}
-      own |= {**delta, 'p_value': change.p_value}
-    found[model] = own
-  return found
+  columns = ranking.resampled(list(values.values()))
+  return significance.compared(dict(zip(values, columns, strict=True)))
 
 
 def by_length(

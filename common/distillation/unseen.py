@@ -78,16 +78,4 @@ def _measured(
     resampled = JudgedSet(records, task, metric, rows=rows).resampled(list(logits.values()))
   except InputError:
     return {}
-  columns = dict(zip(logits, resampled, strict=True))
-  models = {}
-  for name, column in columns.items():
-    there = column[1:][~np.isnan(column[1:])]
-    models[name] = {'value': float(column[0]), 'interval': significance.interval(there)}
-    if name != 'teacher' and 'teacher' in columns:
-      change = significance.difference(columns['teacher'], column)
-      models[name] |= {
-        'delta': change.delta,
-        'delta_interval': [change.low, change.high],
-        'p_value': change.p_value,
-      }
-  return {'models': models}
+  return {'models': significance.compared(dict(zip(logits, resampled, strict=True)))}

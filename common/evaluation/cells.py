@@ -87,3 +87,15 @@ def duration(seconds: float) -> str:
   return (
     f'{hours} h {minutes} min' if hours else f'{minutes} min {rest} s' if minutes else f'{rest} s'
   )
+
+
+def compared(found: dict[str, Any]) -> list[str]:
+  """A metric with its interval, its change and p, as of `significance.compared`; empty cells for none."""
+  if not found:
+    return ['', '', '']
+  low, high = found['interval']
+  shown = f'{metric(found["value"])} [{metric(low)}, {metric(high)}]'
+  if 'delta' not in found:
+    return [shown, '', '']
+  changed = moved(found['delta'], *found['delta_interval'])
+  return [shown, changed, chance(found['p_value'])]

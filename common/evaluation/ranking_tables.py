@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common.evaluation.cells import Parts, chance, label, metric, moved, short
+from common.evaluation.cells import Parts, compared, label, metric, short
 
 
 def by_metric(results: dict[str, Any]) -> Parts:
@@ -13,7 +13,7 @@ def by_metric(results: dict[str, Any]) -> Parts:
   for name in names:
     for model, sets in found.items():
       valid, test = (sets.get(split, {}).get(name, {}) for split in ('valid', 'test'))
-      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), *_ranked(test)])
+      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), *compared(test)])
   return ['Metric', 'Valid', 'Test', 'Delta (test)', 'p (test)'], rows, note(results)
 
 
@@ -67,23 +67,11 @@ def _of_test(results: dict[str, Any]) -> dict[str, Any]:
   return (results.get('ranking') or {}).get('test', {})
 
 
-def _ranked(found: dict[str, Any]) -> list[str]:
-  """A metric of ranking with its interval, its change and p; empty where there is none."""
-  if not found:
-    return ['', '', '']
-  low, high = found['interval']
-  shown = f'{metric(found["value"])} [{metric(low)}, {metric(high)}]'
-  if 'delta' not in found:
-    return [shown, '', '']
-  changed = moved(found['delta'], *found['delta_interval'])
-  return [shown, changed, chance(found['p_value'])]
-
-
 def _length_row(group: dict[str, Any]) -> list[str]:
   """3 to 5, 1,200 queries, then teacher, student and the student's change."""
   words = ' to '.join(f'{n:,}' for n in dict.fromkeys(group['words']))
-  teacher = _ranked(group.get('teacher', {}))[0]
-  return [words, f'{group["queries"]:,}', teacher, *_ranked(group['student'])]
+  teacher = compared(group.get('teacher', {}))[0]
+  return [words, f'{group["queries"]:,}', teacher, *compared(group['student'])]
 
 
 def _candidates(query: dict[str, Any]) -> str:

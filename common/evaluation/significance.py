@@ -1,7 +1,7 @@
 """Is a difference between two models more than the luck of the test set's draw?"""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -94,6 +94,27 @@ def _spans(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def interval(resamples: np.ndarray) -> list[float]:
   """The 95% interval of a number by its values on resamples, [low, high]; nan where there are none."""
   return np.percentile(resamples, _ENDS).tolist() if len(resamples) else [np.nan, np.nan]
+
+
+def compared(columns: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+  """Columns of `resampled` by model, as results hold them.
+
+  Returns:
+    {model: {'value', 'interval'}}; where one is the 'teacher', of the others also 'delta',
+    'delta_interval' and 'p_value'. Intervals are of 95%.
+  """
+  found: dict[str, dict[str, Any]] = {}
+  for model, column in columns.items():
+    there = column[1:][~np.isnan(column[1:])]
+    found[model] = {'value': float(column[0]), 'interval': interval(there)}
+    if model != 'teacher' and 'teacher' in columns:
+      change = difference(columns['teacher'], column)
+      found[model] |= {
+        'delta': change.delta,
+        'delta_interval': [change.low, change.high],
+        'p_value': change.p_value,
+      }
+  return found
 
 
 def difference(baseline: np.ndarray, model: np.ndarray) -> Difference:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common.evaluation.cells import Parts, chance, metric, moved
+from common.evaluation.cells import Parts, compared
 
 _LEARNT = {'train': 'train', 'distillation': 'the distillation set'}
 _UNSEEN = {'left': 'left text', 'right': 'right text', 'both': 'both texts'}
@@ -37,15 +37,7 @@ def line(results: dict[str, Any]) -> str:
 
 def _row(part: dict[str, Any], learnt: str) -> list[str]:
   models = dict(part.get('models', {}))
-  teacher, student = models.pop('teacher', {}), next(iter(models.values()), {})
-  shown = [
-    f'{metric(of["value"])} [{metric(of["interval"][0])}, {metric(of["interval"][1])}]'
-    if of
-    else ''
-    for of in (teacher, student)
-  ]
-  change = ['', '']
-  if teacher:
-    change = [moved(student['delta'], *student['delta_interval']), chance(student['p_value'])]
+  teacher, *_ = compared(models.pop('teacher', {}))
+  student = compared(next(iter(models.values()), {}))
   name = f'{part["set"]}: {_UNSEEN[part["unseen"]]} not in {learnt}'
-  return [name, f'{part["tuples"]:,}', *shown, *change]
+  return [name, f'{part["tuples"]:,}', teacher, *student]
