@@ -67,10 +67,11 @@ class Artefacts:
   def __init__(self, folder: str, model: DiPair, tokenizer: Tokenizer, export: str):
     self.folder, self.tokenizer = folder, tokenizer
     os.makedirs(folder, exist_ok=True)
-    self.table = self.path('pairs.tsv')
-    rows = [f'{i}\t{a}\t{b}\t{i % 2}\t{i / 3 - 1}' for i, (a, b) in enumerate(_PAIRS)]
-    with open(self.table, 'w', encoding='utf-8') as file:
-      file.write('\n'.join(['id\tleft\tright\tlabel\tz', *rows]) + '\n')
+    self.table, self.judging = self.path('pairs.tsv'), self.path('judging.tsv')
+    for path, other in ((self.table, ''), (self.judging, 'other ')):
+      rows = [f'{i}\t{other}{a}\t{b}\t{i % 2}\t{i / 3 - 1}' for i, (a, b) in enumerate(_PAIRS)]
+      with open(path, 'w', encoding='utf-8') as file:
+        file.write('\n'.join(['id\tleft\tright\tlabel\tz', *rows]) + '\n')
     self._make_run(model)
     shutil.copytree(export, self.path('run/export'))
     self._make_teacher()
@@ -85,13 +86,8 @@ class Artefacts:
     return os.path.join(self.folder, *names)
 
   def _make_run(self, model: DiPair) -> None:
-    judging = self.path('judging.tsv')
-    with open(self.table, encoding='utf-8') as file:
-      text = file.read().replace('term ', 'other term ')
-    with open(judging, 'w', encoding='utf-8') as file:
-      file.write(text)
     given = {f'{name}_file': self.table for name in ('train', 'distillation')}
-    given |= {f'{name}_file': judging for name in ('valid', 'test')}
+    given |= {f'{name}_file': self.judging for name in ('valid', 'test')}
     given |= {'run_dir': self.path('run'), 'teacher_logits_column': 'z', 'id_column': 'id'}
     self.config = flags.build(ExperimentConfig, given)
     strategy = strategies.create(self.config.devices)

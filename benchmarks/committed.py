@@ -17,8 +17,6 @@ _PLACES = {  # of who measured, as a reader has them
   '=/tmp/': '=benchmarks/results/',
   '=/work/': '=',
 }
-# Below the title of what was measured by pairs that were learnt from; filled with the page of the reason.
-TRANSDUCTIVE = '*Transductive: to be measured again ([why]({}#transductive-figures)).*'
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -49,6 +47,16 @@ def section(title: str, made: dict[str, Any], table: str, note: str = '') -> str
   run = made.get('run')  # that a study is on
   of_run = folded("The run's command", f'{_by(run)}.') if run else ''
   return '\n\n'.join(filter(None, [f'## {title}', table, note, by, of_run]))
+
+
+def transductive(text: str, page: str = '') -> str:
+  """A section or page, marked below its title: measured by pairs that were learnt from.
+
+  `page` holds the reason; empty: this one.
+  """
+  title, rest = text.split('\n', 1)
+  mark = f'*Transductive: to be measured again ([why]({page}#transductive-figures)).*'
+  return f'{title}\n\n{mark}\n{rest}'
 
 
 def commands(runs: Iterable[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks import nearness, speed_tables
-from benchmarks.committed import ROOT, TRANSDUCTIVE, read
+from benchmarks.committed import ROOT, read, transductive
 from common.evaluation.cells import digits, label, times
 from dipair.study import page
 from dse import suite
@@ -51,9 +51,9 @@ def study(run: str) -> None:
     path = page.write(made, folder)
     if 'Home Depot' in made['title']:
       with open(path, encoding='utf-8') as file:
-        title, text = file.read().split('\n', 1)
+        text = transductive(file.read(), '../../results.md')
       with open(path, 'w', encoding='utf-8') as file:
-        file.write(f'{title}\n\n{TRANSDUCTIVE.format("../../results.md")}\n{text}')
+        file.write(text)
     for name in [path, *glob.glob(os.path.join(folder, '*.png'))]:
       shutil.copy(name, there)
 

@@ -20,13 +20,13 @@ from benchmarks import (
 )
 from benchmarks.committed import (
   ROOT,
-  TRANSDUCTIVE,
   command,
   markdown,
   measured,
   read,
   section,
   shown,
+  transductive,
 )
 from benchmarks.findings import findings
 from dipair.study import tables as study_tables
@@ -106,10 +106,8 @@ STS-B's 5,168 training pairs 17 do, of QQP's 43,011 one."""
 
 def _marked(text: str) -> str:
   """A section, marked where its quality was measured by pairs that were learnt from."""
-  heading, rest = text.split('\n', 1) if text else ('', '')
-  if 'Home Depot' not in heading or 'Pearson' not in rest:
-    return text
-  return f'{heading}\n\n{TRANSDUCTIVE.format("")}\n{rest}'
+  heading = text.partition('\n')[0]
+  return transductive(text) if 'Home Depot' in heading and 'Pearson' in text else text
 
 
 def _contents(parts: dict[str, list[str]]) -> str:

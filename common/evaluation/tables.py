@@ -147,11 +147,8 @@ def _data(results: dict[str, Any]) -> Parts:
   left_out = results.get('left_out', {})
   counted = results.get('data', {}) | {f'left out of {n}': of for n, of in left_out.items() if of}
   rows = [[name, _value(name, value)] for name, value in _flat(counted).items()]
-  return (
-    ['', 'Rows'],
-    rows,
-    'Left out: tuples that stand in valid or test.' if any(left_out.values()) else '',
-  )
+  note = 'Left out: tuples that stand in valid or test.' if any(left_out.values()) else ''
+  return ['', 'Rows'], rows, note
 
 
 def tiles(results: dict[str, Any]) -> list[tuple[str, str]]:
