@@ -18,12 +18,11 @@ from typing import Any, get_origin, get_type_hints
 
 from common import extras, files, termination
 from common.errors import REFUSED, InputError, told
-from common.options import Option, before, flat, group, identity, kept, option, options
+from common.options import Option, flat, group, kept, option, options
 
 __all__ = [
   'Option',
   'Others',
-  'before',
   'build',
   'changed',
   'command',
@@ -33,7 +32,6 @@ __all__ = [
   'given',
   'group',
   'help_text',
-  'identity',
   'kept',
   'lines',
   'named',
@@ -62,7 +60,7 @@ Others = Callable[[list[str]], list[str]]
 
 def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
   """Defines an absl flag for each field of the config class `cls`."""
-  for name, hint, field, default, heading, _ in options(cls):
+  for name, hint, field, default, heading in options(cls):
     text, choices = field.metadata['help'], field.metadata['choices']
     if bounds := field.metadata['bounds']:
       text = f'{text} ({flag_values.span(bounds)})'

@@ -25,17 +25,13 @@ class StudentConfig:
     0,
     "K of a pair's left text, 0: --encoder_layers; two depths are two encoders, none shared",
     bounds=(0, 256),
-    before=0,
   )
-  right_encoder_layers: int = flags.option(
-    0, "K of a pair's right text, likewise", bounds=(0, 256), before=0
-  )
+  right_encoder_layers: int = flags.option(0, "K of a pair's right text, likewise", bounds=(0, 256))
   shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
   freeze_right: str = flags.option(
     '',
     'finished run of dipair.run whose right encoder is kept as it is, so that vectors of its right '
     'texts stay valid; projections and head start from its own',
-    before='',
   )
   max_lengths: tuple[int, ...] = flags.option(
     (32, 128), 'most tokens of each text', bounds=(1, 8192)
@@ -93,9 +89,7 @@ class StudentConfig:
 class TrainConfig:
   """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
 
-  objective: LossConfig = flags.group(
-    LossConfig, heading='training, both stages', before={'alpha': 1.0}
-  )
+  objective: LossConfig = flags.group(LossConfig, heading='training, both stages')
   stage1: PhaseConfig = flags.group(
     PhaseConfig,
     'stage1_',

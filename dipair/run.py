@@ -49,7 +49,7 @@ class DiPairStudent:
     self.config = config
     self.losses = [config.train.objective.build()]
     self.batch_sizes = config.train.batch_sizes
-    self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
+    self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
     self.depends_on |= frozen_right.contents(config.student)
 

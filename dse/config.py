@@ -30,12 +30,11 @@ class StudentConfig:
     'mean', "pooling of the tokens of a layer; cls: [CLS]'s is taken", ('mean', 'max', 'cls')
   )
   pool_cls: bool = flags.option(False, 'pool [CLS] too')
-  normalize: bool = flags.option(False, "scale a sentence's vector to length one", before=False)
+  normalize: bool = flags.option(False, "scale a sentence's vector to length one")
   similarity: str = flags.option(
     'dse',
     "from two vectors to logits: dse (f of Eq. 3); SBERT's concat (W [u, v, |u - v|]) and cosine",
     tuple(SIMILARITIES),
-    before='dse',
   )
   similarity_dim: int = flags.option(512, "rows of W in DSE's f", bounds=(1, 16_384))
   dropout: float = flags.option(0.1, "dropout of the student's encoder", bounds=(0, 0.99))
@@ -60,7 +59,6 @@ class TrainConfig:
   objective: LossConfig = flags.group(
     LossConfig,
     heading='training',
-    before={'loss': 'squared_error'},
     loss='squared_error',
     alpha=0.5,
   )

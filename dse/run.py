@@ -65,7 +65,7 @@ class DSEStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    self.depends_on = {**flags.identity(config.student), **flags.identity(config.train)}
+    self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
     self.losses = [config.train.loss_of(name, 'regression') for name in config.train.variants]
     self.batch_sizes = config.train.batch_sizes

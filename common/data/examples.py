@@ -56,7 +56,6 @@ class TableConfig:
     (),
     'those of --text_columns that hold vectors in place of texts, all of one width: COLUMN, whose '
     'cells are lists of numbers, or COLUMN:FILE.npy, whose cells are ids, the lines of FILE.txt',
-    before=(),
   )
   label_column: str = flags.option('label', 'column of the label in labelled files')
   label_range: tuple[float, ...] = flags.option(

@@ -110,13 +110,13 @@ class DataConfig:
   def labelled_inputs(self) -> dict[str, Any]:
     """Inputs of the labelled sets: flags, and each file's sha256."""
     schema = {'schema of record sets': SCHEMA_VERSION}
-    return {**schema, **flags.identity(self.table), **self.source.labelled_inputs()}
+    return {**schema, **flags.flat(self.table), **self.source.labelled_inputs()}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     """Inputs of the unlabelled set, beside the labelled ones."""
     texts = digests(path for _, path in map(pairing.parse, self.pairing.unlabelled_texts))
     near = contents(self.pairing.pairing_pretrained)
-    return {**flags.identity(self.pairing), **texts, **near, **self.source.unlabelled_inputs()}
+    return {**flags.flat(self.pairing), **texts, **near, **self.source.unlabelled_inputs()}
 
 
 # Each makes a source of the run's flags; the last one is taken where no other is asked for.

@@ -85,11 +85,11 @@ class MiningConfig:
 
   def labelled_flags(self) -> dict[str, Any]:
     """Flags that the labelled sets depend on."""
-    return {n: v for n, v in flags.identity(self).items() if not n.startswith('transfer_')}
+    return {n: v for n, v in flags.flat(self).items() if not n.startswith('transfer_')}
 
   def transfer_flags(self) -> dict[str, Any]:
     """Flags that the transfer set depends on, beside them."""
-    return {n: v for n, v in flags.identity(self).items() if n.startswith('transfer_')}
+    return {n: v for n, v in flags.flat(self).items() if n.startswith('transfer_')}
 
 
 @dataclasses.dataclass(frozen=True)

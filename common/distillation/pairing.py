@@ -49,14 +49,12 @@ class PairingConfig:
     (),
     'more texts that pairs are made of, COLUMN:FILE each: a column of --text_columns in a table whose '
     'other columns are not read, as product_title:catalogue.tsv',
-    before=(),
   )
   augmentations: int = flags.option(
     0,
     'in place of pairs, with --distillation_pairs=0: so many tuples made of each training tuple, at the '
     'most, by masking words and sampling n-grams (Tang et al., 2019), beside it',
     bounds=(0, 10**6),
-    before=0,
   )
 
   def __post_init__(self):

@@ -32,7 +32,7 @@ def of_student(model: Student, tokenizer: Tokenizer, slots: Sequence[str]) -> st
   variables = {id(v): v for layer in sum(layers, []) for v in layer.variables}
   used = {key: v for key, v in variables.items() if key not in unused}
   places = {key: place for place, key in enumerate(used)}
-  settings = flags.identity(model.config)
+  settings = flags.flat(model.config)
   settings.pop('pretrained', None)  # a path; what was read there is in the weights
   described: dict[str, Any] = {
     'kind': model.name,

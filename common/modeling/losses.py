@@ -176,11 +176,9 @@ class LossConfig:
     bounds=(0, 1),
   )
   loss_temperature: float = flags.option(
-    1.0, 'T of kd and listwise_kl, by which both sides divide', bounds=(0.001, 1000), before=1.0
+    1.0, 'T of kd and listwise_kl, by which both sides divide', bounds=(0.001, 1000)
   )
-  loss_margin: float = flags.option(
-    1.0, 'margin of triplet, in logits', bounds=(1e-6, 10**6), before=1.0
-  )
+  loss_margin: float = flags.option(1.0, 'margin of triplet, in logits', bounds=(1e-6, 10**6))
 
   def __post_init__(self):
     if self.loss not in LOSSES:

@@ -78,9 +78,9 @@ class CorpusConfig:
 
   def depends_on(self) -> dict[str, Any]:
     """What the corpus is made of: flags, and each file's sha256."""
-    own = {name: value for name, value in flags.identity(self).items() if name != 'catalog_sizes'}
+    own = {name: value for name, value in flags.flat(self).items() if name != 'catalog_sizes'}
     if not self.input_files:
-      return {**own, **flags.identity(self.catalogue)}
+      return {**own, **flags.flat(self.catalogue)}
     return {**own, **digests(self.paths())}
 
 

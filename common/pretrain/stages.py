@@ -143,12 +143,12 @@ class Training(Stage[Trained]):
   def __init__(
     self, config: PretrainConfig, pieces: Tokenization, strategy: tf.distribute.Strategy
   ):
-    own = {**flags.identity(config.phase), **flags.identity(config.masking), 'seed': config.seed}
+    own = {**flags.flat(config.phase), **flags.flat(config.masking), 'seed': config.seed}
     own |= {'precision': config.devices.precision, 'max_length': config.max_length}
     own |= {'next_sentence': config.next_sentence}
-    shape = {'pretrained': config.pretrained} if config.pretrained else flags.identity(config.shape)
+    shape = {'pretrained': config.pretrained} if config.pretrained else flags.flat(config.shape)
     if config.distil.distil_from:
-      shape = flags.identity(config.distil)
+      shape = flags.flat(config.distil)
     start = digests.contents(config.pretrained, config.distil.distil_from)
     super().__init__(config.run_dir, [pieces], {**own, **shape, **start})
     self.config, self.pieces, self.strategy = config, pieces, strategy

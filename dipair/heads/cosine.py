@@ -20,7 +20,7 @@ class CosineConfig:
   """The vector of a text."""
 
   pooling: str = flags.option(
-    'first', "cosine head's vector of a text, of its kept tokens", ('first', 'mean'), before='first'
+    'first', "cosine head's vector of a text, of its kept tokens", ('first', 'mean')
   )
 
 

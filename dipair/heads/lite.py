@@ -28,9 +28,7 @@ from common.modeling.similarity_head import unit
 class LiteConfig:
   """Width of its networks."""
 
-  widening: int = flags.option(
-    12, "LITE head's hidden units, to a kept token", bounds=(1, 1024), before=12
-  )
+  widening: int = flags.option(12, "LITE head's hidden units, to a kept token", bounds=(1, 1024))
 
 
 class LiteHead(Head):

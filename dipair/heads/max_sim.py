@@ -23,7 +23,7 @@ class MaxSimConfig:
   """What is made of the left tokens' maxima."""
 
   reduction: str = flags.option(
-    'mean', "MaxSim head's, of the left tokens' best cosines", ('mean', 'sum'), before='mean'
+    'mean', "MaxSim head's, of the left tokens' best cosines", ('mean', 'sum')
   )
 
 

@@ -33,7 +33,7 @@ class PolyEncoderConfig:
   """Number of codes."""
 
   codes: int = flags.option(
-    8, "Poly-encoder head's codes, vectors that stand for a left text", bounds=(1, 1024), before=8
+    8, "Poly-encoder head's codes, vectors that stand for a left text", bounds=(1, 1024)
   )
 
 

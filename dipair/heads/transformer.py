@@ -28,7 +28,7 @@ class TransformerConfig:
   attention_heads: int = flags.option(1, "transformer head's attention heads", bounds=(1, 1024))
   inner_dim: int = flags.option(1024, "transformer head's feed-forward width", bounds=(1, 65_536))
   activation: str = flags.option(
-    'gelu', "transformer head's, of its feed-forward", tuple(ACTIVATIONS), before='gelu'
+    'gelu', "transformer head's, of its feed-forward", tuple(ACTIVATIONS)
   )
 
   def check(self, dim: int) -> None:

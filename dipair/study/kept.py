@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from common import digests, flags
+from common import digests
 from common.data.records import RecordSet
 from common.distillation.results import SetScorer, environment, finite
 from common.distillation.trainer import Training
@@ -23,7 +23,6 @@ from common.files import read_json, sync, whole, write_json
 from common.training import strategies
 from common.training.strategies import DeviceConfig
 from dipair import training
-from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 
 SETS = ('valid', 'test')
@@ -110,10 +109,6 @@ class Kept(abc.ABC):
     path = os.path.join(self.folder, _MADE)
     made = flags_of(self.made_of)
     found = read_json(path) if os.path.exists(path) else made
-    found, made = (_known_by(of) for of in (found, made))
-    # A folder from before may not say what its checkpoint holds, nor which metric picked its weights.
-    later = (digests.CONTENTS, 'primary_metric')
-    made = {n: v for n, v in made.items() if n in found or not n.startswith(later)}
     if found != made:
       names = [name for name in {**found, **made} if found.get(name) != made.get(name)]
       raise InputError(
@@ -172,12 +167,6 @@ class Kept(abc.ABC):
 
   def _logits_path(self, name: str) -> str:
     return os.path.join(self.folder, f'{name}.npy')
-
-
-def _known_by(values: dict[str, Any]) -> dict[str, Any]:
-  """Flags, as JSON keeps them, but for those that stand as before they came, as in `flags.identity`."""
-  newer = flags_of({**flags.before(StudentConfig), **flags.before(TrainConfig)})
-  return {name: value for name, value in values.items() if (name, value) not in newer.items()}
 
 
 def flags_of(values: dict[str, Any]) -> dict[str, Any]:

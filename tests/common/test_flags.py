@@ -168,29 +168,14 @@ def test_a_saved_config_comes_back(config, tmp_path):
 
 
 @dataclasses.dataclass(frozen=True)
-class Later:
-  old: int = flags.option(1, 'there from the start')
-  new: int = flags.option(3, 'came later', before=2)
-  once: bool = flags.option(False, 'of one start', kept=False, before=False)
+class Start:
+  old: int = flags.option(1, 'kept')
+  once: bool = flags.option(False, 'of one start', kept=False)
 
 
-@dataclasses.dataclass(frozen=True)
-class Both:
-  own: Later = flags.group(Later)
-  other: Later = flags.group(Later, 'b_', before={'old': 7}, old=7, new=2)
-
-
-def test_a_flag_that_stands_as_before_it_came_is_not_in_the_identity():
-  assert flags.identity(Later(), 'a_') == {'a_old': 1, 'a_new': 3}
-  assert flags.identity(Both()) == {'old': 1, 'new': 3}
-  assert flags.identity(Both(own=Later(new=2), other=Later(7, 4, True))) == {
-    'old': 1,
-    'b_new': 4,
-    'b_once': True,
-  }
-  others = {'b_old': 7, 'b_new': 2, 'b_once': False}
-  assert flags.before(Both) == {'new': 2, 'once': False, **others}
-  assert list(flags.kept(Both())) == ['old', 'new', 'b_old', 'b_new']
+def test_a_flag_of_one_start_is_not_kept():
+  assert flags.flat(Start(), 'a_') == {'a_old': 1, 'a_once': False}
+  assert flags.kept(Start()) == {'old': 1}
 
 
 def test_changed_names_what_differs_and_parses():

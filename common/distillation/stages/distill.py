@@ -33,7 +33,6 @@ class AnnotationConfig:
     "what scores the distillation set; litert-int8 is a few times as fast on CPUs, and the teacher's "
     'logits are then near the exact ones',
     RUNTIMES,
-    before=RUNTIMES[0],
   )
 
 
@@ -79,7 +78,7 @@ class Distill(Stage[Annotation]):
   ):
     own = [teachers.own] if teachers and teachers.own else []
     given: dict[str, Any] = teachers.depends_on if teachers else {'teachers': ()}
-    depends_on = {**flags.identity(config), **given}
+    depends_on = {**flags.flat(config), **given}
     if (
       config.annotation_runtime == RUNTIMES[0]
       and teachers

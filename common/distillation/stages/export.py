@@ -68,7 +68,6 @@ class ExportConfig:
     'what the exported head makes of a score, fitted on valid: temperature divides its logits, isotonic '
     'bends its score; the order of scores stays',
     calibration.METHODS,
-    before=calibration.NONE,
   )
 
 
@@ -85,7 +84,7 @@ class Export(Stage[Exported]):
   name, result = 'export', Exported
 
   def __init__(self, shared: Run, config: ExportConfig, data: Data, training: StudentTraining):
-    super().__init__(shared.folder, [training], flags.identity(config))
+    super().__init__(shared.folder, [training], flags.flat(config))
     self.table, self.precision, self.data = shared.table, config.encoder_precision, data
     self.method, self.training = config.calibration, training
 

@@ -30,7 +30,7 @@ class TeacherTraining(Stage[Trained]):
   name, result, collective = 'teacher', Trained, True
 
   def __init__(self, shared: Run, config: TeacherConfig, phase: PhaseConfig, data: Data):
-    own = {**flags.identity(config, 'teacher_'), **flags.identity(phase, 'teacher_')}
+    own = {**flags.flat(config, 'teacher_'), **flags.flat(phase, 'teacher_')}
     own |= digests.contents(config.pretrained)
     super().__init__(shared.folder, [data], {**own, **shared.training_flags})
     self.shared, self.config, self.phase, self.data = shared, config, phase, data
