@@ -13,9 +13,10 @@ from common import digests, flags, verify
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenTable
-from common.distillation.experiment import Experiment, ExperimentConfig
+from common.distillation import run
+from common.distillation.config import ExperimentConfig
 from common.distillation.run_folder import RunFolder
-from common.distillation.stages.run import Run
+from common.distillation.shared import Shared
 from common.distillation.teacher import Teacher
 from common.modeling import encoders
 from common.pipelines import annotate, encode, score
@@ -91,10 +92,8 @@ class Artefacts:
     given |= {'run_dir': self.path('run'), 'teacher_logits_column': 'z', 'id_column': 'id'}
     self.config = flags.build(ExperimentConfig, given)
     strategy = strategies.create(self.config.devices)
-    shared = Run(self.path('run'), self.config.data.table, self.config.devices, strategy, 7)
-    experiment = Experiment(self.config, Untrained(model, self.tokenizer), shared)
-    left_out = ('export', 'benchmark')
-    self.stages = [stage for stage in experiment.stages() if stage.name not in left_out]
+    self.shared = Shared(self.config.data.table, self.config.devices, strategy, 7)
+    self.untrained = Untrained(model, self.tokenizer)
     self.run()
     for name in ('data/train', 'distill'):
       self.records(name)  # makes the tokens
@@ -105,8 +104,11 @@ class Artefacts:
 
   def run(self) -> list:
     folder = RunFolder(self.path('run'), self.config, 'toy.run', redo=False)
-    folder.run(self.stages)
-    results = [folder.result(stage) for stage in self.stages]
+    run.declare(folder, self.config, self.untrained, self.shared)
+    left_out = ('export', 'benchmark')
+    folder.stages[:] = [stage for stage in folder.stages if stage.name not in left_out]
+    folder.make()
+    results = [stage.result for stage in folder.stages]
     scores = digests.read_arrays(self.path('run/evaluation/scores.npz'), 'again')
     return [repr(results), *scores.values()]
 

@@ -39,13 +39,13 @@ def main(config: RuntimesConfig) -> None:
       run.teachers(),
       run.metric,
     )
-  base = found['rates'][0]['pairs_per_second']
-  speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found['rates']]
-  shown = tables.tables({**run.results, **found, 'speed': speed})
+  base = found.rates[0]['pairs_per_second']
+  speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found.rates]
+  shown = tables.tables({**run.results, **dataclasses.asdict(found), 'speed': speed})
   for title in ('Speed', 'Stored vectors', 'Encoders'):
     print(f'{report.grid(shown[title])}\n')
   if config.output:
-    rows = [*speed, *found['stored'], *found['encoders']]
+    rows = [*speed, *found.stored, *found.encoders]
     committed.write(config.output, 'runtimes', config, rows=rows)
 
 

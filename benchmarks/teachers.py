@@ -16,7 +16,7 @@ import tf_keras
 from benchmarks import committed
 from common import flags
 from common.data.records import RecordSet
-from common.distillation import results, teacher
+from common.distillation import evaluation, results, teacher
 from common.distillation.teacher import Teacher
 from common.files import whole
 from common.modeling import checkpoints
@@ -64,8 +64,8 @@ def main(config: BenchmarkConfig) -> None:
         'valid': list(valid),
         'test': test[:, 0].tolist(),
         'accelerators': sorted({*accelerators}),
-        **results.changes({'test': columns}, path, first),
-        'before': results.changes({'test': columns}, path, before),
+        **evaluation.changes({'test': columns}, path, first),
+        'before': evaluation.changes({'test': columns}, path, before),
       }
     )
     print(f'{path}: {judge.primary} {test[:, 0].mean():.4f} on test')

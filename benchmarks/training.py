@@ -149,7 +149,7 @@ def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[No
   """One training step at each `next`."""
   phase = loop.Phase('benchmark', model, variables, loss, lambda start: dataset, dict, '')
   config = PhaseConfig(learning_rate=1e-9, batch_size=batch_size)
-  run = loop.Run(phase, config, '', chief=False)
+  run = loop.Run(phase, config, '')
   step = loop.train_step(phase, config, run, strategy, dataset.element_spec)
   return (step(batch) for batch in dataset.prefetch(2))
 

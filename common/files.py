@@ -5,7 +5,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -88,7 +87,7 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
     except BlockingIOError as error:
       name = f'{flag}={path}' if flag else path
       raise InputError(
-        f'{name}: another process{_holder(folder)} works in it; wait for its end, or name another'
+        f'{name}: another process works in it; wait for its end, or name another'
       ) from error
     except OSError:
       pass  # NFS locks no folders
@@ -102,14 +101,6 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
     _check_same(path, folder)
   finally:
     os.close(folder)
-
-
-def _holder(folder: int) -> str:
-  """The process that holds a folder's lock, where Linux tells it."""
-  with contextlib.suppress(OSError), open('/proc/locks', encoding='utf-8') as file:
-    if found := re.search(rf'FLOCK .* (\d+) \S+:{os.fstat(folder).st_ino} ', file.read()):
-      return f' (pid {found[1]})'
-  return ''
 
 
 def _check_same(path: str, folder: int) -> None:

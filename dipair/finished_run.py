@@ -6,8 +6,8 @@ from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.distillation import finished_run, function_teacher, judged_set
+from common.distillation.export import samples
 from common.distillation.judged_set import JudgedSet
-from common.distillation.stages.export import samples
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
 from common.export import student_export

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from common import flags
-from common.distillation import distilled, experiment
+from common.distillation import distilled, run
+from common.distillation.config import ExperimentConfig
 from common.distillation.distilled import Distilled, GivenTeacher, Path
-from common.distillation.experiment import ExperimentConfig
 from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
@@ -77,7 +77,7 @@ class DiPairStudent:
 
 def main(config: RunConfig) -> None:
   """Runs the experiment."""
-  experiment.run(config.experiment, DiPairStudent(config), config)
+  run.run(config.experiment, DiPairStudent(config), config)
 
 
 def distill(

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
-from common.training import checkpoints, strategies
+from common.training import checkpoints
 from dipair import frozen_right, initialization
 from dipair.config import StudentConfig, TrainConfig
 from dipair.student import DiPair
@@ -53,8 +53,7 @@ def train(
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')
       gb = phases.stage1_cache_gb
       histories.append(trainer.fit(name, phase, path, frozen=frozen, cache_gb=gb, shared=shared))
-  if strategies.is_chief(training.strategy):
-    model.save(folder, tokenizer)
+  model.save(folder, tokenizer)
   return histories
 
 

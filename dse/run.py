@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from common import flags
-from common.distillation import distilled, experiment, function_teacher
+from common.distillation import distilled, function_teacher, run
+from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
 from common.distillation.distilled import Distilled, GivenTeacher, Path
-from common.distillation.experiment import ExperimentConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
@@ -103,7 +103,7 @@ def main(config: RunConfig) -> None:
   if config.suite:
     suite.run(config.suite, config.experiment.run_dir, config.suite_data_dir, config)
   else:
-    experiment.run(config.experiment, DSEStudent(config), config)
+    run.run(config.experiment, DSEStudent(config), config)
 
 
 def distill(

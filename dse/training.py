@@ -6,7 +6,6 @@ from typing import Any
 import tf_keras
 
 from common.distillation.trainer import Trainer, Training
-from common.training import strategies
 from dse.config import StudentConfig, TrainConfig
 from dse.student import DSE
 
@@ -53,8 +52,7 @@ def train(
       cache_gb=variants.cache_gb,
     )
     histories.append(history)
-    if strategies.is_chief(training.strategy):
-      model.save(path(folder, variants, variant), tokenizer)
+    model.save(path(folder, variants, variant), tokenizer)
   return histories
 
 

@@ -281,13 +281,16 @@ def _stages():
   """A function of a student and its run's config to the run's stages; none of them is begun."""
   import tensorflow as tf
 
-  from common.distillation.experiment import Experiment
-  from common.distillation.stages.run import Run
+  from common.distillation import run
+  from common.distillation.run_folder import RunFolder
+  from common.distillation.shared import Shared
 
   def stages(student, config):
     ran, strategy = config.experiment, tf.distribute.get_strategy()
-    shared = Run('run', ran.data.table, ran.devices, strategy, ran.seed, ran.primary_metric)
-    return Experiment(ran, student(config), shared).stages()
+    shared = Shared(ran.data.table, ran.devices, strategy, ran.seed, ran.primary_metric)
+    folder = RunFolder('run', config, 'toy.run', redo=False)
+    run.declare(folder, ran, student(config), shared)
+    return folder.stages
 
   return stages
 

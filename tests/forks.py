@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 
 def main() -> None:
-  importlib.import_module('common.distillation.experiment')  # TensorFlow's seconds, once for all
+  importlib.import_module('common.distillation.run')  # TensorFlow's seconds, once for all
   convert_without_loading()
   shorten_benchmark()
   shorten_suites()

@@ -13,13 +13,13 @@ from common import flags
 from common.data.examples import Example
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
-from common.distillation import dataset
+from common.distillation import dataset, run
+from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
-from common.distillation.experiment import Experiment, ExperimentConfig
 from common.distillation.inference import TupleScorer
-from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.run_folder import RunFolder
+from common.distillation.shared import Shared
 from common.distillation.sources.source import Source, UnlabelledSet, write_examples
-from common.distillation.stages.run import Run
 from common.distillation.trainer import Trainer
 from common.errors import InputError
 from common.evaluation import metrics
@@ -142,19 +142,6 @@ class Weight:
   bytes: int
 
 
-class Weigh(Stage[Weight]):
-  """How much the export's encoder weighs."""
-
-  name, result = 'weigh', Weight
-
-  def __init__(self, shared, export):
-    super().__init__(shared.folder, [export], {})
-    self.export = export
-
-  def run(self, folder):
-    return Weight(os.path.getsize(os.path.join(self.export.folder, 'encoder/1/saved_model.pb')))
-
-
 class Halved:
   """A runtime of an own file, which says by what to divide."""
 
@@ -179,7 +166,7 @@ class Halved:
 
 @pytest.fixture(name='made', scope='module')
 def _made(tmp_path_factory):
-  """(stages, what they came to) of a run of toys, but for its benchmark, which is not one."""
+  """The stages of a run of toys by name, one of them new, without the benchmark."""
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(dataset, 'SOURCES', [lambda data: Colours(), *dataset.SOURCES])
     error = {'error': lambda labels, logits: float(np.mean((labels > 0.5) != (logits > 0)))}
@@ -187,30 +174,32 @@ def _made(tmp_path_factory):
     patch.setitem(runtimes.HEADS, 'halved', HeadKind(Halved, write=Halved.write))
     config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
     strategy = strategies.create(config.devices)
-    shared = Run(config.run_dir, config.data.table, config.devices, strategy, config.seed)
-    experiment = Experiment(config, ToyStudent(), shared)
-    stages = {stage.name: stage for stage in experiment.stages() if stage.name != 'benchmark'}
-    stages['weigh'] = Weigh(shared, experiment.export)
+    shared = Shared(config.data.table, config.devices, strategy, config.seed)
     folder = RunFolder(config.run_dir, config, 'toy.run', redo=False)
-    folder.run(list(stages.values()))
-    yield stages, {name: folder.result(stage) for name, stage in stages.items()}
+    export = run.declare(folder, config, ToyStudent(), shared).export
+    folder.stages.pop()
+
+    def weigh(to):
+      return Weight(os.path.getsize(os.path.join(export.folder, 'encoder/1/saved_model.pb')))
+
+    folder.stage('weigh', Weight, weigh, {}, after=[export])
+    folder.make()
+    yield {stage.name: stage for stage in folder.stages}
 
 
 def test_a_source_enters_by_its_list(made):
-  stages, results = made
-  assert results['data'].counts == {'train': 16, 'valid': 16, 'test': 16}
-  records = RecordSet(os.path.join(stages['data'].folder, 'train'))
+  assert made['data'].result.counts == {'train': 16, 'valid': 16, 'test': 16}
+  records = RecordSet(os.path.join(made['data'].folder, 'train'))
   assert records.texts()[:2] == [('red', 'red'), ('red', 'blue')]
-  assert 'teacher' not in stages and results['distill'].count == 16
-  assert RecordSet(stages['distill'].folder).tuples().teacher_logits[:2].tolist() == [[2], [-2]]
+  assert 'teacher' not in made and made['distill'].result.count == 16
+  assert RecordSet(made['distill'].folder).tuples().teacher_logits[:2].tolist() == [[2], [-2]]
   with pytest.raises(InputError, match='--colours or files of your own, not both'):
     DataConfig(files=dataclasses.replace(DataConfig().files, valid_file='v.tsv'))
 
 
 def test_a_student_and_its_loss_train_and_export(made):
-  stages, results = made
-  (history,) = results['student'].phases
-  folder = stages['student'].folder
+  (history,) = made['student'].result.phases
+  folder = made['student'].folder
   model, tokenizer = Toy.load(folder)
   last = tf.train.latest_checkpoint(os.path.join(folder, 'phase', 'checkpoints'))
   assert history['history'][-1]['step'] == 2 and last.endswith('-2')
@@ -220,20 +209,20 @@ def test_a_student_and_its_loss_train_and_export(made):
   pairs = [(a, b) for a in COLOURS for b in COLOURS]
   live = TupleScorer(model, tokenizer, tf.distribute.get_strategy())
   logits = live.logits(TokenizedTuples.of_texts(pairs, tokenizer))[:, 0]
-  scorer = PairScorer.load(stages['export'].folder)
+  scorer = PairScorer.load(made['export'].folder)
   scores = scorer.score(*map(list, zip(*pairs, strict=True)))
   np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-5)
   assert np.ptp(scores) > 1e-4
 
 
 def test_a_metric_enters_by_its_list(made):
-  for model in made[1]['evaluation'].models:
+  for model in made['evaluation'].result.models:
     assert list(model['valid']) == ['pearson', 'spearman', 'log_loss', 'error']
     assert 0 <= model['valid']['error'] <= 1
 
 
 def test_a_runtime_enters_by_its_list(made):
-  folder = made[0]['export'].folder
+  folder = made['export'].folder
   plain, halved = (PairScorer.load(folder, name) for name in ('tensorflow', 'halved'))
   texts = COLOURS, COLOURS[::-1]
   np.testing.assert_allclose(halved.score(*texts), plain.score(*texts) / 2, atol=1e-6)
@@ -244,7 +233,6 @@ def test_a_runtime_enters_by_its_list(made):
 
 
 def test_a_stage_stands_in_the_run_folder(made):
-  stages, results = made
-  assert results['weigh'].bytes > 1000
-  assert os.path.exists(os.path.join(stages['weigh'].folder, 'stage.json'))
-  assert stages['weigh'].description()['after'] == {'export': stages['export'].fingerprint}
+  assert made['weigh'].result.bytes > 1000
+  assert os.path.exists(os.path.join(made['weigh'].folder, 'stage.json'))
+  assert made['weigh'].description['after'] == {'export': made['export'].fingerprint}

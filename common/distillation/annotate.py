@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from common import files
 from common.data import record_writer, records
@@ -15,7 +16,6 @@ from common.data.records import Manifest, RecordSet
 from common.data.tuples import Tuples, concatenated, distinct
 from common.errors import InputError
 from common.modeling.losses import probabilities
-from common.training.forecast import Forecast
 
 Advance = Callable[[int], Any]  # as a progress bar's `update`
 # Items [n, slots] to logits [some, outputs] of one run of tuples after another.
@@ -47,11 +47,11 @@ def annotate(
   counts = _distinct(given) if logits_of else [shard.count for shard in given.manifest.shards]
   if (total := sum(counts)) < len(given):
     print(f'{len(given):,} tuples, {total:,} distinct: in a shard the teacher scores each once')
-  with Forecast(total=total, desc='annotate', unit=' tuples') as bar:
+  with tqdm(total=total, desc='annotate', unit=' tuples') as bar:
     for number, (shard, count) in enumerate(zip(given.manifest.shards, counts, strict=True)):
       if _is_whole(os.path.join(folder, record_writer.shard_name(number)), shard.count):
         shards.append(record_writer.shard_entry(folder, number, shard.count, shard.tables))
-        bar.skip(count)
+        bar.update(count)
         continue
       groups = list(given.shard(shard))
       whole = concatenated(groups)
@@ -79,10 +79,10 @@ def _distinct(records: RecordSet) -> list[int]:
   ]
 
 
-def _scored(path: str, items: np.ndarray, logits_of: Labeller, bar: Forecast) -> np.ndarray:
+def _scored(path: str, items: np.ndarray, logits_of: Labeller, bar: tqdm) -> np.ndarray:
   """Logits of a shard's items, kept in a file as they come: a killed annotation goes on from there."""
   logits = _kept(path, len(items))
-  bar.skip(len(logits))
+  bar.update(len(logits))
   for found in logits_of(items[len(logits) :], bar.update):
     logits = np.concatenate([logits, found]) if len(logits) else found
     if len(logits) < len(items):

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeGuard, TypeVar
 from common import files, flags
 from common.data import memory_tables
 from common.data.texts import shown
-from common.distillation import experiment, function_teacher, run_folder
-from common.distillation.experiment import ExperimentConfig
+from common.distillation import function_teacher, run, run_folder
+from common.distillation.config import ExperimentConfig
 from common.distillation.function_teacher import Function
 from common.distillation.run_folder import RunFolder
 from common.distillation.student import StudentPackage
@@ -97,21 +97,17 @@ def distill(
   config = flags.parse(config_class, {**own, **given})
   student = student_class(config)
   if held and folder:
-    run = RunFolder(folder, config, f'{student.name}.run', config.experiment.redo)
+    own_folder = RunFolder(folder, config, f'{student.name}.run', config.experiment.redo)
     os.makedirs(kept, exist_ok=True)
     with files.alone(folder, '--run_dir'):
       for name, table in held.items():
-        _keep(table, name, own[f'{name}_file'], config.experiment, begun=run.begun)
-  results = experiment.run(
-    config.experiment, student, config, function=function, callbacks=callbacks
-  )
+        _keep(table, name, own[f'{name}_file'], config.experiment, begun=own_folder.begun)
+  results = run.run(config.experiment, student, config, function=function, callbacks=callbacks)
   return Distilled(folder, results, scorer)
 
 
 def _keep(table: Any, name: str, path: str, config: ExperimentConfig, *, begun: bool) -> None:
   """Writes a table to its file in the run's folder; another one than a run began with is refused."""
-  if config.devices.distribution_strategy == 'multi_worker_mirrored':
-    raise InputError(f'{name}: several workers read a table of a file; write it to one and name it')
   columns, new = config.data.table, f'{path}.tmp'
   needed, known = [*columns.text_columns], [columns.teacher_logits_column]
   (known if name == 'distillation' else needed).append(columns.label_column)

@@ -26,8 +26,19 @@ def primary(task: str, metric: str = '') -> str:
   return metric or own
 
 
-def check(data: str, task: str, metric: str, outputs: int) -> None:
-  """Refuses a `valid` or `test` in `data` that cannot judge: nothing to rank, labels all alike."""
+def check(data: str, task: str, metric: str, outputs: int, *, learns: bool = False) -> None:
+  """Refuses labelled sets that could not judge what is trained, or teach a teacher.
+
+  Args:
+    data: Folder of the record sets.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    metric: The metric that decides; empty: the task's own.
+    outputs: Logits a tuple.
+    learns: Whether a teacher is fine-tuned on `train`, which is checked then too.
+
+  Raises:
+    InputError: If there is nothing to rank, or all labels of a set are alike.
+  """
   for name in ('valid', 'test'):
     records = RecordSet(os.path.join(data, name))
     judged = JudgedSet(records, task, metric)
@@ -40,16 +51,13 @@ def check(data: str, task: str, metric: str, outputs: int) -> None:
       judged.evaluate(np.zeros([len(judged.labels), outputs]))
     except InputError as error:
       raise InputError(f'{_named(records)}: {error}') from error
-
-
-def check_learnt(data: str) -> None:
-  """Refuses a `train` in `data` that a teacher could learn nothing of: labels all alike."""
-  records = RecordSet(os.path.join(data, 'train'))
-  labels = records.tuples().labels
-  if labels.min() == labels.max():
-    raise InputError(
-      f'{_named(records)}: all {len(labels)} labels are alike; a teacher learns nothing of them'
-    )
+  if learns:
+    records = RecordSet(os.path.join(data, 'train'))
+    labels = records.tuples().labels
+    if labels.min() == labels.max():
+      raise InputError(
+        f'{_named(records)}: all {len(labels)} labels are alike; a teacher learns nothing of them'
+      )
 
 
 def _named(records: RecordSet) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from scipy.special import logit
 
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
@@ -41,6 +40,15 @@ class Side:
   rows: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class Benchmarked:
+  """Rows by runtime of the head, by vector dtype and by runtime of the encoders."""
+
+  rates: list[dict[str, Any]]
+  stored: list[dict[str, Any]]
+  encoders: list[dict[str, Any]]
+
+
 def of_export(
   scorer: type[PairScorer],
   title: str,
@@ -50,7 +58,7 @@ def of_export(
   teachers: Sequence[Teacher],
   metric: str = '',
   function: Function | None = None,
-) -> dict[str, Any]:
+) -> Benchmarked:
   """Speed and quality of an export, by runtime, and quality by vector dtype.
 
   Args:
@@ -64,10 +72,10 @@ def of_export(
     function: The teacher, where it is a Python function.
 
   Returns:
-    {'rates', 'stored', 'encoders'}: rows of `benchmark.rates`, of BERT-base, of the teachers where there
-    are some, and of the head by runtime, these with those of `compare`, 'model' of each one of 'BERT-base',
-    'teacher' and 'student'; those of `compare`; and those of `compare` with 'texts_per_second' and its
-    'ratio' to TensorFlow's.
+    `rates`: rows of `benchmark.rates`, of BERT-base, of the teachers where there are some, and of the
+    head by runtime, these with their rows of `compare`, and each one's 'model': 'BERT-base',
+    'teacher' or 'student'; `stored`: rows of `compare`; `encoders`: rows of `compare` with
+    'texts_per_second' and its 'ratio' to TensorFlow's.
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(export_dir)
@@ -90,13 +98,13 @@ def of_export(
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
   exact = encoding[0]['pairs_per_second']
   worth, stored, vectors = compare(scorers, encoders, task, data, metric)
-  return {
-    'rates': [
+  return Benchmarked(
+    rates=[
       {**rate, 'model': model, **of}
       for rate, model, of in zip(rates, models, [*({} for _ in others), *worth], strict=True)
     ],
-    'stored': stored,
-    'encoders': [
+    stored=stored,
+    encoders=[
       {
         'texts_per_second': rate['pairs_per_second'],
         'ratio': rate['pairs_per_second'] / exact,
@@ -104,7 +112,7 @@ def of_export(
       }
       for rate, of in zip(encoding, vectors, strict=True)
     ],
-  }
+  )
 
 
 def compare(
@@ -194,8 +202,6 @@ def judge(judged: JudgedSet, scorer: PairScorer, sides: Sequence[Side]) -> tuple
   found = [scorer.scored(*vectors) for vectors in gathered]
   logits, scores = (np.concatenate(of) for of in zip(*found, strict=True))
   calibrated = Calibration(**scorer.calibration).logits(logits[:, None].astype(np.float64))
-  if np.array_equal(logits, scores):  # of an earlier export's file
-    calibrated = logit(np.clip(scores[:, None].astype(np.float64), 1e-12, 1 - 1e-12))
   return scores, judged.evaluate(calibrated, logits[:, None])[judged.primary]
 
 

@@ -1,22 +1,21 @@
 """A run's folder: its stages' outputs, each whole or absent, each tied to the flags that made it.
 
-A stage works in `<name>.part` and is renamed to `<name>` when whole. Its `stage.json` holds the
-flags and stages it depends on. A later run does only what is missing; flags that would redo a
+A stage is declared as a value and made later, so that all refusals come before any work. It works
+in `<name>.part` and is renamed to `<name>` when whole. Its `stage.json` holds the flags and stages
+it depends on, and its result. A later run makes only what is missing; flags that would redo a
 finished stage are refused with the list of what they would cost, unless `redo` says so. One process
 at a time works in a folder; one that is killed leaves it free.
 """
 
-import abc
 import dataclasses
 import functools
 import hashlib
-import inspect
 import json
 import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from common import digests, files, flags, schema
 from common.distillation import run_log
@@ -26,66 +25,122 @@ _FLAGS = 'flags.txt'
 _STAGE = digests.STAGE
 _REMEDY = "delete the stage's folder and run again"
 TABLES = 'tables'  # tables that were given in memory
-_LOST_SECONDS = 15.0  # without the chief, after which a further worker ends
 _BEGUN = {run_log.NAME, f'{_FLAGS}.tmp', TABLES}  # all that a run that ended as it began has left
 
 Result = TypeVar('Result')
 
 
-class Stage(abc.ABC, Generic[Result]):
-  """A named step of a run: a subclass is a stage's inputs, its flags and its work.
-
-  Args:
-    run_dir: The run's folder.
-    inputs: The stages whose outputs it reads.
-    depends_on: {flag: value} and whatever else its output depends on; JSON values.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stage(Generic[Result]):
+  """A step of a run, as `RunFolder.stage` declares it; its output and result once it is made.
 
   Attributes:
-    name: Its folder's name.
-    result: The dataclass, of JSON values, of what it comes to.
-    collective: Whether every worker of many takes part, not the chief alone.
+    folder: Where its output lies once it is made.
+    returns: The class of its result: a dataclass of JSON values.
+    work: Fills a folder, where it may find what an earlier start left, and returns the result.
+    after: The stages whose outputs it reads.
+    depends_on: {flag: value} and whatever else its output depends on; JSON values.
     resumes: Whether it goes on with what it finds, which then costs to lose; others begin anew.
-    folder: Where its output lies once it is done.
-    fingerprint: Digest of its flags and of the inputs' fingerprints.
+    check: Refuses an output that the run cannot use; None: there is nothing to refuse.
   """
 
-  name: ClassVar[str]
-  result: type[Result]
-  collective: ClassVar[bool] = False
-  resumes: bool = True
-
-  def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
-    self.folder, self.inputs = os.path.join(run_dir, self.name), tuple(inputs)
-    own = _by_contents(json.loads(json.dumps(depends_on)))
-    noted = (_noted(folder).get('depends_on') for folder in self.folders)
-    same = (of for of in noted if isinstance(of, dict) and _by_contents(of) == own)
-    self.depends_on = next(same, own)  # the notes of a run from before hold paths
+  folder: str
+  returns: type[Result]
+  work: Callable[[str], Result]
+  after: tuple['Stage[Any]', ...]
+  depends_on: dict[str, Any]
+  resumes: bool
+  check: Callable[[str], None] | None
 
   @property
-  def folders(self) -> tuple[str, str]:
-    """Where its output lies once it is done, and where it works before."""
-    return self.folder, f'{self.folder}.part'
+  def name(self) -> str:
+    """The name of its folder."""
+    return os.path.basename(self.folder)
 
-  @abc.abstractmethod
-  def run(self, folder: str) -> Result:
-    """Fills the folder, where it may find what an earlier start left, and says what came of it."""
-
-  def check_inputs(self) -> None:
-    """Refuses what its inputs, which are made, rule out; called before anything is removed for it."""
-
-  def check_made(self) -> None:
-    """Refuses what it made, where others are yet to be made of it with flags that it does not depend on."""
+  @property
+  def part(self) -> str:
+    """The folder that it works in before its output is whole."""
+    return f'{self.folder}.part'
 
   @functools.cached_property
   def fingerprint(self) -> str:
-    identity = [self.depends_on, [stage.fingerprint for stage in self.inputs]]
+    """Digest of its flags and of the fingerprints of the stages before it."""
+    identity = [self.depends_on, [stage.fingerprint for stage in self.after]]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
+  @property
+  def result(self) -> Result:
+    """The result of a finished stage."""
+    path = os.path.join(self.folder, _STAGE)
+    with damaged(path, _REMEDY):
+      return self.returns(**files.read_json(path, _REMEDY)['result'])
+
+  @property
   def description(self) -> dict[str, Any]:
     """Contents of `stage.json` before the result."""
-    after = {stage.name: stage.fingerprint for stage in self.inputs}
+    after = {stage.name: stage.fingerprint for stage in self.after}
     return {'fingerprint': self.fingerprint, 'depends_on': self.depends_on, 'after': after}
+
+  def noted(self) -> dict[str, Any] | None:
+    """Contents of the `stage.json` that is there; None: the stage has not begun.
+
+    Raises:
+      InputError: If it is damaged, or a finished stage has none.
+    """
+    for folder in (self.folder, self.part):
+      path = os.path.join(folder, _STAGE)
+      if os.path.exists(path):
+        noted = files.read_json(path, _REMEDY)
+        with damaged(path, _REMEDY):
+          schema.check(noted, {'fingerprint': str, 'depends_on': dict}, 'stage')
+        return noted
+      if folder == self.folder and os.path.exists(folder):
+        raise InputError(f'{path}: missing; {_REMEDY}')
+    return None
+
+  @property
+  def is_made(self) -> bool:
+    """Whether its output is there, made with its flags."""
+    return os.path.exists(self.folder) and not self.is_stale
+
+  @property
+  def is_stale(self) -> bool:
+    """Whether an output or its beginning is there that was made with other flags."""
+    noted = self.noted()
+    return noted is not None and noted['fingerprint'] != self.fingerprint
+
+  @property
+  def holds_work(self) -> bool:
+    """Whether its output is there, or a file that it would go on with."""
+    written = [n for _, _, names in os.walk(self.part) for n in names if not n.endswith('.tmp')]
+    return os.path.exists(self.folder) or (self.resumes and written != [_STAGE])
+
+  def difference(self) -> str:
+    """The flags in which what is there differs from the stage, with both values."""
+    old, new = (self.noted() or {}).get('depends_on', {}), self.depends_on
+    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
+    if not names:
+      return 'an earlier stage changed'
+    return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+
+  def make(self) -> None:
+    """Works, checks the output and gives it its name."""
+    print(f'{self.name}: starts')
+    started = time.monotonic()
+    os.makedirs(self.part, exist_ok=True)
+    path = os.path.join(self.part, _STAGE)
+    files.write_json(path, self.description, sealed=True)
+    with files.alone(self.part):
+      result: Any = self.work(self.part)
+      if self.check:
+        self.check(self.part)
+    files.write_json(path, {**self.description, 'result': dataclasses.asdict(result)}, sealed=True)
+    files.put(self.part, self.folder)
+    print(
+      f'{self.name}: made in {time.monotonic() - started:,.1f} s; '
+      f'peak memory so far {run_log.peak_memory() / 1e9:.2f} GB'
+    )
 
 
 class RunFolder:
@@ -96,11 +151,10 @@ class RunFolder:
     config: The run's config, saved as `flags.txt`.
     program: Name of the command.
     redo: Whether stages of other flags are replaced.
-    chief: Whether this process writes; the others of many workers take part and wait.
   """
 
-  def __init__(self, path: str, config: Any, program: str, redo: bool, chief: bool = True):
-    self.path, self.redo, self.chief = path, redo, chief
+  def __init__(self, path: str, config: Any, program: str, redo: bool):
+    self.path, self.redo, self.stages = path, redo, list[Stage[Any]]()
     saved = os.path.join(path, _FLAGS)
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if files.is_remote(path):
@@ -126,37 +180,50 @@ class RunFolder:
     """Whether a run has begun in it."""
     return os.path.exists(os.path.join(self.path, _FLAGS))
 
-  def run(self, stages: Sequence[Stage], has_chief: Callable[[], bool] = lambda: True) -> None:
-    """Runs the stages that are missing, in order; further workers ask whether the chief still runs."""
-    if not self.chief:
-      for stage in stages:
-        self._follow(stage, has_chief)
-      return
+  def stage(
+    self,
+    name: str,
+    returns: type[Result],
+    work: Callable[[str], Result],
+    depends_on: dict[str, Any],
+    *,
+    after: Sequence[Stage[Any] | None] = (),
+    resumes: bool = True,
+    check: Callable[[str], None] | None = None,
+  ) -> Stage[Result]:
+    """Declares the next stage; `make` makes it.
+
+    Arguments as the attributes of `Stage`; a None in `after` is a stage that the run does without.
+    """
+    path = os.path.join(self.path, name)
+    inputs = _by_contents(json.loads(json.dumps(depends_on)))
+    before = tuple(stage for stage in after if stage)
+    stage = Stage(path, returns, work, before, inputs, resumes, check)
+    self.stages.append(stage)
+    return stage
+
+  def make(self) -> None:
+    """Makes the stages that are missing, in order, after all that is to be refused."""
     os.makedirs(self.path, exist_ok=True)
     with files.alone(self.path, '--run_dir'):
-      self._check_starts(stages)
-      self._check_inputs(stages)
-      self._clear(stages)
+      self._check_starts()
+      self._check_made()
+      self._clear()
       flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
-      for stage in stages:
-        self._run(stage)
-
-  def result(self, stage: Stage[Result]) -> Result:
-    """Result of a finished stage, of which another version may have noted more."""
-    path = os.path.join(stage.folder, _STAGE)
-    with damaged(path, _REMEDY):
-      saved = files.read_json(path, _REMEDY)['result']
-      names = inspect.signature(stage.result).parameters
-      return stage.result(**{name: value for name, value in saved.items() if name in names})
+      for stage in self.stages:
+        if os.path.exists(stage.folder):
+          print(f'{stage.name}: done')
+        else:
+          stage.make()
 
   def file(self, name: str) -> str:
     """Path of a file of the run."""
     return os.path.join(self.path, name)
 
-  def _check_starts(self, stages: Sequence[Stage]) -> None:
+  def _check_starts(self) -> None:
     """Refuses stages that read a model which one of them makes, and would remove."""
-    own = {os.path.realpath(stage.folder) for stage in stages}
-    for stage in stages:
+    own = {os.path.realpath(stage.folder) for stage in self.stages}
+    for stage in self.stages:
       for name in stage.depends_on:
         path = name.removeprefix(digests.CONTENTS)
         if path != name and os.path.realpath(path) in own:
@@ -165,104 +232,33 @@ class RunFolder:
             'name another --run_dir'
           )
 
-  def _check_inputs(self, stages: Sequence[Stage]) -> None:
-    """Stages that are to be made, from inputs that are there, refuse what they cannot be made of; as do
-    those that are made, for such stages.
-    """
-    made = {s for s in stages if os.path.exists(s.folder) and self._found(s) == s.fingerprint}
-    for stage in stages:
-      if stage in made and len(made) < len(stages):
-        stage.check_made()
-      elif stage not in made and made.issuperset(stage.inputs):
-        stage.check_inputs()
+  def _check_made(self) -> None:
+    """Checks finished output against flags that later stages use, where some are to be made."""
+    made = [stage for stage in self.stages if stage.is_made]
+    if len(made) < len(self.stages):
+      for stage in made:
+        if stage.check:
+          stage.check(stage.folder)
 
-  def _clear(self, stages: Sequence[Stage]) -> None:
+  def _clear(self) -> None:
     """Removes stages of other flags, or refuses where `redo` does not say so; and mere remains."""
-    stale = [stage for stage in stages if self._found(stage) not in (None, stage.fingerprint)]
-    costly = [stage for stage in stale if self._holds_work(stage)]
+    stale = [stage for stage in self.stages if stage.is_stale]
+    costly = [stage for stage in stale if stage.holds_work]
     if costly and not self.redo:
       raise InputError(
-        f'--run_dir={self.path}: made with other flags ({self._difference(costly[0])}); '
+        f'--run_dir={self.path}: made with other flags ({costly[0].difference()}); '
         f'--redo makes {", ".join(stage.name for stage in costly)} anew, '
         'another --run_dir leaves them'
       )
     for stage in costly:
-      print(f'{stage.name}: made anew ({self._difference(stage)})')
-    for stage in stages:
-      done, part = stage.folders
-      _remove(done, stage in stale)
-      _remove(part, stage in stale or os.path.exists(done))
-
-  def _run(self, stage: Stage) -> None:
-    done, part = stage.folders
-    if not os.path.exists(done):
-      print(f'{stage.name}: starts')
-      started = time.monotonic()
-      os.makedirs(part, exist_ok=True)
-      description = stage.description()
-      path = os.path.join(part, _STAGE)
-      files.write_json(path, description, sealed=True)
-      with files.alone(part):
-        result = dataclasses.asdict(stage.run(part))
-      files.write_json(path, {**description, 'result': result}, sealed=True)
-      files.put(part, done)
-      print(
-        f'{stage.name}: made in {time.monotonic() - started:,.1f} s; '
-        f'peak memory so far {run_log.peak_memory() / 1e9:.2f} GB'
-      )
-    else:
-      print(f'{stage.name}: done')
-
-  def _follow(self, stage: Stage, has_chief: Callable[[], bool]) -> None:
-    """A further worker's part in a stage: its share of the training, then waiting for the chief."""
-    done, part = stage.folders
-    to_do, seen, since = stage.collective, time.monotonic(), 0.0
-    while not os.path.exists(done) or self._found(stage) != stage.fingerprint:
-      if since > _LOST_SECONDS:
-        raise InputError(f'--run_dir={self.path}: the first worker has ended; see its output')
-      # What an earlier start with other flags left is the chief's to remove.
-      if to_do and _noted(part).get('fingerprint') == stage.fingerprint:
-        stage.run(part)
-        to_do, seen = False, time.monotonic()  # the chief still has to write what came of it
-      time.sleep(0.2)
-      since = time.monotonic() - seen
-      if since > _LOST_SECONDS / 3 and has_chief():
-        seen, since = time.monotonic(), 0.0
-
-  def _saved(self, stage: Stage) -> dict[str, Any] | None:
-    """What `stage.json` holds: where the stage is done it must be there."""
-    for folder in stage.folders:
-      path = os.path.join(folder, _STAGE)
-      if os.path.exists(path):
-        saved = files.read_json(path, _REMEDY)
-        with damaged(path, _REMEDY):
-          schema.check(saved, {'fingerprint': str, 'depends_on': dict}, 'stage')
-        return saved
-      if folder == stage.folder and os.path.exists(folder):
-        raise InputError(f'{path}: missing; {_REMEDY}')
-    return None
-
-  def _found(self, stage: Stage) -> str | None:
-    saved = self._saved(stage)
-    return None if saved is None else saved['fingerprint']
-
-  def _holds_work(self, stage: Stage) -> bool:
-    """Whether a stage is done, or has written a file that it would go on with."""
-    done, part = stage.folders
-    written = [n for _, _, names in os.walk(part) for n in names if not n.endswith('.tmp')]
-    return os.path.exists(done) or (stage.resumes and written != [_STAGE])
-
-  def _difference(self, stage: Stage) -> str:
-    saved = self._saved(stage) or {}
-    old, new = map(_by_contents, (saved.get('depends_on', {}), stage.depends_on))
-    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
-    if not names:
-      return 'an earlier stage changed'
-    return ', '.join(f'{name} was {old.get(name)}, is {new.get(name)}' for name in names[:4])
+      print(f'{stage.name}: made anew ({stage.difference()})')
+    for stage in self.stages:
+      _remove(stage.folder, stage in stale)
+      _remove(stage.part, stage in stale or os.path.exists(stage.folder))
 
 
 def _by_contents(depends_on: dict[str, Any]) -> dict[str, Any]:
-  """What a stage depends on, each file of a flag (`train_file`) by its kind and digest, wherever it lies."""
+  """Stage inputs; each file of a flag (`train_file`) by its suffix and SHA-256, wherever it lies."""
   keys = {
     name: key
     for name, path in depends_on.items()
@@ -276,14 +272,6 @@ def _held(path: str, digest: str) -> str:
   """A file's suffix, by which it is read, and its digest."""
   stem, _ = os.path.splitext(path.removesuffix('.gz'))
   return f'{path.removeprefix(stem)} of sha256 {digest}'
-
-
-def _noted(folder: str) -> dict[str, Any]:
-  """What the `stage.json` of a folder holds; empty where it cannot be read, as while it is made."""
-  try:
-    return files.read_json(os.path.join(folder, _STAGE))
-  except (OSError, InputError):
-    return {}
 
 
 def _remove(folder: str, whole: bool) -> None:

@@ -6,29 +6,31 @@ from typing import Any
 from common import flags
 from common.distillation import results
 from common.distillation.dataset import LabelledSets
+from common.distillation.evaluation import Evaluated
+from common.distillation.export import Exported
+from common.distillation.measure import Benchmarked
+from common.distillation.run_folder import Stage
+from common.distillation.shared import Trained
+from common.distillation.soft_labels import Annotation
 from common.distillation.sources.source import UnlabelledSet
-from common.distillation.stages.distill import Annotation
-from common.distillation.stages.evaluation import Benchmarked, Evaluated
-from common.distillation.stages.export import Exported
-from common.distillation.stages.run import Trained
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
-  """The stages' results; `teacher` is of a teacher fine-tuned here."""
+class Stages:
+  """The stages of a run; `teacher` makes a teacher, where the run fine-tunes one."""
 
-  data: LabelledSets
-  unlabelled: UnlabelledSet
-  teacher: Trained | None
-  distill: Annotation
-  student: Trained
-  export: Exported
-  evaluation: Evaluated
-  benchmark: Benchmarked
+  data: Stage[LabelledSets]
+  unlabelled: Stage[UnlabelledSet]
+  teacher: Stage[Trained] | None
+  distill: Stage[Annotation]
+  student: Stage[Trained]
+  export: Stage[Exported]
+  evaluation: Stage[Evaluated]
+  benchmark: Stage[Benchmarked]
 
 
 def collect(
-  title: str, student: str, config: Any, task: str, done: Done, primary: str
+  title: str, student: str, config: Any, task: str, stages: Stages, primary: str
 ) -> dict[str, Any]:
   """The results of a run, as in `results.json`.
 
@@ -37,14 +39,16 @@ def collect(
     student: Name of the student's package.
     config: The run's resolved config.
     task: What a label is.
-    done: The stages' results.
+    stages: The finished stages.
     primary: The metric that leads.
 
   Returns:
-    What the report and the model card are made from.
+    The input of the report and the model card.
   """
-  phases = [*(done.teacher.phases if done.teacher else []), *done.student.phases]
-  sizes = dataclasses.asdict(done.export)
+  data, unlabelled = stages.data.result, stages.unlabelled.result
+  distill, evaluated = stages.distill.result, stages.evaluation.result
+  benchmarked, trained = stages.benchmark.result, stages.student.result
+  phases = [*(stages.teacher.result.phases if stages.teacher else []), *trained.phases]
   return {
     'title': title,
     'student': student,
@@ -54,21 +58,16 @@ def collect(
     'command': command(student, config),
     'environment': results.environment(),
     'flags': flags.kept(config),
-    'data': {**done.data.counts, 'distillation': done.distill.count},
-    'left_out': {'train': done.data.left_out, 'distillation': done.unlabelled.left_out},
-    'mined': done.unlabelled.mined,
-    'models': done.evaluation.models,
-    'significance': done.evaluation.significance,
-    'against_one': done.evaluation.against_one or [],
-    'ranking': done.evaluation.ranking,
-    'unseen': done.evaluation.unseen,
-    'calibration': done.evaluation.calibration or {},
-    'annotation': _present(dataclasses.asdict(done.distill)),
-    'speed': _speed(done),
-    'stored': done.benchmark.stored,
-    'encoders': done.benchmark.encoders,
+    'data': {**data.counts, 'distillation': distill.count},
+    'left_out': {'train': data.left_out, 'distillation': unlabelled.left_out},
+    'mined': unlabelled.mined,
+    **dataclasses.asdict(evaluated),
+    'annotation': _present(dataclasses.asdict(distill)),
+    'speed': _speed(benchmarked.rates),
+    'stored': benchmarked.stored,
+    'encoders': benchmarked.encoders,
     'training': [_by_pairs(phase) for phase in phases],
-    'export': _present(sizes),
+    'export': _present(dataclasses.asdict(stages.export.result)),
   }
 
 
@@ -88,8 +87,7 @@ def _by_pairs(phase: dict[str, Any]) -> dict[str, Any]:
   return {renamed.get(name, name): value for name, value in phase.items()}
 
 
-def _speed(done: Done) -> list[dict[str, Any]]:
+def _speed(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
   """Pairs a second, and the ratio to the first row, BERT-base at 128 tokens."""
-  rows = done.benchmark.rates
-  base = rows[0]['pairs_per_second']
-  return [{**row, 'ratio': row['pairs_per_second'] / base} for row in rows]
+  base = rates[0]['pairs_per_second']
+  return [{**row, 'ratio': row['pairs_per_second'] / base} for row in rates]

@@ -295,6 +295,5 @@ def fine_tune(
     strategy=strategy,
     jit_compile=training.devices.jit_compile,
   )
-  if strategies.is_chief(strategy):
-    teacher.save(folder)
+  teacher.save(folder)
   return history

@@ -8,7 +8,6 @@ and gathered to its tuples.
 import dataclasses
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -119,8 +118,7 @@ class Trainer:
     Returns:
       The history, as of `loop.fit`.
     """
-    stays = strategies.is_chief(self.strategy)  # on an interruption, for the start that goes on
-    cache = os.path.join(folder, 'cache') if stays else tempfile.mkdtemp()
+    cache = os.path.join(folder, 'cache')
     valid: list[Any] = []  # features and index of frozen encoders
 
     def batches(start: int) -> tf.data.Dataset:
@@ -150,12 +148,8 @@ class Trainer:
       self.training.callbacks,
     )
     jit_compile = self.training.devices.jit_compile
-    try:
-      history = loop.fit(trained, phase, folder, strategy=self.strategy, jit_compile=jit_compile)
-      stays = False
-    finally:
-      if not stays:
-        shutil.rmtree(cache, ignore_errors=True)
+    history = loop.fit(trained, phase, folder, strategy=self.strategy, jit_compile=jit_compile)
+    shutil.rmtree(cache, ignore_errors=True)  # an interruption leaves it for the next start
     return history
 
   def _say_labels(self, tuples: Tuples) -> None:

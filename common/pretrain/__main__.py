@@ -1,6 +1,5 @@
 """Pretrains a BERT on texts: `python -m common.pretrain --flagfile=configs/pretrain.flags`."""
 
-import functools
 import os
 from typing import Any
 
@@ -21,19 +20,17 @@ def main(config: PretrainConfig) -> None:
     raise InputError('--run_dir is needed: the folder of the run')
   strategy = strategies.create(config.devices)  # before anything else runs on the devices
   stages.check(config)
-  chief = strategies.is_chief(strategy)
-  folder = RunFolder(config.run_dir, config, 'common.pretrain', config.redo, chief)
+  folder = RunFolder(config.run_dir, config, 'common.pretrain', config.redo)
   corpus = stages.Corpus(config)
   vocabulary = stages.Vocabulary(config, corpus)
   pieces = stages.Tokenization(config, corpus, vocabulary)
   training = stages.Training(config, pieces, strategy)
   checkpoint = stages.Checkpoint(config, training)
-  has_chief = functools.partial(strategies.has_chief, strategy)
-  folder.run([corpus, vocabulary, pieces, training, checkpoint], has_chief)
-  if not chief:
-    return
-  collected = collect(config, folder.result(training).phases, folder.result(checkpoint))
-  texts, tokenized = folder.result(corpus), folder.result(pieces)
+  for stage in (corpus, vocabulary, pieces, training, checkpoint):
+    stage.declare(folder)
+  folder.make()
+  texts, words, tokenized, trained, written = (stage.result for stage in folder.stages)
+  collected = collect(config, trained.phases, written)
   collected['corpus'] = {
     'documents': texts.documents,
     'repeated documents': texts.repeated,
@@ -41,7 +38,7 @@ def main(config: PretrainConfig) -> None:
     'passages': texts.passages,
     'word pieces': tokenized.pieces,
     'share of unknown pieces': tokenized.unknown,
-    'vocabulary': folder.result(vocabulary).pieces,
+    'vocabulary': words.pieces,
   }
   report.write_report(collected, {}, folder.file('report.html'))
   files.write_json(folder.file('results.json'), results.finite(collected))

@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -10,8 +11,9 @@ import tf_keras
 
 from common import digests, files, flags
 from common.data.tokenization import Tokenizer
-from common.distillation.run_folder import Stage
-from common.distillation.stages.run import Trained
+from common.distillation import run_folder
+from common.distillation.run_folder import RunFolder
+from common.distillation.shared import Trained
 from common.errors import InputError, damaged
 from common.modeling import checkpoints
 from common.modeling.checkpoints import Pretrained
@@ -30,7 +32,27 @@ _BATCH = 64  # held-out sequences at a time
 _VOCABULARY = 'vocabulary.json'
 
 
-class Corpus(Stage[Counts]):
+class Stage:
+  """A stage whose work is its `run`; `declare` enters it into a run's folder."""
+
+  name: str
+  result: type
+
+  def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
+    self.folder, self.inputs = os.path.join(run_dir, self.name), inputs
+    self.depends_on = depends_on
+
+  def run(self, folder: str) -> Any:
+    """Fills the folder."""
+    raise NotImplementedError
+
+  def declare(self, run: RunFolder) -> run_folder.Stage[Any]:
+    """Declares the stage in a run, after its inputs."""
+    after = [stage for stage in run.stages if stage.name in {one.name for one in self.inputs}]
+    return run.stage(self.name, self.result, self.run, self.depends_on, after=after)
+
+
+class Corpus(Stage):
   """The documents that are trained on and those that are held out, each once."""
 
   name, result = 'corpus', Counts
@@ -61,7 +83,7 @@ class Words:
   pieces: int
 
 
-class Vocabulary(Stage[Words]):
+class Vocabulary(Stage):
   """The word pieces: learnt from the texts that are trained on, or a checkpoint's."""
 
   name, result = 'vocabulary', Words
@@ -107,7 +129,7 @@ class Tokenized:
   unknown: float
 
 
-class Tokenization(Stage[Tokenized]):
+class Tokenization(Stage):
   """The texts as word ids."""
 
   name, result = 'pieces', Tokenized
@@ -135,10 +157,10 @@ class Tokenization(Stage[Tokenized]):
     return MaskedBatches(kind(pieces, config.max_length), mask, config.seed, bucketed)
 
 
-class Training(Stage[Trained]):
+class Training(Stage):
   """The language model's training, judged on the held-out documents."""
 
-  name, result, collective = 'training', Trained, True
+  name, result = 'training', Trained
 
   def __init__(
     self, config: PretrainConfig, pieces: Tokenization, strategy: tf.distribute.Strategy
@@ -218,7 +240,7 @@ class Written:
   parameters: int
 
 
-class Checkpoint(Stage[Written]):
+class Checkpoint(Stage):
   """The folder that `--pretrained` takes; it is read back before it counts."""
 
   name, result = 'checkpoint', Written

@@ -4,9 +4,7 @@ import os
 
 import tensorflow as tf
 import tf_keras
-from google.protobuf import text_format
 
-from common import files, weights
 from common.errors import InputError, damaged
 
 
@@ -40,20 +38,15 @@ class States:
     if judged:
       self._remove_unjudged()
 
-  def restore(self, writes: bool) -> tuple[int, int] | None:
-    """Reads the newest: its step, and the last one that may have been evaluated; None: there is none.
-
-    Args:
-      writes: Whether this process writes the folder, and so clears it.
-    """
+  def restore(self) -> tuple[int, int] | None:
+    """Reads the newest: its step, and the last one that may have been evaluated; None: there is none."""
     kept = max(self._last, self._unjudged, key=_step)
     if (step := _step(kept)) < 0:
       return None
     restore(self._what, kept.latest_checkpoint, self._folder)
-    if writes:
-      clear(self._last)
-      clear(self._unjudged)
-    if writes and kept is self._last:
+    clear(self._last)
+    clear(self._unjudged)
+    if kept is self._last:
       self._remove_unjudged()
     return step, step if kept is self._last else step - 1
 
@@ -68,20 +61,13 @@ def _step(manager: tf.train.CheckpointManager) -> int:
 
 
 def clear(manager: tf.train.CheckpointManager) -> None:
-  """Leaves the last checkpoint alone, of what a process left that was killed while it wrote or removed some."""
+  """Removes what a process left that was killed while it wrote or removed a checkpoint."""
   last = manager.latest_checkpoint
   if not last or not tf.io.gfile.exists(f'{last}.index'):
     return
   for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*.*'):
     if os.path.basename(path).split('.')[0] != os.path.basename(last):
       tf.io.gfile.remove(path)
-  if len(manager.checkpoints) > 1:
-    state = tf.train.get_checkpoint_state(manager.directory)
-    del state.all_model_checkpoint_paths[:-1], state.all_model_checkpoint_timestamps[:-1]
-    state.model_checkpoint_path = state.all_model_checkpoint_paths[0] = os.path.basename(last)
-    path = f'{manager.directory}/checkpoint'
-    with files.whole(path) as temporary, tf.io.gfile.GFile(temporary, 'w') as file:
-      file.write(text_format.MessageToString(state))
 
 
 def restore_best(what: tf.train.Checkpoint, folder: str) -> None:
@@ -96,11 +82,8 @@ def restore_best(what: tf.train.Checkpoint, folder: str) -> None:
 
 def restore(what: tf.train.Checkpoint, path: str, folder: str) -> None:
   """Reads a checkpoint of a phase's folder, all of it, into `what.variables` and whatever else it has."""
-  every = what.variables
   with damaged(path, remedy(folder)):
-    what.variables = weights.in_checkpoint(every, path)
     what.restore(path).assert_consumed()
-  what.variables = every
 
 
 def remedy(folder: str) -> str:

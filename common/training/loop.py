@@ -1,10 +1,10 @@
 """The training loop: any strategy, exact resumption, the best checkpoint on validation.
 
-A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step), `unjudged/` (the
-same, of a step that is yet to be evaluated), `best/` (variables alone), `history.json` and TensorBoard logs. Killed
-at any moment, the same call goes on from the last checkpoint and ends with the weights of an unbroken run: batches are
-a function of the step, and dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in;
-of several workers that train together, all end where one of them is asked to.
+A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step),
+`unjudged/` (the same of a step that is yet to be evaluated), `best/` (variables alone),
+`history.json` and TensorBoard logs. Killed at any moment, the same call goes on from the last
+checkpoint and ends with the weights of an unbroken run: batches are a function of the step, and
+dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in.
 """
 
 import dataclasses
@@ -16,18 +16,18 @@ from typing import Any
 
 import tensorflow as tf
 import tf_keras
+from tqdm import tqdm
 
 from common import files, termination
 from common.errors import InputError, damaged
 from common.training import checkpoints, strategies
-from common.training.forecast import Forecast
 from common.training.history import Entry, best, is_diverged, summary, text
 from common.training.optimization import PhaseConfig, check, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
 Callback = Callable[[str, int, dict[str, float]], Any]
-"""Called at each evaluation with the phase's name, its step, and the validation metrics, the learning rate
-and, from the second on, the mean training loss since the one before."""
+"""Called at each evaluation with the phase's name, its step, and the validation metrics, the learning
+rate and, from the second on, the mean training loss since the one before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,24 +84,18 @@ def fit(
   """
   check(config, phase.name, strategy.num_replicas_in_sync)
   with strategy.scope():
-    run = Run(phase, config, folder, strategies.is_chief(strategy))
+    run = Run(phase, config, folder)
   run.restore()
   if run.finished():
-    return _finish(run, strategy)
+    return _finish(run)
   dataset = strategies.distribute(phase.batches(run.step), config.steps - run.step, strategy)
   step = train_step(phase, config, run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
-  sizes = {'total': config.steps, 'initial': run.step, 'tuples': config.batch_size}
-  with (
-    strategies.left_together(strategy, run.save) as leave,
-    writer.as_default(),
-    Forecast(desc=phase.name, mininterval=0.5, **sizes) as bar,
-  ):
+  sizes = {'total': config.steps, 'initial': run.step}
+  with writer.as_default(), tqdm(desc=phase.name, mininterval=0.5, **sizes) as bar:
     while not run.finished():
       if run.is_due():
-        if run.history and strategies.has_workers(strategy):
-          run.save()  # these are not left during an evaluation, but ended where it takes too long
         run.evaluate()
         bar.set_postfix_str(text(run.history, phase.metric))
       else:
@@ -110,32 +104,28 @@ def fit(
           step(next(batches))
           run.step += 1
           run.seconds += time.monotonic() - started
-          bar.update(beside=run.evaluating * -(-(config.steps - run.step) // config.eval_every))
-          ends = termination.asked() and not strategies.has_workers(strategy)  # these `leave`
-          if ends or time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
+          bar.update()
+          if termination.asked() or time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
             run.save()
-      leave()
-  return _finish(run, strategy)
+  return _finish(run)
 
 
-def _finish(run: 'Run', strategy: tf.distribute.Strategy) -> dict[str, Any]:
-  strategies.wait_for_all(strategy)  # the best weights are on disk
+def _finish(run: 'Run') -> dict[str, Any]:
   run.restore_best()
-  strategies.wait_for_all(strategy)  # and read by all, before the chief moves the folder
   return {'name': run.phase.name, **summary(run.history, run.phase.metric, run.config.batch_size)}
 
 
 class Run:
   """The state of a phase and its folder."""
 
-  def __init__(self, phase: Phase, config: PhaseConfig, folder: str, chief: bool):
-    self.phase, self.config, self.folder, self.chief = phase, config, folder, chief
+  def __init__(self, phase: Phase, config: PhaseConfig, folder: str):
+    self.phase, self.config, self.folder = phase, config, folder
     self.optimizer = create_optimizer(config)
     self.optimizer._create_all_weights(phase.variables)  # slots, before the first restore
     self.loss_sum = tf.Variable(0.0, trainable=False, dtype=tf.float32)  # since last evaluation
     self.history: list[Entry] = []
     self.step = 0
-    self.seconds = self.evaluating = 0.0  # of all steps, and of the last evaluation
+    self.seconds = 0.0  # of all steps
     self.saved_at = time.monotonic()
     weights = tf.train.Checkpoint(variables=phase.model.variables)
     state = tf.train.Checkpoint(
@@ -151,30 +141,27 @@ class Run:
     remedy = checkpoints.remedy(self.folder)
     with damaged(self._history_path, remedy):
       there = os.path.exists(self._history_path)
-      read = files.read_json(self._history_path, remedy) if there else []
-      saved: dict[str, Any] = read if isinstance(read, dict) else {'history': read}  # before seals
-      history, seconds = saved['history'], saved.get('seconds')
+      saved = files.read_json(self._history_path, remedy) if there else {'history': []}
+      history: list[Entry] = saved['history']
       steps = [entry['step'] for entry in history]
-    if not (found := self.states.restore(self.chief)):
+    if not (found := self.states.restore()):
       if any(steps):  # a checkpoint is there before the next step's history
         raise InputError(f'{self.folder}/checkpoints/checkpoint: names no checkpoint; {remedy}')
       return
-    if self.chief:
-      checkpoints.clear(self.best)
+    checkpoints.clear(self.best)
     self.step, judged = found
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
     self.history = [entry for entry in history if entry['step'] <= judged]
-    self.seconds = self.history[-1]['seconds'] if seconds is None else seconds
+    self.seconds = saved['seconds']
     self._keep_best()  # where it was killed before it could
     if not self.finished():
       print(f'{self.phase.name}: goes on from step {self.step}')
 
   def evaluate(self) -> None:
     """Evaluates, saves the state, and keeps the weights where they are the best so far."""
-    loss, started = self._loss(), time.monotonic()
+    loss = self._loss()
     valid = self._judged(loss)
-    self.evaluating = time.monotonic() - started
     entry: Entry = {
       'step': self.step,
       'seconds': round(self.seconds, 1),
@@ -189,11 +176,11 @@ class Run:
     self.save()
     self._keep_best()
     logged = {name: entry[name] for name in ('loss', 'learning_rate') if entry[name] is not None}
-    for callback in self.phase.callbacks if self.chief else ():
+    for callback in self.phase.callbacks:
       callback(self.phase.name, self.step, {**entry['valid'], **logged})
 
   def _loss(self) -> float | None:
-    """Mean training loss since the last evaluation; NaN where a weight is not finite, as the next one will be."""
+    """Mean training loss since the last evaluation; NaN where a weight is not finite."""
     if not (since := self.step - (self.history[-1]['step'] if self.history else 0)):
       return None
     finite = (tf.reduce_all(tf.math.is_finite(variable)) for variable in self.phase.variables)
@@ -205,8 +192,8 @@ class Run:
       return self.phase.evaluate()
     if is_diverged(loss):
       print(
-        f'{self.phase.name}: the loss is not finite by step {self.step:,}: training ends with the weights of '
-        f'step {self._best()["step"]:,}, the best; a smaller learning rate is advised'
+        f'{self.phase.name}: the loss is not finite by step {self.step:,}: training ends with the '
+        f'weights of step {self._best()["step"]:,}, the best; a smaller learning rate is advised'
       )
       return dict.fromkeys(self.history[-1]['valid'], math.nan)
     try:
@@ -218,22 +205,20 @@ class Run:
       raise InputError(f'{self.phase.name}, step {self.step:,}: {error}') from error
 
   def _keep_best(self) -> None:
-    """Keeps the weights of a step that was just evaluated, if it is the best, unless they are kept."""
+    """Keeps the weights of a step that was just evaluated, if it is the best; once."""
     kept, last = self.best.latest_checkpoint or '', self.history[-1]
     evaluated = last['step'] == self.step and self._best() is last
-    if self.chief and evaluated and not kept.endswith(f'-{self.step}'):
+    if evaluated and not kept.endswith(f'-{self.step}'):
       self.best.save(self.step)
 
   def save(self) -> None:
     self.saved_at = time.monotonic()
-    if not self.chief:
-      return
     state = {'history': self.history, 'seconds': self.seconds}
     files.write_json(self._history_path, state, sealed=True)
     self.states.save(self.step, judged=not self.is_due())
 
   def restore_best(self) -> None:
-    checkpoints.restore_best(self.best.checkpoint, self.folder)  # of whichever worker wrote it
+    checkpoints.restore_best(self.best.checkpoint, self.folder)
 
   def is_due(self) -> bool:
     """Whether the step is one to evaluate at, and has not been."""

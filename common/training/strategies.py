@@ -1,11 +1,9 @@
-"""Devices of training and inference: one, several, several workers, or TPUs."""
+"""Devices of training and inference: one, several of one machine, or TPUs."""
 
-import atexit
 import contextlib
 import dataclasses
 import functools
 import itertools
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common import flags, termination
+from common import flags
 from common.errors import InputError
 
 _CPU, _AMPERE = '/proc/cpuinfo', (8, 0)
-STRATEGIES = ('one_device', 'mirrored', 'multi_worker_mirrored', 'tpu')
+STRATEGIES = ('one_device', 'mirrored', 'tpu')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +78,6 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
   match config.distribution_strategy:
     case 'mirrored':
       return _mirrored()
-    case 'multi_worker_mirrored':
-      return _multi_worker_mirrored()
     case 'tpu':
       try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect('local')
@@ -95,13 +91,6 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
 def _mirrored() -> tf.distribute.Strategy:
   devices = tf.config.list_logical_devices('GPU') or tf.config.list_logical_devices('CPU')
   return tf.distribute.MirroredStrategy([device.name for device in devices])
-
-
-@functools.cache
-def _multi_worker_mirrored() -> tf.distribute.Strategy:
-  strategy = tf.distribute.MultiWorkerMirroredStrategy()
-  termination.keep()  # TensorFlow waits for SIGTERM itself
-  return strategy
 
 
 @contextlib.contextmanager
@@ -135,77 +124,11 @@ def distribute(batches: tf.data.Dataset, steps: int, strategy: tf.distribute.Str
   if replicas == 1:
     return batches.prefetch(2)
 
-  def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
-    local = replicas // context.num_input_pipelines
-    if context.num_input_pipelines == 1:
-      return batches.prefetch(2 * local)
-    low = context.input_pipeline_id * local
-    numbered = batches.enumerate()
-    kept = numbered.filter(lambda i, _: (i % replicas >= low) & (i % replicas < low + local))
-    return kept.map(lambda _, batch: batch).prefetch(2 * local)
+  def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    del context
+    return batches.prefetch(2 * replicas)
 
-  return strategy.distribute_datasets_from_function(of_worker)
-
-
-def has_workers(strategy: tf.distribute.Strategy) -> bool:
-  """Whether several processes train together."""
-  return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
-
-def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-  """Waits for the other processes that train together."""
-  if has_workers(strategy):
-    strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.ones([])), axis=None)
-
-
-@contextlib.contextmanager
-def left_together(
-  strategy: tf.distribute.Strategy, save: Callable[[], None]
-) -> Iterator[Callable[[], None]]:
-  """Holds signals in a block that processes train in: one that is asked to end takes the others along.
-
-  Yields:
-    A function that all call, equally often: once one was asked, each does `save`, and they end. Of a process
-    that trains alone it does nothing, and signals are not held.
-  """
-  if not has_workers(strategy):
-    yield lambda: None
-    return
-
-  @tf.function(autograph=False, input_signature=[tf.TensorSpec([])])
-  def total(asked: tf.Tensor) -> tf.Tensor:
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: asked), axis=None)
-
-  def leave() -> None:
-    if total(tf.constant(float(termination.asked()))) > 0:
-      save()
-      wait_for_all(strategy)  # one that is gone breaks what the others are in
-      atexit.register(termination.end)  # TensorFlow's own end of many workers takes a minute
-      termination.leave()
-
-  with termination.held():
-    yield leave
-
-
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-  """Whether this process writes the run's files: all do but the further ones of many workers."""
-  return not has_workers(strategy) or strategy.extended.should_checkpoint
-
-
-def has_chief(strategy: tf.distribute.Strategy) -> bool:
-  """Whether the first of many workers still runs: its server takes connections as long as it does."""
-  tasks = strategy.cluster_resolver.cluster_spec().as_dict()
-  host, port = (tasks.get('chief') or tasks['worker'])[0].rsplit(':', 1)
-  try:
-    socket.create_connection((host.strip('[]'), int(port)), timeout=5).close()
-  except OSError:
-    return False
-  return True
-
-
-def scope_of_one(strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:
-  """The scope for models that one process makes by itself, without the other workers."""
-  return contextlib.nullcontext() if has_workers(strategy) else strategy.scope()
+  return strategy.distribute_datasets_from_function(of_host)
 
 
 def map_batches(
@@ -216,16 +139,14 @@ def map_batches(
   """Runs `function` over batches, one a replica at a time.
 
   Args:
-    strategy: Its replicas of this worker share the work.
+    strategy: Its replicas share the work.
     function: A `tf.function` of a batch's tensors; returns one tensor, rows first.
     batches: (what names a batch, such as its row numbers; its tensors).
 
   Yields:
     (the batch's name, the function's output), in order.
   """
-  replicas = 1
-  if strategy.num_replicas_in_sync > 1:
-    replicas = len(strategy.extended.worker_devices)  # of this worker
+  replicas = strategy.num_replicas_in_sync
   # A TPU computes what goes through `strategy.run` alone, its one chip too.
   if replicas == 1 and not isinstance(strategy, tf.distribute.TPUStrategy):
     for rows, tensors in batches:
@@ -247,7 +168,7 @@ def map_batches(
 
 def _per_replica(strategy: tf.distribute.Strategy, values: Sequence[tf.Tensor]) -> Any:
   return strategy.experimental_distribute_values_from_function(
-    lambda context: values[context.replica_id_in_sync_group % len(values)]
+    lambda context: values[context.replica_id_in_sync_group]
   )
 
 

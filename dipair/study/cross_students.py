@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common import digests, flags
 from common.distillation import teacher
-from common.distillation.results import SetScorer
+from common.distillation.evaluation import SetScorer
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
 from common.modeling import checkpoints

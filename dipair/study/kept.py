@@ -16,7 +16,8 @@ import tf_keras
 
 from common import digests
 from common.data.records import RecordSet
-from common.distillation.results import SetScorer, environment, finite
+from common.distillation.evaluation import SetScorer
+from common.distillation.results import environment, finite
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.files import read_json, sync, whole, write_json

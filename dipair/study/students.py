@@ -10,8 +10,8 @@ import tensorflow as tf
 from common import flags
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
+from common.distillation.evaluation import SetScorer
 from common.distillation.inference import TupleScorer
-from common.distillation.results import SetScorer
 from common.distillation.student import check_set
 from common.distillation.trainer import Training
 from common.evaluation import calibration

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 import dse
-from benchmarks import glue_teachers
-from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
-from common.distillation import teacher
+from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
-from common.distillation.experiment import ExperimentConfig
 from common.distillation.finished_run import FinishedRun
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.tables import TablesConfig
@@ -122,26 +119,6 @@ def test_a_task_that_a_signal_ends_is_named(glue, tmp_path, monkeypatch, capsys)
   assert capsys.readouterr().err == says
 
 
-def test_teachers_of_several_seeds_are_trained_once(glue, tmp_path, monkeypatch):
-  toy = ['--task=mrpc', *(flag for flag in TOY if flag.startswith('--teacher_'))]
-  (tmp_path / 'mrpc.flags').write_text('\n'.join(toy))
-  config = glue_teachers.BenchmarkConfig(
-    tasks=(str(tmp_path / 'mrpc.flags'),),
-    run_dir=str(tmp_path / 'runs'),
-    data_dir=str(glue),
-    seeds=(1, 2),
-    precision='float32',
-    output=str(tmp_path / 'made.json'),
-  )
-  glue_teachers.main(config)
-  made = read_json(config.output)['tasks']['mrpc']
-  assert (made['metric'], made['steps']) == ('accuracy', 6)
-  assert [[step for step, _ in curve] for curve in made['curves']] == [[0, 3, 6]] * 2
-  monkeypatch.setattr(teacher, 'fine_tune', None)  # what is done is not done again
-  glue_teachers.main(config)
-  assert read_json(config.output)['tasks']['mrpc'] == made
-
-
 def test_killed_again_and_again_it_ends_with_the_same_weights(
   finished, glue, run, tmp_path, kill_at, last_step
 ):
@@ -235,44 +212,6 @@ def test_a_student_depends_on_what_its_checkpoint_holds(tmp_path):
   (tmp_path / 'weights').write_text('two')
   after = DSEStudent(config).depends_on
   assert {name for name in after if after[name] != before[name]} == {f'contents of {tmp_path}'}
-
-
-@pytest.mark.parametrize(
-  ('changes', 'last'),
-  [
-    ({}, '16f8923393d44bdb'),
-    (
-      dict(
-        normalize=True,
-        similarity='cosine',
-        loss='triplet',
-        loss_margin=2.0,
-        alpha=1.0,
-        distillation_pairs=5,
-        temperature=3.0,
-      ),
-      'e4e58ec6743dd418',
-    ),
-    (
-      dict(
-        loss='kd',
-        loss_temperature=3.0,
-        variants=('labels', 'teacher'),
-      ),
-      '4ff1002f5fe457c4',
-    ),
-  ],
-)
-def test_runs_from_before_keep_their_fingerprints(stages, changes, last):
-  assert stages(DSEStudent, flags.build(RunConfig, changes))[-1].fingerprint == last
-
-
-def test_flags_left_alone_leave_earlier_runs_as_they_are():
-  earlier = DSEStudent(RunConfig(experiment=ExperimentConfig(data=DATA))).depends_on
-  assert earlier['alpha'] == 0.5 and not {'similarity', 'loss', 'loss_margin'} & set(earlier)
-  train = TrainConfig(objective=LossConfig('kd', 0.5, loss_temperature=2.0))
-  other = DSEStudent(RunConfig(experiment=ExperimentConfig(data=DATA), train=train))
-  assert other.depends_on == {**earlier, 'loss': 'kd', 'loss_temperature': 2.0}
 
 
 @pytest.mark.parametrize(

@@ -19,25 +19,24 @@ with told():
 RUN = """
 import dataclasses, os, shutil, sys
 from common import files
-from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.run_folder import RunFolder
 from common.errors import told
 
 @dataclasses.dataclass(frozen=True)
 class Config:
   pass
 
-class Data(Stage):
-  name, result = 'data', Config
-
-  def run(self, folder):
-    shutil.rmtree(sys.argv[1])
-    if sys.argv[2] == 'made again':
-      os.makedirs(folder)
-    files.write_json(os.path.join(folder, 'numbers.json'), [1])
-    return Config()
+def write(folder):
+  shutil.rmtree(sys.argv[1])
+  if sys.argv[2] == 'made again':
+    os.makedirs(folder)
+  files.write_json(os.path.join(folder, 'numbers.json'), [1])
+  return Config()
 
 with told():
-  RunFolder(sys.argv[1], Config(), 'toy.run', False).run([Data(sys.argv[1], [], {})])
+  run = RunFolder(sys.argv[1], Config(), 'toy.run', False)
+  run.stage('data', Config, write, {})
+  run.make()
 """
 
 

@@ -17,7 +17,7 @@ from dipair import mine
 RUN = """
 import dataclasses, os, sys
 from common import files, flags, termination
-from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.run_folder import RunFolder
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -27,25 +27,21 @@ class Config:
 class Made:
   count: int
 
-class Data(Stage):
-  name, result = 'data', Made
+def write(folder):
+  os.makedirs(os.path.join(folder, 'sets'), exist_ok=True)
+  files.write_json(os.path.join(folder, 'sets', 'numbers.json'), [1, 2])
+  return Made(2)
 
-  def run(self, folder):
-    os.makedirs(os.path.join(folder, 'sets'), exist_ok=True)
-    files.write_json(os.path.join(folder, 'sets', 'numbers.json'), [1, 2])
-    return Made(2)
-
-class Sum(Data):
-  name = 'sum'
-
-  def run(self, folder):
-    numbers = files.read_json(os.path.join(self.inputs[0].folder, 'sets', 'numbers.json'))
-    files.write_json(os.path.join(folder, 'sum.json'), sum(numbers))
-    return Made(1)
+def add(folder):
+  numbers = files.read_json(os.path.join(data.folder, 'sets', 'numbers.json'))
+  files.write_json(os.path.join(folder, 'sum.json'), sum(numbers))
+  return Made(1)
 
 termination.expect()
-data = Data(sys.argv[1], [], {})
-RunFolder(sys.argv[1], Config(sys.argv[1]), 'toy.run', False).run([data, Sum(sys.argv[1], [data], {})])
+run = RunFolder(sys.argv[1], Config(sys.argv[1]), 'toy.run', False)
+data = run.stage('data', Made, write, {})
+run.stage('sum', Made, add, {}, after=[data])
+run.make()
 """
 KILLS = """
 import json, sys

@@ -14,18 +14,17 @@ import pytest
 from common.data import catalog, glue_tfds, record_writer
 from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
-from common.distillation import dataset, experiment
+from common.distillation import checks, dataset, run
+from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig, LabelledSets
-from common.distillation.experiment import ExperimentConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.run_folder import RunFolder
+from common.distillation.shared import Shared
+from common.distillation.soft_labels import AnnotationConfig
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import Tables, TablesConfig
-from common.distillation.stages.data import Data, Unlabelled
-from common.distillation.stages.distill import AnnotationConfig
-from common.distillation.stages.run import Run
 from common.errors import InputError, refuse
 from common.modeling.list_losses import MarginMSE
 from common.modeling.losses import LossConfig
@@ -60,6 +59,16 @@ def tables(tmp_path, rows, judging=(('judge', 'a', 1), ('judge', 'b', 0)), **con
     path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
   train, judges = map(str, paths)
   return DataConfig(files=TablesConfig(train, judges, judges), **config)
+
+
+def declared(folder, config, losses=(), **sizes):
+  """A run's folder with its first stages: the labelled sets and the unlabelled tuples."""
+  student = types.SimpleNamespace(losses=losses, batch_sizes=sizes, depends_on={})
+  shared = Shared(config.table, DeviceConfig(), None, 7)
+  of = RunFolder(str(folder), config, 'toy.run', redo=False)
+  run.declare(of, ExperimentConfig(data=config), student, shared)
+  del of.stages[2:]
+  return of
 
 
 def test_a_tables_rows_come_back_in_order_each_text_once_in_groups_of_64(tmp_path):
@@ -365,7 +374,7 @@ def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(
   config = ExperimentConfig(data=DataConfig(**fields))
   student = types.SimpleNamespace(losses=[LossConfig(alpha=alpha).build()])
   with pytest.raises(InputError, match=f'^{re.escape(message)}'):
-    experiment._check(config, student, None)
+    checks.check(config, student, None)
 
 
 def test_a_folder_of_tables_is_known_by_its_files(tmp_path):
@@ -382,14 +391,11 @@ def test_a_table_is_the_same_by_any_path(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   os.makedirs('data')
   paths = ['t.tsv', str(tmp_path / 't.tsv'), 'data/other.tsv', 'data/t.txt']
-  for path in paths:
+  for path in (*paths, 'v.tsv'):
     with open(path, 'w', encoding='utf-8') as file:
       file.write('left\tright\tlabel\na\tb\t1\n')
-  table, devices = TableConfig(), DeviceConfig()
-  marks = [
-    Data(Run('run', table, devices, None, 7), DataConfig(TablesConfig(path)), True).fingerprint
-    for path in paths
-  ]
+  configs = [DataConfig(TablesConfig(path, 'v.tsv', 'v.tsv')) for path in paths]
+  marks = [declared('run', config).stages[0].fingerprint for config in configs]
   assert marks[0] == marks[1] == marks[2] != marks[3]
 
 
@@ -413,15 +419,14 @@ def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
   tmp_path, size, losses, message
 ):
   config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
-  shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
-  data = Data(shared, config, teaches=True)
-  dataset.write_labelled(config, data.folder, seed=1)
-  sizes = {'stage1_batch_size': 2, 'batch_size': size}
-  unlabelled = Unlabelled(shared, config, data, losses, sizes)
   with pytest.raises(InputError, match=message):
-    unlabelled.run(unlabelled.folder)
-  with pytest.raises(InputError, match=message):  # as at a later start, with these flags
-    unlabelled.check_made()
+    declared(tmp_path / 'run', config, losses, stage1_batch_size=2, batch_size=size).make()
+  of = declared(tmp_path / 'run', config, batch_size=2)
+  of.make()
+  of = declared(tmp_path / 'run', config, losses, batch_size=size)
+  of.stage('distill', LabelledSets, pytest.fail, {}, after=of.stages)
+  with pytest.raises(InputError, match=message):  # at a later start, with these flags
+    of.make()
 
 
 @pytest.mark.parametrize(
@@ -440,31 +445,25 @@ def test_labels_that_are_alike_are_refused_before_data_are_done(tmp_path, files,
   (tmp_path / 'other.tsv').write_text('left\tright\tlabel\ni\tj\t1\nk\tl\t0\n')
   paths = [str(tmp_path / f'{name}.tsv') for name in files.split()]
   config = DataConfig(files=TablesConfig(*paths), table=TableConfig(task='binary'))
-  shared = Run(str(tmp_path), config.table, DeviceConfig(), None, 7)
-  data = Data(shared, config, teaches=True)
   with pytest.raises(InputError, match=message):
-    data.run(f'{data.folder}.part')
-  os.replace(f'{data.folder}.part', data.folder)  # as done, by a run whose flags took it
-  with pytest.raises(InputError, match=message.replace('.part', '')):
-    Unlabelled(shared, config, data, (), {}).run(str(tmp_path / 'unlabelled'))
-  assert not (tmp_path / 'unlabelled').exists()
+    declared(tmp_path / 'run', config).make()
+  assert not (tmp_path / 'run' / 'data').exists()
 
 
 def test_a_table_with_a_typo_is_mended_and_the_same_command_goes_on(tmp_path):
-  config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)])
+  config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
   valid = tmp_path / 'valid.tsv'
   config = dataclasses.replace(
     config, files=dataclasses.replace(config.files, valid_file=str(valid))
   )
-  shared = Run(str(tmp_path / 'run'), config.table, DeviceConfig(), None, 7)
-  folder = RunFolder(shared.folder, config, 'toy.run', redo=False)
   for label, message in (('O', "valid.tsv:3: label 'O' is not"), ('1', 'labels that differ')):
     valid.write_text(f'left\tright\tlabel\ne\tf\t1\ng\th\t{label}\n')
     with pytest.raises(InputError, match=message):
-      folder.run([Data(shared, config, teaches=True)])
+      declared(tmp_path / 'run', config).make()
   valid.write_text('left\tright\tlabel\ne\tf\t1\ng\th\t0\n')
-  folder.run([data := Data(shared, config, teaches=True)])
-  assert folder.result(data).counts['valid'] == 2
+  of = declared(tmp_path / 'run', config)
+  of.make()
+  assert of.stages[0].result.counts['valid'] == 2
 
 
 def test_an_annotated_record_set_is_taken_as_it_is(tmp_path):

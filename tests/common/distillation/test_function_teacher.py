@@ -11,7 +11,7 @@ from common.data.examples import TableConfig
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.distillation import function_teacher
-from common.distillation.stages.teacher import Teachers
+from common.distillation.teachers import Teachers
 from common.errors import InputError
 
 LOGITS, PROBABILITIES = TableConfig(), TableConfig(teacher_scores='probability')
@@ -56,8 +56,9 @@ def test_the_items_are_read_once_for_all_shards(distill, monkeypatch):
 
 def test_a_run_scores_a_set_with_the_function(distill):
   records, shared = RecordSet(distill), SimpleNamespace(table=LOGITS)
-  (score,) = Teachers(shared, (), 32, None, lengths).scorers()
-  assert score(records).tolist() == [[of] for of in lengths(records.texts())]
+  scorers = Teachers(shared, (), 32, function=lengths).scorers()
+  assert list(scorers) == ['teacher']
+  assert scorers['teacher'](records).tolist() == [[of] for of in lengths(records.texts())]
 
 
 def test_probabilities_become_logits(distill):

@@ -1,4 +1,4 @@
-"""The metric that decides: which can, what it comes to, and stages from before it could be chosen."""
+"""The metric that decides: which can, and its values."""
 
 import tracemalloc
 import types
@@ -12,9 +12,9 @@ from common.data.examples import Example, TableConfig
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.distillation import judged_set, measure
-from common.distillation.experiment import ExperimentConfig
+from common.distillation.config import ExperimentConfig
 from common.distillation.judged_set import JudgedSet
-from common.distillation.stages.run import Run
+from common.distillation.shared import Shared
 from common.errors import InputError
 from common.training.strategies import DeviceConfig
 
@@ -84,11 +84,12 @@ def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
     judged_set.check(str(tmp_path), 'binary', 'map', 1)
 
 
-def test_stages_from_before_the_flag_stay_as_they_are():
+def test_training_depends_on_the_metric_that_decides():
   def flags(metric):
-    return Run('', TableConfig(), DeviceConfig(), None, 7, metric).training_flags
+    return Shared(TableConfig(), DeviceConfig(), None, 7, metric).training_flags
 
-  assert flags('') == flags('pearson') == {'seed': 7, 'precision': 'float32'}
+  assert flags('') == flags('pearson')
+  assert flags('')['primary_metric'] == 'pearson'
   assert flags('ndcg@10')['primary_metric'] == 'ndcg@10'
 
 

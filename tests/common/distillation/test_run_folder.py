@@ -6,15 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from common import flags
-from common.distillation import run_folder
-from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.run_folder import RunFolder
 from common.errors import InputError
-from common.files import write_json
 
 PROGRAM = 'toy.run'
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..', '..'))
@@ -34,28 +31,26 @@ class Found:
   found: list[str]
 
 
-def stage(run, name, inputs, work, **depends_on):
-  """A stage of a name whose work is a function."""
-  kind = type(name, (Stage,), {'name': name, 'result': Found, 'run': lambda self, f: work(f)})
-  return kind(run.path, inputs, depends_on)
-
-
 class Run:
   """data → model → export, and data → figures; `calls` says what was done."""
 
   def __init__(self, path):
-    self.path, self.calls, self.failing = str(path), [], ''
+    self.path, self.calls, self.failing, self.checks = str(path), [], '', {}
 
   def __call__(self, config: Config | None = None, redo: bool = False, program: str = PROGRAM):
     config = config or Config()
     self.calls.clear()
-    data = stage(self, 'data', [], self._work('data'), size=config.size, shape=(1, 2))
-    model = stage(self, 'model', [data], self._work('model'), rate=config.rate)
-    export = stage(self, 'export', [model], self._work('export'))
-    figures = stage(self, 'figures', [data], self._work('figures'))
     folder = RunFolder(self.path, config, program, redo)
-    folder.run([data, model, export, figures])
-    return {s.name: folder.result(s) for s in (data, model, export, figures)}
+    data = self.stage(folder, 'data', size=config.size, shape=(1, 2))
+    model = self.stage(folder, 'model', data, rate=config.rate)
+    self.stage(folder, 'export', model)
+    self.stage(folder, 'figures', data)
+    folder.make()
+    return {stage.name: stage.result for stage in folder.stages}
+
+  def stage(self, folder, name, *after, **depends_on):
+    check = self.checks.get(name)
+    return folder.stage(name, Found, self._work(name), depends_on, after=after, check=check)
 
   def _work(self, name: str):
     def work(folder: str):
@@ -161,26 +156,23 @@ def test_redo_replaces_what_depends_on_the_flag_alone(run, capsys):
   assert run.calls == []
 
 
-def test_what_a_stages_inputs_rule_out_is_refused_before_it_is_removed(run, monkeypatch):
-  run()
+def test_an_output_that_the_run_cannot_use_is_refused_before_anything_is_removed(run):
   checked = []
-
-  def check(self):
-    checked.append(self.name)
-    if self.name == 'model':
-      raise InputError('data of two rows')
-
-  def check_made(self):
-    raise InputError(f'{self.name}, which is made, of two rows')
-
-  monkeypatch.setattr(Stage, 'check_inputs', check)
-  assert refused(lambda: run(Config(rate=0.2), redo=True)) == 'data of two rows'
-  assert (run.calls, checked) == ([], ['model'])
-  monkeypatch.setattr(Stage, 'check_made', check_made)
-  assert refused(lambda: run(Config(rate=0.2), redo=True)) == 'data, which is made, of two rows'
-  assert (run.calls, checked) == ([], ['model'])  # as soon as it is there, whatever is to come
+  run.checks['data'] = checked.append
   run()
-  assert (run.calls, checked) == ([], ['model'])  # nothing was lost, and there is nothing to make
+  assert checked == [os.path.join(run.path, 'data.part')]  # as soon as it is there
+  run()
+  assert len(checked) == 1  # there is nothing to make
+
+  def refuse(folder):
+    raise InputError(f'{os.path.basename(folder)} of two rows')
+
+  run.checks['data'] = refuse
+  assert refused(lambda: run(Config(rate=0.2), redo=True)) == 'data of two rows'
+  assert run.calls == [] and os.path.exists(os.path.join(run.path, 'model'))
+  shutil.rmtree(os.path.join(run.path, 'data'))
+  assert refused(run) == 'data.part of two rows'
+  assert not os.path.exists(os.path.join(run.path, 'data'))
 
 
 def test_consent_to_redo_is_for_one_start(run):
@@ -191,27 +183,14 @@ def test_consent_to_redo_is_for_one_start(run):
   assert flags.changed(Config(redo=True)) == []
 
 
-@pytest.mark.parametrize(
-  ('path', 'notes_paths'),
-  [
-    ('a.jsonl', False),
-    ('a.jsonl', True),
-    ('tables/a.jsonl', True),
-  ],  # as runs from before note them
-)
-def test_a_flags_file_is_known_by_what_it_holds_wherever_it_lies(
-  run, monkeypatch, path, notes_paths
-):
+def test_a_flags_file_is_known_by_what_it_holds_wherever_it_lies(run):
   def started(path, digest='x', rate=0.1):
     given = {'train_file': path, 'valid_file': path, f'sha256 of {path}': digest}
-    data = stage(run, 'data', [], run._work('data'), **given)
-    model = stage(run, 'model', [data], run._work('model'), rate=rate)
-    RunFolder(run.path, Config(), PROGRAM, False).run([data, model])
+    folder = RunFolder(run.path, Config(), PROGRAM, False)
+    run.stage(folder, 'model', run.stage(folder, 'data', **given), rate=rate)
+    folder.make()
 
-  with monkeypatch.context() as patch:
-    if notes_paths:
-      patch.setattr(run_folder, '_by_contents', lambda depends_on: depends_on)
-    started(path)
+  started('a.jsonl')
   started('/data/b.jsonl')
   assert run.calls == ['data', 'model']
   assert '(rate was 0.1, is 0.2); --redo makes model anew' in refused(
@@ -304,20 +283,19 @@ def test_remains_of_a_finished_stage_are_removed(run):
 
 _AT_WORK = """
 import dataclasses, sys, time
-from common.distillation.run_folder import RunFolder, Stage
+from common.distillation.run_folder import RunFolder
 
 @dataclasses.dataclass(frozen=True)
 class Config:
   pass
 
-class Data(Stage):
-  name = 'data'
+def work(folder):
+  print('at work', flush=True)
+  time.sleep(600)
 
-  def run(self, folder):
-    print('at work', flush=True)
-    time.sleep(600)
-
-RunFolder(sys.argv[1], Config(), 'toy.run', False).run([Data(sys.argv[1], [], {})])
+run = RunFolder(sys.argv[1], Config(), 'toy.run', False)
+run.stage('data', Config, work, {})
+run.make()
 """
 
 
@@ -326,8 +304,7 @@ def test_one_process_at_a_time_works_in_a_folder_and_a_killed_one_leaves_it_free
   with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
     try:
       assert [other.stdout.readline() for _ in range(2)] == ['data: starts\n', 'at work\n']
-      said = refused(run).replace(f' (pid {other.pid})', '')  # where the system tells it
-      assert said == (
+      assert refused(run) == (
         f'--run_dir={run.path}: another process works in it; wait for its end, or name another'
       )
       assert run.calls == []
@@ -368,73 +345,15 @@ def test_another_programs_run_is_refused(run):
   assert refused(lambda: run(program='other.run')) == message
 
 
-class TestFurtherWorker:
-  """A worker that is not the chief: it takes part in collective stages and never writes results."""
-
-  @staticmethod
-  def follow(run, late):
-    type(late).collective = True
-    folder = RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False)
-    folder.run([late])
-    return folder.result(late)
-
-  def test_finds_what_the_chief_has_done(self, run):
-    results = run()
-    data = stage(run, 'data', [], pytest.fail, size=3, shape=(1, 2))
-    assert self.follow(run, data) == results['data']
-
-  @pytest.mark.parametrize('earlier', [False, True], ids=['new', 'of other flags'])
-  def test_trains_along_until_the_chief_has_finished(self, earlier, run):
-    run()
-    path = os.path.join(run.path, 'late')
-    if earlier:  # what the chief is about to replace is not the result
-      os.makedirs(path)
-      old = {'fingerprint': 'old', 'depends_on': {}, 'result': {'name': 'old', 'found': []}}
-      write_json(os.path.join(path, 'stage.json'), old)
-    os.makedirs(path + '.part')
-    of_before = {'fingerprint': 'killed', 'depends_on': {}}
-    write_json(os.path.join(path + '.part', 'stage.json'), of_before)
-
-    def begin() -> None:  # the chief, who has removed what an earlier start left
-      before.append(len(chiefs))
-      write_json(os.path.join(path + '.part', 'stage.json'), late.description())
-
-    def finish(part: str) -> None:  # the chief, who writes for a while after the last step
-      shutil.rmtree(path, ignore_errors=True)
-      result = {'name': 'late', 'found': ['7']}
-      write_json(os.path.join(part, 'stage.json'), {**late.description(), 'result': result})
-      os.replace(part, path)
-
-    chiefs, before = [], []
-
-    def work(part: str) -> None:
-      chiefs.append(threading.Timer(0.5, finish, [part]))
-      chiefs[-1].start()
-
-    late = stage(run, 'late', [], work)
-    threading.Timer(0.5, begin).start()
-    assert self.follow(run, late) == Found('late', ['7'])
-    assert before == [0]
-    assert len(chiefs) == 1  # who trained along twice would wait for a chief that has gone on
-
-  def test_ends_where_the_chief_has(self, run, monkeypatch):
-    monkeypatch.setattr(run_folder, '_LOST_SECONDS', 0.6)
-    answers = iter([True, True, False, False, False])
-    folder = RunFolder(run.path, Config(), PROGRAM, redo=False, chief=False)
-    with pytest.raises(InputError, match='first worker has ended; see its output'):
-      folder.run([stage(run, 'late', [], pytest.fail)], lambda: next(answers, False))
-    assert next(answers, None) is None
-
-
 def test_a_run_does_not_start_from_what_it_makes(tmp_path):
   run = Run(tmp_path / 'run')
   run()
   for redo in (False, True):
-    read = {f'contents of {tmp_path}/other/../run/model': 'x'}
-    again = stage(run, 'export', [], run._work('export'), **read)
-    model = stage(run, 'model', [], run._work('model'))
+    folder = RunFolder(run.path, Config(), PROGRAM, redo)
+    run.stage(folder, 'model')
+    run.stage(folder, 'export', **{f'contents of {tmp_path}/other/../run/model': 'x'})
     with pytest.raises(
       InputError, match='run/model is made here, and cannot be what this run star'
     ):
-      RunFolder(run.path, Config(), PROGRAM, redo).run([model, again])
+      folder.make()
   assert os.path.exists(tmp_path / 'run' / 'model')

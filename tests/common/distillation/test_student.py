@@ -1,17 +1,14 @@
 """What a student asks of its distillation set."""
 
-import types
-
 import pytest
 
 from common.data import record_writer
-from common.data.examples import Example, TableConfig
-from common.distillation.stages.run import Run
-from common.distillation.stages.student import StudentTraining
+from common.data.examples import Example
+from common.data.records import RecordSet
+from common.distillation.student import check_set
 from common.errors import InputError
 from common.modeling.list_losses import MarginMSE
 from common.modeling.losses import CrossEntropy
-from common.training.strategies import DeviceConfig
 
 
 @pytest.mark.parametrize(
@@ -22,17 +19,10 @@ from common.training.strategies import DeviceConfig
     ([CrossEntropy('label')], 2, r'/distill: holds tuples without a label, and --alpha=0 \(DSE'),
   ],
 )
-def test_a_set_from_before_that_is_of_no_use_is_refused_before_the_first_phase(
-  tmp_path, losses, stage2, message
-):
+def test_a_set_that_is_of_no_use_is_refused(tmp_path, losses, stage2, message):
   folder = str(tmp_path / 'distill')
   rows = [Example('', ('a', 'b'), 0.5, (0.0,)), Example('', ('c', 'd'), None, (0.0,))]
   record_writer.write_sets(folder, {'': record_writer.of_examples(rows)}, 2)
   sizes = {'stage1_batch_size': 2, 'stage2_batch_size': stage2}
-  student = types.SimpleNamespace(
-    losses=losses, batch_sizes=sizes, depends_on={}, train=lambda *args: pytest.fail('trains')
-  )
-  shared = Run(str(tmp_path), TableConfig(), DeviceConfig(), None, 7)
-  made = types.SimpleNamespace(folder=folder)
   with pytest.raises(InputError, match=message):
-    StudentTraining(shared, student, made, made).run(str(tmp_path / 'student'))
+    check_set(RecordSet(folder), losses, sizes)

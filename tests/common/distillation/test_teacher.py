@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from common import digests
 from common.data.examples import TableConfig
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
-from common.distillation import export_teacher
+from common.distillation import export_teacher, teacher
 from common.distillation.quantized_teacher import QuantizedTeacher
-from common.distillation.stages.teacher import Teachers, check
 from common.distillation.teacher import Teacher, mean_logits
+from common.distillation.teachers import Teachers, check
 from common.errors import InputError
 from common.modeling import bert_network, checkpoints, encoders
 from common.modeling.encoders import EncoderConfig
@@ -96,16 +97,34 @@ def test_soft_labels_depend_on_the_length_of_a_ready_teacher_alone(tmp_path):
   write_ready(tmp_path / 'ready', teacher)
   run, ready = str(tmp_path / 'run'), str(tmp_path / 'ready')
   contents = digests.contents(run, ready)
-  assert Teachers(None, (run,), 32, None).depends_on == {
+  assert Teachers(None, (run,), 32).depends_on == {
     'teachers': (run,),
     **digests.contents(run),
   }
-  both = Teachers(None, (run, ready), 32, None).depends_on
+  both = Teachers(None, (run, ready), 32).depends_on
   assert both == {'teachers': (run, ready), 'teacher_max_length': 32, **contents}
   check((run, ready), 32, TableConfig())
   for path in (run, ready):
     with pytest.raises(InputError, match=f'{path}.* has .*--task needs 3'):
       check((path,), 32, TableConfig(task='multiclass', classes=('a', 'b', 'c')))
+
+
+def test_several_teachers_score_as_their_mean_and_each_alone_asked_once(monkeypatch):
+  asked = []
+
+  def scorer_of(teachers, strategy):
+    def score(records):
+      asked.append(teachers[0])
+      return np.full([2, 1], teachers[0])
+
+    return score
+
+  monkeypatch.setattr(teacher, 'scorer_of', scorer_of)
+  monkeypatch.setattr(Teachers, 'load', lambda self: [1.0, 4.0])
+  scorers = Teachers(types.SimpleNamespace(strategy=None), ('a', 'b'), 32).scorers()
+  found = {name: score('test')[0, 0] for name, score in scorers.items()}
+  assert found == {'teacher': 2.5, 'teacher 1': 1.0, 'teacher 2': 4.0}
+  assert asked == [1.0, 4.0]
 
 
 def test_a_teacher_as_a_saved_model_of_texts(tmp_path):

@@ -1,8 +1,5 @@
 """Devices: their arithmetic, and what runs on them."""
 
-import socket
-import types
-
 import pytest
 import tensorflow as tf
 import tf_keras
@@ -87,13 +84,3 @@ def test_a_tpu_of_one_chip_computes_in_its_replica(monkeypatch):
   ]
   assert found == [(3, [6.0] * 3), (1, [2.0])]
   assert set(contexts) == {chip}
-
-
-def test_the_first_worker_runs_while_its_server_listens():
-  with socket.create_server(('127.0.0.1', 0)) as server:
-    tasks = {'worker': [f'127.0.0.1:{server.getsockname()[1]}', '127.0.0.1:1']}
-    spec = types.SimpleNamespace(as_dict=lambda: tasks)
-    resolver = types.SimpleNamespace(cluster_spec=lambda: spec)
-    strategy = types.SimpleNamespace(cluster_resolver=resolver)
-    assert strategies.has_chief(strategy)
-  assert not strategies.has_chief(strategy)

@@ -3,20 +3,18 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from common import flags
+from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.distillation.inference import TupleScorer
-from common.distillation.run_folder import Stage
-from common.distillation.stages.data import Data
-from common.distillation.stages.run import Run
-from common.distillation.stages.student import StudentTraining
+from common.distillation.student import TrainedStudent
 from common.evaluation import calibration
 from common.export import student_export
 from common.modeling.calibration import Calibration
@@ -65,65 +63,64 @@ class ExportConfig:
   )
   calibration: str = flags.option(
     calibration.NONE,
-    'what the exported head makes of a score, fitted on valid: temperature divides its logits, isotonic '
-    'bends its score; the order of scores stays',
+    'what the exported head makes of a score, fitted on valid: temperature divides its logits, '
+    'isotonic bends its score; the order of scores stays',
     calibration.METHODS,
   )
 
 
-class Export(Stage[Exported]):
-  """SavedModels and LiteRT files of the last of the student's models.
+def write(
+  config: ExportConfig,
+  table: TableConfig,
+  models: Callable[[], Mapping[str, TrainedStudent]],
+  data: str,
+  folder: str,
+) -> Exported:
+  """Writes SavedModels and LiteRT files of the last of a student's models.
 
   Args:
-    shared: The run.
     config: Arithmetic and calibration.
-    data: The labelled sets.
-    training: The student's training.
+    table: Columns of a tuple, and what its label is.
+    models: Loads the trained models, by name, in the precision that holds then.
+    data: Folder of the labelled sets.
+    folder: Gets the export.
   """
-
-  name, result = 'export', Exported
-
-  def __init__(self, shared: Run, config: ExportConfig, data: Data, training: StudentTraining):
-    super().__init__(shared.folder, [training], flags.flat(config))
-    self.table, self.precision, self.data = shared.table, config.encoder_precision, data
-    self.method, self.training = config.calibration, training
-
-  @strategies.precision()
-  def run(self, folder: str) -> Exported:
-    trained, tokenizer = list(self.training.models().values())[-1]
+  with strategies.precision():
+    trained, tokenizer = list(models().values())[-1]
     encoder = None  # the student's own
-    if self.precision != 'float32':
-      with strategies.precision(self.precision):
-        encoder, _ = list(self.training.models().values())[-1]
-    paths = [os.path.join(self.data.folder, name) for name in ('test', 'train')]
+    if config.encoder_precision != 'float32':
+      with strategies.precision(config.encoder_precision):
+        encoder, _ = list(models().values())[-1]
+    paths = [os.path.join(data, name) for name in ('test', 'train')]
     sets = [RecordSet(path) for path in paths if os.path.isdir(path)]  # brought logits: no train
     written = student_export.write(
       folder,
       trained,
       tokenizer,
       encoder=encoder,
-      slots=student_export.slot_names(self.table.text_columns),
-      task=self.table.base_task,
+      slots=student_export.slot_names(table.text_columns),
+      task=table.base_task,
       samples=samples(sets[0]),
-      calibration=self._fitted(trained, tokenizer),
+      calibration=_fitted(config.calibration, table.base_task, trained, tokenizer, data),
     )
-    own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
-    unlike = list(tokenizer.unlike(own))
-    for text in unlike[:10]:
-      print(f'without TensorFlow other word pieces: {text!r}', file=sys.stderr)
-    return Exported(**written, compared_texts=len(own), unlike_texts=len(unlike))
+  own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
+  unlike = list(tokenizer.unlike(own))
+  for text in unlike[:10]:
+    print(f'without TensorFlow other word pieces: {text!r}', file=sys.stderr)
+  return Exported(**written, compared_texts=len(own), unlike_texts=len(unlike))
 
-  @property
-  def calibration(self) -> Calibration:
-    """The finished export's."""
-    return Calibration(**exported.describe(self.folder)['calibration'])
 
-  def _fitted(self, model: Student, tokenizer: Tokenizer) -> Calibration:
-    if self.method == calibration.NONE:
-      return Calibration()
-    valid = RecordSet(os.path.join(self.data.folder, 'valid'))
-    logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set(valid)
-    return calibration.fit(self.method, self.table.base_task, valid.tuples().labels, logits)
+def calibration_of(folder: str) -> Calibration:
+  """The calibration of a finished export."""
+  return Calibration(**exported.describe(folder)['calibration'])
+
+
+def _fitted(method: str, task: str, model: Student, tokenizer: Tokenizer, data: str) -> Calibration:
+  if method == calibration.NONE:
+    return Calibration()
+  valid = RecordSet(os.path.join(data, 'valid'))
+  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set(valid)
+  return calibration.fit(method, task, valid.tuples().labels, logits)
 
 
 def samples(test: RecordSet) -> list[tuple[Any, ...]]:

@@ -1,49 +1,22 @@
-"""The teacher that a run fine-tunes, and the teachers that it scores with."""
+"""The teachers that a run scores with: its own, those of other runs, or a Python function."""
 
 import dataclasses
-import os
+import functools
 from collections.abc import Sequence
 from typing import Any
 
-import tf_keras
+import numpy as np
 
-from common import digests, flags
+from common import digests
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.distillation import function_teacher, teacher
 from common.distillation.annotate import Labeller
+from common.distillation.evaluation import SetScorer
 from common.distillation.function_teacher import Function
-from common.distillation.results import SetScorer
-from common.distillation.run_folder import Stage
-from common.distillation.stages.data import Data
-from common.distillation.stages.run import Run, Trained
-from common.distillation.teacher import TeacherConfig
+from common.distillation.shared import Shared
 from common.errors import InputError
-from common.modeling import checkpoints, saving
-from common.training import strategies
-from common.training.optimization import PhaseConfig
-
-
-class TeacherTraining(Stage[Trained]):
-  """A cross-encoder, fine-tuned on the labelled sets."""
-
-  name, result, collective = 'teacher', Trained, True
-
-  def __init__(self, shared: Run, config: TeacherConfig, phase: PhaseConfig, data: Data):
-    own = {**flags.flat(config, 'teacher_'), **flags.flat(phase, 'teacher_')}
-    own |= digests.contents(config.pretrained)
-    super().__init__(shared.folder, [data], {**own, **shared.training_flags})
-    self.shared, self.config, self.phase, self.data = shared, config, phase, data
-
-  def run(self, folder: str) -> Trained:
-    shared, config = self.shared, self.config
-    shared.check_sets(self.data.folder, teaches=True)
-    tf_keras.utils.set_random_seed(shared.seed)
-    training = shared.training(
-      os.path.join(self.data.folder, 'train'), os.path.join(self.data.folder, 'valid')
-    )
-    pretrained = checkpoints.read(config.pretrained)
-    return Trained([teacher.fine_tune(pretrained, config.max_length, self.phase, training, folder)])
+from common.modeling import saving
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,17 +24,17 @@ class Teachers:
   """The teachers whose mean logits are taught.
 
   Attributes:
-    shared: The run.
+    shared: What all stages share.
     given: Folders of other runs' teachers, or of classifiers; none: the run's own.
     max_length: Most tokens of a packed tuple, for classifiers.
-    own: The stage that makes it, if the run has one.
+    own: Folder of the teacher that the run makes; empty: it makes none.
     function: The one teacher, where it is a Python function.
   """
 
-  shared: Run
+  shared: Shared
   given: tuple[str, ...]
   max_length: int
-  own: TeacherTraining | None
+  own: str = ''
   function: Function | None = None
 
   @property
@@ -78,29 +51,39 @@ class Teachers:
     return {'teachers': self.given, **length, **digests.contents(*folders)}
 
   def labeller(self, records: RecordSet, loaded: Sequence[teacher.Teacher]) -> Labeller:
-    """Labels a record set's tuples with the mean logits of teachers that are `loaded`, or the function's."""
+    """Labels a set's tuples with the mean logits of teachers `loaded`, or the function's."""
     if self.function:
       return function_teacher.labeller(self.function, self.shared.table, records)
     return teacher.labeller(loaded, records, self.shared.strategy)
 
-  def scorers(self) -> list[SetScorer]:
-    """A function of record sets to logits for each teacher alone, with a progress bar."""
+  def scorers(self) -> dict[str, SetScorer]:
+    """The 'teacher', with a progress bar; of several their mean, and then each one.
+
+    The logits of several are computed once a set.
+    """
     if self.function:
-      return [teacher.with_bar(lambda records: self.labeller(records, []))]
-    return [teacher.scorer_of([one], self.shared.strategy) for one in self.load()]
+      return {'teacher': teacher.with_bar(lambda records: self.labeller(records, []))}
+    each = [teacher.scorer_of([one], self.shared.strategy) for one in self.load()]
+    if len(each) == 1:
+      return {'teacher': each[0]}
+    alone = {f'teacher {n}': functools.cache(score) for n, score in enumerate(each, 1)}
+
+    def mean(records: RecordSet) -> np.ndarray:
+      return np.mean([score(records) for score in alone.values()], axis=0)
+
+    return {'teacher': mean, **alone}
 
   def load(self) -> list[teacher.Teacher]:
     """Reads those that are models; one that does not fit the task is refused."""
     if self.function:
       return []
-    paths = self.given or ([self.own.folder] if self.own else [])
-    table, teachers = self.shared.table, []
-    with strategies.scope_of_one(self.shared.strategy):
-      for path in paths:
+    table, found = self.shared.table, []
+    with self.shared.strategy.scope():
+      for path in self.given or [self.own]:
         loaded = teacher.Teacher.load(path, self.max_length, table.base_task, table.class_names)
         _check_outputs(path, loaded.outputs, table)
-        teachers.append(loaded)
-    return teachers
+        found.append(loaded)
+    return found
 
 
 def check(paths: Sequence[str], max_length: int, table: TableConfig) -> None:

@@ -1,0 +1,55 @@
+"""Refusals of a run before its first stage."""
+
+from common.data import tables
+from common.distillation import teachers
+from common.distillation.config import ExperimentConfig
+from common.distillation.function_teacher import Function
+from common.distillation.student import LABELS_ALONE, StudentPackage, labels_of
+from common.errors import InputError
+from common.export import student_export
+from common.modeling import checkpoints
+
+
+def check(config: ExperimentConfig, student: StudentPackage, function: Function | None) -> None:
+  """Refuses what could only fail later, after hours; arguments as of `run.run`.
+
+  Raises:
+    InputError: A teacher or checkpoint is not there or does not fit, or the loss takes labels that
+      the distillation set lacks.
+  """
+  if function is None:
+    teachers.check(config.teachers, config.teacher.max_length, config.data.table)
+  columns = config.data.table.text_columns
+  asked = config.fine_tunes or config.teachers
+  if asked and config.teacher.max_length < (least := len(columns) + 2):
+    raise InputError(
+      f'--teacher_max_length={config.teacher.max_length}: {len(columns)} texts take {least} tokens '
+      'at the least'
+    )
+  if config.fine_tunes:
+    pretrained = checkpoints.read(config.teacher.pretrained)
+    checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
+  student_export.slot_names(columns)
+  path, column = config.data.files.distillation_file, config.data.table.label_column
+  labels = labels_of(student.losses)
+  if labels != 'none' and not config.data.brings_labels:
+    raise InputError(
+      f'{config.data.source.named}: the loss takes labels, which its distillation set has not; '
+      '--alpha=1 takes none'
+    )
+  if labels == 'all' and config.data.makes:
+    other = ', or a --distillation_file with labels' if config.data.files.train_file else ''
+    raise InputError(
+      f'{LABELS_ALONE} takes labels alone, which most pairs made have not: the training set '
+      f'(--distillation_pairs=0 --augmentations=0){other}; or leave it out'
+    )
+  # A line of JSON without a label says nothing of the others.
+  may_lack = labels == 'some' and path.removesuffix('.gz').endswith('.jsonl')
+  if labels != 'none' and path and not config.data.files.annotated and not may_lack:
+    first = next(tables.rows(path, config.data.table.encoding, columns=(column,)), None)
+    if first and column not in first[1]:
+      raise InputError(
+        f'{path}: no column {column!r}, and the loss takes labels: name it by --label_column, '
+        'or --alpha=1'
+      )
+  student.check()

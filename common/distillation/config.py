@@ -1,0 +1,83 @@
+"""Config of a run, whatever its student."""
+
+import dataclasses
+
+from common import flags
+from common.distillation import function_teacher, judged_set
+from common.distillation.dataset import DataConfig
+from common.distillation.export import ExportConfig
+from common.distillation.soft_labels import RUNTIMES, AnnotationConfig
+from common.distillation.teacher import TeacherConfig
+from common.errors import InputError
+from common.evaluation import calibration
+from common.training.optimization import PhaseConfig
+from common.training.strategies import DeviceConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+  """A run, whatever its student."""
+
+  run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
+  title: str = flags.option('', "title of the report; empty: the run folder's name")
+  redo: bool = flags.option(False, 'replace stages that were made with other flags', kept=False)
+  seed: int = flags.option(
+    7, 'seed of data, initial weights, dropout and shuffling', bounds=(0, 2**31 - 1)
+  )
+  data: DataConfig = flags.group(DataConfig)
+  teachers: tuple[str, ...] = flags.option(
+    (),
+    "teachers' folders, from other runs or of a Hugging Face sequence classifier, whose mean logits "
+    "are the teacher's; empty: fine-tune one",
+    alias='teacher',
+  )
+  teacher: TeacherConfig = flags.group(TeacherConfig, 'teacher_')
+  teacher_phase: PhaseConfig = flags.group(
+    PhaseConfig, 'teacher_', 'teacher', steps=1500, warmup_steps=150
+  )
+  annotation: AnnotationConfig = flags.group(AnnotationConfig, heading='run')
+  primary_metric: str = flags.option(
+    '',
+    'metric that picks checkpoints, ends training and leads the report: one of the task, or of ranking '
+    "(ndcg@10, mrr@10, map, recall@10, precision@10; any number); empty: the task's own",
+  )
+  devices: DeviceConfig = flags.group(DeviceConfig)
+  export: ExportConfig = flags.group(ExportConfig, heading='run')
+
+  def __post_init__(self):
+    judged_set.primary(self.data.table.base_task, self.primary_metric)
+    calibration.check(self.export.calibration, self.data.table.base_task)
+    table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
+    if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
+      raise InputError(
+        f'--teacher_scores={table.teacher_scores} is of --teacher_logits_column, which is missing'
+      )
+    if self.teachers and self.brings_logits:
+      raise InputError(
+        f'--teacher={self.teachers[0]}: the distillation file brings its scores already; one of the two'
+      )
+    if table.vector_columns and not (self.brings_logits or functions):
+      raise InputError(
+        f'--vector_columns={",".join(table.vector_columns)}: a cross-attention teacher reads texts '
+        'alone; bring its scores (--teacher_logits_column), or a Python function as --teacher'
+      )
+    runtime = self.annotation.annotation_runtime
+    if runtime != RUNTIMES[0] and (functions or self.brings_logits):
+      given = 'a Python function' if functions else 'scores that a file brings'
+      raise InputError(f'--annotation_runtime={runtime} runs a teacher of a folder, not {given}')
+    files = self.data.files
+    if self.fine_tunes and files.distillation_file and not files.train_file:
+      raise InputError(
+        '--train_file is needed: a teacher is fine-tuned on it; or --teacher=DIR, or the scores of '
+        '--distillation_file (--teacher_logits_column)'
+      )
+
+  @property
+  def brings_logits(self) -> bool:
+    """Whether the distillation file holds the teacher's logits, so no teacher is needed."""
+    return self.data.source.brings_logits
+
+  @property
+  def fine_tunes(self) -> bool:
+    """Whether the run trains a teacher of its own."""
+    return not self.brings_logits and not self.teachers

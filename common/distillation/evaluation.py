@@ -1,0 +1,171 @@
+"""Metrics of the teacher and of the student's models on every set that judges."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from common.data.records import RecordSet
+from common.distillation import held_out, ranked, unseen
+from common.distillation.judged_set import JudgedSet
+from common.evaluation import reliability, significance
+from common.modeling.calibration import Calibration
+
+SetScorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
+Logits = Mapping[str, Mapping[str, np.ndarray]]  # by model and set
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+  """Metrics of every model, and how the student compares.
+
+  Attributes:
+    models: Each one's metrics by set, its change from the teacher, its ranking.
+    calibration: The student's, with reliability by model and thresholds.
+    unseen: Quality by unseen texts, as from `unseen.parts`.
+    ranking: Ranking of the sets whose queries have several candidates.
+    significance: Of two students the last against the one before it on test, neither calibrated.
+    against_one: Of several teachers the student against each alone.
+  """
+
+  models: list[dict[str, Any]]
+  calibration: dict[str, Any]
+  unseen: list[dict[str, Any]]
+  ranking: dict[str, Any] | None = None
+  significance: dict[str, Any] | None = None
+  against_one: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+def evaluate(
+  scorers: dict[str, SetScorer],
+  task: str,
+  data: str,
+  folder: str,
+  metric: str = '',
+  calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
+  alone: Sequence[str] = (),
+  learnt: Mapping[str, str] = MappingProxyType({}),
+) -> Evaluated:
+  """Metrics of each scorer on valid, test and what other test set there is.
+
+  Args:
+    scorers: Scorers by name; 'teacher' is what the others are compared with, the last is the
+      student. With no teacher among them, logits that all of the sets hold are the teacher's.
+    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    data: Folder of the record sets `valid` and `test`.
+    folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
+      several candidates, `test.qrels` and runs.
+    metric: The metric that decides; empty: the task's own.
+    calibration: The student's, whose metrics are those of its calibrated scores.
+    alone: Names of scorers that are one of several teachers each; 'teacher' is their mean.
+    learnt: Folders of record sets that are learnt from, by name, for `unseen.parts`.
+  """
+  sets = held_out.judging_sets(data)
+  judges = {name: JudgedSet(records, task, metric, ranks=True) for name, records in sets.items()}
+  raw = {} if 'teacher' in scorers else _brought(sets)
+  for set_name, records in sets.items():
+    for name, scorer in scorers.items():
+      raw.setdefault(name, {})[set_name] = scorer(records)
+  student = list(scorers)[-1]
+  logits = {**raw, student: {name: calibration.logits(z) for name, z in raw[student].items()}}
+  models: list[dict[str, Any]] = [
+    {'name': name, **{s: judges[s].evaluate(of[s], raw[name][s]) for s in sets}}
+    for name, of in logits.items()
+  ]
+  columns = {}  # of the metric that decides, resampled: by set and model
+  for set_name, judged in judges.items():
+    by = raw if judged.rankings else logits
+    resampled = judged.resampled([of[set_name] for of in by.values()])
+    columns[set_name] = dict(zip(by, resampled, strict=True))
+  if 'teacher' in logits:
+    for model in models[1:]:
+      model |= changes(columns, model['name'])
+  of_both = {name: (sets[name], judged) for name, judged in judges.items()}
+  of_models, ranking = ranked.of_sets(of_both, raw, student, folder)
+  for model in models:
+    model['ranking'] = of_models[model['name']]
+  tested = None
+  if len(students := [name for name in scorers if name not in ('teacher', *alone)]) > 1:
+    # The student before has no calibration, so both are compared as trained.
+    (resampled,) = judges['test'].resampled([raw[student]['test']])
+    tested = _tested({**columns['test'], student: resampled}, student, students[-2])
+  compared = {name: by[name] for name in dict.fromkeys(['teacher', student]) if name in by}
+  _save_scores(folder, judges['test'].labels, logits, student)
+  return Evaluated(
+    models=models,
+    calibration=_reliability(task, judges, raw, logits, student, calibration),
+    unseen=unseen.parts(sets, learnt, compared, task, metric),
+    ranking=ranking,
+    significance=tested,
+    against_one=[_tested(columns['test'], student, name) for name in alone],
+  )
+
+
+def _reliability(
+  task: str,
+  judges: Mapping[str, JudgedSet],
+  raw: Logits,
+  logits: Logits,
+  student: str,
+  calibration: Calibration,
+) -> dict[str, Any]:
+  """The calibration; reliability on test of the teacher, the student, and it uncalibrated."""
+  test = judges['test'].labels
+  tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
+  if calibration != Calibration():
+    tested[f'{student}, uncalibrated'] = raw[student]['test']
+  models = {name: reliability.of_logits(task, test, of) for name, of in tested.items()}
+  found: dict[str, Any] = {**dataclasses.asdict(calibration), 'models': models}
+  if task == 'binary':
+    of_sets = [(judges[name].labels, logits[student][name]) for name in ('test', 'valid')]
+    found['thresholds'] = reliability.thresholds(*of_sets)
+  return found
+
+
+def _brought(sets: dict[str, RecordSet]) -> dict[str, dict[str, np.ndarray]]:
+  """The teacher's logits that sets hold, as one of several models; none where a set has none."""
+  held = {name: records.tuples().teacher_logits for name, records in sets.items()}
+  found = {name: logits for name, logits in held.items() if logits is not None}
+  if len(found) == len(held):
+    return {'teacher': found}
+  if found:
+    without = ', '.join(name for name in held if name not in found)
+    print(f"{without}: without the teacher's logits, so no set is compared with it")
+  return {}
+
+
+def changes(
+  columns: dict[str, dict[str, np.ndarray]], model: str, baseline: str = 'teacher'
+) -> dict[str, Any]:
+  """A model's change from another, by set, of resampled metrics by set and model."""
+  of_sets = {name: significance.difference(of[baseline], of[model]) for name, of in columns.items()}
+  return {
+    'delta': {name: of.delta for name, of in of_sets.items()},
+    'interval': {name: [of.low, of.high] for name, of in of_sets.items()},
+    'p_value': {name: of.p_value for name, of in of_sets.items()},
+  }
+
+
+def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[str, Any]:
+  """A model against another, by their resampled metrics."""
+  found = significance.difference(columns[baseline], columns[model])
+  return {'model': model, 'baseline': baseline, **found._asdict()}
+
+
+def _save_scores(folder: str, labels: np.ndarray, logits: Logits, student: str) -> None:
+  """Writes `scores.npz` of test."""
+  shown = {'student': student} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
+  scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
+  arrays: dict[str, Any] = {'label': labels, **scores}
+  np.savez(os.path.join(folder, 'scores.npz'), **arrays)
+
+
+def _score(logits: np.ndarray) -> np.ndarray:
+  """Probability of the one output, or the most probable class."""
+  if logits.shape[1] == 1:
+    return expit(logits[:, 0])
+  return logits.argmax(1).astype(float)

@@ -1,0 +1,135 @@
+"""The distillation set: the unlabelled tuples with the teacher's scores."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from common import flags
+from common.data.records import RecordSet
+from common.distillation import annotate, function_teacher, reversal, teacher
+from common.distillation.annotate import Labeller
+from common.distillation.quantized_teacher import QuantizedTeacher
+from common.distillation.teachers import Teachers
+from common.training import strategies
+
+RUNTIMES = ('tensorflow', 'litert-int8')
+_COMPARED = 2048  # tuples that another runtime is compared with the exact one on
+
+
+@dataclasses.dataclass(frozen=True)
+class AnnotationConfig:
+  """Temperature of the soft labels, and what computes the teacher's logits."""
+
+  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
+  annotation_runtime: str = flags.option(
+    RUNTIMES[0],
+    'what scores the distillation set; litert-int8 is a few times as fast on CPUs, and the '
+    "teacher's logits are then near the exact ones",
+    RUNTIMES,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Annotation:
+  """The distillation set.
+
+  Attributes:
+    count: Tuples scored.
+    seconds: Time it took.
+    runtime: What scored them, where it is not TensorFlow.
+    logits_deviation: Its logits from the exact ones, the root of the mean square.
+    logits_spread: The exact ones' standard deviation.
+  """
+
+  count: int
+  seconds: float
+  runtime: str | None = None
+  logits_deviation: float | None = None
+  logits_spread: float | None = None
+
+
+def depends_on(config: AnnotationConfig, teachers: Teachers | None) -> dict[str, Any]:
+  """Flags that the distillation set depends on; arguments as of `write`."""
+  if teachers is None:
+    return {**flags.flat(config), 'teachers': ()}
+  found = {**flags.flat(config), **teachers.depends_on}
+  # A teacher of the run's own depends on its precision; the scores of others do so here.
+  other = not (teachers.own or teachers.function)
+  if other and config.annotation_runtime == RUNTIMES[0]:
+    found['precision'] = teachers.shared.devices.precision
+  return found
+
+
+def write(
+  config: AnnotationConfig, teachers: Teachers | None, valid: str, unlabelled: str, folder: str
+) -> Annotation:
+  """Writes the tuples with soft labels, by the teachers or as the tuples bring their logits.
+
+  Args:
+    config: Temperature and runtime.
+    teachers: None: the tuples bring their logits.
+    valid: A labelled record set, whose labels a given teacher's scores must not run against.
+    unlabelled: Record set of the tuples.
+    folder: Gets them with their scores; goes on with what an earlier start left.
+  """
+  started = time.monotonic()
+  name, logits_of, differs = 'logits of the file', None, {}
+  if teachers:
+    name, records = teachers.name, RecordSet(unlabelled)
+    if config.annotation_runtime == RUNTIMES[0]:
+      logits_of = _exact(teachers, records, valid)
+    else:
+      logits_of, differs = _quantized(teachers, records, valid)
+  manifest = annotate.annotate(
+    unlabelled, folder, logits_of, temperature=config.temperature, info={'teacher': name}
+  )
+  return Annotation(manifest.count, round(time.monotonic() - started, 1), **differs)
+
+
+def _exact(teachers: Teachers, records: RecordSet, valid: str) -> Labeller:
+  """A labeller in TensorFlow, or by the function."""
+  if teachers.function:
+    function_teacher.check(teachers.function, teachers.shared.table, records)
+  loaded = teachers.load()
+  _check_direction(teachers, loaded, valid)
+  return teachers.labeller(records, loaded)
+
+
+def _quantized(
+  teachers: Teachers, records: RecordSet, valid: str
+) -> tuple[Labeller, dict[str, Any]]:
+  """A labeller in int8, and fields of `Annotation` that say how far it is from the exact one."""
+  runtime = RUNTIMES[1]
+  with strategies.precision():
+    loaded = teachers.load()
+  _check_direction(teachers, loaded, valid)
+  exact = teachers.labeller(records, loaded)
+  quantized = [QuantizedTeacher(one) for one in loaded]
+  logits_of = teacher.labeller(quantized, records, teachers.shared.strategy)
+  deviation, spread = _deviation(exact, logits_of, records.tuples().items)
+  print(f'{runtime}: logits deviate by {deviation:.3g}; their own spread is {spread:.3g}')
+  differs = {'runtime': runtime, 'logits_deviation': deviation, 'logits_spread': spread}
+  return logits_of, differs
+
+
+def _check_direction(teachers: Teachers, loaded: Sequence[teacher.Teacher], valid: str) -> None:
+  """Refuses a teacher that the run did not train, whose scores run against the labels of `valid`."""
+  if teachers.own:
+    return
+  judging, task = RecordSet(valid), teachers.shared.task
+  each = {path: [one] for path, one in zip(teachers.given, loaded, strict=False)}
+  for name, alone in (each or {teachers.name: []}).items():
+    labeller = teachers.labeller(judging, alone)
+    reversal.check(name, task, judging, labeller)
+
+
+def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> tuple[float, float]:
+  """Deviation and spread, as of `Annotation`, on tuples from all over the set."""
+  some = items[:: -(-len(items) // _COMPARED)]
+  expected, found = (
+    np.concatenate(list(labeller(some, lambda count: None))) for labeller in (exact, other)
+  )
+  return float(np.sqrt(np.mean((found - expected) ** 2))), float(expected.std())
