@@ -71,7 +71,7 @@ for number in (2,) if begun else (1, 2):  # the second call replaces texts of th
 SUBJECTS: dict[str, tuple[str, str]] = {
   'dipair': ('dipair.run', f'{_DATA} {_TEACHER} {_DIPAIR} --run_dir={{1}}'),
   'dse': ('dse.run', f'{_DATA} {_TEACHER} {_DSE} --run_dir={{1}}'),
-  'mine': ('dipair.mine', f'{_MINE} --output={{1}}'),
+  'mine': ('dipair.mine', f'{_MINE} --run_dir={{1}}'),
   'pretrain': ('common.pretrain', f'{_PRETRAIN} --run_dir={{1}}'),
   'study': ('dipair.study', '--figures=3a --rounds=1 --run_dir={0}/run'),
   'annotate': ('common.pipelines.annotate', f'--teacher={{0}}/run/teacher --id_column=id {_FILES}'),

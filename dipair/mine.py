@@ -1,111 +1,91 @@
-"""Mines a matching task (Appendix B): `python -m dipair.mine --mine_from=DIR --output=mined`."""
+"""Mines a matching task (Appendix B): `python -m dipair.mine --mine_from=DIR --run_dir=mined`.
+
+The labelled sets and the transfer set are the first two stages of a run; `pairs` has their pairs as
+people read them, one JSON line each, and the datasheet's picture.
+"""
 
 import dataclasses
-import hashlib
 import json
 import os
-from collections.abc import Iterable
-from typing import Any
+import shutil
 
 import tf_keras
 
-from common import digests, files, flags, schema
-from common.data import tables
+from common import files, flags
+from common.data.examples import TableConfig
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
-from common.distillation import datasheet, held_out, mining, transfer
+from common.distillation import dataset, datasheet, mining, transfer
+from common.distillation.dataset import DataConfig, LabelledSets
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig
-from common.errors import InputError, damaged
-
-_MANIFEST, _READ = 'manifest.json', 'embedder_contents'  # and the source's
+from common.distillation.run_folder import RunFolder
+from common.distillation.sources.source import UnlabelledSet
+from common.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
 class MineConfig:
   """The task to mine, and the folder for it."""
 
-  output: str = flags.option('', 'folder of the task; the same command goes on with it')
+  run_dir: str = flags.option('', 'folder of the task; the same command goes on with it')
   seed: int = flags.option(7, 'seed of the negatives drawn', bounds=(0, 2**31 - 1))
   mining: MiningConfig = flags.group(MiningConfig)
+  redo: bool = flags.option(False, 'replace what was made with other flags', kept=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+  """Pairs of each set, by its name."""
+
+  rows: dict[str, int]
 
 
 def main(config: MineConfig) -> None:
-  """Mines, unless the folder holds the task already, and says what came of it."""
-  if not config.output or not config.mining.mine_from:
+  """Mines what is missing of the task."""
+  if not config.run_dir or not config.mining.mine_from:
     raise InputError(
-      '--mine_from and --output are needed: known matches, and a folder for the task'
+      '--mine_from and --run_dir are needed: known matches, and a folder for the task'
     )
-  read = {
-    **digests.contents(config.mining.embedder),
-    **_source(config.mining.mine_from),
-  }
-  path = os.path.join(config.output, _MANIFEST)
-  if os.path.exists(path):
-    sheet = files.read_json(path, remedy := f'delete {config.output} and mine again')
-    with damaged(path, remedy):
-      schema.check(sheet, {'flags': dict, 'seed': int})
-    asked = {**flags.flat(config.mining), 'seed': config.seed, **read}
-    # What a version of before did not note is taken for what it read.
-    made = {**read, **sheet['flags'], 'seed': sheet['seed'], **sheet.get(_READ, {})}
-    if differs := [
-      name for name, value in json.loads(json.dumps(asked)).items() if made.get(name) != value
-    ]:
-      raise InputError(
-        f'{config.output}: mined with other {", ".join(differs)}; name a new --output'
-      )
-  elif os.path.exists(os.path.join(config.output, 'flags.txt')):
-    raise InputError(f"--output={config.output}: a run's folder, whose data stays; name a new one")
-  else:
-    sheet = _mine(config, read)
-  print(datasheet.summary(sheet))
+  table = TableConfig(text_columns=mining.COLUMNS, task='binary')
+  source, seed = DataConfig(mining=config.mining, table=table), {'seed': config.seed}
+  folder = RunFolder(config.run_dir, config, 'dipair.mine', config.redo)
+
+  def write_labelled(to: str) -> LabelledSets:
+    tf_keras.utils.set_random_seed(config.seed)  # an embedder of random weights is the same again
+    return dataset.write_labelled(source, to, config.seed)
+
+  inputs = {**source.labelled_inputs(), **seed}
+  data = folder.stage('data', LabelledSets, write_labelled, inputs)
+  unlabelled = folder.stage(
+    'unlabelled',
+    UnlabelledSet,
+    lambda to: dataset.write_unlabelled(source, data.folder, to, config.seed),
+    {**source.unlabelled_inputs(), **seed},
+    after=[data],
+    resumes=False,
+  )
+
+  def write_pairs(to: str) -> Pairs:
+    task = MinedTask.open(data.folder)
+    sets = {name: os.path.join(data.folder, name) for name in SPLITS}
+    sets[transfer.TRANSFER] = unlabelled.folder
+    shutil.copy(os.path.join(unlabelled.folder, datasheet.PICTURE), to)
+    return Pairs({name: _write(to, name, task, RecordSet(of)) for name, of in sets.items()})
+
+  pairs = folder.stage('pairs', Pairs, write_pairs, {}, after=[unlabelled], resumes=False)
+  folder.make()
+  print(f'pairs: {pairs.folder}')
 
 
-def _source(path: str) -> dict[str, str]:
-  """{'contents of PATH': digest} of the tables that hold the matches."""
-  if not files.exists(path):
-    raise InputError(f'--mine_from={path}: no such file or folder')
-  found = [path]
-  if files.is_folder(path):
-    found = sorted(
-      os.path.join(base, name)
-      for base in (path, os.path.join(path, 'qrels'))  # BEIR's
-      if files.is_folder(base)
-      for name in files.names(base)
-      if name.endswith(tables.ENDS)
-    )
-  digest = hashlib.sha256(''.join(files.sha256(one) for one in found).encode())
-  return {f'contents of {path}': digest.hexdigest()[:16]}
-
-
-def _mine(config: MineConfig, read: dict[str, str]) -> dict[str, Any]:
-  """Mines into record sets, as a run does, and writes what a person reads beside them."""
-  data, unlabelled = (os.path.join(config.output, name) for name in ('data', 'unlabelled'))
-  os.makedirs(data, exist_ok=True)
-  tf_keras.utils.set_random_seed(config.seed)  # an embedder of random weights is the same again
-  with files.alone(config.output, '--output'):
-    mining.mine(config.mining, data, config.seed)
-    held_out.leave_out(held_out.judging_sets(data), os.path.join(data, 'train'), 'train')
-    sheet = transfer.write(config.mining, data, unlabelled, config.seed)
-    held_out.leave_out(held_out.judging_sets(data), unlabelled, transfer.TRANSFER)
-    task = MinedTask.open(data)
-    for name in SPLITS:
-      _write(config.output, name, task.rows(RecordSet(os.path.join(data, name))))
-    _write(config.output, transfer.TRANSFER, task.rows(RecordSet(unlabelled)))
-    picture = datasheet.PICTURE
-    files.put(os.path.join(unlabelled, picture), os.path.join(config.output, picture))
-    sheet[_READ] = read
-    files.write_json(os.path.join(config.output, _MANIFEST), sheet, sealed=True)
-    return sheet
-
-
-def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:
-  """Writes rows as `name`.jsonl, whole or not at all."""
+def _write(folder: str, name: str, task: MinedTask, records: RecordSet) -> int:
+  """Writes a set's pairs as `name`.jsonl; returns how many."""
   with (
     files.whole(os.path.join(folder, f'{name}.jsonl')) as path,
     open(path, 'w', encoding='utf-8') as file,
   ):
-    file.writelines(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+    file.writelines(json.dumps(row, ensure_ascii=False) + '\n' for row in task.rows(records))
+  return len(records)
 
 
 if __name__ == '__main__':

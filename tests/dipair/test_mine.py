@@ -58,24 +58,23 @@ def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
   assert 'shared queries: valid, test 0, train, test 0' in said
   vectors = embedders.load(exported[0]).encode(['The causes of acne are many.'], 'right')
   assert vectors.shape == (1, 8)
-  before = os.stat(os.path.join(out, 'train.jsonl')).st_mtime_ns
-  mine.main(mine.MineConfig(out, 7, config))  # says it again and does nothing
-  assert capsys.readouterr().out == said
-  assert os.stat(os.path.join(out, 'train.jsonl')).st_mtime_ns == before
-  (tmp_path / 'run').mkdir()
-  (tmp_path / 'run' / 'flags.txt').touch()
-  with pytest.raises(InputError, match="run: a run's folder, whose data stays; name a new one"):
-    mine.main(mine.MineConfig(str(tmp_path / 'run'), 7, config))
-  done = python('-m', 'dipair.mine', f'--output={out}', f'--mine_from={tmp_path}', '--seed=8')
-  assert done.returncode == 2
-  assert 'mined with other embedder, negatives_from, negative_quantile, seed' in done.stderr
+  first, *_ = (tmp_path / 'out' / 'pairs' / 'train.jsonl').read_text('utf-8').splitlines()
+  assert set(json.loads(first)) == {'id', 'query', 'passage', 'similarity', 'label'}
+  mine.main(mine.MineConfig(out, 7, config))  # does nothing
+  done = [f'{name}: done' for name in ('data', 'unlabelled', 'pairs')]
+  assert capsys.readouterr().out.splitlines() == [*done, f'pairs: {out}/pairs']
+  again = python('-m', 'dipair.mine', f'--run_dir={out}', f'--mine_from={tmp_path}', '--seed=8')
+  assert again.returncode == 2
+  assert 'made with other flags (embedder was' in again.stderr
   matches = (tmp_path / 'qa.tsv').read_text()
   (tmp_path / 'qa.tsv').write_text(matches.replace('many', 'few'))
-  with pytest.raises(InputError, match=f'mined with other contents of {tmp_path}; name a new'):
+  with pytest.raises(
+    InputError, match=f'other flags .sha256 of {tmp_path}/qa.tsv was .* --redo makes data,'
+  ):
     mine.main(mine.MineConfig(out, 7, config))
   (tmp_path / 'qa.tsv').write_text(matches)
   (embedder / digests.NAME).write_text('of another')
-  with pytest.raises(InputError, match=f'mined with other contents of {embedder}; name a new'):
+  with pytest.raises(InputError, match=f'other flags .contents of {embedder} was'):
     mine.main(mine.MineConfig(out, 7, config))
 
 
@@ -87,12 +86,11 @@ def test_matches_in_a_bucket_are_there_and_told_apart():
     for text in ('one', 'another'):
       with files.opened(f'{folder}/qa.tsv', 'w') as file:
         file.write(text)
-      found.append((mine._source(path), Mined(config, TableConfig()).labelled_inputs()))
-    (one, own), (other, others) = found
-    assert one != other and own != others
-  for check in (mine._source, lambda p: Mined(MiningConfig(p), TableConfig()).labelled_inputs()):
-    with pytest.raises(InputError, match='^--mine_from=ram://bucket/none: no such file or folder'):
-      check('ram://bucket/none')
+      found.append(Mined(config, TableConfig()).labelled_inputs())
+    one, other = found
+    assert one != other
+  with pytest.raises(InputError, match='^--mine_from=ram://bucket/none: no such file or folder'):
+    Mined(MiningConfig('ram://bucket/none'), TableConfig()).labelled_inputs()
 
 
 def test_a_run_from_a_folder_of_matches(tmp_path, python):

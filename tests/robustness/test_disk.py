@@ -93,7 +93,7 @@ def test_a_disk_that_cannot_be_written_is_named(disk, python, export):
   encode = (f'--export_dir={export("dipair").folder}', f'--input={folder.parent}/texts.tsv')
   for command in (
     (*SMOKE, f'--run_dir={folder}/out'),
-    ('-m', 'dipair.mine', f'--mine_from={folder.parent}', f'--output={folder}/out'),
+    ('-m', 'dipair.mine', f'--mine_from={folder.parent}', f'--run_dir={folder}/out'),
     ('-m', 'common.pretrain', '--flagfile=configs/pretrain.flags', f'--run_dir={folder}/out'),
     ('-m', 'common.pipelines.encode', *encode, f'--output={folder}/out'),
   ):

@@ -1,9 +1,12 @@
 """A task mined from known matches (`common.distillation.mining`, `transfer`)."""
 
 import dataclasses
+import os
+from collections.abc import Iterator
 from typing import Any
 
 from common import files
+from common.data import tables
 from common.data.examples import Labels, TableConfig
 from common.data.records import Manifest
 from common.digests import contents
@@ -38,10 +41,8 @@ class Mined(Source):
     path = self.config.mine_from
     if not files.exists(path):
       raise InputError(f'--mine_from={path}: no such file or folder')
-    own = {**self.config.labelled_flags(), **contents(self.config.embedder)}
-    if files.is_folder(path):
-      return {**own, f'sha256 of {path}': files.sha256_of_folder(path)}
-    return {**own, **digests([path])}
+    read = _tables(path) if files.is_folder(path) else [path]
+    return {**self.config.labelled_flags(), **contents(self.config.embedder), **digests(read)}
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     return self.config.transfer_flags()
@@ -54,3 +55,12 @@ class Mined(Source):
     print(datasheet.summary(sheet))
     short = {name: value for name, value in sheet.items() if name not in datasheet.LONG}
     return UnlabelledSet(sheet['transfer']['pairs'], short)
+
+
+def _tables(folder: str) -> Iterator[str]:
+  """Paths of the tables in a folder of known matches, and in BEIR's folder of judgments."""
+  for base in (folder, os.path.join(folder, 'qrels')):
+    if files.is_folder(base):
+      for name in sorted(files.names(base)):
+        if name.endswith(tables.ENDS):
+          yield os.path.join(base, name)

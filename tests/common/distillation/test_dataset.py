@@ -377,14 +377,17 @@ def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(
     checks.check(config, student, None)
 
 
-def test_a_folder_of_tables_is_known_by_its_files(tmp_path):
-  (tmp_path / 'x').mkdir()
-  for path, row in (('b.tsv', 'a\tb'), ('x/a.tsv', 'c\td')):
-    (tmp_path / path).write_text(f'query\tpassage\n{row}\n')
+def test_a_folder_of_tables_is_known_by_its_tables(tmp_path):
+  (tmp_path / 'qrels').mkdir()
+  paths = [tmp_path / 'b.tsv', tmp_path / 'qrels' / 'a.tsv']
+  for path, row in zip(paths, ('a\tb', 'c\td'), strict=True):
+    path.write_text(f'query\tpassage\n{row}\n')
   mining = dataclasses.replace(MINED['mining'], mine_from=str(tmp_path))
-  found = DataConfig(**{**MINED, 'mining': mining}).labelled_inputs()
-  digest = '5d4acbc19b79a70504659b3e1b83749d177f976be5ea6a451f9dcadef8a10658'
-  assert found[f'sha256 of {tmp_path}'] == digest
+  config = DataConfig(**{**MINED, 'mining': mining})
+  before = config.labelled_inputs()
+  assert {f'sha256 of {path}' for path in paths} <= set(before)
+  (tmp_path / 'run.log').touch()
+  assert config.labelled_inputs() == before
 
 
 def test_a_table_is_the_same_by_any_path(tmp_path, monkeypatch):
