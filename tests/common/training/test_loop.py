@@ -186,7 +186,6 @@ def test_of_checkpoints_that_a_killed_process_was_removing_the_last_is_left_alon
   assert names == ['checkpoint', 'ckpt-4.data-00000-of-00001', 'ckpt-4.index']
   assert str(tmp_path) not in (tmp_path / 'checkpoint').read_text()  # the folder may be renamed
   again = checkpoints.manager(what, str(tmp_path))
-  assert again.checkpoints == [f'{tmp_path}/ckpt-4']
   again.save(6)
   assert sorted(path.stem for path in tmp_path.glob('*.index')) == ['ckpt-6']
 
