@@ -52,14 +52,21 @@ _DEFINE = {
   str: flags.DEFINE_string,
   bool: flags.DEFINE_bool,
 }
+_FIRST = 'to begin with'
 _MORE = (
   '--flagfile=FILE reads flags from a file, one a line; --helpfull lists those of libraries too.'
 )
 Others = Callable[[list[str]], list[str]]
 
 
-def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
-  """Defines an absl flag for each field of the config class `cls`."""
+def define(cls: type, values: flags.FlagValues = flags.FLAGS, first: Collection[str] = ()) -> None:
+  """Defines an absl flag for each field of the config class `cls`.
+
+  Args:
+    cls: The config class.
+    values: Gets the flags.
+    first: Flags that `help_text` shows before the others.
+  """
   for name, hint, field, default, heading in options(cls):
     text, choices = field.metadata['help'], field.metadata['choices']
     if bounds := field.metadata['bounds']:
@@ -75,14 +82,18 @@ def define(cls: type, values: flags.FlagValues = flags.FLAGS) -> None:
       flags.DEFINE_alias(alias, name, values)
       names.append(alias)
     for key in names:
-      values.register_key_flag_for_module(heading, values[key])
+      values.register_key_flag_for_module(_FIRST if name in first else heading, values[key])
 
 
-def help_text(cls: type, about: str) -> str:
-  """Text of `--help`: what the command is about, and its flags below their groups' headings."""
+def help_text(cls: type, about: str, first: Collection[str] = ()) -> str:
+  """Text of `--help`: the command's job, and its flags below their groups' headings.
+
+  Those of `first`, which a newcomer needs, are above the groups.
+  """
   values = flags.FlagValues()
-  define(cls, values)
-  headings = dict.fromkeys(one.heading for one in options(cls))
+  define(cls, values, first)
+  headings = dict.fromkeys([_FIRST] if first else [])
+  headings |= dict.fromkeys(one.heading for one in options(cls))
   shown = [values.module_help(heading) for heading in headings]
   return '\n'.join([about.strip(), *shown, '', _MORE])
 
@@ -156,17 +167,25 @@ def _named(cls: type, arguments: Sequence[str]) -> dict[str, Any]:
   return {name: values[name].value for name in flat(cls()) if values[name].present}
 
 
-def command(main: Callable[[Any], None], cls: type, others: Others | None = None) -> None:
-  """Runs a command: parses its line into `cls`, calls `main`; bad input, or no room: one line and status 2.
+def command(
+  main: Callable[[Any], None],
+  cls: type,
+  others: Others | None = None,
+  first: Collection[str] = (),
+) -> None:
+  """Runs a command: parses its line into `cls`, calls `main`.
+
+  Bad input, or a disk without room, ends it with one line and status 2.
 
   Args:
     main: Takes the config.
     cls: The config class.
+    first: Flags that `--help` shows first.
     others: Takes the arguments that are no flags here, for another library; returns those that it
       does not know either, which are refused.
   """
   define(cls)
-  parse = functools.partial(_parse, cls=cls, others=others)
+  parse = functools.partial(_parse, cls=cls, others=others, first=first)
   termination.expect()
   try:
     with told():
@@ -203,9 +222,9 @@ def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
   main(_build(cls, ''))
 
 
-def _parse(argv: list[str], cls: type, others: Others | None) -> list[str]:
+def _parse(argv: list[str], cls: type, others: Others | None, first: Collection[str]) -> list[str]:
   app.define_help_flags()
-  text = help_text(cls, sys.modules['__main__'].__doc__ or '')
+  text = help_text(cls, sys.modules['__main__'].__doc__ or '', first)
   for name, short_name in (('help', '?'), ('helpshort', None)):
     flags.DEFINE_flag(_Help(name, short_name, text), module_name='absl.app')
   argv = [argv[0], *flagfiles.found(argv[1:])]

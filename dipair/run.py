@@ -19,6 +19,11 @@ from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 
+FIRST = (  # flags that a newcomer needs
+  *('run_dir', 'train_file', 'valid_file', 'test_file', 'text_columns', 'label_column', 'task'),
+  *('teachers', 'pretrained', 'max_lengths', 'output_tokens', 'precision'),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
@@ -128,4 +133,4 @@ def distill(
 
 
 if __name__ == '__main__':
-  flags.command(main, RunConfig)
+  flags.command(main, RunConfig, first=FIRST)

@@ -25,6 +25,11 @@ from dse.config import StudentConfig, TrainConfig
 from dse.embedder import Embedder
 from dse.student import DSE
 
+FIRST = (  # flags that a newcomer needs
+  *('run_dir', 'train_file', 'valid_file', 'test_file', 'text_columns', 'label_column', 'task'),
+  *('data_dir', 'teachers', 'pretrained', 'variants', 'precision'),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
@@ -135,4 +140,4 @@ def _of_one_task(config: RunConfig) -> DSEStudent:
 
 
 if __name__ == '__main__':
-  flags.command(main, RunConfig)
+  flags.command(main, RunConfig, first=FIRST)

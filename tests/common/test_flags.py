@@ -286,6 +286,13 @@ def test_help_lists_the_flags_of_each_group_below_its_heading(flag):
   assert all(f'\n  --{name}:' in done.stdout.replace('--[no]', '--') for name in DEFAULTS)
 
 
+def test_help_shows_the_flags_to_begin_with_first():
+  shown = flags.help_text(Config, 'About.', first=['title', 'train_first_steps'])
+  assert shown.startswith('About.\n\nto begin with:\n  --title: ')
+  assert shown.count('--train_first_steps:') == 1
+  assert shown.index('--train_first_steps:') < shown.index('\nflags:') < shown.index('--mode:')
+
+
 def test_helpfull_lists_those_of_libraries_too():
   done = command('--helpfull')
   assert (done.returncode, done.stderr) == (0, '')
