@@ -1,0 +1,75 @@
+"""The parts that users were promised, on a finished smoke run."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from official.nlp.modeling import networks
+
+from common import flags
+from common.data import records
+from common.training import strategies
+from common.training.strategies import DeviceConfig
+from dipair.run import RunConfig
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TEMPERATURE = 1.0  # the smoke run's
+_WORDS = ('vocab', 'lookup', 'hash', 'regex', 'token', 'string')  # ops of a tokenizer
+
+
+def test_the_top_level_is_the_one_that_was_asked_for():
+  names = ('setup.py', 'dipair', 'dse', 'common', 'configs', 'tests', 'README.md')
+  assert set(names) <= set(os.listdir(ROOT))
+
+
+def test_the_main_command_takes_its_flagfile():
+  config = flags.parse(RunConfig, {'flagfile': os.path.join(ROOT, 'configs', 'p2t.flags')})
+  assert config.student.output_tokens == (4, 8)  # N and M of Table 2
+  command = [sys.executable, '-m', 'dipair.run', '--flagfile=configs/p2t.flags', '--steps_=1']
+  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+  assert done.returncode == 2 and "Unknown command line flag 'steps_'" in done.stderr
+
+
+def test_the_distillation_set_is_tfrecord_with_sigmoid_of_z_by_t(smoke_run):
+  folder = smoke_run / 'run' / 'distill'
+  shards = sorted(folder.glob('*.tfrecord'))
+  assert shards and sum(1 for _ in tf.data.TFRecordDataset(list(map(str, shards))))
+  tuples = records.RecordSet(str(folder)).tuples()
+  assert tuples.teacher_logits.shape == tuples.soft_labels.shape == (len(tuples), 1)
+  expected = 1 / (1 + np.exp(-tuples.teacher_logits / TEMPERATURE))
+  np.testing.assert_allclose(tuples.soft_labels, expected, rtol=1e-5)
+
+
+def test_encoder_and_head_are_savedmodels_of_their_own_and_the_head_has_no_tokenizer(smoke_run):
+  export = smoke_run / 'run' / 'export'
+  encoder, head = (tf.saved_model.load(str(export / name / '1')) for name in ('encoder', 'head'))
+  inputs = [
+    spec.dtype
+    for signature in head.signatures.values()
+    for spec in signature.structured_input_signature[1].values()
+  ]
+  assert inputs and {dtype.is_floating for dtype in inputs} == {True}
+  for signature in head.signatures.values():
+    kinds = {node.type.lower() for node in signature.graph.get_operations()}
+    assert not [kind for kind in kinds if any(word in kind for word in _WORDS)]
+  texts = next(iter(encoder.signatures.values())).structured_input_signature[1].values()
+  assert {spec.dtype for spec in texts} == {tf.string}
+
+
+@pytest.mark.parametrize('student', ['dipair', 'dse'])
+def test_encoders_are_those_of_tf_models(build, student):
+  model, _ = build(student)
+  assert any(isinstance(part, networks.BertEncoderV2) for part in model.submodules)
+
+
+@pytest.mark.parametrize('name', ['mirrored', 'tpu'])
+def test_the_strategies_are_tensorflows(name, monkeypatch):
+  monkeypatch.setattr(tf.distribute, 'TPUStrategy', lambda resolver: 'TPUStrategy')
+  resolver = tf.distribute.cluster_resolver.TPUClusterResolver
+  monkeypatch.setattr(resolver, 'connect', lambda tpu: None)
+  with strategies.settings_restored():
+    made = strategies.create(DeviceConfig(name))
+  assert made == 'TPUStrategy' or isinstance(made, tf.distribute.MirroredStrategy)
