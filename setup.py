@@ -20,9 +20,8 @@ TENSORFLOW = [
 
 SCANN = ['scann==1.4.2']  # the release built for TensorFlow 2.20
 SERVING = [
-  'grpcio-health-checking<1.80',  # later ones ask for protobuf 7
-  'prometheus_client>=0.20',
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
+  'werkzeug>=3',  # HTTP of the local server and the page
 ]
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
 SWEEP = ['optuna>=4,<6']
@@ -62,7 +61,7 @@ setup(
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
   ],
   packages=find_packages(include=['common', 'common.*', 'dipair', 'dipair.*', 'dse', 'dse.*']),
-  package_data={'': ['py.typed'], 'common.page': ['page.*']},
+  package_data={'': ['py.typed'], 'common.page': ['page.*'], 'common.serving': ['readme.md']},
   cmdclass={'build_py': BuildPy},
   entry_points={'console_scripts': ['dipair = common.console:dipair', 'dse = common.console:dse']},
   python_requires='>=3.11,<3.13',

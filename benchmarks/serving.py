@@ -1,13 +1,13 @@
-"""The local server under load: throughput, refusals and version swaps, in real processes.
+"""The local server under load: throughput and refusals, in real processes.
 
   python -m benchmarks.serving --export=runs/p2t/export --output=benchmarks/results/serving.json
 
 The head in LiteRT int8 with random weights (they do not change the time), 1,000 candidates a request:
 the query's part and vectors of candidates (`one_to_many`), then the same as an int8 store has them
 (`one_to_many_int8`). Before and after, the head alone is
-measured on the same cores. Then malformed requests are sent while good ones go on, and versions are
-swapped. Last, a real run's export behind the page's API: a query's way to its best ten of 10,000 stored
-products, from the request to the answer, and by stage.
+measured on the same cores. Then malformed requests are sent while good ones go on. Last, a real run's
+export behind the page's API: a query's way to its best ten of 10,000 stored products, from the request
+to the answer, and by stage.
 """
 
 import dataclasses
@@ -15,7 +15,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,7 +34,7 @@ from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
 from common.scoring.exported import ONE_TO_MANY_INT8
 from common.serving import load_test
-from common.serving.client import UNLIMITED, Grpc, ServingError
+from common.serving.client import UNLIMITED, Client, ServingError
 from common.serving.load_test import LoadConfig
 from common.vectors.values import narrowed
 from dipair.scorer import Scorer
@@ -54,7 +53,6 @@ class ServingConfig:
   requests: int = flags.option(1000, 'requests to send', bounds=(1, 10**9))
   concurrency: int = flags.option(32, 'requests at a time', bounds=(1, 10_000))
   malformed: int = flags.option(200, 'requests that are none', bounds=(0, 10**9))
-  swaps: int = flags.option(10, 'versions that take the place of the one before', bounds=(0, 10**9))
   export: str = flags.option('', "a run's export, for queries; empty: random weights, tiny encoder")
   products: int = flags.option(
     10_000, 'products of the synthetic catalogue, stored, for queries', bounds=(1, 10**9)
@@ -72,7 +70,6 @@ def main(config: ServingConfig) -> None:
         'load': bench.load('one_to_many'),
         'load_int8': bench.load(ONE_TO_MANY_INT8),
         'malformed': bench.malformed(),
-        'swaps': bench.swaps(),
         'query': bench.query(),
       }
     finally:
@@ -142,28 +139,6 @@ class Bench:
     thread.join()
     return {**answers, 'good requests': good['requests'], 'good lost': sum(good['errors'].values())}
 
-  def swaps(self) -> dict[str, Any]:
-    """New versions under load."""
-    base, found = os.path.join(self.export, 'head'), {}
-    load = dataclasses.replace(self._config(0), duration=4.0 * self.config.swaps + 2)
-    thread = threading.Thread(
-      target=lambda: found.update(load_test.run(load, load_test.payloads(load)))
-    )
-    thread.start()
-    served = []
-    for version in range(2, self.config.swaps + 2):
-      temporary = os.path.join(base, f'.{version}')
-      shutil.copytree(os.path.join(base, '1'), temporary)
-      os.rename(temporary, os.path.join(base, str(version)))
-      for _ in range(100):
-        if self._version() == version:
-          served.append(version)
-          break
-        time.sleep(0.1)
-    thread.join()
-    lost = sum(found['errors'].values())
-    return {'swaps': len(served), 'requests': found['requests'], 'lost': lost, 'p99': found['p99']}
-
   def query(self) -> dict[str, Any]:
     """A query's best ten of the stored products: median seconds by stage, and in all."""
     config = self.config
@@ -210,22 +185,15 @@ class Bench:
       payload,
       concurrency=self.config.concurrency,
       requests=requests,
-      duration=0.0 if requests else 1.0,
-      rows='right',
     )
 
   def _send(self, requests: int, signature: str = 'one_to_many') -> dict[str, Any]:
     load = self._config(requests, signature)
     return load_test.run(load, load_test.payloads(load))
 
-  def _version(self) -> int:
-    connection = http.client.HTTPConnection(self.rest, timeout=10)
-    connection.request('GET', '/v1/models/head')
-    return int(re.findall(rb'"version": "(\d+)"', connection.getresponse().read())[-1])
-
   def _refused(self, signature: str, inputs: dict[str, np.ndarray]) -> str:
     try:
-      Grpc(self.target).predict('head', signature, inputs, 60)
+      Client(self.target, '', deadline=60).call('head', signature, inputs)
     except ServingError as error:
       return error.code.name
     return 'OK'

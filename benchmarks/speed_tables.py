@@ -61,7 +61,7 @@ def quickest(rows: list[Any], made: dict[str, Any]) -> list[Any]:
 
 def serving(made: dict[str, Any]) -> Table:
   """What `benchmarks.serving` sent to the local server."""
-  swaps, query = made['swaps'], made['query']
+  query = made['query']
   rows = [
     *(
       [
@@ -72,10 +72,6 @@ def serving(made: dict[str, Any]) -> Table:
       ]
       for kind, load in (('float32', made['load']), ('int8', made['load_int8']))
     ),
-    [
-      f'{swaps["swaps"]} versions swapped under load',
-      f'{swaps["requests"]:,} requests, {swaps["lost"]} lost; p99 {swaps["p99"]:.2f} s',
-    ],
     [
       f'a query of the page, its best ten of {query["products"]:,} stored products',
       f'p50 {1e3 * query["whole"]:.0f} ms, p99 {1e3 * query["p99"]:.0f}; of it encode '

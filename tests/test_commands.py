@@ -158,7 +158,8 @@ def test_help_of_a_real_process(module, headings):
   ('module', 'package', 'extra'),
   [
     ('common.pipelines.encode', 'apache_beam', 'beam'),
-    ('common.local_server', 'prometheus_client', 'serving'),
+    ('common.local_server', 'tensorflow_serving', 'serving'),
+    ('common.page', 'werkzeug', 'serving'),
     ('common.serving.load_test', 'tensorflow_serving', 'serving'),
     ('dipair.run', 'absl', ''),
   ],

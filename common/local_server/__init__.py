@@ -1,8 +1,7 @@
-"""TF Serving's protocol over `tf.saved_model.load` or LiteRT, for development and tests.
+"""TF Serving's double for development and tests, over `tf.saved_model.load` or LiteRT.
 
-`models` (versions, signatures, watched folders) → `batching` (requests run together) → `predict` (a
-request's checks) → `grpc_api` over `wire`, and `rest_api` over `http_front` (the two fronts, bounded by
-`places`) → `metrics`; `__main__` is the command.
+`signatures` (inputs, outputs, their checks) → `models` (loaded once; `litert` in TensorFlow's
+place) → `grpc_api` and `rest_api` (`json_tensors`); `__main__` is the command.
 """
 
 import importlib
@@ -10,5 +9,5 @@ import importlib
 from common import extras
 
 with extras.needed('serving'):
-  for _name in ('grpc_health', 'prometheus_client', 'tensorflow_serving'):
+  for _name in ('tensorflow_serving', 'werkzeug'):
     importlib.import_module(_name)

@@ -7,7 +7,6 @@ The flags that both have are named as `tensorflow_model_server` names them.
 """
 
 import contextlib
-import ctypes
 import dataclasses
 from collections.abc import Iterator
 
@@ -16,17 +15,13 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from common import flags
 from common.errors import InputError
-from common.local_server.batching import BatchingConfig
-from common.local_server.grpc_api import GrpcFront
-from common.local_server.http_front import HttpFront, stop_signal
-from common.local_server.metrics import Metrics
-from common.local_server.predict import Predictor
+from common.local_server.grpc_api import GrpcServer
+from common.local_server.models import Models
 from common.local_server.rest_api import RestApi
 from common.scoring import runtimes
+from common.serving.web import HttpServer, stop_signal
 
 _RUNTIMES = tuple(name for name in runtimes.HEADS if name != 'xla')  # compiles as requests come
-
-_M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1  # of glibc's malloc.h
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,19 +39,9 @@ class ServerConfig:
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8500, 'port of gRPC; 0: any that is free', bounds=(0, 65_535))
   rest_api_port: int = flags.option(8501, 'port of REST; 0: any that is free', bounds=(0, 65_535))
-  file_system_poll_wait_seconds: float = flags.option(
-    1.0, 'seconds between two looks for new versions', bounds=(0.001, 10**6)
-  )
-  max_batch_size: int = flags.option(1024, 'most rows that are run together', bounds=(1, 10**6))
-  batch_timeout_micros: int = flags.option(
-    0, 'microseconds that the first request of a batch waits for others', bounds=(0, 10**9)
-  )
-  max_enqueued: int = flags.option(
-    1000, 'most requests that wait; more are refused', bounds=(1, 10**6)
-  )
   max_request_mb: int = flags.option(64, 'most megabytes of a request', bounds=(1, 2047))
   grace_seconds: float = flags.option(
-    30.0, 'most time for what was accepted before a stop', bounds=(0, 10**6)
+    30.0, 'most time for requests that have begun before a stop', bounds=(0, 10**6)
   )
 
   def folders(self) -> dict[str, str]:
@@ -72,55 +57,36 @@ class ServerConfig:
 
 
 @contextlib.contextmanager
-def serving(config: ServerConfig) -> Iterator[tuple[GrpcFront, HttpFront]]:
-  """Serves while the block runs; at its end, what was accepted is finished.
+def serving(config: ServerConfig) -> Iterator[tuple[GrpcServer, HttpServer]]:
+  """Serves while the block runs; at its end, requests that have begun are finished.
 
   Raises:
     InputError: If a model cannot be loaded or a port is taken.
   """
-  batching = BatchingConfig(
-    config.max_batch_size, config.batch_timeout_micros / 1e6, config.max_enqueued
-  )
-  predictor = Predictor(
-    config.folders(), config.runtime, config.encoder_runtime, batching, Metrics()
-  )
+  models = Models(config.folders(), config.runtime, config.encoder_runtime)
   limit = config.max_request_mb << 20
   try:
-    grpc_front = GrpcFront(predictor, f'{config.host}:{config.port}', limit)
-    address = config.host, config.rest_api_port
-    api = RestApi(predictor)
-    rest_front = HttpFront(address, limit, api.answer, api.answered)
+    by_grpc = GrpcServer(models, f'{config.host}:{config.port}', limit)
+    by_rest = HttpServer(config.host, config.rest_api_port, RestApi(models).answer, limit)
   except (RuntimeError, OSError, OverflowError) as error:
     raise InputError(f'--host={config.host}: cannot be listened to: {error}') from error
-  predictor.models.watch(config.file_system_poll_wait_seconds)
   try:
-    yield grpc_front, rest_front
+    yield by_grpc, by_rest
   finally:
-    stopped = grpc_front.stop(config.grace_seconds)
-    rest_front.close(config.grace_seconds)
+    stopped = by_grpc.stop(config.grace_seconds)
+    by_rest.close(config.grace_seconds)
     stopped.wait()
-    predictor.close()
 
 
 def main(config: ServerConfig) -> None:
   """Serves until SIGTERM or SIGINT."""
-  _keep_freed_memory()
-  with serving(config) as (grpc_front, rest_front):
+  with serving(config) as (by_grpc, by_rest):
     stop = stop_signal()  # before, while models load, a signal ends the process
-    at = f'gRPC on {config.host}:{grpc_front.port}, REST on http://{config.host}:{rest_front.port}'
+    at = f'gRPC on {config.host}:{by_grpc.port}, REST on http://{config.host}:{by_rest.port}'
     print(f'{", ".join(config.folders())}: {at}', flush=True)
     print('a local server for development and tests; in production, TF Serving', flush=True)
     stop.wait()
-    print('stopping: what was accepted is finished', flush=True)
-
-
-def _keep_freed_memory() -> None:
-  """Has glibc keep the pages of a request for the next one: new ones cost more than the copies."""
-  mallopt = getattr(ctypes.CDLL(None), 'mallopt', None)
-  if mallopt:
-    mallopt(_M_ARENA_MAX, 1)
-    mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most that it takes
-    mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+    print('stopping: requests that have begun are finished', flush=True)
 
 
 def _from_config(path: str) -> dict[str, str]:

@@ -1,19 +1,18 @@
-"""Signatures of a served model: what each takes and gives, and the runtime that answers it."""
+"""Signatures of a served model: types and shapes of inputs and outputs, and the call."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from common.scoring import runtimes
-from common.scoring.best import top
-from common.scoring.exported import ONE_TO_MANY_INT8, Export, check_version
-from common.scoring.runtime import EncoderRuntime, HeadRuntime, Stored, Vectors
-from common.scoring.scorer import PairScorer
+from common.errors import InputError
 
 Arrays = dict[str, np.ndarray]
+Call = Callable[[Arrays], Arrays]
+_ROWS = 1024  # of texts or word ids: an encoder makes a thousand times as much of them
+_IDS = 512  # word ids of a row: BERT's positions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,138 +31,56 @@ class Signature:
   """A function of a model.
 
   Attributes:
+    model: Name of the model.
     name: Name of the signature.
     inputs: Types and shapes of the inputs, by name.
     outputs: Types and shapes of the outputs, by name.
     call: Arrays in, arrays out.
   """
 
+  model: str
   name: str
   inputs: Mapping[str, Spec]
   outputs: Mapping[str, Spec]
-  call: Callable[[Arrays], Arrays]
+  call: Call
 
   @property
-  def joins(self) -> bool:
-    """Whether rows of several requests may be run together: none of its inputs has a size of its own."""
-    return all(spec.shape[:1] == (-1,) for spec in self.inputs.values())
+  def where(self) -> str:
+    """Start of each refusal."""
+    return f'model {self.model!r}, signature {self.name!r}'
+
+  def check(self, inputs: Arrays) -> None:
+    """Raises InputError at the first input that is not as the signature takes it."""
+    takes = ', '.join(f'{name}: {spec}' for name, spec in self.inputs.items())
+    if missing := [name for name in self.inputs if name not in inputs]:
+      raise InputError(f'{self.where}: input {missing[0]!r} is missing; it takes {takes}')
+    if more := [name for name in inputs if name not in self.inputs]:
+      raise InputError(f'{self.where}: there is no input {more[0][:100]!r}; it takes {takes}')
+    for name, spec in self.inputs.items():
+      _check_input(inputs[name], spec, f'{self.where}: input {name!r}')
 
 
-def of_version(
-  definitions: Mapping[str, Any],
-  functions: Mapping[str, Any],
-  export: Export,
-  runtime: str,
-  encoder_runtime: str,
-) -> dict[str, Signature]:
-  """The signatures of a model's version, by name.
-
-  Args:
-    definitions: Their `SignatureDef`s; loses the outputs that the runtime does not give.
-    functions: The same as TensorFlow's functions.
-    export: The export that the model is of, whose heads and encoders other runtimes load.
-    runtime: As for `models.Version`.
-    encoder_runtime: As for `models.Version`.
-  """
-  head = encoder = scorer = None
-  if runtime != 'tensorflow' and 'of_parts' in functions:
-    head = runtimes.load_head(export, runtime)
-  of_items = {name for name, of in definitions.items() if _encodes_items(of)}
-  if encoder_runtime != 'tensorflow' and of_items:
-    encoder = runtimes.load_encoder(export, encoder_runtime)
-  if _is_online(definitions) and {runtime, encoder_runtime} != {'tensorflow'}:
-    if 'tensorflow' in (runtime, encoder_runtime):
-      print(
-        f'{export.folder}/online: by TensorFlow; --runtime and --encoder_runtime go together here'
-      )
-    else:
-      check_version(export.folder, 'online')
-      scorer = PairScorer.load(export.folder, runtime, encoder_runtime=encoder_runtime)
-  found: dict[str, Signature] = {}
-  for name, definition in definitions.items():
-    call = _by_tensorflow(functions[name])
-    if head and 'score' in definition.outputs:
-      for output in set(definition.outputs) - {'score'}:
-        del definition.outputs[output]
-      call = _by_head(head, name)
-    elif encoder and name in of_items:
-      call = _by_encoder(encoder, name, _specs(definition.outputs)['vectors'].shape[1:])
-    elif scorer:
-      call = _by_scorer(scorer)
-    inputs, outputs = (_specs(infos) for infos in (definition.inputs, definition.outputs))
-    found[name] = Signature(name, inputs, outputs, call)
-  return found
-
-
-def _specs(tensors: Mapping[str, Any]) -> dict[str, Spec]:
+def specs(tensors: Mapping[str, Any]) -> dict[str, Spec]:
+  """Types and shapes of a `SignatureDef`'s inputs or outputs."""
   return {
     name: Spec(tf.as_dtype(info.dtype), tuple(d.size for d in info.tensor_shape.dim))
     for name, info in sorted(tensors.items())
   }
 
 
-def _by_tensorflow(function: Any) -> Callable[[Arrays], Arrays]:
-  def call(inputs: Arrays) -> Arrays:
-    outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
-    return {name: value.numpy() for name, value in outputs.items()}
-
-  return call
-
-
-def _by_head(head: HeadRuntime, signature: str) -> Callable[[Arrays], Arrays]:
-  if signature != ONE_TO_MANY_INT8:
-    return lambda inputs: {'score': head.run(signature, inputs)}
-
-  def call(inputs: Arrays) -> Arrays:
-    """Vectors are widened block by block, as those of a store are."""
-    scales = {f'{name}_scale' for name in inputs}
-    vectors: dict[str, Vectors] = {
-      name: Stored(value, inputs[f'{name}_scale']) if f'{name}_scale' in inputs else value
-      for name, value in inputs.items()
-      if name not in scales
-    }
-    return {'score': head.run('one_to_many', vectors)}
-
-  return call
-
-
-def _by_encoder(
-  encoder: EncoderRuntime, slot: str, shape: Sequence[int]
-) -> Callable[[Arrays], Arrays]:
-  def call(inputs: Arrays) -> Arrays:
-    items = _items(inputs)
-    vectors = np.zeros([len(items), *shape], np.float32)
-    encoder.encode(items, slot, vectors, len(items), lambda count: None)
-    return {'vectors': vectors}
-
-  return call
-
-
-def _items(inputs: Arrays) -> Any:
-  """What an encoder takes: texts, or vectors in their place."""
-  return inputs['text'].tolist() if 'text' in inputs else inputs['vector']
-
-
-def _encodes_items(definition: Any) -> bool:
-  of_items = {'text', 'vector'} & set(definition.inputs)
-  return bool(of_items) and set(definition.outputs) == {'vectors'}
-
-
-def _is_online(definitions: Mapping[str, Any]) -> bool:
-  """Whether a model is an export's online form."""
-  return any('candidates' in definition.inputs for definition in definitions.values())
-
-
-def _by_scorer(scorer: PairScorer) -> Callable[[Arrays], Arrays]:
-  """The online form, of an export's encoder and head."""
-  left = scorer.slots[0]
-
-  def call(inputs: Arrays) -> Arrays:
-    vectors = scorer.encode(_items(inputs), left)
-    asked = vectors, scorer.parts(vectors, left), inputs['candidates'], None
-    if scorer.outputs > 1:
-      return {'scores': scorer.one_to_many(*asked)}
-    logits, scores = scorer.one_to_many_scored(*asked)
-    return {'scores': scores, 'order': top(logits, len(logits)).astype(np.int32)}
-
-  return call
+def _check_input(value: np.ndarray, spec: Spec, where: str) -> None:
+  dtype = 'string' if value.dtype == object else value.dtype.name
+  if dtype != spec.dtype.name:
+    raise InputError(f'{where} is {dtype}, not {spec}')
+  fits = value.ndim == len(spec.shape)
+  if not fits or any(n not in (-1, m) for n, m in zip(spec.shape, value.shape, strict=True)):
+    raise InputError(f'{where} has the shape {list(value.shape)}, not {spec}')
+  if not value.size:
+    raise InputError(f'{where} is empty')
+  if dtype in ('string', 'int32') and value.ndim:  # texts, word ids
+    if len(value) > _ROWS:
+      raise InputError(f'{where} has {len(value):,} rows; {_ROWS:,} are the most')
+    if value.size > _IDS * len(value):
+      raise InputError(
+        f'{where} has the shape {list(value.shape)}; a row has {_IDS} ids at the most'
+      )

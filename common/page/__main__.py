@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 from common import flags
 from common.errors import InputError
-from common.local_server.http_front import HttpFront, stop_signal
 from common.page.ranking_page import PageConfig, RankingPage
+from common.serving.web import HttpServer, stop_signal
 
 _MOST_BYTES = 1 << 20  # of a request: a query, or ids of texts
-_GRACE = 10.0  # seconds for what was accepted before a stop
+_GRACE = 10.0  # seconds for requests that have begun before a stop
 
 
 @contextlib.contextmanager
-def serving(config: PageConfig) -> Iterator[HttpFront]:
+def serving(config: PageConfig) -> Iterator[HttpServer]:
   """Serves the page while the block runs.
 
   Raises:
@@ -25,7 +25,7 @@ def serving(config: PageConfig) -> Iterator[HttpFront]:
   """
   page = RankingPage(config)
   try:
-    front = HttpFront((config.host, config.port), _MOST_BYTES, page.answer)
+    front = HttpServer(config.host, config.port, page.answer, _MOST_BYTES)
   except (OSError, OverflowError) as error:
     where = f'--host={config.host} --port={config.port}'
     raise InputError(f'{where}: cannot be listened to: {error}') from error

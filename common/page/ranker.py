@@ -28,8 +28,8 @@ class Ranker:
     texts: Texts by id.
 
   Raises:
-    InputError: If the model does not give pairs one score, or the store is another encoder's or side's, or
-      has another text under an id.
+    InputError: If the model does not give pairs one score, or the store is another encoder's or
+      side's, or has another text under an id.
 
   Attributes:
     name: The run's name, the archive's, or the hub repository's.

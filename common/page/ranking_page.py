@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Request, Response
 
 from common import flags
 from common.data import tables
 from common.errors import InputError
-from common.local_server import json_tensors
-from common.local_server.errors import invalid, not_found
-from common.local_server.http_front import Answer, json_answer
 from common.page.ranker import Ranker
 from common.scoring import exported, runtimes
+from common.serving.web import json_object, json_response
 
 _TEXTS = 200_000
 _MOST = 500  # characters of a query
@@ -81,18 +81,19 @@ class RankingPage:
       '/demo/pair': self._pair,
     }
 
-  def answer(self, method: str, path: str, body: bytes) -> Answer:
-    """The page, one of its files, or its API's answer; raises ServingError."""
+  def answer(self, request: Request) -> Response:
+    """The page, one of its files, or its API's answer; raises InputError and NotFound."""
+    method, path = request.method, request.path
     if (method, path) == ('GET', '/healthz'):
-      return 'text/plain; charset=utf-8', b'ok\n'
+      return Response('ok\n', content_type='text/plain; charset=utf-8')
     if (method, path) == ('GET', '/demo/info'):
-      return json_answer(self._info())
+      return json_response(self._info())
     if method == 'GET' and path in self._files:
       content_type, file = self._files[path]
-      return content_type, file.read_bytes()
+      return Response(file.read_bytes(), content_type=content_type)
     if method == 'POST' and path in self._posts:
-      return json_answer(self._posts[path](json_tensors.parsed(body, '"query"')))
-    raise not_found(f'{method} {path}: no such path; the page is at /')
+      return json_response(self._posts[path](json_object(request)))
+    raise NotFound(f'{method} {path}: no such path; the page is at /')
 
   def _info(self) -> dict[str, Any]:
     return {
@@ -114,10 +115,10 @@ class RankingPage:
   def _teacher_scores(self, asked: dict[str, Any]) -> dict[str, Any]:
     """The teacher's scores of {'query', 'ids'}."""
     if not self._teacher:
-      raise invalid('no teacher is served: --teacher names one')
+      raise InputError('no teacher is served: --teacher names one')
     ids = asked.get('ids')
     if not isinstance(ids, list) or not 1 <= len(ids) <= _MOST_SHOWN:
-      raise invalid(f'"ids" is a list of 1 to {_MOST_SHOWN} texts\' ids')
+      raise InputError(f'"ids" is a list of 1 to {_MOST_SHOWN} texts\' ids')
     query, texts = _query(asked), [self._text(str(key)) for key in ids]
     score = self._teacher.signatures['serving_default']
     left, right = sorted(score.structured_input_signature[1])
@@ -128,18 +129,18 @@ class RankingPage:
     """Kept tokens of both sides of {'query', 'id', 'model'}, and the head's attention, by layer."""
     ranker = self._ranker(asked)
     if not ranker.attends:
-      raise invalid(f'{ranker.name}: its head has no attention to show')
+      raise InputError(f'{ranker.name}: its head has no attention to show')
     return ranker.pair(_query(asked), self._text(str(asked.get('id'))))
 
   def _ranker(self, asked: dict[str, Any]) -> Ranker:
     number = asked.get('model', 0)
     if not isinstance(number, int) or not 0 <= number < len(self._rankers):
-      raise invalid(f'"model": {number!r}; 0 to {len(self._rankers) - 1}')
+      raise InputError(f'"model": {number!r}; 0 to {len(self._rankers) - 1}')
     return self._rankers[number]
 
   def _text(self, key: str) -> str:
     if key not in self._texts:
-      raise invalid(f'no text of id {key!r}')
+      raise InputError(f'no text of id {key!r}')
     return self._texts[key]
 
 
@@ -161,14 +162,14 @@ def _texts(config: PageConfig) -> dict[str, str]:
 def _query(asked: dict[str, Any]) -> str:
   query = asked.get('query')
   if not isinstance(query, str) or not query.strip() or len(query) > _MOST:
-    raise invalid(f'"query" is a text of 1 to {_MOST} characters')
+    raise InputError(f'"query" is a text of 1 to {_MOST} characters')
   if query != query.encode(errors='ignore').decode():
-    raise invalid('"query" holds half of a surrogate pair, which is no character')
+    raise InputError('"query" holds half of a surrogate pair, which is no character')
   return query
 
 
 def _count(asked: dict[str, Any]) -> int:
   count = asked.get('top_k', 10)
   if not isinstance(count, int) or not 1 <= count <= _MOST_SHOWN:
-    raise invalid(f'"top_k" is a number from 1 to {_MOST_SHOWN}')
+    raise InputError(f'"top_k" is a number from 1 to {_MOST_SHOWN}')
   return count

@@ -1,7 +1,7 @@
 """TensorFlow Serving's files of an export: `python -m common.serving.config --export_dir=DIR`.
 
-The server makes one batch of concurrent requests to a signature by joining their rows, so all inputs
-of a request need the same number of them. It batches whole models, not single signatures:
+The server makes one batch of concurrent requests to a signature by joining their rows, so all
+inputs of a request need the same number of them. It batches whole models, not single signatures:
 
 * encoder: batched. Batches are not filled up, as each text more is a text more to encode. Word ids
   of `left_ids` and `right_ids` must be padded to one length by all clients.
@@ -15,6 +15,7 @@ their version folder, and no others; of the common file it then reads the thread
 
 import contextlib
 import dataclasses
+import importlib.resources
 import json
 import os
 import re
@@ -44,10 +45,10 @@ max_enqueued_batches {{ value: {enqueued} }}
 """
 
 _THREADS = """\
-# Of this file a server with --enable_per_model_batching_parameters reads the threads alone: batches
-# at a time, of all models; the cores of the server are a good number. Which models are batched, and
-# how, is in their batching_params.pbtxt. `online` has none and must not be batched: one query with n
-# candidates has no rows that could be joined with another request's.
+# A server with --enable_per_model_batching_parameters reads only the threads here: batches at a
+# time, of all models. The server's cores are a good number. Each batched model has a
+# batching_params.pbtxt. `online` has none and must not be batched: one query with n candidates
+# has no rows that could be joined with another request's.
 num_batch_threads { value: 4 }
 """
 
@@ -57,28 +58,6 @@ _MODEL = """\
     base_path: {path}
     model_platform: "tensorflow"
   }}
-"""
-
-_README = """\
-# {name}: TensorFlow Serving
-
-`python -m common.serving.config` wrote this folder, and in each model's version folder the warm-up
-requests and, where it can be batched, `{batching}`. Paths are absolute: where the export
-has moved, run it again.
-
-Docker:
-
-```shell
-docker run --rm -p 8500:8500 -p 8501:8501 -v {folder}:{folder}:ro tensorflow/serving:2.20.0 \\
-  {options}
-```
-
-The binary alone:
-
-```shell
-tensorflow_model_server --port=8500 --rest_api_port=8501 \\
-  {options}
-```
 """
 
 
@@ -146,7 +125,7 @@ def _contents(folder: str, name: str, sizes: Sequence[int]) -> dict[str, _Conten
   """{path: content} of all files, in the order in which they are to appear."""
   rows = {'encoder': (1, sizes[0]), 'head': sizes, online.NAME: sizes}  # of warm-up requests
   if not os.path.isdir(os.path.join(folder, online.NAME)):
-    del rows[online.NAME]  # tuples of more than two texts, or an older export
+    del rows[online.NAME]  # tuples of more than two texts
   batching = {'encoder': _batching(sizes[-1]), 'head': _batching(sizes[-1], sizes)}
   contents: dict[str, _Content] = {}
   for model in rows:
@@ -184,7 +163,8 @@ def _readme(folder: str, name: str) -> str:
     '--enable_batching=true',
     '--enable_per_model_batching_parameters=true',
   ]
-  return _README.format(
+  template = importlib.resources.files(__package__) / 'readme.md'
+  return template.read_text('utf-8').format(
     name=name,
     batching=saved_models.BATCHING,
     folder=shlex.quote(folder),

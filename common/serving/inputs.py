@@ -10,16 +10,19 @@ from common.data.texts import listed, shown
 from common.errors import InputError
 
 Arrays = dict[str, np.ndarray]
-_NUMBERS = 1 << 21  # of a request: some 45 MB as JSON; the local server takes 64 MiB
+_NUMBERS = 1 << 21  # of a request: 8 MB
 _MATRIX = 'an array [n, width] of numbers is needed'
-_TEXT = 1 << 21  # bytes of a request's texts; the local server takes 4 MiB
 
 
 def of_encoder(texts: Sequence[str] | np.ndarray, side: str) -> Arrays:
-  """The input of an encoder: 'text' [n] as bytes, or 'vector' [n, w] of an array, or rows, of numbers.
+  """The input of an encoder: 'text' [n] as bytes, or 'vector' [n, w] of numbers.
+
+  Args:
+    texts: Texts; or an array, or rows, of numbers.
+    side: What a refusal begins with.
 
   Raises:
-    InputError: If it is neither; begins with `side`.
+    InputError: If it is neither.
   """
   if _holds_numbers(texts):
     try:
@@ -54,26 +57,9 @@ def vectors(given: Any, name: str) -> np.ndarray:
   raise InputError(f'{name}: vectors are needed, as of encode(texts, side): {why}')
 
 
-def rows(most: int, *inputs: np.ndarray) -> int:
-  """Rows of a request: `most`, fewer where they have many numbers."""
+def blocks(most: int, *inputs: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+  """Cuts inputs into blocks of `most` rows, fewer of wide ones; of no rows it gives one block."""
   numbers = sum(math.prod(value.shape[1:]) for value in inputs)
-  return max(1, min(most, _NUMBERS // max(1, numbers)))
-
-
-def requests(most: int, inputs: Arrays) -> Iterator[Arrays]:
-  """Cuts inputs, of equal numbers of rows, into requests of `most` rows, fewer of wide or long ones."""
-  size = rows(most, *inputs.values())
-  count = len(next(iter(inputs.values())))
-  ends = np.zeros(count, np.int64)  # bytes of texts up to a row's end
-  for value in inputs.values():
-    if value.dtype == object:
-      ends += np.cumsum([len(text) for text in value], dtype=np.int64)
-  start = 0
-  while True:
-    before = int(ends[start - 1]) if start else 0
-    fitting = int(np.searchsorted(ends, before + _TEXT, side='right'))
-    stop = min(start + size, max(start + 1, fitting))  # one text at least, whatever its length
-    yield {name: value[start:stop] for name, value in inputs.items()}
-    start = stop
-    if start >= count:
-      return
+  size = max(1, min(most, _NUMBERS // max(1, numbers)))
+  for start in range(0, max(1, len(inputs[0])), size):
+    yield tuple(value[start : start + size] for value in inputs)

@@ -2,8 +2,7 @@
 
   python examples/serving/client.py localhost:8500 p2t 'nike shoes'
 
-The first argument may be REST's `http://localhost:8501`, and the local server does as well; the second
-is what the models' names start with.
+The local server does as well. The second argument is what the models' names start with.
 """
 
 import sys

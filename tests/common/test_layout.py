@@ -23,7 +23,7 @@ BELOW = {  # what each room stands on
   'common.export': ('data', 'modeling', 'scoring'),
   'common.serving': ('data', 'scoring', 'export'),
   'common.local_server': ('scoring', 'export', 'serving'),
-  'common.page': ('data', 'vectors', 'scoring', 'local_server'),
+  'common.page': ('data', 'vectors', 'scoring', 'serving'),
   'common.distillation': (
     *('data', 'modeling', 'training', 'evaluation', 'vectors', 'scoring', 'export'),
   ),

@@ -1,7 +1,9 @@
 """A pair has one score: whatever its batch, padding, order or process, and whoever computes it."""
 
 import glob
+import json
 import os
+import urllib.request
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -84,11 +86,15 @@ def test_servers(exported, exact):
   models = [f'toy_{part}={exported.folder}/{part}' for part in ('encoder', 'head', 'online')]
   online = exports.load(os.path.join(exported.folder, 'online')).signatures['serving_default']
   with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, rest):
-    for target in (f'localhost:{grpc.port}', f'http://localhost:{rest.port}'):
-      client = Client(target, 'toy', deadline=limits.ANSWER)
-      vectors = client.encode(RIGHTS, 'right')
-      assert_same(client.score(client.encode(LEFT, 'left'), client.encode(RIGHT, 'right')), exact)
-      assert_same(np.concatenate([client.rank(left, vectors)[0] for left in LEFTS]), exact)
+    client = Client(f'localhost:{grpc.port}', 'toy', deadline=limits.ANSWER)
+    vectors = client.encode(RIGHTS, 'right')
+    assert_same(np.concatenate([client.rank(left, vectors)[0] for left in LEFTS]), exact)
+    sides = {'left': client.encode(LEFT, 'left'), 'right': client.encode(RIGHT, 'right')}
+    assert_same(client.score(**sides), exact)
+    body = json.dumps({'inputs': {slot: of.tolist() for slot, of in sides.items()}}).encode()
+    url = f'http://localhost:{rest.port}/v1/models/toy_head:predict'
+    with urllib.request.urlopen(url, body, timeout=limits.ANSWER) as answer:
+      assert_same(json.load(answer)['outputs']['score'], exact)
   signed = [online(text=tf.constant([left]), candidates=tf.constant(vectors)) for left in LEFTS]
   assert_same(np.concatenate([of['scores'].numpy() for of in signed]), exact)
 

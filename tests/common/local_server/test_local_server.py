@@ -1,21 +1,27 @@
-"""The local server in a process of its own: both fronts, version swaps, a clean stop."""
+"""The local server in a process of its own: gRPC, REST, load, a clean stop."""
 
 import dataclasses
 import json
-import re
-import shutil
 import signal
 import threading
 import time
-import urllib.request
 
+import grpc
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import (
+  get_model_metadata_pb2,
+  get_model_status_pb2,
+  model_service_pb2_grpc,
+  prediction_service_pb2_grpc,
+)
 
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, main
 from common.serving import load_test
-from common.serving.client import Client, Grpc, Rest, ServingError
+from common.serving.client import Client, ServingError, request_of
+from tests import limits
 
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 
@@ -23,27 +29,47 @@ X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 @pytest.mark.usefixtures('interruptible')
 def test_a_signal_ends_the_command_while_models_load(monkeypatch):
   module = 'common.local_server.__main__'
-  monkeypatch.setattr(f'{module}._keep_freed_memory', lambda: None)
-  monkeypatch.setattr(f'{module}.Predictor', lambda *of: signal.raise_signal(signal.SIGINT))
+  monkeypatch.setattr(f'{module}.Models', lambda *of: signal.raise_signal(signal.SIGINT))
   with pytest.raises(KeyboardInterrupt):
     main(ServerConfig(models=('toy=toy',), port=0, rest_api_port=0))
 
 
-@pytest.mark.parametrize('transport', ['grpc', 'rest'])
-def test_both_fronts_answer_alike(served, transport):
-  client = Client(served.target if transport == 'grpc' else served.url, 'x', max_batch=2)
+def test_grpc_answers_a_client_and_its_batches(served):
+  client = Client(served.target, 'x', max_batch=2)
   np.testing.assert_allclose(client.call('toy', '', {'x': X})['y'], [3, 7, 11])
   texts = np.array([text.encode() for text in ('a', 'né', '')], object)
-  outputs = client.call('toy', 'lengths', {'text': texts})
-  assert next(iter(outputs.values())).tolist() == [1, 2, 0]
+  assert client.call('toy', 'lengths', {'text': texts})['n'].tolist() == [1, 2, 0]
   assert client._batched('toy', 'serving_default', {'x': X})['y'].tolist() == [3, 7, 11]
+
+
+def test_grpc_gives_the_version_and_the_outputs_that_are_asked_for(served):
+  request = request_of('toy', '', {'x': X})
+  request.model_spec.version.value = 1
+  request.output_filter.append('half')
+  with grpc.insecure_channel(served.target) as channel:
+    predictions = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    answer = predictions.Predict(request, timeout=limits.ANSWER)
+    asked = get_model_status_pb2.GetModelStatusRequest(model_spec=request.model_spec)
+    status = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(asked)
+    fields = {'model_spec': request.model_spec, 'metadata_field': ['signature_def']}
+    metadata = predictions.GetModelMetadata(
+      get_model_metadata_pb2.GetModelMetadataRequest(**fields)
+    )
+  assert (list(answer.outputs), answer.model_spec.version.value) == (['half'], 1)
+  assert answer.model_spec.signature_name == 'serving_default'
+  assert tf.make_ndarray(answer.outputs['half']).tolist() == [1.5, 3.5, 5.5]
+  (state,) = status.model_version_status
+  assert (state.version, state.state) == (1, get_model_status_pb2.ModelVersionStatus.AVAILABLE)
+  signatures = get_model_metadata_pb2.SignatureDefMap()
+  assert metadata.metadata['signature_def'].Unpack(signatures)
+  assert signatures.signature_def['lengths'].outputs['n'].dtype == tf.int32.as_datatype_enum
 
 
 def test_rows_and_columns(served):
   path = '/v1/models/toy:predict'
   assert served.post(path, b'{"instances": [[1, 2], [3, 4]]}') == (
     200,
-    {'predictions': [{'y': 3.0, 'version': 1.0}, {'y': 7.0, 'version': 1.0}]},
+    {'predictions': [{'y': 3.0, 'half': 1.5}, {'y': 7.0, 'half': 3.5}]},
   )
   code, found = served.post(path, b'{"instances": [{"x": [1, 2]}]}')
   assert (code, found['predictions'][0]['y']) == (200, 3)
@@ -62,22 +88,10 @@ def test_status_and_metadata(served):
   assert [int(one['size']) for one in shape] == [-1, 2]
 
 
-def test_metrics_and_health(served):
-  if served.real:
-    pytest.skip("the real server's own")
-  assert served.post('/other', b'{}')[0] == 404
-  with urllib.request.urlopen(served.url + '/monitoring/prometheus/metrics') as answer:
-    text = answer.read().decode()
-  assert re.search(r'requests_total\{api="rest",code="404",model=""\} [1-9]', text)
-  with urllib.request.urlopen(served.url + '/healthz') as answer:
-    assert answer.read() == b'ok\n'
-
-
 def test_load(served, tmp_path, capsys):
   np.savez(tmp_path / 'a.npz', x=X)
-  line = {'signature_name': 'serving_default', 'inputs': {'x': X[:1].tolist()}}
-  (tmp_path / 'b.jsonl').write_text(json.dumps(line) + '\n')
-  config = load_test.LoadConfig(served.target, 'toy', payload=f'{tmp_path}/*.*', concurrency=4)
+  np.savez(tmp_path / 'b.npz', x=X[:1].astype(np.float64))
+  config = load_test.LoadConfig(served.target, 'toy', payload=f'{tmp_path}/*.npz', concurrency=4)
   config = dataclasses.replace(config, requests=100, output=str(tmp_path / 'out'))
   load_test.main(config)
   found = json.loads((tmp_path / 'out').read_text())
@@ -86,15 +100,18 @@ def test_load(served, tmp_path, capsys):
   assert 0 < found['p50'] <= found['p95'] <= found['p99'] < found['seconds']
   with pytest.raises(InputError, match='5 NOT_FOUND; the first: '):
     load_test.main(dataclasses.replace(config, model='none', requests=5))
-  (tmp_path / 'b.jsonl').write_text('[' * 200_000)
-  with pytest.raises(InputError, match='b.jsonl: no requests: RecursionError'):
-    load_test.main(config)
-  (tmp_path / 'b.jsonl').write_text('{"inputs": {}}')
-  with pytest.raises(InputError, match='b.jsonl: a request without inputs'):
-    load_test.main(config)
-  (tmp_path / 'b.jsonl').write_text('')
-  with pytest.raises(InputError, match=r'b\.jsonl: no request in .*b\.jsonl'):
-    load_test.main(dataclasses.replace(config, payload=f'{tmp_path}/b.jsonl'))
+  np.savez(tmp_path / 'c.npz', text=np.array([b'ab', b'c']))
+  texts = {'signature': 'lengths', 'payload': f'{tmp_path}/c.npz', 'requests': 2}
+  load_test.main(dataclasses.replace(config, **texts))
+  np.savez(tmp_path / 'c.npz')
+  (tmp_path / 'd.npz').write_bytes(b'PK no archive')
+  for name, message in (
+    ('c.npz', 'c.npz: a request without inputs'),
+    ('d.npz', r'd.npz: damaged \(.*\); a .npz file is needed'),
+    ('none', 'none: no such file'),
+  ):
+    with pytest.raises(InputError, match=message):
+      load_test.main(dataclasses.replace(config, payload=f'{tmp_path}/{name}'))
 
 
 @pytest.mark.parametrize(
@@ -111,80 +128,34 @@ def test_a_config_of_no_models_is_refused(config, message, tmp_path):
     ServerConfig(model_config_file=str(tmp_path / 'models')).folders()
 
 
-def test_a_line_of_a_load_is_what_rest_takes():
-  body = {'signature_name': 'left', 'inputs': {'text': [{'b64': 'cmVk'}, 'x']}}
-  assert load_test._request(body, '')[1]['text'].tolist() == [b'red', b'x']
-  types = {
-    ('right_ids', 'ids'): np.int32,
-    ('serving_default', 'right'): np.float32,
-    ('one_to_many_int8', 'right'): np.int8,
-  }
-  for (signature, name), expected in types.items():
-    _, inputs = load_test._request({'inputs': {name: [[1, 2]]}}, signature)
-    assert inputs[name].dtype == expected
+def test_a_stop_finishes_what_has_begun(local_server):
+  answers = []
 
+  def by_grpc():
+    client = Client(local_server.target, 'x', deadline=limits.ANSWER)
+    answers.append(client.call('toy', 'slow', {'x': X})['y'].tolist())
 
-def test_versions_are_swapped_without_losing_a_request(served):
-  transports = [Grpc(served.target), Rest(served.url)]
-  stop, lost, seen = threading.Event(), [], set()
+  def by_rest():
+    body = json.dumps({'signature_name': 'slow', 'inputs': X.tolist()}).encode()
+    answers.append(local_server.post('/v1/models/toy:predict', body)[1]['outputs'])
 
-  def ask(transport):
-    while not stop.is_set():
-      try:
-        outputs = transport.predict('toy', '', {'x': X}, 20)
-        version = outputs['version'][0]
-        assert outputs['y'].tolist() == [3 * version, 7 * version, 11 * version]
-        seen.add(version)
-      except Exception as error:
-        lost.append(error)
-
-  threads = [threading.Thread(target=ask, args=(t,)) for t in transports * 2]
+  threads = [threading.Thread(target=ask) for ask in (by_grpc, by_rest)]
   for thread in threads:
     thread.start()
-  (served.base / '9').mkdir()  # half copied: the one before is served on
-  (served.base / '9' / 'saved_model.pb').write_bytes(b'half')
-  time.sleep(2)
-  states = served.get('/v1/models/toy')['model_version_status']
-  assert any(state['state'] == 'AVAILABLE' and state['version'] == '1' for state in states)
-  shutil.rmtree(served.base / '9')
-  for version in (2, 3):
-    served.add_version(version)
-    for _ in range(200):
-      if version in seen:
-        break
-      time.sleep(0.1)
-  stop.set()
+  time.sleep(0.5)
+  assert not answers  # both are under way
+  assert local_server.stop() == 0
   for thread in threads:
     thread.join()
-  assert not lost and seen >= {1.0, 2.0, 3.0}
-
-
-def test_a_stop_finishes_what_was_accepted(local_server):
-  server, answers = local_server, []
-
-  def ask(transport):
-    answers.append(transport.predict('toy', 'slow', {'x': X}, 30))
-
-  threads = [
-    threading.Thread(target=ask, args=(t,)) for t in (Grpc(server.target), Rest(server.url))
-  ]
-  for thread in threads:
-    thread.start()
-  time.sleep(0.05)
-  assert server.stop() == 0
-  for thread in threads:
-    thread.join()
-  assert len(answers) == 2
-  with pytest.raises(ServingError) as refused:
-    Client(server.target, 'x', deadline=0.5).call('toy', '', {'x': X})
-  assert re.match(
-    r"model 'toy', signature '', inputs x \[3, 2\], tried \d times", str(refused.value)
-  )
+  assert answers == [[1, 3, 5]] * 2
+  with pytest.raises(ServingError, match="model 'toy', signature '', inputs x \\[3, 2\\]") as error:
+    Client(local_server.target, 'x').call('toy', '', {'x': X})
+  assert error.value.code == grpc.StatusCode.UNAVAILABLE
 
 
 def test_what_the_command_refuses(refusals):
   refused = {
-    "/none: model 'a' cannot be served: no version folder such as 1/ in it": ['--models=a=/none'],
+    'error: /none: no such folder; ': ['--models=a=/none'],
     '--models or --model_config_file: one of them': [],
   }
   found = refusals('common.local_server.__main__', list(refused.values()))

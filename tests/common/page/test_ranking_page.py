@@ -103,7 +103,7 @@ def test_the_teacher_and_attention(url, exported, config):
 @pytest.mark.parametrize(
   ('path', 'body', 'message'),
   [
-    ('rank', [], 'the body is an object'),
+    ('rank', [], 'the body must be a JSON object'),
     ('rank', {'query': ' '}, '"query" is a text of 1 to 500'),
     ('rank', {'query': '\ud800'}, 'half of a surrogate pair'),
     ('rank', {'query': 'x', 'model': 2}, '"model": 2; 0 to 1'),

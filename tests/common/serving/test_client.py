@@ -1,6 +1,8 @@
-"""The client without a server, and with exports behind the local one, by gRPC and by REST."""
+"""The client without a server, with one that is busy, and with exports behind the local one."""
 
-import io
+import contextlib
+import time
+from concurrent import futures
 
 import grpc
 import numpy as np
@@ -8,9 +10,9 @@ import pytest
 
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
-from common.local_server.models import Version
+from common.local_server.models import Model
 from common.serving import client as clients
-from common.serving.client import Client, ServingError, _only
+from common.serving.client import Client, ServingError
 from common.vectors import values
 from tests import limits
 
@@ -18,27 +20,49 @@ from tests import limits
 PRODUCTS = ['red throw', 'black nike shoes', 'x y', 'red throw', 'blue queen blanket']
 
 
-def test_the_client_repeats_what_may_be_repeated():
-  calls = []
+@contextlib.contextmanager
+def answering(answer):
+  """Target of a server of `Predict` that gives a request's bytes to a function, with the context."""
+  handler = {'Predict': grpc.unary_unary_rpc_method_handler(answer)}
+  service = grpc.method_handlers_generic_handler('tensorflow.serving.PredictionService', handler)
+  server = grpc.server(futures.ThreadPoolExecutor(1), [service])
+  port = server.add_insecure_port('localhost:0')
+  server.start()
+  yield f'localhost:{port}'
+  server.stop(None)
 
-  class Flaky:
-    def predict(self, model, signature, inputs, seconds):
-      calls.append(seconds)
-      if len(calls) < 3:
-        raise ServingError('busy', grpc.StatusCode.UNAVAILABLE)
-      if len(calls) == 4:
-        raise ServingError('wrong', grpc.StatusCode.INVALID_ARGUMENT)
-      return {'y': np.ones(1)}
 
-  client = Client('localhost:1', 'toy')
-  client._transport = Flaky()
-  assert client.call('head', '', {})['y'] == 1 and len(calls) == 3
-  with pytest.raises(ServingError, match="model 'toy_head', signature '', inputs : wrong"):
-    client.call('head', '', {})
-  assert len(calls) == 4
+def test_the_client_repeats_what_found_the_server_unavailable():
+  codes, asked = [grpc.StatusCode.UNAVAILABLE] * 2, []
+
+  def answer(data, context):
+    asked.append(data)
+    if codes:
+      context.abort(codes.pop(), 'busy')
+    return b''
+
+  large = np.zeros([300, 300], np.float32)  # more than gRPC keeps by itself
+  with answering(answer) as target:
+    assert Client(target, 'toy', deadline=limits.ANSWER).call('head', '', {'x': large}) == {}
+    assert len(asked) == 3 and len(set(asked)) == 1
+    codes[:] = [grpc.StatusCode.INVALID_ARGUMENT]
+    with pytest.raises(ServingError, match="model 'toy_head', signature '', inputs : busy"):
+      Client(target, 'toy').call('head', '', {})
+    assert len(asked) == 4
+
+
+def test_a_call_ends_at_its_deadline():
+  with (
+    answering(lambda data, context: time.sleep(1)) as target,
+    pytest.raises(ServingError) as late,
+  ):
+    Client(target, 'toy', deadline=0.1).call('head', '', {})
+  assert late.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_the_client_names_what_is_no_text():
+  with pytest.raises(InputError, match='^http://localhost:8501: host:port of gRPC is needed'):
+    Client('http://localhost:8501', 'x')
   client = Client('localhost:1', 'x')
   for texts, message in (
     ('shoes', '^right texts: a list of texts is needed, not one text$'),
@@ -51,30 +75,6 @@ def test_the_client_names_what_is_no_text():
   for call in (lambda: client.score(['nike'], np.zeros([1, 2])), lambda: client.rank('a', ['b'])):
     with pytest.raises(InputError, match=r'^(left|candidates): vectors are needed, as of encode\('):
       call()
-
-
-@pytest.mark.parametrize(
-  'body', [b'<html>', b'[]', b'{"error": "x"}', b'{"outputs": [[1], [1, 2]]}']
-)
-def test_an_answer_that_is_none_is_a_serving_error(monkeypatch, body):
-  monkeypatch.setattr('urllib.request.urlopen', lambda *of, **options: io.BytesIO(body))
-  with pytest.raises(ServingError, match='no outputs in the answer, which starts ') as raised:
-    clients.Rest('http://localhost:1').predict('toy', '', {}, 1)
-  assert raised.value.code == grpc.StatusCode.UNKNOWN
-
-
-def test_the_longer_the_texts_the_fewer_a_request_has(monkeypatch):
-  client, sent = Client('localhost:1', 'p2t', max_batch=3), []
-
-  def call(model, signature, inputs):
-    sent.append([len(text) for text in inputs['text']])
-    return {'vectors': np.zeros([len(inputs['text']), 2])}
-
-  monkeypatch.setattr(client, 'call', call)
-  monkeypatch.setattr('common.serving.inputs._TEXT', 10)
-  found = client.encode(['½' * n for n in (1, 1, 1, 1, 4, 2, 9, 0)], 'right')
-  assert (found.shape, sent) == ((8, 2), [[2, 2, 2], [2, 8], [4], [18], [0]])
-  assert client.encode([], 'right').shape == (0, 2)
 
 
 def test_the_servers_order_is_taken_as_it_is(monkeypatch):
@@ -121,18 +121,6 @@ def test_the_wider_the_vectors_the_fewer_rows_a_request_to_the_head_has(monkeypa
   assert sent == [128, 72, 2, 2, 1]
 
 
-def test_rest_names_an_only_output_by_its_model_whatever_a_slot_is_called():
-  slots = {
-    signature: _only('a_encoder', signature) for signature in ('head', 'part', 'part_tokens')
-  }
-  assert slots == {'head': 'vectors', 'part': 'vectors', 'part_tokens': 'tokens'}
-  heads = {
-    signature: _only('a_head', signature) for signature in ('x_part', 'attention', 'of_parts')
-  }
-  assert heads == {'x_part': 'part', 'attention': 'attention', 'of_parts': 'score'}
-  assert (_only('a_online', 'serving_default'), _only('other', 'x')) == ('scores', '')
-
-
 @pytest.fixture(name='folders', scope='module')
 def _folders(export):
   """Exports by name: of both students, of one score and of three classes."""
@@ -144,21 +132,16 @@ def _folders(export):
   }
 
 
-@pytest.fixture(name='server', scope='module')
-def _server(folders):
-  """Targets of one server, by transport."""
+@pytest.fixture(name='target', scope='module')
+def _target(folders):
+  """Target of the local server."""
   models = [
     f'{name}_{part}={folder}/{part}'
     for name, folder in folders.items()
     for part in ('encoder', 'head', 'online')
   ]
-  with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, rest):
-    yield {'grpc': f'localhost:{grpc.port}', 'rest': f'http://localhost:{rest.port}'}
-
-
-@pytest.fixture(name='target', params=['grpc', 'rest'])
-def _target(request, server):
-  return server[request.param]
+  with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (by_grpc, _):
+    yield f'localhost:{by_grpc.port}'
 
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
@@ -188,16 +171,16 @@ def test_vectors_as_an_int8_store_holds_them(target, folders, load, name):
   np.testing.assert_allclose(found, expected, atol=1e-5)
   exact = scorer.score(np.repeat(query, len(PRODUCTS), 0), vectors)
   np.testing.assert_allclose(found, exact, atol=0.01)
-  version = Version(name, f'{folders[name]}/head', 1, 'litert', 'tensorflow')
-  found = version.signature('one_to_many_int8').call(stored)['score']
+  model = Model(name, f'{folders[name]}/head', 'litert', 'tensorflow')
+  signature = model.signature('one_to_many_int8')
+  assert list(signature.outputs) == ['score']
+  found = model.predict(signature, stored)['score']
   np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_a_part_has_its_name(target, folders, load):
-  client, query = (
-    Client(target, 'p2t', deadline=limits.ANSWER),
-    load(folders['p2t']).encode(['a'], 'left'),
-  )
+  client = Client(target, 'p2t', deadline=limits.ANSWER)
+  query = load(folders['p2t']).encode(['a'], 'left')
   found = client.call('head', 'left_part', {'left': query})['part']
   np.testing.assert_allclose(found, load(folders['p2t']).parts(query, 'left'), atol=1e-5)
   right = client.encode(['red'], 'right')
@@ -210,14 +193,14 @@ def test_a_part_has_its_name(target, folders, load):
 def test_online_by_litert_ranks_too(folders, load, name):
   scorer = load(folders[name])
   vectors = scorer.encode(PRODUCTS, 'right')
-  version = Version(name, f'{folders[name]}/online', 1, 'litert', 'litert')
+  model = Model(name, f'{folders[name]}/online', 'litert', 'litert')
   inputs = {'text': np.array([b'nike shoes'], object), 'candidates': vectors}
-  found = version.signature('serving_default').call(inputs)
+  found = model.predict(model.signature('serving_default'), inputs)
   assert found['order'].tolist() == [row for row, _ in scorer.rank('nike shoes', vectors)]
 
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
-def test_requests_that_were_joined_have_one_order(target, monkeypatch, name):
+def test_a_ranking_by_several_requests_has_one_order(target, monkeypatch, name):
   client = Client(target, name, deadline=limits.ANSWER)
   vectors = client.encode(PRODUCTS[:3], 'right')
   scores, order = client.rank('nike shoes', vectors)

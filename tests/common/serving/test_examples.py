@@ -1,4 +1,4 @@
-"""examples/serving: files that are valid and start what the configuration names; the client, run."""
+"""examples/serving: valid files that start what the configuration names; the client, run."""
 
 import re
 import runpy
@@ -143,10 +143,8 @@ def test_the_healthcheck_and_the_probes_ask_for_a_model_that_is_served(
       assert answer.status == 200
 
 
-@pytest.mark.parametrize('target', ['localhost:{}', 'http://localhost:{}'], ids=['grpc', 'rest'])
-def test_the_client_ranks_as_the_scorer_does(folder, ports, load, target, monkeypatch, capsys):
-  at = target.format(ports[target.startswith('http')])
-  monkeypatch.setattr(sys, 'argv', ['client.py', at, 'p2t', 'wide red'])
+def test_the_client_ranks_as_the_scorer_does(folder, ports, load, monkeypatch, capsys):
+  monkeypatch.setattr(sys, 'argv', ['client.py', f'localhost:{ports[0]}', 'p2t', 'wide red'])
   names = runpy.run_path(str(EXAMPLES / 'client.py'), run_name='__main__')
   printed = [line.split('  ') for line in capsys.readouterr().out.splitlines()]
   ranked = load(str(folder)).rank('wide red', list(names['TITLES']))
