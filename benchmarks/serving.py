@@ -2,12 +2,12 @@
 
   python -m benchmarks.serving --export=runs/p2t/export --output=benchmarks/results/serving.json
 
-The head in LiteRT int8 with random weights (they do not change the time), 1,000 candidates a request:
-the query's part and vectors of candidates (`one_to_many`), then the same as an int8 store has them
-(`one_to_many_int8`). Before and after, the head alone is
-measured on the same cores. Then malformed requests are sent while good ones go on. Last, a real run's
-export behind the page's API: a query's way to its best ten of 10,000 stored products, from the request
-to the answer, and by stage.
+The head in LiteRT int8 with random weights (they do not change the time), 1,000 candidates a
+request: the query's part and vectors of candidates (`one_to_many`), then the same as an int8 store
+has them (`one_to_many_int8`). Before and after, the head alone is measured on the same cores. Then
+malformed requests are sent while good ones go on. Last, a real run's export behind the page's API:
+a query's way to its best ten of 10,000 stored products, from the request to the answer, and by
+stage.
 """
 
 import dataclasses
@@ -109,8 +109,8 @@ class Bench:
   def load(self, signature: str) -> dict[str, Any]:
     """The load, and the head alone before and after it.
 
-    Requests are sent on the same cores. So beside 'ratio', of pairs a second, stands 'head_share': what
-    the head alone takes for the pairs of the processor time that the server has taken.
+    Requests are sent on the same cores. So 'head_share' stands beside 'ratio', of pairs a second:
+    the head's own part of the processor time that the server has taken.
     """
     server = psutil.Process(self.server.pid)
     self._send(1, signature)

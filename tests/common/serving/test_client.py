@@ -22,7 +22,7 @@ PRODUCTS = ['red throw', 'black nike shoes', 'x y', 'red throw', 'blue queen bla
 
 @contextlib.contextmanager
 def answering(answer):
-  """Target of a server of `Predict` that gives a request's bytes to a function, with the context."""
+  """Target of a server whose `Predict` is a function of a request's bytes and the context."""
   handler = {'Predict': grpc.unary_unary_rpc_method_handler(answer)}
   service = grpc.method_handlers_generic_handler('tensorflow.serving.PredictionService', handler)
   server = grpc.server(futures.ThreadPoolExecutor(1), [service])
