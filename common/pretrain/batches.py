@@ -4,7 +4,7 @@ Dimensions: B sequences, L tokens, P predictions at the most.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,21 +15,27 @@ from common.pretrain import masking, sequences
 from common.pretrain.masking import Masking
 from common.pretrain.sequences import Sequences
 
-Batch = dict[str, Any]
-_MATRICES = {  # {name: dtype} of [B, L] and [B, P]
-  **dict.fromkeys(('ids', 'segments'), tf.int32),
-  **dict.fromkeys(('positions', 'labels'), tf.int32),
-  'weights': tf.float32,
-}
+
+class Batch(NamedTuple):
+  """Masked sequences, as arrays or tensors; the predictions as of `Masking`."""
+
+  ids: Any  # [B, L] int32
+  segments: Any  # [B, L] int32
+  positions: Any  # [B, P] int32
+  labels: Any  # [B, P] int32
+  weights: Any  # [B, P] float32
+  next_sentence: Any  # [B] int32, as of `Sequence`
+
+
+_TYPES = Batch(tf.int32, tf.int32, tf.int32, tf.int32, tf.float32, tf.int32)
 
 
 class MaskedBatches:
-  """Batches with {'ids', 'segments'} [B, L], {'positions', 'labels', 'weights'} [B, P] and
-  {'next_sentence'} [B]; L is the least bucket that holds the longest of a batch.
+  """Batches of sequences; L is the least bucket that holds the longest of a batch.
 
   Args:
     of: The sequences.
-    mask: What is predicted of them.
+    mask: Masks them.
     seed: Seed of the shuffling, the masks and the pairs.
     bucketed: Whether L differs from batch to batch; else it is the most tokens.
   """
@@ -44,33 +50,32 @@ class MaskedBatches:
     buckets = np.searchsorted(self.lengths, self.sequences.sizes)
     order = ShuffledByLength(np.tile(buckets, max(1, copies)), batch_size, self.seed)
     size = batch_size // replicas
+    length = self.lengths[0] if len(self.lengths) == 1 else None
+    most = masking.most(length) if length else None
+    of_tokens, of_predictions = [size, length], [size, most]
+    shapes = (of_tokens, of_tokens, of_predictions, of_predictions, of_predictions, [size])
 
-    def arrays(element: np.int64) -> list[np.ndarray]:
+    def arrays(element: np.int64) -> Batch:
       step, replica = divmod(int(element), replicas)
       rows = order.rows(step)[replica * size : (replica + 1) * size]
       copy, numbers = np.divmod(rows, len(self.sequences))
       visits = element * size + np.arange(size)  # a sequence that comes twice in a batch has two
-      return self._arrays(numbers, copy if copies else visits)
+      return self._batch(numbers, copy if copies else visits)
 
     def tensors(element: tf.Tensor) -> Batch:
-      found = tf.numpy_function(arrays, [element], [*_MATRICES.values(), tf.int32])
-      length = self.lengths[0] if len(self.lengths) == 1 else None
-      most = self.mask.most(length) if length else None
-      for tensor, width in zip(found, (length, length, most, most, most), strict=False):
-        tensor.set_shape([size, width])
-      found[-1].set_shape([size])
-      return dict(zip((*_MATRICES, 'next_sentence'), found, strict=True))
+      found = tf.numpy_function(arrays, [element], _TYPES)
+      return Batch._make(map(tf.ensure_shape, found, shapes))
 
     last = np.iinfo(np.int64).max
     return tf.data.Dataset.range(start * replicas, last).map(tensors)
 
-  def each(self, batch_size: int) -> Iterator[tuple[np.ndarray, tuple[tf.Tensor, ...]]]:
-    """Each sequence once, with the same mask each time: (their numbers, a batch's tensors)."""
+  def each(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
+    """Each sequence once, with the same mask each time: (their numbers, a batch)."""
     for numbers in batching.longest_first(self.sequences.sizes, batch_size):
-      arrays = self._arrays(numbers, np.zeros_like(numbers))
-      yield numbers, tuple(tf.constant(array) for array in arrays)
+      batch = self._batch(numbers, np.zeros_like(numbers))
+      yield numbers, Batch._make(map(tf.constant, batch))
 
-  def _arrays(self, numbers: np.ndarray, visits: np.ndarray) -> list[np.ndarray]:
+  def _batch(self, numbers: np.ndarray, visits: np.ndarray) -> Batch:
     """Sequences by number; the draws of each are its own, and its visit's."""
     most = self.sequences.max_length
     draws = np.stack(
@@ -90,6 +95,6 @@ class MaskedBatches:
     for row, of in enumerate(rows):
       ids[row, : len(of.ids)], segments[row, : len(of.ids)] = of.ids, of.segments
     of_tokens = draws[:, sequences.DRAWS :].reshape(len(rows), masking.DRAWS, most)
-    masked = self.mask(ids, sizes, of_tokens[:, :, :length])
+    ids, positions, labels, weights = self.mask(ids, sizes, of_tokens[:, :, :length])
     following = np.array([row.next_sentence for row in rows], np.int32)
-    return [masked.ids, segments, masked.positions, masked.labels, masked.weights, following]
+    return Batch(ids, segments, positions, labels, weights, following)

@@ -14,10 +14,8 @@ from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import bert_network, checkpoints, hugging_face
 from common.modeling.checkpoints import Pretrained
-from common.modeling.encoders import EncoderConfig
 from common.pretrain.language_model import LanguageModel
 
-_HEAD = 'cls/predictions/'  # of masked tokens
 _ALSO = {  # of Google's checkpoints as they were converted, of tied biases, and DistilBERT's
   'LayerNorm.weight': 'LayerNorm.gamma',
   'LayerNorm.bias': 'LayerNorm.beta',
@@ -29,94 +27,89 @@ _ALSO = {  # of Google's checkpoints as they were converted, of tied biases, and
 
 
 def check(pretrained: Pretrained) -> None:
-  """Refuses a checkpoint whose network is not BERT's own, which alone can be written, or that has ELECTRA's heads."""
+  """Refuses an ELECTRA: a BERT alone can be written."""
   config = pretrained.config
-  electra = config.embedding_width not in (None, config.hidden_size)
-  if pretrained.format == 'safetensors' and not electra:
-    with checkpoints.located(pretrained.path):
-      fields = checkpoints.read_json(pretrained.path, checkpoints.CONFIG)
-      electra = hugging_face.kind(fields) == 'electra'
-  if electra or config.pooler_activation != 'tanh':
+  if config.embedding_width is not None or config.pooler_activation != 'tanh':
     raise InputError(f'{pretrained.path}: an ELECTRA; pretraining goes on from a BERT')
 
 
 def predicts(pretrained: Pretrained) -> bool:
-  """Whether a checkpoint has the head that predicts masked tokens, by the names `restore` reads."""
-  if pretrained.format != 'safetensors':
-    return False
-  with checkpoints.located(pretrained.path):
-    tensors = checkpoints.tensors(pretrained.path)
-  return any(name in tensors for name in _names('cls.predictions.transform.dense.weight'))
+  """Whether a checkpoint has a head that predicts masked tokens, which `restore` reads."""
+  names = _names('cls.predictions.transform.dense.weight')
+  return not _tensors(pretrained).keys().isdisjoint(names)
 
 
-def write(
-  folder: str, model: LanguageModel, config: EncoderConfig, tokenizer: Tokenizer, segments: int
-) -> None:
+def tells_segments(pretrained: Pretrained) -> bool:
+  """Whether a checkpoint's segments have embeddings of their own.
+
+  `write` leaves one embedding for all where the model has seen one segment.
+  """
+  count = pretrained.config.type_vocab_size
+  rows = checkpoints.embeddings(pretrained, bert_network.SEGMENTS, count)
+  return rows is None or not (rows == rows[0]).all()
+
+
+def write(folder: str, model: LanguageModel, tokenizer: Tokenizer, *, one_segment: bool) -> None:
   """Writes weights, config and vocabulary.
 
   Args:
     folder: Where they go.
-    model: What was trained.
-    config: Its encoder's.
-    tokenizer: Its.
-    segments: Segments that it has seen; the others get the last one's embedding, so that a text
-      means the same there.
+    model: The trained model.
+    tokenizer: Its tokenizer.
+    one_segment: Whether the model has seen one segment alone. The others get its embedding, so that
+      a text means the same there.
   """
   weights = bert_network.weights(model.encoder.network)
-  seen = np.minimum(np.arange(config.type_vocab_size), segments - 1)
-  weights[bert_network.SEGMENTS] = weights[bert_network.SEGMENTS][seen]
-  heads = {name: variable.numpy() for name, variable in _heads(model).items()}
-  tensors = hugging_face.tensors({**weights, **heads})
+  if one_segment:
+    weights[bert_network.SEGMENTS][1:] = weights[bert_network.SEGMENTS][0]
+  tensors = hugging_face.tensors(weights)
+  for head in _heads(model):
+    tensors |= {name: np.ascontiguousarray(v.numpy().T) for name, v in head.items()}
   architecture = 'BertForPreTraining' if model.next_sentence else 'BertForMaskedLM'
-  fields = hugging_face.config_json(config, architecture)
+  fields = hugging_face.config_json(model.encoder.config, architecture)
   files.write_json(os.path.join(folder, checkpoints.CONFIG), fields)
   settings = {'do_lower_case': tokenizer.lower_case, 'tokenizer_class': 'BertTokenizer'}
-  files.write_json(os.path.join(folder, 'tokenizer_config.json'), settings)
-  contents = {
-    'vocab.txt': ('\n'.join(tokenizer.vocabulary) + '\n').encode(),
-    'model.safetensors': safetensors.numpy.save(tensors, {'format': 'pt'}),
-  }
-  for name, content in contents.items():
-    with open(os.path.join(folder, name), 'wb') as file:
-      file.write(content)
-
-
-def segments(pretrained: Pretrained) -> int:
-  """Segments that a checkpoint tells apart: one, where all have the first one's embedding, as `write` leaves it."""
-  count = pretrained.config.type_vocab_size
-  rows = checkpoints.embeddings(pretrained, bert_network.SEGMENTS, count)
-  return 1 if rows is not None and (rows == rows[0]).all() else count
+  files.write_json(os.path.join(folder, checkpoints.TOKENIZER_CONFIG), settings)
+  with open(os.path.join(folder, 'vocab.txt'), 'wb') as file:
+    file.write(('\n'.join(tokenizer.vocabulary) + '\n').encode())
+  with open(os.path.join(folder, 'model.safetensors'), 'wb') as file:
+    file.write(safetensors.numpy.save(tensors, {'format': 'pt'}))
 
 
 def restore(model: LanguageModel, pretrained: Pretrained) -> None:
-  """Loads the encoder and, of a Hugging Face folder, the heads that it has; says so where none predicts masked tokens.
+  """Loads the encoder and, of a Hugging Face folder, the heads that it has.
+
+  It says so where none predicts masked tokens.
 
   Raises:
     InputError: It has a head in part, or of another shape.
   """
   model.encoder.restore(pretrained)
-  tensors = {}
-  if pretrained.format == 'safetensors':
-    with checkpoints.located(pretrained.path):
-      tensors = checkpoints.tensors(pretrained.path)
-  variables = _heads(model)
-  likes = {n: hugging_face.tensors({n: v.numpy()}).popitem() for n, v in variables.items()}
-  for head in (_HEAD, 'cls/seq_relationship/'):
-    found, missing = {}, []
-    for name, (key, like) in likes.items():
-      if name.startswith(head):
-        there = next((tensors[other] for other in _names(key) if other in tensors), None)
-        if there is None or there.shape != like.shape:
-          missing.append(f'{key} {like.shape}')
-        else:
-          found[name] = there.T if name.endswith('kernel') else there
+  tensors = _tensors(pretrained)
+  for head in _heads(model):
+    found, missing = [], []
+    for name, variable in head.items():
+      shape = tuple(variable.shape[::-1])
+      array = next((tensors[other] for other in _names(name) if other in tensors), None)
+      if array is None or array.shape != shape:
+        missing.append(f'{name} {shape}')
+      else:
+        found.append((variable, array.T))
     if found and missing:
       raise InputError(f'{pretrained.path}: a head without {", ".join(missing)}')
-    if head == _HEAD and not found:
+    if not found and 'cls.predictions.bias' in head:
       why = 'there is none' if tensors else 'of Hugging Face folders alone it is read'
       print(f'{pretrained.path}: its masked-word head starts from random weights: {why}')
-    for name, array in found.items():
-      variables[name].assign(np.asarray(array, np.float32))
+    for variable, array in found:
+      variable.assign(np.asarray(array, np.float32))
+
+
+def _tensors(pretrained: Pretrained) -> dict[str, np.ndarray]:
+  """The tensors of a Hugging Face folder; none of another checkpoint."""
+  if pretrained.format != 'safetensors':
+    return {}
+  with checkpoints.located(pretrained.path):
+    return checkpoints.tensors(pretrained.path)
 
 
 def _names(key: str) -> list[str]:
@@ -124,17 +117,19 @@ def _names(key: str) -> list[str]:
   return [key, *(key.replace(name, other) for name, other in _ALSO.items() if name in key)]
 
 
-def _heads(model: LanguageModel) -> dict[str, tf.Variable]:
-  """The heads' variables, by names as `hugging_face.tensors` takes them."""
+def _heads(model: LanguageModel) -> list[dict[str, tf.Variable]]:
+  """Each head's variables by Hugging Face's names, where a matrix is transposed."""
   masked = model.masked_lm
-  found = {
-    'cls/predictions/transform/dense/kernel': masked.dense.kernel,
-    'cls/predictions/transform/dense/bias': masked.dense.bias,
-    'cls/predictions/transform/LayerNorm/gamma': masked.layer_norm.gamma,
-    'cls/predictions/transform/LayerNorm/beta': masked.layer_norm.beta,
-    'cls/predictions/bias': masked.bias,
-  }
+  heads = [
+    {
+      'cls.predictions.transform.dense.weight': masked.dense.kernel,
+      'cls.predictions.transform.dense.bias': masked.dense.bias,
+      'cls.predictions.transform.LayerNorm.weight': masked.layer_norm.gamma,
+      'cls.predictions.transform.LayerNorm.bias': masked.layer_norm.beta,
+      'cls.predictions.bias': masked.bias,
+    }
+  ]
   if model.next_sentence is not None:
     out = model.next_sentence.out_proj
-    found |= {'cls/seq_relationship/kernel': out.kernel, 'cls/seq_relationship/bias': out.bias}
-  return found
+    heads.append({'cls.seq_relationship.weight': out.kernel, 'cls.seq_relationship.bias': out.bias})
+  return heads

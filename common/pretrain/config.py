@@ -1,4 +1,4 @@
-"""All flags of a pretraining."""
+"""Flags of a pretraining."""
 
 import dataclasses
 
@@ -22,31 +22,25 @@ class ShapeConfig:
   encoder_layers: int = flags.option(4, 'transformer layers', bounds=(1, 256))
   hidden_size: int = flags.option(256, 'width of the layers', bounds=(1, 16_384))
   attention_heads: int = flags.option(4, 'attention heads a layer', bounds=(1, 1024))
-  inner_dim: int = flags.option(
-    0, "width inside a layer's feed-forward part; 0: four times", bounds=(0, 65_536)
-  )
-  dropout: float = flags.option(0.1, 'rate of hidden and attention dropout', bounds=(0, 0.99))
 
   def __post_init__(self):
     self.encoder(1, 1)  # refuses what is out of range
 
   def encoder(self, vocab_size: int, max_positions: int) -> EncoderConfig:
-    """The encoder's config: BERT's, with as many positions as are trained."""
+    """Config of BERT's encoder, dropout included, with as many positions as are trained."""
     return EncoderConfig(
       vocab_size,
       hidden_size=self.hidden_size,
       num_layers=self.encoder_layers,
       num_heads=self.attention_heads,
-      inner_dim=self.inner_dim or 4 * self.hidden_size,
+      inner_dim=4 * self.hidden_size,  # Devlin et al., 2019, Sec. 3
       max_positions=max_positions,
-      dropout=self.dropout,
     )
 
   def check_kept(self, own: EncoderConfig, path: str) -> None:
-    """Refuses a shape asked for beside a checkpoint's, but its own; a default asks for none."""
-    kept = {'encoder_layers': own.num_layers, 'hidden_size': own.hidden_size}
-    kept |= {'attention_heads': own.num_heads, 'inner_dim': own.inner_dim}
-    for name, value in kept.items():
+    """Refuses a flag that is neither its default nor the checkpoint's own value."""
+    kept = (own.num_layers, own.hidden_size, own.num_heads)
+    for name, value in zip(flags.flat(self), kept, strict=True):
       asked = getattr(self, name)
       if asked not in (getattr(ShapeConfig, name), value):
         raise InputError(
@@ -56,7 +50,7 @@ class ShapeConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PretrainConfig:
-  """All flags of a pretraining."""
+  """Flags of a pretraining."""
 
   run_dir: str = flags.option('', 'folder of the run: its stages, results and report')
   title: str = flags.option('', "title of the report; empty: the run folder's name")
@@ -99,17 +93,11 @@ class PretrainConfig:
     if self.distil.distil_from and (self.pretrained or self.next_sentence):
       other = 'pretrained' if self.pretrained else 'next_sentence'
       raise InputError(f'--distil_from or --{other}, not both')
-    if self.distil.distil_from and self.vocabulary.vocabulary:
-      raise InputError('--distil_from has a vocabulary of its own: leave out --vocabulary')
-    if (self.pretrained or self.distil.distil_from) and self.shape.dropout != ShapeConfig.dropout:
-      raise InputError("--dropout is of random weights; a checkpoint's own rate is in its config")
     for name, value in flags.flat(self.distil).items():
       if not self.distil.distil_from and value != getattr(DistilConfig, name):
         raise InputError(f'--{name}={value} needs --distil_from')
-    if self.pretrained and self.vocabulary.vocabulary:
-      raise InputError('--pretrained has a vocabulary of its own: leave out --vocabulary')
 
   @property
-  def kept_vocabulary(self) -> str:
-    """The checkpoint whose vocabulary is kept; empty: one is learnt."""
-    return self.pretrained or self.distil.distil_from or self.vocabulary.vocabulary
+  def start(self) -> str:
+    """The checkpoint that the model starts from; empty: random weights, and a learnt vocabulary."""
+    return self.pretrained or self.distil.distil_from

@@ -3,8 +3,8 @@
 A document is its passages (sentences, lines); next sentences are looked for within one.
 """
 
+import contextlib
 import dataclasses
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from common import files, flags
+from common import flags
 from common.data import catalog, tables
 from common.data.texts import hash64
 from common.distillation.sources.catalogue import CatalogueConfig
@@ -38,8 +38,8 @@ class CorpusConfig:
   )
   documents: str = flags.option(
     'lines',
-    "a plain file's documents: each line is one, or (blocks) an empty line ends one, whose lines are "
-    'its sentences or passages',
+    "a plain file's documents: each line is one, or (blocks) an empty line ends one, whose lines "
+    'are its sentences or passages',
     ('lines', 'blocks'),
   )
   text_columns: tuple[str, ...] = flags.option(
@@ -76,12 +76,13 @@ class CorpusConfig:
       found += matches
     return found
 
-  def depends_on(self) -> dict[str, Any]:
-    """What the corpus is made of: flags, and each file's sha256."""
-    own = {name: value for name, value in flags.flat(self).items() if name != 'catalog_sizes'}
+  def depends_on(self, seed: int) -> dict[str, Any]:
+    """Flags that the corpus depends on, and each file's sha256; of the catalogue, the seed."""
     if not self.input_files:
-      return {**own, **flags.flat(self.catalogue)}
-    return {**own, **digests(self.paths())}
+      return {'held_out': self.held_out, **flags.flat(self.catalogue), 'seed': seed}
+    of_files = flags.flat(self)
+    del of_files['catalog_sizes']
+    return {**of_files, **digests(self.paths())}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +117,11 @@ def documents(config: CorpusConfig, seed: int) -> Iterator[Document]:
       yield from plain(path, config.encoding, blocks=config.documents == 'blocks')
 
 
+def read_set(folder: str, name: str) -> Iterator[Document]:
+  """Streams the documents of a set that `write` wrote."""
+  return plain(os.path.join(folder, f'{name}.txt'))
+
+
 def plain(path: str, encoding: str = 'utf-8', *, blocks: bool = True) -> Iterator[Document]:
   """Streams the documents of a text file; of `blocks`, an empty line ends each."""
   passages: list[str] = []
@@ -130,10 +136,10 @@ def plain(path: str, encoding: str = 'utf-8', *, blocks: bool = True) -> Iterato
 
 
 def write(read: Callable[[], Iterator[Document]], held_out: int, folder: str) -> Counts:
-  """Writes `train.txt` and `valid.txt`, each document once, of blocks as `plain` reads them.
+  """Writes `train.txt` and `valid.txt`, each document once, for `read_set`.
 
-  The documents of the least hashes are held out: more texts move few of them. Texts are read three
-  times, and 8 bytes a document are kept of them.
+  The documents of the least hashes are held out: more texts move few of them. Texts are read twice,
+  and 8 bytes a document are kept of them.
 
   Args:
     read: Streams the documents, the same ones each time.
@@ -148,14 +154,14 @@ def write(read: Callable[[], Iterator[Document]], held_out: int, folder: str) ->
       f'--held_out={held_out}: the texts are {len(distinct)} different documents; name fewer, or '
       'more texts (--documents=blocks takes an empty line for the end of one)'
     )
-  sets = np.full(len(hashes), -1, np.int8)
+  sets = np.full(len(hashes), -1, np.int8)  # of a repeated document
   sets[firsts[held_out:]], sets[firsts[:held_out]] = 0, 1
-  counts = {}
-  for number, name in enumerate(SETS):
-    passages = 0
-    with files.whole(os.path.join(folder, f'{name}.txt')) as path, open(path, 'wb') as file:
-      for document in itertools.compress(read(), sets == number):
-        file.write(('\n'.join(document) + '\n\n').encode())
-        passages += len(document)
-    counts[name] = passages
-  return Counts(len(hashes), len(hashes) - len(distinct), held_out, counts)
+  passages = dict.fromkeys(SETS, 0)
+  with contextlib.ExitStack() as stack:
+    paths = [os.path.join(folder, f'{name}.txt') for name in SETS]
+    opened = [stack.enter_context(open(path, 'wb')) for path in paths]
+    for document, number in zip(read(), sets, strict=True):
+      if number >= 0:
+        opened[number].write(('\n'.join(document) + '\n\n').encode())
+        passages[SETS[number]] += len(document)
+  return Counts(len(hashes), len(hashes) - len(distinct), held_out, passages)

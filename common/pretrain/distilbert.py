@@ -1,9 +1,11 @@
-"""A language model of every other layer of a larger one, which teaches it (DistilBERT; Sanh et al., 2019, §2).
+"""Language model of every other layer of a larger one, which teaches it.
+
+DistilBERT (Sanh et al., 2019, Sec. 2):
 
   L = a T^2 KL(softmax(t / T) || softmax(s / T)) + b L_mlm + c (1 - cos(h_t, h_s))
 
-t and s are teacher's and student's logits of the predicted tokens, where L_mlm is too; h_t and h_s are their
-last layer's outputs, of every token. Each term is a sequence's mean.
+t and s are teacher's and student's logits of the predicted tokens, where L_mlm is too; h_t and h_s
+are their last layer's outputs, of every token. Each term is a sequence's mean.
 
 Dimensions: B sequences, L tokens, H width, P predictions, V word pieces.
 """
@@ -22,26 +24,19 @@ from common.pretrain import checkpoint, language_model
 from common.pretrain.batches import Batch
 from common.pretrain.language_model import LanguageModel, mean
 
+TEMPERATURE = 2.0  # T; the paper names none, its authors' training script has this
+
 
 @dataclasses.dataclass(frozen=True)
 class DistilConfig:
-  """The teacher, and the weights of the loss's terms; the paper's own by default."""
+  """Teacher, and weights of the loss's terms; the authors' script has these defaults."""
 
   distil_from: str = flags.option(
-    '', 'checkpoint with its masked-token head that teaches a model of every other of its layers'
+    '', 'checkpoint with a masked-token head, which teaches a model of every other layer of it'
   )
-  distil_temperature: float = flags.option(
-    2.0, 'T, by which the logits of both are divided', bounds=(1e-6, 1e6)
-  )
-  distil_weight: float = flags.option(
-    5.0, "weight of the teacher's predictions (a)", bounds=(0, 1e6)
-  )
-  mlm_weight: float = flags.option(
-    2.0, 'weight of the masked tokens themselves (b)', bounds=(0, 1e6)
-  )
-  cosine_weight: float = flags.option(
-    1.0, "weight of the last layers' cosines (c)", bounds=(0, 1e6)
-  )
+  distil_weight: float = flags.option(5.0, "weight of the teacher's part (a)", bounds=(0, 1e6))
+  mlm_weight: float = flags.option(2.0, "weight of the masked tokens' part (b)", bounds=(0, 1e6))
+  cosine_weight: float = flags.option(1.0, "weight of the cosines' part (c)", bounds=(0, 1e6))
 
   def __post_init__(self):
     weights = (self.distil_weight, self.mlm_weight, self.cosine_weight)
@@ -55,12 +50,12 @@ def check(pretrained: Pretrained) -> None:
   """Refuses a checkpoint that cannot teach: it predicts no masked tokens, or has one layer."""
   checkpoint.check(pretrained)
   if not checkpoint.predicts(pretrained):
-    tensorflow = pretrained.format in ('tf1', 'tf2')
-    lack = 'is a TensorFlow checkpoint, whose head for masked tokens is not read'
+    lack = 'has no head for masked tokens (cls.predictions)'
+    if pretrained.format in ('tf1', 'tf2'):
+      lack = 'is a TensorFlow checkpoint, whose head for masked tokens is not read'
     raise InputError(
-      f'--distil_from: {pretrained.path} '
-      f'{lack if tensorflow else "has no head for masked tokens (cls.predictions)"}; a pretraining '
-      f'that goes on from it makes one: --pretrained={pretrained.path}'
+      f'--distil_from: {pretrained.path} {lack}; a pretraining that goes on from it makes one: '
+      f'--pretrained={pretrained.path}'
     )
   if pretrained.config.num_layers < 2:
     raise InputError(
@@ -74,42 +69,42 @@ def student_config(teacher: EncoderConfig) -> EncoderConfig:
 
 
 class Distillation:
-  """Teaches a student.
+  """Teacher of a student.
 
   Args:
-    student: A model of `student_config`; gets the teacher's layers 0, 2, 4, …, embeddings and head.
+    student: Model of `student_config`; gets the teacher's layers 0, 2, 4, …, embeddings and head.
     pretrained: The teacher.
-    config: Temperature and weights.
+    config: Weights of the loss's terms.
   """
 
   def __init__(self, student: LanguageModel, pretrained: Pretrained, config: DistilConfig):
     self.student, self.config = student, config
     self.teacher = LanguageModel(pretrained.config, student.encoder.pad_id, next_sentence=False)
     checkpoint.restore(self.teacher, pretrained)
-    weights = bert_network.weights(self.teacher.encoder.network)
-    layers = {name: re.fullmatch(r'(bert/encoder/layer_)(\d+)(/.+)', name) for name in weights}
-    kept = {name: weights[name] for name, match in layers.items() if not match}
-    for name, match in layers.items():
-      if match and int(match[2]) % 2 == 0:
-        kept[f'{match[1]}{int(match[2]) // 2}{match[3]}'] = weights[name]
+    kept = {}
+    for name, weights in bert_network.weights(self.teacher.encoder.network).items():
+      match = re.fullmatch(r'(bert/encoder/layer_)(\d+)(/.+)', name)
+      if not match:
+        kept[name] = weights
+      elif int(match[2]) % 2 == 0:
+        kept[f'{match[1]}{int(match[2]) // 2}{match[3]}'] = weights
     bert_network.assign(student.encoder.network, kept)
     student.masked_lm.set_weights(self.teacher.masked_lm.get_weights())
 
   def losses(self, batch: Batch) -> tf.Tensor:
     """L of each sequence: [B]."""
-    config, inputs = self.config, (batch['ids'], batch['segments'], batch['positions'])
+    config, inputs = self.config, (batch.ids, batch.segments, batch.positions)
     found, taught = self.student(*inputs, training=True), self.teacher(*inputs, training=False)
     losses = config.mlm_weight * language_model.losses(found, batch)
-    divergence = _divergence(taught.words, found.words, config.distil_temperature)
-    losses += config.distil_weight * mean(divergence, batch['weights'])
+    losses += config.distil_weight * mean(_divergence(taught.words, found.words), batch.weights)
     turned = 1 - _cosine(taught.tokens, found.tokens)
     return losses + config.cosine_weight * mean(turned, tf.cast(found.mask, tf.float32))
 
 
-def _divergence(teacher: tf.Tensor, student: tf.Tensor, temperature: float) -> tf.Tensor:
+def _divergence(teacher: tf.Tensor, student: tf.Tensor) -> tf.Tensor:
   """T^2 KL of logits [B, P, V]: [B, P]."""
-  log_p, log_q = (tf.nn.log_softmax(logits / temperature) for logits in (teacher, student))
-  return temperature**2 * tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), -1)
+  log_p, log_q = (tf.nn.log_softmax(logits / TEMPERATURE) for logits in (teacher, student))
+  return TEMPERATURE**2 * tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), -1)
 
 
 def _cosine(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,8 @@
-"""BERT with the heads that it is pretrained with: masked tokens and, if asked for, next sentences.
+"""BERT with the heads of its pretraining: masked tokens and, if asked for, next sentences.
 
-The heads are tf-models' layers. Dimensions: B sequences, L tokens, H width, P predictions, V word pieces.
+The heads are tf-models' layers.
+
+Dimensions: B sequences, L tokens, H width, P predictions, V word pieces.
 """
 
 from typing import Any, NamedTuple
@@ -18,11 +20,11 @@ LOSS = 'mlm_loss'  # the metric that decides
 
 
 class Predicted(NamedTuple):
-  """What a language model makes of a batch.
+  """Output of a language model for a batch.
 
   Attributes:
     words: Logits of the tokens at the asked positions, [B, P, V] float32.
-    next_sentence: Logits [B, 2] float32; None: the model has none.
+    next_sentence: Logits [B, 2] float32; None where the model has none.
     tokens: The encoder's output, [B, L, H].
     mask: [B, L] int32, 1 where a token is.
   """
@@ -34,7 +36,7 @@ class Predicted(NamedTuple):
 
 
 class LanguageModel(tf_keras.layers.Layer):
-  """Predicts masked tokens by their embeddings (Devlin et al., 2019, Sec. 3.1).
+  """Model that predicts masked tokens by their embeddings (Devlin et al., 2019, Sec. 3.1).
 
   Args:
     config: Architecture of the encoder.
@@ -85,43 +87,35 @@ class LanguageModel(tf_keras.layers.Layer):
   @property
   def used_variables(self) -> list[tf.Variable]:
     """Variables that the loss depends on: without next sentences not the pooler's."""
-    if self.next_sentence is not None:
-      return self.trainable_variables
-    unused = {id(variable) for variable in self.encoder.unused_variables}
+    pooler = self.encoder.unused_variables if self.next_sentence is None else ()
+    unused = {id(variable) for variable in pooler}
     return [variable for variable in self.trainable_variables if id(variable) not in unused]
 
   def losses(self, batch: Batch) -> tf.Tensor:
     """`losses` of a batch, with dropout: [B]."""
-    inputs = (batch['ids'], batch['segments'], batch['positions'])
-    return losses(self(*inputs, training=True), batch)
+    return losses(self(batch.ids, batch.segments, batch.positions, training=True), batch)
 
-  def sums(
-    self,
-    ids: tf.Tensor,
-    segments: tf.Tensor,
-    positions: tf.Tensor,
-    labels: tf.Tensor,
-    weights: tf.Tensor,
-    next_sentence: tf.Tensor,
-  ) -> tf.Tensor:
-    """Sums over a batch, for `metrics`: [2, 3], of words and of next sentences.
+  def sums(self, *tensors: tf.Tensor) -> tf.Tensor:
+    """Sums over a `Batch`, for `metrics`: [2, 3], of words and of next sentences.
 
-    A row is the cross-entropies, the number of right ones, and the number of all.
+    A row is the cross-entropies, the number of right ones, and the number of all. A model without
+    next sentences has the first row alone.
     """
-    found = self(ids, segments, positions, training=False)
-    rows = [_sums(labels, found.words, weights)]
+    batch = Batch(*tensors)
+    found = self(batch.ids, batch.segments, batch.positions, training=False)
+    rows = [_sums(batch.labels, found.words, batch.weights)]
     if found.next_sentence is not None:
-      ones = tf.ones_like(next_sentence, tf.float32)
-      rows.append(_sums(next_sentence, found.next_sentence, ones))
+      ones = tf.ones_like(batch.next_sentence, tf.float32)
+      rows.append(_sums(batch.next_sentence, found.next_sentence, ones))
     return tf.stack(rows)
 
 
 def losses(found: Predicted, batch: Batch) -> tf.Tensor:
   """Each sequence's mean cross-entropy of its predictions, plus its next sentence's: [B]."""
-  of_words = mean(_cross_entropy(batch['labels'], found.words), batch['weights'])
+  of_words = mean(_cross_entropy(batch.labels, found.words), batch.weights)
   if found.next_sentence is None:
     return of_words
-  return of_words + _cross_entropy(batch['next_sentence'], found.next_sentence)
+  return of_words + _cross_entropy(batch.next_sentence, found.next_sentence)
 
 
 def mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

@@ -23,7 +23,6 @@ from common.pretrain.corpus import Document
 
 DRAWS = 4  # uniform numbers a sequence: next or not, where it is cut, document, passage
 _DOCUMENTS = 'documents.npy'
-_SEGMENTS = 2
 NO_PAIRS = (
   '--next_sentence needs two documents or more in each set, some of several passages: '
   'an empty line after each document, its passages a line each'
@@ -70,8 +69,8 @@ class Sequence(NamedTuple):
   Attributes:
     ids: [n] int32, special tokens included.
     segments: [n] int32.
-    next_sentence: 0 where the second segment follows the first in the texts, or there is none; 1
-      where it is from another document.
+    next_sentence: 1 where the second segment is from another document; 0 where it follows the first
+      in the texts, or there is none.
   """
 
   ids: np.ndarray
@@ -88,7 +87,7 @@ class Sequences(abc.ABC):
     longest: Most pieces of a unit.
 
   Attributes:
-    sizes: [sequences] the most tokens that each one comes to.
+    sizes: [sequences] the most tokens of each one.
   """
 
   sizes: np.ndarray
@@ -121,23 +120,20 @@ class Sequences(abc.ABC):
 
 
 class FullSentences(Sequences):
-  """`[CLS] passage passage [SEP] passage … [SEP]`, filled across documents, with a [SEP] at each end.
+  """`[CLS] passage passage [SEP] passage … [SEP]`, filled across documents.
 
-  RoBERTa's FULL-SENTENCES (Liu et al., 2019, Sec. 4.2), in one segment.
+  Each document ends with a [SEP]: RoBERTa's FULL-SENTENCES (Liu et al., 2019, Sec. 4.2), in one
+  segment.
   """
 
   def __init__(self, pieces: Pieces, max_length: int):
     super().__init__(pieces, max_length, max_length - 2)
     sizes = self._stops - self._starts
-    # The tokens up to and with each unit: a document's first one brings the [SEP] before it along.
-    total = np.cumsum(sizes + np.diff(self._documents, prepend=self._documents[0]))
-    bounds = [0]
-    while (first := bounds[-1]) < len(total):
-      before = total[first] - sizes[first]
-      bounds.append(int(np.searchsorted(total, before + max_length - 2, side='right')))
-    self._bounds = np.array(bounds)
-    firsts = self._bounds[:-1]
-    self.sizes = 2 + total[self._bounds[1:] - 1] - total[firsts] + sizes[firsts]
+    # Tokens before and after each unit: a document's first one brings the [SEP] before it along.
+    after = np.cumsum(sizes + np.diff(self._documents, prepend=self._documents[0]))
+    before = after - sizes
+    self._bounds = _filled(before, after, max_length - 2, np.full(len(sizes), len(sizes)))
+    self.sizes = 2 + after[self._bounds[1:] - 1] - before[self._bounds[:-1]]
 
   def sequence(self, number: int, draws: np.ndarray) -> Sequence:
     del draws
@@ -152,19 +148,15 @@ class FullSentences(Sequences):
 class SegmentPairs(Sequences):
   """`[CLS] a [SEP] b [SEP]`: b follows a, or, for half of them, is from another document.
 
-  BERT's pairs (Devlin et al., 2019, Appendix A.2), each of one document's neighbouring passages. Where
-  a is a passage without a neighbour, b is of another document always.
+  BERT's pairs (Devlin et al., 2019, Appendix A.2), each of one document's neighbouring passages.
+  Where a is a passage without a neighbour, b is always of another document.
   """
 
   def __init__(self, pieces: Pieces, max_length: int):
     room = max_length - 3
     super().__init__(pieces, max_length, room // 2)
-    bounds = [0]
-    while (first := bounds[-1]) < len(self._stops):
-      end = self._first_units[self._documents[first] + 1]
-      fits = np.searchsorted(self._stops, self._starts[first] + room, side='right')
-      bounds.append(int(min(fits, end)))
-    self._bounds = np.array(bounds)
+    document_ends = self._first_units[self._documents + 1]
+    self._bounds = _filled(self._starts, self._stops, room, document_ends)
     first, stop = self._bounds[:-1], self._bounds[1:]
     if (stop - first).max() < 2 or len(self._first_units) <= 2:
       raise InputError(NO_PAIRS)
@@ -181,7 +173,7 @@ class SegmentPairs(Sequences):
     b = self._of_another(first, room, draws) if other else self._pieces(cut, stop)
     start, end = self.tokenizer.start_id, self.tokenizer.end_id
     ids = np.concatenate([[start], a, [end], b, [end]]).astype(np.int32)
-    return Sequence(ids, np.repeat(np.arange(_SEGMENTS), [len(a) + 2, len(b) + 1]), int(other))
+    return Sequence(ids, np.repeat([0, 1], [len(a) + 2, len(b) + 1]), int(other))
 
   def _of_another(self, unit: int, room: int, draws: np.ndarray) -> np.ndarray:
     """Passages of another document than the unit's, as many as fit; the first is cut to fit."""
@@ -191,3 +183,19 @@ class SegmentPairs(Sequences):
     first = low + int(draws[3] * (high - low))
     fits = int(np.searchsorted(self._stops, self._starts[first] + room, side='right'))
     return self._pieces(first, max(first + 1, min(fits, high)))[:room]
+
+
+def _filled(before: np.ndarray, after: np.ndarray, room: int, ends: np.ndarray) -> np.ndarray:
+  """Sequences of as many units as fit, one after another: where each begins, and the last's end.
+
+  Args:
+    before: [U] tokens before each unit.
+    after: [U] tokens up to each unit's end.
+    room: Most tokens of a sequence.
+    ends: [U] the unit that a sequence from each unit may not reach.
+  """
+  bounds = [0]
+  while (first := bounds[-1]) < len(ends):
+    fits = np.searchsorted(after, before[first] + room, side='right')
+    bounds.append(int(min(fits, ends[first])))
+  return np.array(bounds)

@@ -1,9 +1,9 @@
-"""The stages of a pretraining: texts, vocabulary, word pieces, training, and the checkpoint."""
+"""The stages of a pretraining, in order, and the work of each."""
 
 import dataclasses
+import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +11,6 @@ import tf_keras
 
 from common import digests, files, flags
 from common.data.tokenization import Tokenizer
-from common.distillation import run_folder
 from common.distillation.run_folder import RunFolder
 from common.distillation.shared import Trained
 from common.errors import InputError, damaged
@@ -19,9 +18,9 @@ from common.modeling import checkpoints
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from common.pretrain import checkpoint, corpus, distilbert, language_model, vocabulary
-from common.pretrain.batches import Batch, MaskedBatches
+from common.pretrain.batches import MaskedBatches
 from common.pretrain.config import PretrainConfig
-from common.pretrain.corpus import SETS, TRAIN, VALID, Counts, Document
+from common.pretrain.corpus import SETS, TRAIN, VALID, Counts
 from common.pretrain.language_model import LOSS, LanguageModel
 from common.pretrain.masking import Masking
 from common.pretrain.sequences import NO_PAIRS, FullSentences, Pieces, SegmentPairs
@@ -32,93 +31,11 @@ _BATCH = 64  # held-out sequences at a time
 _VOCABULARY = 'vocabulary.json'
 
 
-class Stage:
-  """A stage whose work is its `run`; `declare` enters it into a run's folder."""
-
-  name: str
-  result: type
-
-  def __init__(self, run_dir: str, inputs: Sequence['Stage'], depends_on: dict[str, Any]):
-    self.folder, self.inputs = os.path.join(run_dir, self.name), inputs
-    self.depends_on = depends_on
-
-  def run(self, folder: str) -> Any:
-    """Fills the folder."""
-    raise NotImplementedError
-
-  def declare(self, run: RunFolder) -> run_folder.Stage[Any]:
-    """Declares the stage in a run, after its inputs."""
-    after = [stage for stage in run.stages if stage.name in {one.name for one in self.inputs}]
-    return run.stage(self.name, self.result, self.run, self.depends_on, after=after)
-
-
-class Corpus(Stage):
-  """The documents that are trained on and those that are held out, each once."""
-
-  name, result = 'corpus', Counts
-
-  def __init__(self, config: PretrainConfig):
-    seed = {} if config.corpus.input_files else {'seed': config.seed}
-    super().__init__(config.run_dir, [], {**config.corpus.depends_on(), **seed})
-    self.config = config
-
-  def run(self, folder: str) -> Counts:
-    config = self.config
-    counts = corpus.write(
-      lambda: corpus.documents(config.corpus, config.seed), config.corpus.held_out, folder
-    )
-    if config.next_sentence and not counts.pairs():
-      raise InputError(NO_PAIRS)
-    return counts
-
-  def documents(self, name: str) -> Iterator[Document]:
-    """The documents of a set."""
-    return corpus.plain(os.path.join(self.folder, f'{name}.txt'))
-
-
 @dataclasses.dataclass(frozen=True)
 class Words:
   """Word pieces in a vocabulary."""
 
   pieces: int
-
-
-class Vocabulary(Stage):
-  """The word pieces: learnt from the texts that are trained on, or a checkpoint's."""
-
-  name, result = 'vocabulary', Words
-
-  def __init__(self, config: PretrainConfig, corpus: Corpus):
-    own = flags.flat(config.vocabulary)
-    kept = config.kept_vocabulary
-    own = (
-      {'vocabulary': kept, **digests.contents(kept)}
-      if kept
-      else {n: own[n] for n in ('vocab_size', 'lower_case')}
-    )
-    super().__init__(config.run_dir, [corpus], own)
-    self.config, self.corpus, self.kept = config, corpus, kept
-
-  def run(self, folder: str) -> Words:
-    path = os.path.join(folder, _VOCABULARY)
-    if self.kept:
-      found = checkpoints.read(self.kept)
-      print(f'vocabulary and casing are those of {self.kept}; --vocab_size learns none')
-      files.write_json(path, {'vocabulary': found.vocabulary, 'lower_case': found.lower_case})
-      return Words(len(found.vocabulary))
-    config = self.config.vocabulary
-    texts = (passage for document in self.corpus.documents(TRAIN) for passage in document)
-    counts = vocabulary.count(texts, config.lower_case)
-    print(f'vocabulary: of {len(counts):,} different words')
-    pieces = vocabulary.learn(counts, config.vocab_size)
-    files.write_json(path, {'vocabulary': pieces, 'lower_case': config.lower_case})
-    return Words(len(pieces))
-
-  def tokenizer(self) -> Tokenizer:
-    """A tokenizer of it."""
-    path, remedy = os.path.join(self.folder, _VOCABULARY), f'delete {self.folder} and run again'
-    with damaged(path, remedy):
-      return Tokenizer(**files.read_json(path, remedy))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,64 +46,112 @@ class Tokenized:
   unknown: float
 
 
-class Tokenization(Stage):
-  """The texts as word ids."""
+@dataclasses.dataclass(frozen=True)
+class Written:
+  """Held-out metrics of the checkpoint as it was read back, and its parameters."""
 
-  name, result = 'pieces', Tokenized
+  valid: dict[str, float]
+  parameters: int
 
-  def __init__(self, config: PretrainConfig, corpus: Corpus, vocabulary: Vocabulary):
-    super().__init__(config.run_dir, [corpus, vocabulary], {})
-    self.corpus, self.vocabulary = corpus, vocabulary
 
-  def run(self, folder: str) -> Tokenized:
-    tokenizer, counts, unknown = self.vocabulary.tokenizer(), {}, 0
+class Pretraining:
+  """The stages of a pretraining, declared in a run.
+
+  Args:
+    config: The flags.
+    strategy: Made from its devices.
+    run: The run's folder.
+
+  Raises:
+    InputError: The checkpoint that it starts from does not fit.
+  """
+
+  def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, run: RunFolder):
+    self.config, self.strategy = config, strategy
+    self.start = starting_point(config)
+    start = {
+      'pretrained': config.pretrained,
+      'distil_from': config.distil.distil_from,
+      **digests.contents(config.start),
+    }
+    trained = {
+      **start,
+      **flags.flat(config.distil),
+      **({} if config.start else flags.flat(config.shape)),
+      **flags.flat(config.masking),
+      **flags.flat(config.phase),
+      'next_sentence': config.next_sentence,
+      'max_length': config.max_length,
+      'precision': config.devices.precision,
+      'seed': config.seed,
+    }
+    words = start if config.start else flags.flat(config.vocabulary)
+    self.corpus = run.stage(
+      'corpus', Counts, self._write_corpus, config.corpus.depends_on(config.seed)
+    )
+    self.vocabulary = run.stage(
+      'vocabulary', Words, self._write_vocabulary, words, after=[self.corpus]
+    )
+    self.pieces = run.stage(
+      'pieces', Tokenized, self._write_pieces, {}, after=[self.corpus, self.vocabulary]
+    )
+    self.training = run.stage('training', Trained, self._train, trained, after=[self.pieces])
+    self.checkpoint = run.stage(
+      'checkpoint', Written, self._write_checkpoint, {}, after=[self.training]
+    )
+
+  def _write_corpus(self, folder: str) -> Counts:
+    """Writes the documents that are trained on and those that are held out, each once."""
+    config = self.config
+    counts = corpus.write(
+      lambda: corpus.documents(config.corpus, config.seed), config.corpus.held_out, folder
+    )
+    if config.next_sentence and not counts.pairs():
+      raise InputError(NO_PAIRS)
+    return counts
+
+  def _write_vocabulary(self, folder: str) -> Words:
+    """Learns the word pieces of the texts that are trained on, or takes the checkpoint's."""
+    if self.start:
+      print(f'vocabulary and casing are those of {self.config.start}; --vocab_size learns none')
+      found, lower_case = self.start.vocabulary, self.start.lower_case
+    else:
+      config = self.config.vocabulary
+      texts = (text for document in corpus.read_set(self.corpus.folder, TRAIN) for text in document)
+      counts = vocabulary.count(texts, config.lower_case)
+      print(f'vocabulary: of {len(counts):,} different words')
+      found, lower_case = vocabulary.learn(counts, config.vocab_size), config.lower_case
+    path = os.path.join(folder, _VOCABULARY)
+    files.write_json(path, {'vocabulary': found, 'lower_case': lower_case})
+    return Words(len(found))
+
+  def _write_pieces(self, folder: str) -> Tokenized:
+    """Writes the texts as word ids."""
+    counts, unknown = {}, 0
     for name in SETS:
-      documents = self.corpus.documents(name)
-      pieces = Pieces.write(os.path.join(folder, name), documents, tokenizer)
+      documents = corpus.read_set(self.corpus.folder, name)
+      pieces = Pieces.write(os.path.join(folder, name), documents, self.tokenizer)
       counts[name] = len(pieces.table.ids)
-      unknown += int(np.count_nonzero(pieces.table.ids == tokenizer.unknown_id))
+      unknown += int(np.count_nonzero(pieces.table.ids == self.tokenizer.unknown_id))
     return Tokenized(counts, unknown / max(1, sum(counts.values())))
 
-  def batches(self, config: PretrainConfig, name: str) -> MaskedBatches:
-    """Masked batches of a set."""
-    tokenizer = self.vocabulary.tokenizer()
-    pieces = Pieces.open(os.path.join(self.folder, name), tokenizer)
-    kind = SegmentPairs if config.next_sentence else FullSentences
-    mask = Masking(config.masking, tokenizer.vocabulary)
-    bucketed = not config.devices.static_shapes
-    return MaskedBatches(kind(pieces, config.max_length), mask, config.seed, bucketed)
-
-
-class Training(Stage):
-  """The language model's training, judged on the held-out documents."""
-
-  name, result = 'training', Trained
-
-  def __init__(
-    self, config: PretrainConfig, pieces: Tokenization, strategy: tf.distribute.Strategy
-  ):
-    own = {**flags.flat(config.phase), **flags.flat(config.masking), 'seed': config.seed}
-    own |= {'precision': config.devices.precision, 'max_length': config.max_length}
-    own |= {'next_sentence': config.next_sentence}
-    shape = {'pretrained': config.pretrained} if config.pretrained else flags.flat(config.shape)
-    if config.distil.distil_from:
-      shape = flags.flat(config.distil)
-    start = digests.contents(config.pretrained, config.distil.distil_from)
-    super().__init__(config.run_dir, [pieces], {**own, **shape, **start})
-    self.config, self.pieces, self.strategy = config, pieces, strategy
-
-  def run(self, folder: str) -> Trained:
+  def _train(self, folder: str) -> Trained:
+    """Trains the language model, judged on the held-out documents."""
     config, strategy = self.config, self.strategy
     tf_keras.utils.set_random_seed(config.seed)
-    train, valid = (self.pieces.batches(config, name) for name in SETS)
+    train, valid = (self._batches(name) for name in SETS)
     epoch = len(train.sequences) / config.phase.batch_size
     print(
       f'training: {len(train.sequences):,} sequences of up to {config.max_length} tokens, an epoch '
       f'is {epoch:,.0f} steps; {len(valid.sequences):,} held out'
     )
     with strategy.scope():
-      model = self.model()
-      losses = self._started(model)
+      model = self._model(self._encoder())
+      losses = model.losses
+      if self.start and config.distil.distil_from:
+        losses = distilbert.Distillation(model, self.start, config.distil).losses
+      elif self.start:
+        checkpoint.restore(model, self.start)
     phase = loop.Phase(
       'pretraining',
       model,
@@ -201,69 +166,46 @@ class Training(Stage):
       [loop.fit(phase, config.phase, folder, strategy=strategy, jit_compile=jit_compile)]
     )
 
-  def _started(self, model: LanguageModel) -> Callable[[Batch], tf.Tensor]:
-    """Starts a new model as the flags say; returns its losses."""
-    config = self.config
-    if teacher := config.distil.distil_from:
-      return distilbert.Distillation(model, checkpoints.read(teacher), config.distil).losses
-    if config.pretrained:
-      checkpoint.restore(model, checkpoints.read(config.pretrained))
-    return model.losses
-
-  def encoder(self) -> EncoderConfig:
-    """Architecture of the encoder."""
-    if teacher := self.config.distil.distil_from:
-      return distilbert.student_config(checkpoints.read(teacher).config)
-    if self.config.pretrained:
-      return checkpoints.read(self.config.pretrained).config
-    size = len(self.pieces.vocabulary.tokenizer().vocabulary)
-    return self.config.shape.encoder(size, self.config.max_length)
-
-  def model(self) -> LanguageModel:
-    """An untrained model."""
-    pad_id = self.pieces.vocabulary.tokenizer().pad_id
-    return LanguageModel(self.encoder(), pad_id, self.config.next_sentence)
-
-  def trained(self) -> LanguageModel:
-    """The model of the best evaluation, in float32."""
-    with strategies.precision():
-      model = self.model()
-    restore_best(tf.train.Checkpoint(variables=model.variables), self.folder)
-    return model
-
-
-@dataclasses.dataclass(frozen=True)
-class Written:
-  """Metrics of the checkpoint as it was read back, on the held-out documents, and its parameters."""
-
-  valid: dict[str, float]
-  parameters: int
-
-
-class Checkpoint(Stage):
-  """The folder that `--pretrained` takes; it is read back before it counts."""
-
-  name, result = 'checkpoint', Written
-
-  def __init__(self, config: PretrainConfig, training: Training):
-    super().__init__(config.run_dir, [training], {})
-    self.config, self.training = config, training
-
-  def run(self, folder: str) -> Written:
-    config, pieces = self.config, self.training.pieces
-    model = self.training.trained()
-    start = config.pretrained or config.distil.distil_from
-    before = checkpoint.segments(checkpoints.read(start)) if start else 1
-    segments = 2 if config.next_sentence else before
-    tokenizer = pieces.vocabulary.tokenizer()
-    checkpoint.write(folder, model, self.training.encoder(), tokenizer, segments)
-    found = checkpoints.read(folder)
-    with strategies.precision():
-      again = LanguageModel(found.config, tokenizer.pad_id, config.next_sentence)
+  def _write_checkpoint(self, folder: str) -> Written:
+    """Writes the folder that `--pretrained` takes, of the best evaluation; reads and judges it."""
+    both = self.config.next_sentence or (self.start and checkpoint.tells_segments(self.start))
+    with strategies.precision():  # float32
+      model = self._model(self._encoder())
+      restore_best(tf.train.Checkpoint(variables=model.variables), self.training.folder)
+      checkpoint.write(folder, model, self.tokenizer, one_segment=not both)
+      found = checkpoints.read(folder)
+      again = self._model(found.config)
     checkpoint.restore(again, found)
-    valid = judge(again, pieces.batches(config, VALID), tf.distribute.get_strategy())()
+    valid = judge(again, self._batches(VALID), tf.distribute.get_strategy())()
     parameters = sum(int(np.prod(v.shape)) for v in again.encoder.trainable_variables)
     return Written(valid, parameters)
+
+  @functools.cached_property
+  def tokenizer(self) -> Tokenizer:
+    """Tokenizer of the vocabulary, once it is written."""
+    folder = self.vocabulary.folder
+    path, remedy = os.path.join(folder, _VOCABULARY), f'delete {folder} and run again'
+    with damaged(path, remedy):
+      return Tokenizer(**files.read_json(path, remedy))
+
+  def _batches(self, name: str) -> MaskedBatches:
+    """Masked batches of a set."""
+    config = self.config
+    pieces = Pieces.open(os.path.join(self.pieces.folder, name), self.tokenizer)
+    kind = SegmentPairs if config.next_sentence else FullSentences
+    mask = Masking(config.masking, self.tokenizer.vocabulary)
+    bucketed = not config.devices.static_shapes
+    return MaskedBatches(kind(pieces, config.max_length), mask, config.seed, bucketed)
+
+  def _encoder(self) -> EncoderConfig:
+    """Shape of the encoder."""
+    if self.start:
+      return _shape(self.config, self.start)
+    return self.config.shape.encoder(len(self.tokenizer.vocabulary), self.config.max_length)
+
+  def _model(self, encoder: EncoderConfig) -> LanguageModel:
+    """An untrained model."""
+    return LanguageModel(encoder, self.tokenizer.pad_id, self.config.next_sentence)
 
 
 def judge(
@@ -279,20 +221,26 @@ def judge(
   return evaluate
 
 
-def check(config: PretrainConfig) -> None:
-  """Refuses a checkpoint that does not fit, before the first stage."""
-  found: Pretrained | None = None
-  if start := config.pretrained or config.distil.distil_from:
-    found = checkpoints.read(start)
-    (checkpoint if config.pretrained else distilbert).check(found)
-    checkpoints.check_length(found, '--max_length', config.max_length)
-    own = found.config if config.pretrained else distilbert.student_config(found.config)
-    config.shape.check_kept(own, start)
-    if config.next_sentence and found.config.type_vocab_size < 2:
-      raise InputError(f'--next_sentence takes two segments; {start} has one (type_vocab_size)')
-  if kept := config.kept_vocabulary:
-    found = found or checkpoints.read(kept)
-    if vocabulary.MASK not in found.vocabulary:
-      raise InputError(f'{kept}: its vocabulary has no {vocabulary.MASK}')
-    if found.lower_case and not config.vocabulary.lower_case:
-      raise InputError(f'--lower_case=False: the vocabulary of {kept} is lower-cased; leave it out')
+def starting_point(config: PretrainConfig) -> Pretrained | None:
+  """The checkpoint that a pretraining starts from, which is refused if it does not fit.
+
+  None where it starts from random weights.
+  """
+  if not (path := config.start):
+    return None
+  found = checkpoints.read(path)
+  (distilbert if config.distil.distil_from else checkpoint).check(found)
+  checkpoints.check_length(found, '--max_length', config.max_length)
+  config.shape.check_kept(_shape(config, found), path)
+  if config.next_sentence and found.config.type_vocab_size < 2:
+    raise InputError(f'--next_sentence takes two segments; {path} has one (type_vocab_size)')
+  if vocabulary.MASK not in found.vocabulary:
+    raise InputError(f'{path}: its vocabulary has no {vocabulary.MASK}')
+  if found.lower_case and not config.vocabulary.lower_case:
+    raise InputError(f'--lower_case=False: the vocabulary of {path} is lower-cased; leave it out')
+  return found
+
+
+def _shape(config: PretrainConfig, start: Pretrained) -> EncoderConfig:
+  """Shape of the encoder that starts from a checkpoint."""
+  return distilbert.student_config(start.config) if config.distil.distil_from else start.config

@@ -1,4 +1,4 @@
-"""A WordPiece vocabulary, learnt from texts by tensorflow-text's learner or kept from a checkpoint."""
+"""A WordPiece vocabulary, learnt from texts by tensorflow-text's learner."""
 
 import collections
 import dataclasses
@@ -23,13 +23,10 @@ _CHARACTERS = 1000  # at the least, the most frequent ones, that are pieces
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyConfig:
-  """The vocabulary."""
+  """The vocabulary to learn."""
 
   vocab_size: int = flags.option(30_000, 'word pieces to learn at the most', bounds=(1, 10**6))
   lower_case: bool = flags.option(True, 'learn lower-cased pieces, without accents')
-  vocabulary: str = flags.option(
-    '', "checkpoint whose vocabulary and casing are kept; empty: --pretrained's, else one is learnt"
-  )
 
 
 def count(texts: Iterable[str], lower_case: bool) -> collections.Counter[str]:
@@ -44,8 +41,8 @@ def count(texts: Iterable[str], lower_case: bool) -> collections.Counter[str]:
 def learn(counts: Mapping[str, int], size: int) -> list[str]:
   """Learns word pieces, the special tokens first, then characters, then pieces by frequency.
 
-  Characters are the most frequent ones, at the most a thousand, or a quarter of `size` where that is more;
-  the others are [UNK].
+  Characters are the most frequent ones, at the most a thousand, or a quarter of `size` where that is
+  more; the others are [UNK].
 
   Args:
     counts: Occurrences of each word.

@@ -12,19 +12,20 @@ from common.errors import InputError
 from common.modeling import bert_network, checkpoints
 from common.modeling.bert_network import EncoderConfig
 from common.pretrain import checkpoint, distilbert
+from common.pretrain.batches import Batch
 from common.pretrain.distilbert import DistilConfig, Distillation
 from common.pretrain.language_model import LanguageModel
 
 WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b']
 TEACHER = EncoderConfig(len(WORDS), 8, 3, 2, 12, max_positions=6, dropout=0.0)
-BATCH = {
-  'ids': tf.constant([[2, 5, 4, 3, 0], [2, 4, 5, 6, 3]]),
-  'segments': tf.zeros([2, 5], tf.int32),
-  'positions': tf.constant([[2, 1], [1, 0]]),
-  'labels': tf.constant([[6, 5], [5, 0]]),
-  'weights': tf.constant([[1.0, 1.0], [1.0, 0.0]]),
-  'next_sentence': tf.constant([0, 0]),
-}
+BATCH = Batch(
+  ids=tf.constant([[2, 5, 4, 3, 0], [2, 4, 5, 6, 3]]),
+  segments=tf.zeros([2, 5], tf.int32),
+  positions=tf.constant([[2, 1], [1, 0]]),
+  labels=tf.constant([[6, 5], [5, 0]]),
+  weights=tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+  next_sentence=tf.constant([0, 0]),
+)
 
 
 @pytest.fixture(name='pretrained')
@@ -34,7 +35,7 @@ def _pretrained(tmp_path):
   for variable in model.variables:
     variable.assign(tf.random.stateless_normal(variable.shape, [len(variable.shape), 3]))
   tokenizer = Tokenizer(WORDS, lower_case=True)
-  checkpoint.write(str(tmp_path), model, TEACHER, tokenizer, segments=2)
+  checkpoint.write(str(tmp_path), model, tokenizer, one_segment=False)
   return checkpoints.read(str(tmp_path))
 
 
@@ -57,15 +58,15 @@ def test_a_student_starts_from_every_other_layer_and_the_head(pretrained):
 
 
 @pytest.mark.parametrize('weights', [(5.0, 2.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 3.0)])
-def test_the_loss_by_hand(pretrained, weights):
+def test_the_loss_by_hand(pretrained, weights, monkeypatch):
+  monkeypatch.setattr(distilbert, 'TEMPERATURE', 3.0)
   names = ('distil_weight', 'mlm_weight', 'cosine_weight')
-  made = distillation(pretrained, distil_temperature=3.0, **dict(zip(names, weights, strict=True)))
+  made = distillation(pretrained, **dict(zip(names, weights, strict=True)))
   for variable in made.student.trainable_variables:
     variable.assign_add(
       tf.random.stateless_normal(variable.shape, [len(variable.shape), 5], 0, 0.3)
     )
-  inputs = [BATCH[name] for name in ('ids', 'segments', 'positions')]
-  t, s = (model(*inputs) for model in (made.teacher, made.student))
+  t, s = (model(*BATCH[:3]) for model in (made.teacher, made.student))
   expected = []
   for row, (predictions, tokens) in enumerate(
     [(2, 4), (1, 5)]
@@ -74,7 +75,7 @@ def test_the_loss_by_hand(pretrained, weights):
     for i in range(predictions):
       p, q = (log_softmax(x.words[row, i].numpy() / 3) for x in (t, s))
       kl.append(9 * np.sum(np.exp(p) * (p - q)))
-      cross.append(-log_softmax(s.words[row, i].numpy())[BATCH['labels'][row, i]])
+      cross.append(-log_softmax(s.words[row, i].numpy())[BATCH.labels[row, i]])
     for u, v in zip(t.tokens[row, :tokens].numpy(), s.tokens[row, :tokens].numpy(), strict=True):
       turned.append(1 - u @ v / np.linalg.norm(u) / np.linalg.norm(v))
     expected.append(np.dot(weights, [np.mean(kl), np.mean(cross), np.mean(turned)]))
@@ -90,4 +91,4 @@ def test_what_cannot_teach_is_refused(pretrained):
   with pytest.raises(InputError, match='is a TensorFlow checkpoint, whose head .* is not read'):
     distilbert.check(of_tensorflow)
   with pytest.raises(InputError, match=r'cosine_weight=\(0, 0, 0\): one of them above'):
-    DistilConfig('x', 2.0, 0, 0, 0)
+    DistilConfig('x', 0, 0, 0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.errors import InputError
+from common.pretrain import masking
 from common.pretrain.masking import DRAWS, Masking, MaskingConfig
 
 WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', 'c', 'd', '##x', '##y']
@@ -21,6 +21,12 @@ def masked(config, order, action, piece, row=ROW):
   return [array[0].tolist() for array in found]
 
 
+@pytest.fixture(name='share')
+def _share(monkeypatch):
+  """A function that sets the share of tokens that are predicted."""
+  return lambda share: monkeypatch.setattr(masking, 'PREDICTED', share)
+
+
 @pytest.mark.parametrize(
   ('order', 'ids', 'positions', 'weights'),
   [
@@ -32,24 +38,27 @@ def masked(config, order, action, piece, row=ROW):
     ([0.8, 0.7, 0.1, 0.2], [CLS, A, X, B, C, Y, SEP, D, SEP, PAD], [4, 5, 7], [1, 1, 1]),
   ],
 )
-def test_whole_words_are_masked_together_by_hand(order, ids, positions, weights):
+def test_whole_words_are_masked_together_by_hand(share, order, ids, positions, weights):
   action = [0.5, 0.85, 0.95, 0.9]  # of ax: [MASK]; of b: another piece; of cy and d: none
   piece = [0.99, 0.99, 0.99, 0.0]  # the third position's: the first ordinary piece, a
-  found = masked(MaskingConfig(mask_rate=0.3), order, action, piece)
+  share(0.3)
+  found = masked(MaskingConfig(), order, action, piece)
   assert found == [ids, positions, [ROW[place] for place in positions], weights]
 
 
-def test_single_pieces_are_masked_alone_and_what_is_beyond_has_no_weight():
-  config = MaskingConfig(mask_rate=0.3, whole_words=False)
+def test_single_pieces_are_masked_alone_and_what_is_beyond_has_no_weight(share):
+  share(0.3)
+  config = MaskingConfig(whole_words=False)
   row = [CLS, A, X, SEP, PAD, PAD, PAD, PAD, PAD, PAD]  # 4 tokens are 1 prediction, of 3 at most
   ids, positions, labels, weights = masked(config, [0.2, 0.1], [0.95, 0.5], [], row)
   assert ids == [CLS, A, MASK, SEP, *[PAD] * 6]
   assert (positions, labels, weights) == ([2, 0, 0], [X, 0, 0], [1, 0, 0])
 
 
-def test_unknown_words_are_not_predicted_and_end_a_word():
+def test_unknown_words_are_not_predicted_and_end_a_word(share):
+  share(0.5)
   ids, positions, _, weights = masked(
-    MaskingConfig(mask_rate=0.5), [0.1, 0.2], [0.5] * 2, [], [CLS, UNK, X, A, Y, SEP]
+    MaskingConfig(), [0.1, 0.2], [0.5] * 2, [], [CLS, UNK, X, A, Y, SEP]
   )
   assert ids == [CLS, UNK, MASK, MASK, MASK, SEP]  # words: x, ay
   assert (positions, weights) == ([2, 3, 4], [1, 1, 1])
@@ -63,17 +72,19 @@ def test_shares_of_a_large_sample_are_berts(whole_words):
   ids[:, 0], ids[:, 40], ids[:, 90], ids[:, 91:] = CLS, SEP, SEP, PAD
   ids[:, 50] = UNK
   mask = Masking(MaskingConfig(whole_words=whole_words), vocabulary)
-  found = mask(ids, np.full(1000, 91), rng.random([1000, DRAWS, 100]))
+  masked_ids, positions, labels, weights = mask(
+    ids, np.full(1000, 91), rng.random([1000, DRAWS, 100])
+  )
 
   rows = np.arange(1000)[:, None]
-  weights = found.weights == 1
-  before, after = ids[rows, found.positions][weights], found.ids[rows, found.positions][weights]
+  weights = weights == 1
+  before, after = ids[rows, positions][weights], masked_ids[rows, positions][weights]
   assert before.min() >= 5  # no special token
-  np.testing.assert_array_equal(found.labels[weights], before)
-  assert not found.labels[~weights].any() and not found.positions[~weights].any()
-  changed = found.ids != ids
+  np.testing.assert_array_equal(labels[weights], before)
+  assert not labels[~weights].any() and not positions[~weights].any()
+  changed = masked_ids != ids
   chosen = np.zeros(ids.shape, bool)
-  chosen[np.broadcast_to(rows, weights.shape)[weights], found.positions[weights]] = True
+  chosen[np.broadcast_to(rows, weights.shape)[weights], positions[weights]] = True
   assert not (changed & ~chosen).any()
   assert chosen.sum(1).max() == weights.sum(1).max() == 14  # 0.15 of 91
   assert chosen.sum() == weights.sum() > 13_900
@@ -88,8 +99,3 @@ def test_shares_of_a_large_sample_are_berts(whole_words):
     same_word = within[ids[:, 1:]] & (ids[:, :-1] >= 5)
     assert same_word.sum() > 30_000
     np.testing.assert_array_equal(chosen[:, 1:][same_word], chosen[:, :-1][same_word])
-
-
-def test_a_vocabulary_without_a_mask_is_refused():
-  with pytest.raises(InputError, match=r'a vocabulary of 4 pieces lacks \[MASK\]'):
-    Masking(MaskingConfig(), WORDS[:4])

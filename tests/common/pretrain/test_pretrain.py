@@ -1,7 +1,9 @@
 """The command at toy size: what it leaves, killed and resumed, gone on from, and misled."""
 
+import dataclasses
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from common.modeling import checkpoints
 from common.modeling.bert import Bert
 from common.modeling.bert_network import EncoderConfig
 from common.pretrain import checkpoint, language_model, stages
+from common.pretrain.batches import Batch
 from common.pretrain.config import PretrainConfig
 from common.pretrain.language_model import LanguageModel
 from common.training import strategies
@@ -148,7 +151,12 @@ runpy.run_module('common.pretrain', run_name='__main__', alter_sys=True)
 """
 
 
-def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(python, tmp_path):
+def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(toy, python, tmp_path):
+  start = tmp_path / 'without_dropout'
+  shutil.copytree(toy / 'checkpoint', start)
+  config = json.loads((start / 'config.json').read_text())
+  config['hidden_dropout_prob'] = 0.0  # else each device has its own
+  (start / 'config.json').write_text(json.dumps(config))
   module, found = ('-m', 'common.pretrain'), {}
   for name, how, of in (
     ('one', module, '--precision=float32'),
@@ -156,7 +164,7 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(python, tmp_path)
     ('bfloat16', module, '--precision=mixed_bfloat16'),
   ):
     folder = tmp_path / name
-    done = python(*how, *TOY, of, f'--run_dir={folder}', '--dropout=0', '--steps=20')
+    done = python(*how, *TOY, of, f'--run_dir={folder}', f'--pretrained={start}', '--steps=20')
     assert done.returncode == 0, done.stderr[-3000:]
     made = results(folder)
     found[name] = [
@@ -168,21 +176,46 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(python, tmp_path)
   assert found['bfloat16'] != found['one']
 
 
-def test_it_starts_anew_from_another_checkpoint_at_the_same_path(tmp_path):
+def declared(config):
+  """The stages of a pretraining, declared and not made."""
+  run = RunFolder('run', config, 'common.pretrain', redo=False)
+  stages.Pretraining(config, None, run)
+  return run.stages
+
+
+@pytest.mark.parametrize(
+  ('flag', 'value', 'anew'),
+  [
+    ('seed', 3, 'corpus'),
+    ('held_out', 9, 'corpus'),
+    ('lower_case', False, 'vocabulary'),
+    ('encoder_layers', 2, 'training'),
+    ('whole_words', False, 'training'),
+    ('title', 'another', None),
+  ],
+)
+def test_a_flag_makes_its_stage_and_those_after_it_anew(flag, value, anew):
+  one, other = (
+    declared(flags.build(PretrainConfig, {'run_dir': 'run', **given}))
+    for given in ({}, {flag: value})
+  )
+  changed = [a.name for a, b in zip(one, other, strict=True) if a.fingerprint != b.fingerprint]
+  assert changed == list(STAGES[STAGES.index(anew) :] if anew else ())
+
+
+def test_it_starts_anew_from_another_checkpoint_at_the_same_path(tmp_path, monkeypatch):
   (tmp_path / 'weights').write_text('one')
-  of = PretrainConfig(run_dir='run', pretrained=str(tmp_path))
+  of = PretrainConfig(run_dir='run', pretrained=str(tmp_path), max_length=64)
+  tiny = checkpoints.read('random-tiny')
+  monkeypatch.setattr(checkpoints, 'read', lambda path: tiny)
 
   def fingerprints():
-    words = stages.Vocabulary(of, corpus := stages.Corpus(of))
-    training = stages.Training(of, pieces := stages.Tokenization(of, corpus, words), None)
-    run = RunFolder('run', of, 'toy.run', redo=False)
-    return [stage.declare(run).fingerprint for stage in (corpus, words, pieces, training)]
+    return [stage.fingerprint for stage in declared(of)]
 
   before = fingerprints()
   (tmp_path / 'weights').write_text('two')
-  assert [one == other for one, other in zip(before, fingerprints(), strict=True)] == [True] + 3 * [
-    False
-  ]
+  equal = [one == other for one, other in zip(before, fingerprints(), strict=True)]
+  assert equal == [True, False, False, False, False]
 
 
 def test_metrics_and_losses_by_hand():
@@ -191,21 +224,21 @@ def test_metrics_and_losses_by_hand():
     vocab_size=7, hidden_size=8, num_layers=1, num_heads=2, inner_dim=8, max_positions=5, dropout=0
   )
   model = LanguageModel(config, pad_id=0, next_sentence=True)
-  batch = {
-    'ids': tf.constant([[2, 5, 6, 3, 0], [2, 4, 3, 5, 3]]),
-    'segments': tf.constant([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]),
-    'positions': tf.constant([[1, 2], [3, 0]]),
-    'labels': tf.constant([[5, 4], [6, 0]]),
-    'weights': tf.constant([[1.0, 1.0], [1.0, 0.0]]),
-    'next_sentence': tf.constant([1, 0]),
-  }
-  words, following, *_ = model(batch['ids'], batch['segments'], batch['positions'])
+  batch = Batch(
+    ids=tf.constant([[2, 5, 6, 3, 0], [2, 4, 3, 5, 3]]),
+    segments=tf.constant([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]),
+    positions=tf.constant([[1, 2], [3, 0]]),
+    labels=tf.constant([[5, 4], [6, 0]]),
+    weights=tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+    next_sentence=tf.constant([1, 0]),
+  )
+  words, following, *_ = model(batch.ids, batch.segments, batch.positions)
   words, following = (tf.nn.log_softmax(logits).numpy() for logits in (words, following))
   of_words = [-words[0, 0, 5], -words[0, 1, 4], -words[1, 0, 6]]
   of_next = [-following[0, 1], -following[1, 0]]
   losses = [(of_words[0] + of_words[1]) / 2 + of_next[0], of_words[2] + of_next[1]]
   np.testing.assert_allclose(model.losses(batch), losses, rtol=1e-5)
-  found = language_model.metrics(model.sums(**batch).numpy())
+  found = language_model.metrics(model.sums(*batch).numpy())
   right = [words[0, 0].argmax() == 5, words[0, 1].argmax() == 4, words[1, 0].argmax() == 6]
   assert found == pytest.approx(
     {
@@ -226,7 +259,7 @@ def test_a_checkpoint_keeps_encoder_and_heads(tmp_path, activation):
   model, again = (LanguageModel(config, 0, next_sentence=True) for _ in range(2))
   for variable in model.variables:
     variable.assign(tf.random.normal(variable.shape))
-  checkpoint.write(str(tmp_path), model, config, tokenizer, segments=2)
+  checkpoint.write(str(tmp_path), model, tokenizer, one_segment=False)
   found = checkpoints.read(str(tmp_path))
   assert (found.config, found.vocabulary, found.lower_case) == (config, tokenizer.vocabulary, False)
   checkpoint.restore(again, found)
@@ -236,18 +269,18 @@ def test_a_checkpoint_keeps_encoder_and_heads(tmp_path, activation):
 
 @pytest.fixture(name='headed')
 def _headed(tmp_path):
-  """A model of a random head, written to `tmp_path` with its config and tokenizer; and one to restore into."""
+  """A model with a random head, written to `tmp_path`; one to restore into; and a tokenizer."""
   tokenizer = Tokenizer(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'A', 'b'], lower_case=False)
   config = EncoderConfig(7, 8, 1, 2, 12)
   model, again = (LanguageModel(config, 0, next_sentence=False) for _ in range(2))
   for variable in model.masked_lm.variables:
     variable.assign(tf.random.normal(variable.shape))
-  checkpoint.write(str(tmp_path), model, config, tokenizer, segments=2)
-  return model, again, config, tokenizer
+  checkpoint.write(str(tmp_path), model, tokenizer, one_segment=False)
+  return model, again, tokenizer
 
 
 def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(headed, tmp_path):
-  model, again, config, tokenizer = headed
+  model, again, tokenizer = headed
   path = str(tmp_path / 'model.safetensors')
   tensors = safetensors.numpy.load_file(path)
   for name in [name for name in tensors if name.startswith('cls.')]:
@@ -256,10 +289,10 @@ def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(headed, tmp_path
     tensors[other] = tensors.pop(name)
   safetensors.numpy.save_file(tensors, path)
   found = checkpoints.read(str(tmp_path))
-  assert checkpoint.segments(found) == 2
+  assert checkpoint.tells_segments(found)
   (tmp_path / 'one').mkdir()
-  checkpoint.write(str(tmp_path / 'one'), model, config, tokenizer, segments=1)
-  assert checkpoint.segments(checkpoints.read(str(tmp_path / 'one'))) == 1
+  checkpoint.write(str(tmp_path / 'one'), model, tokenizer, one_segment=True)
+  assert not checkpoint.tells_segments(checkpoints.read(str(tmp_path / 'one')))
   checkpoint.restore(again, found)
   for one, other in zip(model.masked_lm.variables, again.masked_lm.variables, strict=True):
     np.testing.assert_array_equal(one, other, err_msg=one.name)
@@ -317,15 +350,12 @@ REFUSED = (
   (['--hidden_size=30', '--attention_heads=4'], 'hidden_size=30: not a multiple of 4 heads'),
   (['--pretrained=/nowhere'], '/nowhere: no such folder'),
   (['--pretrained=random-tiny', '--max_length=256'], 'random-tiny has 128 positions'),
-  (['--pretrained=random-tiny', '--vocabulary=minilm'], 'leave out --vocabulary'),
   (['--distil_from=random-tiny'], 'random-tiny has no head for masked tokens (cls.predictions)'),
-  (['--pretrained=random-tiny', '--dropout=0'], '--dropout is of random weights'),
   (
     ['--pretrained=minilm'],
     '--encoder_layers=2 is of random weights; by minilm it is 6: leave it out',
   ),
-  (['--pretrained=random-tiny', '--inner_dim=48'], 'by random-tiny it is 64: leave it out'),
-  (['--vocabulary=minilm', '--nolower_case'], 'the vocabulary of minilm is lower-cased'),
+  (['--pretrained=random-tiny', '--nolower_case'], 'the vocabulary of random-tiny is lower-cased'),
   (
     ['--input_files=a.tsv', '--text_columns=a', '--documents=blocks'],
     '--documents=blocks is of plain files; with --text_columns each cell is a document',
@@ -356,17 +386,23 @@ def test_next_sentences_are_of_a_checkpoint_of_two_segments(monkeypatch):
   )
   monkeypatch.setattr(checkpoints, 'read', lambda path: one)
   given = {'input_files': 'a.txt', 'documents': 'blocks', 'pretrained': 'x', 'next_sentence': True}
-  given |= {'encoder_layers': 1, 'hidden_size': 8, 'attention_heads': 2, 'inner_dim': 12}
+  given |= {'encoder_layers': 1, 'hidden_size': 8, 'attention_heads': 2}
   with pytest.raises(InputError, match=r'^--next_sentence takes two segments; x has one'):
-    stages.check(flags.parse(PretrainConfig, given))
+    stages.starting_point(flags.parse(PretrainConfig, given))
+
+
+def test_a_vocabulary_without_a_mask_is_refused(monkeypatch):
+  without = dataclasses.replace(checkpoints.read('random-tiny'), vocabulary=('[PAD]', 'a'))
+  monkeypatch.setattr(checkpoints, 'read', lambda path: without)
+  given = {'input_files': 'a.txt', 'pretrained': 'x'}
+  with pytest.raises(InputError, match=r'^x: its vocabulary has no \[MASK\]'):
+    stages.starting_point(flags.parse(PretrainConfig, given))
 
 
 def test_the_flagfile_goes_on_from_a_checkpoint_as_it_says():
   flagfile = pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags'
   given = {'flagfile': str(flagfile), 'pretrained': 'minilm', 'learning_rate': 1e-4}
-  stages.check(flags.parse(PretrainConfig, given))
-  with pytest.raises(InputError, match='--inner_dim=48 is of random weights; by minilm it is 1536'):
-    stages.check(flags.parse(PretrainConfig, {**given, 'inner_dim': 48}))
+  assert stages.starting_point(flags.parse(PretrainConfig, given)) == checkpoints.read('minilm')
 
 
 def test_an_electra_is_not_gone_on_from():

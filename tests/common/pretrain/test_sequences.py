@@ -5,7 +5,8 @@ import pytest
 
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.pretrain.batches import MaskedBatches
+from common.pretrain import masking
+from common.pretrain.batches import Batch, MaskedBatches
 from common.pretrain.masking import Masking, MaskingConfig
 from common.pretrain.sequences import FullSentences, Pieces, SegmentPairs
 
@@ -79,19 +80,25 @@ def test_pairs_need_documents_of_several_passages(pieces, documents):
     SegmentPairs(pieces(documents), 16)
 
 
+@pytest.fixture(autouse=True)
+def _share(monkeypatch):
+  """Two of five tokens are predicted."""
+  monkeypatch.setattr(masking, 'PREDICTED', 0.4)
+
+
 def batches(pieces, static_masks=0, bucketed=True, seed=2):
   """Batches of eight texts, each a sequence of its own: the letters, from another one on."""
   texts = [(' '.join(('abcdefgh' * 2)[i : i + 8]),) for i in range(8)]
-  mask = Masking(MaskingConfig(mask_rate=0.4, static_masks=static_masks), WORDS)
+  mask = Masking(MaskingConfig(static_masks=static_masks), WORDS)
   return MaskedBatches(FullSentences(pieces(texts), 12), mask, seed, bucketed)
 
 
 def arrays(dataset, count):
-  return [{k: v.numpy() for k, v in batch.items()} for batch in dataset.take(count)]
+  return [Batch(*(tensor.numpy() for tensor in batch)) for batch in dataset.take(count)]
 
 
 def equal(one, other):
-  return all(np.array_equal(one[name], other[name]) for name in one)
+  return all(map(np.array_equal, one, other))
 
 
 @pytest.mark.parametrize('static_masks', [0, 2])
@@ -105,22 +112,21 @@ def test_a_batch_is_a_function_of_its_step(pieces, static_masks):
 
 def test_a_sequence_that_comes_twice_in_a_batch_is_masked_twice(pieces):
   batch = arrays(batches(pieces).training(0, 16), 1)[0]  # of eight sequences
-  assert len({tuple(ids) for ids in batch['ids']}) > 10
+  assert len({tuple(ids) for ids in batch.ids}) > 10
 
 
 def test_replicas_share_a_batch_in_order(pieces):
   made = batches(pieces, bucketed=False)
   (whole,) = arrays(made.training(0, 4), 1)
   shares = arrays(made.training(0, 4, replicas=2), 2)
-  assert equal(whole, {name: np.concatenate([s[name] for s in shares]) for name in whole})
+  assert equal(whole, map(np.concatenate, zip(*shares, strict=True)))
 
 
 @pytest.mark.parametrize('static_masks', [3, 0])
 def test_static_masks_of_a_sequence_come_back(pieces, static_masks):
   seen = {}
   for batch in arrays(batches(pieces, static_masks).training(0, 4), 24):
-    names = ('ids', 'positions', 'labels', 'weights')
-    for ids, positions, labels, weights in zip(*(batch[name] for name in names), strict=True):
+    for ids, _, positions, labels, weights, _ in zip(*batch, strict=True):
       plain, predicted = ids.copy(), weights == 1
       plain[positions[predicted]] = labels[predicted]
       seen.setdefault(tuple(plain), []).append(tuple(ids))
@@ -132,9 +138,9 @@ def test_static_masks_of_a_sequence_come_back(pieces, static_masks):
 def test_static_shapes_and_each_held_out_sequence_once_with_one_mask(pieces):
   made = batches(pieces, bucketed=False)
   spec = made.training(0, 4).element_spec
-  assert [spec[name].shape.as_list() for name in ('ids', 'labels')] == [[4, 12], [4, 5]]
+  assert [of.shape.as_list() for of in (spec.ids, spec.labels)] == [[4, 12], [4, 5]]
   first, again = (list(made.each(4)) for _ in range(2))
   numbers = np.concatenate([rows for rows, _ in first])
   assert sorted(numbers.tolist()) == list(range(len(made.sequences)))
   for (_, one), (_, other) in zip(first, again, strict=True):
-    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    assert equal(one, other)
