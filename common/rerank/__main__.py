@@ -3,10 +3,10 @@
   python -m common.rerank --export_dir=runs/mine/export --run=bm25.trec --queries=queries.tsv \\
     --documents=docs.tsv --output=reranked.trec --qrels=qrels.txt
 
-Tables have a header with --id_column and --text_column, or are .tsv files of two columns without one:
-id, text. The best --depth documents of each query are ranked anew, by probability; the others follow
-in their order, by scores below 0. Where probabilities are one number, scores are a float32 apart, so that
-trec_eval reads the order of the logits; of equal logits, of the first stage.
+Tables have a header with --id_column and --text_column, or are .tsv files of two columns without
+one: id, text. The best --depth documents of each query are ranked anew, by probability; the others
+follow in their order, by scores below 0. Where probabilities are one number, scores are a float32
+apart, so that trec_eval reads the order of the logits; of equal logits, of the first stage.
 """
 
 import dataclasses
@@ -15,14 +15,14 @@ from common import files, flags
 from common.data import trec
 from common.errors import InputError, check_parent
 from common.rerank import effect, texts
-from common.rerank.reranker import Reranker, reranked
+from common.rerank.reranker import FirstStage, Reranker
 from common.scoring import runtimes
 from common.scoring.scorer import PairScorer
 
 
 @dataclasses.dataclass(frozen=True)
 class RerankConfig:
-  """A run, its texts, and what reranks it."""
+  """A run, its texts, and the model that reranks it."""
 
   export_dir: str = flags.option('', "a run's export", alias='export')
   run: str = flags.option('', "the first stage's run, in TREC's format")
@@ -51,15 +51,14 @@ def main(config: RerankConfig) -> None:
     raise InputError('--documents, which are encoded, or --store, which holds their vectors')
   if not files.is_remote(config.output):  # an object store has no folders
     check_parent(config.output, '--output')
-  first = trec.read_run(config.run)
-  qrels = trec.read_qrels(config.qrels) if config.qrels else None
-  judged = effect.judgements(first, qrels) if qrels else None
+  run = trec.read_run(config.run)
+  first = FirstStage(run, config.depth)
+  judged = effect.judgements(run, trec.read_qrels(config.qrels)) if config.qrels else None
   columns = config.id_column, config.text_column
-  queries = texts.of_ids(config.queries, first, 'query', *columns)
-  documents = None
-  if not config.store:
-    needed = reranked(first, config.depth)
-    documents = texts.of_ids(config.documents, first, 'document', *columns, needed)
+  queries = texts.of_ids(config.queries, run, 'query', *columns)
+  documents: list[str] = []
+  if config.documents:
+    documents = texts.of_ids(config.documents, run, 'document', *columns, first.reranked)
   scorer = PairScorer.load(
     config.export_dir, config.runtime, encoder_runtime=config.encoder_runtime
   )
@@ -67,13 +66,13 @@ def main(config: RerankConfig) -> None:
     raise InputError(
       f'--export_dir={config.export_dir}: a model of two texts and one score is needed'
     )
-  if documents is None:
-    reranker = Reranker.of_store(scorer, config.store, first, config.depth)
+  if config.store:
+    reranker = Reranker.of_store(scorer, first, config.store)
   else:
-    reranker = Reranker.of_texts(scorer, documents, first, config.depth)
-  scores = reranker.write(config.output, first, queries, config.depth)
+    reranker = Reranker.of_texts(scorer, first, documents)
+  scores = reranker.write(config.output, queries)
   if judged:
-    print(effect.table(judged, first.values, scores))
+    print(effect.table(judged, run.values, scores))
   print(f'reranked run: {config.output}')
 
 

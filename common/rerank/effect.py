@@ -1,4 +1,6 @@
-"""What reranking did to a run, by its qrels: metrics before and after."""
+"""Metrics of a run by its qrels, before and after it is reranked."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,34 +13,33 @@ from common.evaluation.tables import Table
 
 
 def judgements(run: Pairs, qrels: Pairs) -> tuple[np.ndarray, Candidates]:
-  """Lines of the run [n] whose query is judged, and their candidates; grades from 1 are relevant.
+  """Lines of the run whose query is judged, and their candidates; grades from 1 are relevant.
 
   Raises:
     InputError: If no query of the run is judged.
   """
-  numbers = {key: number for number, key in enumerate(run.queries)}
-  query = np.array([numbers.get(key, -1) for key in qrels.queries])[qrels.query]
-  numbers = {key: number for number, key in enumerate(run.documents)}
-  unknown = len(run.documents)  # and further ones: judged, and not in the run
-  document = np.array([numbers.get(key, unknown + i) for i, key in enumerate(qrels.documents)])[
-    qrels.document
-  ]
-  here, among = np.unique(query[query >= 0], return_inverse=True)
-  if not len(here):
+  query = _numbers(qrels.queries, run.queries)[qrels.query]
+  document = _numbers(qrels.documents, run.documents)[qrels.document]
+  there = query >= 0
+  queries, among = np.unique(query[there], return_inverse=True)
+  if not len(queries):
     raise InputError(f'{qrels.path}: judges no query of {run.path}')
-  of = query >= 0
-  judged = Judged(among, qrels.values[of], qrels.values[of] >= 1, len(here))
-  place = np.full(len(run.queries), -1)
-  place[here] = np.arange(len(here))
-  lines = np.flatnonzero(place[run.query] >= 0)
-  wide = unknown + len(qrels.documents)
-  keys = query[of].astype(np.int64) * wide + document[of]
-  order = np.argsort(keys)
-  asked = run.query[lines].astype(np.int64) * wide + run.document[lines]
-  found = order[np.minimum(np.searchsorted(keys[order], asked), len(keys) - 1)]
-  grades = np.where(keys[found] == asked, judged.grades[found], 0)
-  queries = place[run.query[lines]]
-  return lines, Candidates(queries, run.ties()[run.document[lines]], grades, grades >= 1, judged)
+  grades = qrels.values[there]
+  judged = Judged(among, grades, grades >= 1, len(queries))
+  known = there & (document >= 0)
+  pairs = query[known] * len(run.documents) + document[known]
+  grade_of = dict(zip(pairs.tolist(), qrels.values[known].tolist(), strict=True))
+  lines = np.flatnonzero(np.isin(run.query, queries))
+  asked = run.query[lines].astype(np.int64) * len(run.documents) + run.document[lines]
+  found = np.array([grade_of.get(key, 0.0) for key in asked.tolist()])
+  number = np.searchsorted(queries, run.query[lines])
+  return lines, Candidates(number, run.ties()[run.document[lines]], found, found >= 1, judged)
+
+
+def _numbers(ids: Sequence[str], among: Sequence[str]) -> np.ndarray:
+  """Places of ids among others: int64; -1 where one is not there."""
+  places = {key: place for place, key in enumerate(among)}
+  return np.array([places.get(key, -1) for key in ids], np.int64)
 
 
 def table(judged: tuple[np.ndarray, Candidates], before: np.ndarray, after: np.ndarray) -> str:

@@ -18,7 +18,9 @@ def of_ids(
   text_column: str,
   needed: Iterable[int] | None = None,
 ) -> list[str]:
-  """Texts of a run's queries or documents, in the order of their numbers; others are passed over.
+  """Texts of a run's queries or documents, in the order of their numbers.
+
+  Other rows of the table are passed over.
 
   Args:
     path: The table.

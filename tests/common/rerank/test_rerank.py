@@ -10,7 +10,7 @@ from common.data import trec
 from common.errors import InputError
 from common.rerank import texts
 from common.rerank.__main__ import RerankConfig, main
-from common.rerank.reranker import Reranker
+from common.rerank.reranker import FirstStage, Reranker
 from common.scoring.scorer import PairScorer
 
 QUERIES = {'q1': 'red', 'q2': 'nike shoes', 'q3': 'wide footwear'}
@@ -34,7 +34,8 @@ def _files(tmp_path):
     ),
     'qrels': 'q1 0 d2 2\nq1 0 d3 1\nq2 0 d1 1\nq2 0 d9 1\nq2 0 d2 0\nq9 0 d1 1\n',
   }
-  paths = {flag: tmp_path / (f'{flag}.tsv' if flag in ('queries', 'documents') else flag) for flag in texts}  # fmt: skip
+  tables = ('queries', 'documents')
+  paths = {flag: tmp_path / (f'{flag}.tsv' if flag in tables else flag) for flag in texts}
   for flag, text in texts.items():
     paths[flag].write_text(text)
   return {**{flag: str(path) for flag, path in paths.items()}, 'output': str(tmp_path / 'out')}
@@ -68,10 +69,11 @@ def test_the_first_of_each_query_are_ranked_anew(exported, files, load, capsys):
 
 def test_logits_order_what_float32_gives_one_score(export, files, monkeypatch):
   run, scorer = trec.read_run(files['run']), PairScorer.load(export('dipair').folder)
-  reranker = Reranker.of_texts(scorer, [DOCUMENTS[key] for key in run.documents], run, 3)
+  documents = [DOCUMENTS[key] for key in run.documents]
+  reranker = Reranker.of_texts(scorer, FirstStage(run, 3), documents)
   logits, ones = np.array([18, 20, 18], np.float32), np.ones(3, np.float32)
   monkeypatch.setattr(scorer._head, 'scored', lambda *of: (logits, ones))
-  scores = reranker.write(files['output'], run, list(QUERIES.values()), 3)
+  scores = reranker.write(files['output'], list(QUERIES.values()))
   found = [(of.doc_id, np.float32(of.score)) for of in _run(files['output'])[:4]]
   below = [np.float32(1), np.float32(1 - 2**-24), np.float32(1 - 2**-23), np.float32(-1)]
   assert found == [*zip(['d2', 'd1', 'd3', 'd4'], below, strict=True)]
@@ -81,7 +83,7 @@ def test_logits_order_what_float32_gives_one_score(export, files, monkeypatch):
 def test_documents_beyond_the_depth_are_not_encoded(export, files, load):
   run = trec.read_run(files['run'])
   documents = [DOCUMENTS[key] for key in run.documents]
-  found = Reranker.of_texts(load(export('dipair').folder), documents, run, 3)
+  found = Reranker.of_texts(load(export('dipair').folder), FirstStage(run, 3), documents)
   assert len(found.vectors) == 3  # of d4 none
   assert found.rows[[run.documents.index(key) for key in DOCUMENTS]].tolist() == [0, 1, 2, -1]
 
