@@ -5,7 +5,6 @@ import importlib.resources
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Request, Response
 
@@ -119,6 +118,8 @@ class RankingPage:
     ids = asked.get('ids')
     if not isinstance(ids, list) or not 1 <= len(ids) <= _MOST_SHOWN:
       raise InputError(f'"ids" is a list of 1 to {_MOST_SHOWN} texts\' ids')
+    import tensorflow as tf  # the teacher alone needs it
+
     query, texts = _query(asked), [self._text(str(key)) for key in ids]
     score = self._teacher.signatures['serving_default']
     left, right = sorted(score.structured_input_signature[1])
