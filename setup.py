@@ -61,7 +61,12 @@ setup(
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
   ],
   packages=find_packages(include=['common', 'common.*', 'dipair', 'dipair.*', 'dse', 'dse.*']),
-  package_data={'': ['py.typed'], 'common.page': ['page.*'], 'common.serving': ['readme.md']},
+  package_data={
+    '': ['py.typed'],
+    'common.data': ['catalog.json'],
+    'common.page': ['page.*'],
+    'common.serving': ['readme.md'],
+  },
   cmdclass={'build_py': BuildPy},
   entry_points={'console_scripts': ['dipair = common.console:dipair', 'dse = common.console:dse']},
   python_requires='>=3.11,<3.13',

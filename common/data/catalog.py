@@ -12,9 +12,11 @@ worth what they are worth jointly: "black", "wide footwear" and "nike shoes" eac
 
 import dataclasses
 import itertools
+import json
 import random
 import re
 from collections.abc import Iterable, Mapping
+from importlib import resources
 from typing import TypeVar
 
 from common.errors import InputError
@@ -24,69 +26,9 @@ T = TypeVar('T')
 BLOCK, KEPT = (32, 48), 3  # terms, products of a distillation block; one in KEPT pairs is in it
 ROWS_PER_PRODUCT = 3  # in a rated split
 
-# Word tables: values are separated by spaces, a value's synonyms by '/', '_' is a space inside one.
-_COLORS = (
-  'color: black/onyx white/ivory red/crimson/scarlet navy blue/azure/cobalt green/emerald olive '
-  'yellow/mustard orange/tangerine purple/violet pink/blush brown/chocolate beige/tan gray; '
-)
-_WEAR = (  # what footwear, clothing and bags share
-  'brand: nike adidas puma strideon kessler marlowe northvale wrenfield; '
-  'style: sport/athletic running/jogging casual/everyday formal/dressy hiking/trail vintage/retro; '
-  'audience: men/gentlemen women/ladies boys girls toddlers/infants; '
-)
-_HOME = (
-  'brand: aurora lumera homestead brightloom ironbay oakhaven nordby; '
-  'style: rustic/farmhouse modern/contemporary boho/bohemian nordic/scandinavian vintage/retro '
-)
-_FAMILIES = {
-  'footwear': _WEAR
-  + 'kind: shoes sneakers/trainers boots/booties sandals/flip_flops loafers/slip_ons slippers; '
-  'size: wide/roomy narrow/slim 6 7 8 9 10 37; material: leather canvas suede mesh faux_leather',
-  'clothing/apparel': _WEAR
-  + 'kind: tshirt/tee hoodie/sweatshirt jacket/coat jeans/denims dress/gown socks shorts; '
-  'size: small medium large xl petite; material: cotton wool/merino linen polyester silk/satin',
-  'bags': _WEAR
-  + 'kind: backpack/rucksack handbag/purse suitcase wallet/billfold tote duffel/gym_bag; '
-  'size: small large carry_on/cabin oversized; material: leather canvas nylon faux_leather suede',
-  'bedding/bed_linen': _HOME
-  + 'dragon_fantasy floral/flowery striped plaid/tartan solid/plain; audience: adults boys girls; '
-  'kind: blanket/throw comforter/duvet sheets pillowcase/pillow_cover quilt/coverlet; '
-  'size: twin/single_bed full queen king crib; material: cotton mink/faux_fur fleece silk/satin',
-  'kitchenware': _HOME
-  + 'nonstick hammered; size: small large mini/tiny; material: stainless_steel cast_iron copper; '
-  'kind: mug/coffee_cup skillet/frying_pan kettle/teapot saucepan/pot cutting_board bowl',
-  'furniture': _HOME
-  + 'industrial; size: small large compact corner tall; material: oak walnut pine leather steel; '
-  'kind: sofa/couch armchair desk/workstation bookcase/bookshelf stool nightstand/bedside_table',
-}
-# Words that cover several values: only terms use them, never a product's text.
-_BROAD = (
-  'shoes=shoes,sneakers,loafers luggage=suitcase,duffel tops=tshirt,hoodie seating=sofa,armchair '
-  'cookware=skillet,saucepan,kettle blue=blue,navy green=green,olive dark=black,navy,brown '
-  'wooden=oak,walnut,pine metal=steel,stainless_steel,cast_iron,copper big=large,xl,king '
-  'mens=men womens=women kids=boys,girls,toddlers children=boys,girls,toddlers little=small,mini'
-)
-_GENERIC = 'size color brand quality gift sale new_arrival best_seller comfortable durable home'
-_OFF_TOPIC = (
-  'tax_software dog_food concert_tickets printer_ink guitar motor_oil cat_litter lawn_mower'
-)
-_LAYOUTS = (
-  '{color}|{style}|{material}|{brand}|{kind}|for {audience}|size {size}',
-  '{brand}|{style}|{kind}|for {audience}|- {color}|{material}|- size {size}',
-  '{audience}|{material}|{style}|{kind}|by {brand}|[color: {color}]|[size: {size}]',
-  'size {size}|{color}|{brand}|{kind}|in {material}|{style}|for {audience}',
-)
-_ASIDES = (  # values a text names in passing and the product lacks, with how far they still count
-  ('color', 'Also sold in {}.', 0.35),
-  ('material', 'With {} trim.', 0.25),
-  ('material', 'Contains no {}.', 0.0),
-  ('kind', 'Pairs well with our {}.', 0.2),
-)
-_FILLERS = (
-  'Easy to clean and built to last. Ships within two days.',
-  'Looks great and you will love it every day.',
-  'A customer favorite this season. Thirty days to return it.',
-)
+# Families' values by facet, "/" between a value's spellings; broad words that cover several values,
+# which only terms use; and what titles and descriptions are made of.
+_WORDS = json.loads((resources.files('common.data') / 'catalog.json').read_text('utf-8'))
 # Each facet's worth in a term when met, and what is left of the term's worth when it is not.
 _WORTH = {'size': (0.82, 0.25), 'audience': (0.6, 0.25), 'color': (0.72, 0.2), 'style': (0.8, 0.35)}
 _WORTH |= {'material': (0.75, 0.25), 'brand': (0.85, 0.3), 'kind': (0.9, 0.05)}
@@ -114,15 +56,16 @@ class Product:
   asides: Mapping[tuple[str, str], float] = dataclasses.field(default_factory=dict)
 
 
-def _words(table: str) -> dict[str, list[str]]:
-  """Reads a word table into each value's spellings, the value's own first."""
-  spellings = [entry.replace('_', ' ').split('/') for entry in table.split()]
-  return {names[0]: names for names in spellings}
+def _spellings(values: Iterable[str]) -> dict[str, list[str]]:
+  """Each value's spellings, its own name first."""
+  return {names[0]: names for names in (value.split('/') for value in values)}
 
 
 _TABLES = {  # family -> facet -> value -> spellings
-  family: {facet: _words(table) for facet, table in re.findall(r'(\w+): ([^;]+)', _COLORS + tables)}
-  for family, tables in _FAMILIES.items()
+  family: {
+    facet: _spellings(values) for facet, values in {'color': _WORDS['color'], **facets}.items()
+  }
+  for family, facets in _WORDS['families'].items()
 }
 _FAMILY_OF = {kind: family for family, tables in _TABLES.items() for kind in tables['kind']}
 
@@ -131,18 +74,17 @@ def _lexicon() -> dict[str, tuple[str, dict[str, float]]]:
   """Every phrase a term may hold: its facet, and the values it asks for with the fit of each."""
   lexicon: dict[str, tuple[str, dict[str, float]]] = {}
   for family, tables in _TABLES.items():
-    words = family.replace('_', ' ').split('/')
-    lexicon |= {word: ('kind', dict.fromkeys(tables['kind'], _BROADER)) for word in words}
+    broader = dict.fromkeys(tables['kind'], _BROADER)
+    lexicon |= {word: ('kind', broader) for word in family.split('/')}
     for facet, values in tables.items():
       for value, names in values.items():
         lexicon |= {name: (facet, {value: 1.0}) for name in names if not name.isdigit()}
         if facet == 'size':
           lexicon |= {f'size {name}': (facet, {value: 1.0}) for name in names}
-  for phrase, _, covered in (entry.partition('=') for entry in _BROAD.split()):
-    values = covered.replace('_', ' ').split(',')
+  for phrase, values in _WORDS['broad'].items():
     fits = {value: 1.0 if value == phrase else _BROADER for value in values}
     lexicon[phrase] = (lexicon[values[0]][0], fits)
-  return lexicon | {phrase: ('generic', {}) for phrase in _words(_GENERIC)}
+  return lexicon | {phrase: ('generic', {}) for phrase in _WORDS['generic']}
 
 
 _LEXICON = _lexicon()
@@ -204,13 +146,15 @@ class _Dice:
     facets = {f: self.pick(tables[f]) for f in tables if self.uniform() < odds.get(f, 0.75)}
     names = {facet: self.pick(tables[facet][value]) for facet, value in facets.items()}
     described = [facet for facet in facets if facet != 'kind' and self.uniform() < 0.25]
-    segments = [(s, s[s.index('{') + 1 : s.index('}')]) for s in self.pick(_LAYOUTS).split('|')]
+    segments = [
+      (s, s[s.index('{') + 1 : s.index('}')]) for s in self.pick(_WORDS['layouts']).split('|')
+    ]
     title = ' '.join(s.format(**names) for s, f in segments if f in names and f not in described)
     sentences = [f'{facet.capitalize()}: {names[facet]}.' for facet in described]
-    facet, aside, credit = self.pick(_ASIDES)
-    other = self.pick(tables[facet])
-    asides = {(facet, other): credit} if other != facets.get(facet) else {}
-    sentences += [aside.format(other) for _ in asides] + [self.pick(_FILLERS)]
+    aside = self.pick(_WORDS['asides'])  # a value in passing, and how far it counts
+    facet, other = aside['facet'], self.pick(tables[aside['facet']])
+    asides = {(facet, other): aside['counts']} if other != facets.get(facet) else {}
+    sentences += [aside['text'].format(other) for _ in asides] + [self.pick(_WORDS['fillers'])]
     text = f'{title.title()}. {" ".join(sentences)}'
     if text in taken:
       return self.product(family, taken)
@@ -230,7 +174,7 @@ class _Dice:
     """A term for no product in particular, at times too general or off-topic."""
     draw = self.uniform()
     if draw < 0.35:
-      return self.pick(_words(_GENERIC if draw < 0.2 else _OFF_TOPIC))
+      return self.pick(_WORDS['generic' if draw < 0.2 else 'off-topic'])
     return self.term(self.product(self.pick(_TABLES), set()).facets)
 
   def rated_term(self, product: Product) -> str:
