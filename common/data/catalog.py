@@ -38,7 +38,7 @@ _BROADER, _DESCRIPTION, _UNSTATED, _SIBLING = 0.85, 0.8, 0.15, 0.15  # fits shor
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-  """One row: `relevance` is the mean of three raters, in [0, 1], or None where unlabelled."""
+  """A row: `relevance` is the mean of three raters, in [0, 1], or None where unlabelled."""
 
   id: str
   term: str
@@ -162,7 +162,7 @@ class _Dice:
     return Product(text, facets, frozenset(described), asides)
 
   def term(self, facets: Mapping[str, str], first: str = 'kind') -> str:
-    """One to three words for some of the facets, `first` likeliest, in the order of `_WORTH`."""
+    """A term of one to three words for some facets, `first` likeliest, in the order of `_WORTH`."""
     count, phrases = self.pick((1, 1, 1, 2, 2, 2, 2, 3)), {}
     for facet in sorted(facets, key=lambda facet: self.uniform() - 0.5 * (facet == first))[:count]:
       phrase = self.pick(_PHRASES[facet, facets[facet]])
@@ -223,8 +223,8 @@ def splits(
 ) -> dict[str, list[Pair]]:
   """Makes the four splits. Sizes are exact; distillation is rounded up to whole blocks.
 
-  No two of train, valid and test share a product; of distillation's, a quarter are train's, none
-  valid's or test's. Its rows come in blocks, a `KEPT`-th of the pairs of `BLOCK` terms and products.
+  No two of train, valid and test share a product. A quarter of distillation's are train's, none are
+  valid's or test's. Its rows come in blocks: one in `KEPT` pairs of `BLOCK` terms and products.
   Valid and test do not change with the sizes of train and distillation.
 
   >>> rows = splits(train=100, distillation=512)['train']

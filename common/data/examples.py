@@ -18,8 +18,8 @@ from common.data.texts import hash64
 from common.data.vector_cells import VectorColumn, parse
 from common.errors import InputError
 
-# What is asked of a table's labels: one in all rows; in some, of which those that there are must fit; or nothing,
-# and those that fit are kept.
+# Asked of a table's labels: all rows have one; some have one, and these must fit; or nothing, and
+# labels that fit are kept.
 Labels = Literal['all', 'some', 'none']
 TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
@@ -74,8 +74,8 @@ class TableConfig:
   )
   teacher_scores: str = flags.option(
     'logit',
-    'what that column holds, or a teacher that is a Python function gives: logits, or probabilities '
-    'from 0 to 1',
+    'what that column holds, or a teacher that is a Python function gives: logits, or '
+    'probabilities from 0 to 1',
     SCORES,
   )
   encoding: str = flags.option('utf-8', 'character encoding of the files')
@@ -185,14 +185,14 @@ def read(
     raise InputError(f'{path}: {_NO_ROWS}')
   if config.teacher_scores == 'logit' and 0 <= lowest <= highest <= 1:
     raise InputError(
-      f'{path}: column {config.teacher_logits_column!r} lies within [0, 1], as probabilities do and '
-      'logits do not; --teacher_scores=probability takes it'
+      f'{path}: column {config.teacher_logits_column!r} lies within [0, 1], as probabilities do '
+      'and logits do not; --teacher_scores=probability takes it'
     )
   _refuse_duplicates(path, config, hashes)
 
 
 def column(path: str, name: str, encoding: str) -> Iterator[str]:
-  """Streams the texts of one column of a table, whose others are not read; an empty one is refused."""
+  """Streams the texts of one column of a table; an empty text is refused."""
   number = 0
   for number, row in tables.rows(path, encoding, columns=(name,)):
     yield tables.text(row, name, f'{path}:{number}')

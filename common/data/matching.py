@@ -1,7 +1,7 @@
 """Queries, passages and which of them belong together: MS MARCO, BEIR, WANDS, plain Q/A tables.
 
-Texts alike are one text: queries up to case, spaces and punctuation (`plain`), passages to the letter. So no
-query is in two splits, and what is known of one of them is known of all.
+Queries that differ in case, spaces and punctuation alone are one (`plain`); passages must be equal.
+So no query is in two splits, and what is known of one of them is known of all.
 """
 
 import fnmatch
@@ -97,9 +97,9 @@ class Matching:
   def splits(self, train: float, valid: float) -> np.ndarray:
     """The split of each query, a number into `SPLITS`.
 
-    The data's own, where they have a training split: valid and test as they are, or half each
-    of the one there is. Otherwise by a hash of the query as it is first spelled, in these shares,
-    and the rest test. Queries of no split and without a positive are training queries: of the transfer set.
+    Data with a training split keep their own: valid and test as they are, or half each of the one
+    there is. Otherwise a hash of the query, as it is first spelled, decides by these shares; the
+    rest is test. Queries of no split and without a positive are in train: they are for transfer.
     """
     own = self.has_splits
     held = {split for split in self._split.values() if split in _HELD_OUT}
@@ -127,7 +127,10 @@ class Matching:
 
 
 def plain(query: str) -> str:
-  """A query up to case, spaces and punctuation; letters, numbers, marks, symbols and '#' tell two apart."""
+  """A query without case, extra spaces and punctuation.
+
+  Letters, numbers, marks, symbols and '#' tell two queries apart.
+  """
   folded = unicodedata.normalize('NFC', query.casefold())
   return ' '.join(re.sub(r'[^\w\s]', _kept, folded).split()) or query
 
@@ -138,7 +141,7 @@ def _kept(found: re.Match[str]) -> str:
 
 
 def split_of(query: str, train: float, valid: float) -> int:
-  """The split, a number into `SPLITS`, that a query's hash puts it in, by the shares of two of them."""
+  """The split of a query by its hash, a number into `SPLITS`; shares of the first two."""
   share = hash64(f'split {query.casefold()}') / 2**64
   return int(np.searchsorted([train, train + valid], share, side='right'))
 

@@ -1,7 +1,7 @@
 """Orders of tuples in training: which of them each step takes.
 
-The tuples of a step are a function of the step and the seed, so that an interrupted run goes on with
-the same ones.
+The tuples of a step depend on the step and the seed alone, so an interrupted run goes on with the
+same ones.
 """
 
 from collections.abc import Sequence
@@ -58,9 +58,9 @@ class ShuffledGroups:
 
 
 class ShuffledLists:
-  """Epochs of lists, likewise: all tuples of a left item, wherever in the set they are, are a group.
+  """Epochs of lists in random order: all tuples of a left item, wherever they stand, are a list.
 
-  Of a list that a batch's end cuts, the rest begins the next batch.
+  The rest of a list that a batch's end cuts begins the next batch.
 
   Args:
     left: [tuples] number of each one's left item.
@@ -79,7 +79,7 @@ class ShuffledLists:
 
 
 class ShuffledTuples:
-  """Epochs of single tuples in random order, likewise.
+  """Epochs of single tuples in random order.
 
   Args:
     count: Tuples.
@@ -145,14 +145,14 @@ def of_items(
   compared: bool,
   blocks: bool,
 ) -> Order:
-  """The order of a distillation set, of whose batches each distinct item is encoded once.
+  """The order of a distillation set; a batch encodes each of its distinct items once.
 
   Args:
     tuples: The set.
     batch_size: B.
     seed: Seed of the shuffling.
     encoded: The slots whose items an encoder takes; others hold vectors.
-    compared: Whether the loss compares the tuples of a left item: these come together, but in blocks.
+    compared: Whether the loss compares the tuples of a left item: these then come together.
     blocks: Whether the set's groups are blocks, many pairs of few items, which stay together.
 
   Returns:
@@ -166,7 +166,7 @@ def of_items(
 
 
 def _saves_encodings(tuples: Tuples, encoded: Sequence[int]) -> bool:
-  """Whether groups hold a quarter fewer distinct items than as many tuples from all over; by a sample."""
+  """Whether groups hold a quarter fewer distinct items than as many random tuples, by a sample."""
   some = np.linspace(0, len(tuples.groups) - 2, _SAMPLED_GROUPS).astype(int)
   rng, together, apart = np.random.default_rng(0), 0, 0
   for start, stop in tuples.groups[np.unique(some)[:, None] + [0, 1]]:

@@ -1,9 +1,9 @@
 """Rows of TSV, CSV, JSONL (gzip too) and Parquet files, with their line or row numbers.
 
-A TSV has no quoting (a quote is a character, as in GLUE's files), and a cell that is quoted as in a CSV
-is refused, but for GLUE, whose files have such texts; a CSV is quoted as in RFC 4180; a
-TXT is a TSV; a JSONL has an object a line. A blank line is no row. Lines end at a line feed alone:
-no other byte splits one. Local paths, and whatever `tf.io.gfile` opens (`gs://`).
+A TSV has no quoting: a quote is a character, and a cell that is quoted as in a CSV is refused
+(GLUE's files have such texts, and are read as they are). A CSV is quoted as in RFC 4180. A TXT is a
+TSV. A JSONL has an object a line. A blank line is no row. Lines end at a line feed alone: no other
+byte splits one. Paths are local, or whatever `tf.io.gfile` opens (`gs://`).
 """
 
 import codecs
@@ -37,9 +37,9 @@ NO_BYTES = 'it has 0 bytes'  # which reading one takes for an empty file
 class Row(dict):
   """Cells by column name; a column that is not there is refused with the nearest that is.
 
-  Spaces at the ends of a name, which a flag's have not, count only where names differ by them alone. One of
-  `unread`, whose value is neither a text nor a number, is refused where it is asked for. `names` are all
-  columns, where it has cells of some.
+  Spaces at the ends of a name count only where names differ by them alone: a flag has none. A
+  column of `unread`, whose value is neither a text nor a number, is refused when it is asked for.
+  `names` are all columns of the table, if the row has cells of some.
   """
 
   def __init__(
@@ -130,7 +130,7 @@ def text(row: Row, column: str, where: str) -> str:
 
 
 def check_header(header: Sequence[str], where: str) -> None:
-  """Refuses columns of one name: which of them is meant is unknown; those without one are not read."""
+  """Refuses two columns of one name; columns without a name are not read."""
   if twice := [name for name, times in collections.Counter(header).items() if name and times > 1]:
     raise InputError(f'{where}: a column is named twice: {", ".join(twice)}')
 
@@ -163,6 +163,15 @@ def check_unquoted(row: Row, where: str) -> None:
         )
 
 
+def line_row(line: str, header: Sequence[str] | None, where: str) -> Row:
+  """A row of a TSV with a header, or, without one, of a JSONL; refused where it is none."""
+  if header is None:
+    return object_row(line, where)
+  row = cells_row(header, line.split('\t'), where, where)
+  check_unquoted(row, where)
+  return row
+
+
 def object_row(line: str, where: str) -> Row:
   """A row of a JSONL file; raises InputError where it is no object."""
   try:
@@ -179,7 +188,7 @@ def object_row(line: str, where: str) -> Row:
 
 
 def needed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-  """Those of a table's columns that are asked for, with spaces at their ends or not; all where none is."""
+  """Names of a table that are asked for, with spaces at their ends or not; all if none is."""
   found = [name for name in names if name in columns or str(name).strip() in columns]
   return found or list(names)
 
@@ -203,7 +212,7 @@ def values_row(row: Mapping[str, Any], where: str, names: Sequence[str], own: Se
 
 
 def plain(value: Any) -> Any:
-  """A cell's value as Python's own: texts of bytes in UTF-8 and of decimals, lists and numbers of NumPy's."""
+  """A cell's value as Python's own: bytes in UTF-8 and decimals are texts, NumPy's values plain."""
   if hasattr(value, 'tolist'):  # NumPy's
     value = value.tolist()
   if isinstance(value, bytes):
@@ -212,18 +221,18 @@ def plain(value: Any) -> Any:
 
 
 def arrow_rows(
-  batches: Iterable[Any], place: str, names: Sequence[str], own: Sequence[str]
+  batches: Iterable[Any], place: str, names: Sequence[str], own: Sequence[str], first: int = 1
 ) -> Iterator[tuple[int, Row]]:
   """Streams (row number, row) of Arrow's record batches; a row's place is `place` and its number.
 
-  Columns are as of `values_row`; the batches may have others.
+  Columns are as of `values_row`; the batches may have others. The first row's number is `first`.
   """
-  number = 0
+  number = first
   for batch in batches:
     for row in zip(*(values(batch.column(name)) for name in names), strict=True):
-      number += 1
       cells = dict(zip(names, row, strict=True))
       yield number, values_row(cells, f'{place}{number}', names, own)
+      number += 1
 
 
 def values(column: Any) -> list[Any]:
@@ -242,7 +251,7 @@ def _value(cell: Any) -> Any:
 
 
 def cell(value: object, where: str) -> str:
-  """A value as the text of a cell: a text as it is, none or NaN as an empty one, anything else as JSON."""
+  """A value as the text of a cell: a text itself, none or NaN empty, anything else in JSON."""
   if value is None or value != value:
     return ''
   text = value if isinstance(value, str) else json.dumps(value)
@@ -319,7 +328,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def lines(path: str, encoding: str) -> Iterator[str]:
-  """Streams the lines of a text file, gzip too, with their ends; one that cannot be read is refused."""
+  """Streams the lines of a text file or gzip, with their ends; a damaged file is refused."""
   number = 0
   try:
     with _open(path) as raw, gzip.open(raw) if path.endswith('.gz') else raw as file:

@@ -1,4 +1,4 @@
-"""Texts, or vectors in their place, as callers give them; and nothing that only looks like them; their hashes."""
+"""Texts, or vectors in their place, as callers give them, checked; and their hashes."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -110,11 +110,11 @@ def shown(value: Any) -> str:
 
 
 def blake2b(item: str | np.ndarray, size: int) -> bytes:
-  """So many bytes that tell an item, a text or a vector of float32, from others, in every process."""
+  """A digest of so many bytes of an item, a text or a vector of float32; each process gives it."""
   content = item.encode() if isinstance(item, str) else np.asarray(item, np.float32).tobytes()
   return hashlib.blake2b(content, digest_size=size).digest()
 
 
 def hash64(item: str | np.ndarray) -> int:
-  """A number of 64 bits for a text or a vector, likewise."""
+  """A number of 64 bits for a text or a vector; each process gives it."""
   return int.from_bytes(blake2b(item, 8), 'little')

@@ -92,7 +92,7 @@ class TokenTable:
     return ids
 
   def spec(self, rows: int | None, length: int) -> tf.TensorSpec:
-    """What `padded` gives of so many items, at one length."""
+    """Shape and type of `padded`, of so many items at one length."""
     return tf.TensorSpec([rows, length], tf.int32)
 
 
@@ -110,7 +110,7 @@ class TokenizedTuples:
 
   @classmethod
   def of_set(cls, records: RecordSet, tokenizer: Tokenizer) -> 'TokenizedTuples':
-    """All tuples of a record set."""
+    """Tuples of a record set."""
     return cls(tables_of(records, tokenizer), records.tuples().items)
 
   @classmethod
@@ -127,12 +127,12 @@ class TokenizedTuples:
     return len(self.items)
 
   def cut(self, max_lengths: Sequence[int]) -> list[float]:
-    """Share of the tuples whose item of a slot has more pieces than its most tokens hold; of vectors 0."""
+    """Each slot's share of tuples with an item that is cut, of more pieces than its tokens hold."""
     slots = zip(self.tables, self.items.T, max_lengths, strict=True)
     return [float(np.mean(table.sizes(items) > most - 2)) for table, items, most in slots]
 
   def cut_packed(self, max_length: int) -> float:
-    """Share of the tuples whose items together have more pieces than a packed one's most tokens hold."""
+    """Share of tuples that are cut when packed, of more pieces than `max_length` tokens hold."""
     of_slots = zip(self.tables, self.items.T, strict=True)
     pieces = np.sum([table.sizes(items) for table, items in of_slots], 0)
     return float(np.mean(pieces > max_length - 1 - len(self.tables)))
@@ -253,7 +253,7 @@ def _tokenized(
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-  """Texts that are tokenized together, by their number and their characters; a longer text is alone."""
+  """Texts that are tokenized together, by number and characters; a very long text is alone."""
   some: list[str] = []
   characters = 0
   for text in texts:

@@ -1,7 +1,7 @@
 """TREC's files: runs (`query Q0 document rank score name`) and qrels (`query 0 document grade`).
 
-Cells stand between ASCII's spaces and tabs alone: a no-break space is a character of an id. `.gz` is read
-and written. A bad line is refused with file and number.
+ASCII's spaces and tabs alone separate cells: a no-break space is a character of an id. `.gz` is
+read and written. A bad line is refused with file and number.
 """
 
 import contextlib
@@ -143,9 +143,10 @@ def _refuse_twice(pairs: Pairs) -> None:
   again = np.flatnonzero(key[order][1:] == key[order][:-1])
   if len(again):
     first, second = order[again[0]], order[again[0] + 1]
+    query, document = pairs.queries[pairs.query[second]], pairs.documents[pairs.document[second]]
     raise InputError(
-      f'{pairs.path}:{pairs.line[second]}: query {pairs.queries[pairs.query[second]]!r} has document '
-      f'{pairs.documents[pairs.document[second]]!r} at line {pairs.line[first]} too'
+      f'{pairs.path}:{pairs.line[second]}: query {query!r} has document '
+      f'{document!r} at line {pairs.line[first]} too'
     )
 
 

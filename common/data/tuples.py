@@ -53,7 +53,7 @@ class Tuples:
     return ~np.isnan(self.label[:, 0])
 
   def targets(self, name: str, rows: Any, outputs: int) -> np.ndarray:
-    """[rows, O] float32 of 'label' (one-hot for classes), 'teacher_logits' or 'soft_labels'; NaN for none."""
+    """'label' (one-hot for classes), 'teacher_logits' or 'soft_labels': [rows, O]; NaN for none."""
     values = np.asarray(getattr(self, name)[rows])
     if name == 'label' and outputs > 1:
       one_hot = np.eye(outputs, dtype=np.float32)[np.nan_to_num(values[:, 0]).astype(int)]
@@ -118,12 +118,12 @@ def distinct(items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_lists(tuples: Tuples) -> None:
-  """Refuses a set whose left items stand in one tuple each, for a loss that compares a left item's tuples."""
+  """Refuses a set with one tuple a left item: the loss compares a left item's tuples."""
   left = np.sort(tuples.items[:, 0])
   if not (left[1:] == left[:-1]).any():
     raise InputError(
-      'the distillation set: each left text stands in one tuple alone, and the loss compares a left '
-      "text's tuples: another --loss"
+      'the distillation set: each left text stands in one tuple alone, and the loss compares '
+      "a left text's tuples: another --loss"
     )
 
 

@@ -77,7 +77,7 @@ def of_cells(
 
 
 def _array(path: str) -> np.ndarray:
-  """A `.npy` file's array, memory-mapped where it is of this machine; raises ValueError if it is a `.npz`."""
+  """A `.npy` file's array, memory-mapped if it is local; raises ValueError for a `.npz`."""
   if not files.is_remote(path):
     found = np.load(path, mmap_mode='r')
   else:
