@@ -23,7 +23,7 @@ SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
   'werkzeug>=3',  # HTTP of the local server and the page
 ]
-BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
+BEAM = ['apache-beam>=2.77,<3']
 SWEEP = ['optuna>=4,<6']
 DOCS = ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings-python>=2']  # the site
 TEST = [

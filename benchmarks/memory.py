@@ -136,14 +136,12 @@ def _encode(folder: str, rows: int) -> None:
 
 def _score(folder: str, rows: int) -> None:
   files, out = _job(folder, rows, 'scored')
-  left, right = (_store(folder, rows, side) for side in ('left', 'right'))
+  stores = tuple(_store(folder, rows, side) for side in ('left', 'right'))
   config = ScoreConfig(
     os.path.join(folder, 'export'),
     files=files,
-    left_store=left,
-    right_store=right,
-    left_column='id',
-    right_column='id',
+    stores=stores,
+    columns=('id', 'id'),
     out=out,
   )
   score.main(config, [])

@@ -147,7 +147,8 @@ class Bench:
   def _job(self, pairs: str, output: str, *more: str, kill_at: int = 0) -> dict[str, Any]:
     """Runs it; kills it once so many shards are there."""
     command = [sys.executable, '-m', 'common.pipelines.score', f'--runtime={_RUNTIME}']
-    command += [f'--{name}={self.inputs.path(path)}' for name, path in _STORES.items()]
+    stores = ','.join(self.inputs.path(side) for side in ('left', 'right'))
+    command += [f'--export_dir={self.inputs.path("export")}', f'--stores={stores}']
     command += [f'--input={pairs}', f'--output={output}', '--threads=1', *more]
     command += ['--direct_running_mode=multi_processing', f'--direct_num_workers={self.workers}']
     with tqdm(desc=os.path.basename(output), unit=' shards') as bar:
@@ -165,9 +166,6 @@ class Bench:
   def _fresh(self, name: str) -> str:
     shutil.rmtree(self._output(name), ignore_errors=True)
     return self._output(name)
-
-
-_STORES = {'export_dir': 'export', 'left_store': 'left', 'right_store': 'right'}
 
 
 def _scores(output: str) -> pa.Table:

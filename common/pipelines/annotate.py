@@ -3,8 +3,8 @@
   python -m common.pipelines.annotate --teachers=runs/p2t/teacher --input=pairs-*.tsv \\
     --text_columns=left,right --output=distill
 
-The output is a record set: what `--distillation_file` would have become, ready to be trained on. A run makes the soft
-labels of its logits by its own `--temperature`.
+The output is a record set, ready to be trained on: give its folder as `--distillation_file`. A run
+makes the soft labels of its logits by its own `--temperature`.
 """
 
 import contextlib
@@ -12,23 +12,23 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.tfrecordio import _TFRecordUtil
 
 from common import flags
 from common.data import record_writer, records
 from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import MANIFEST, Manifest, Table
+from common.data.tokens import TokenizedTuples
 from common.data.tuples import parse, serialize
 from common.distillation import annotate as annotation
-from common.distillation.teacher import MAX_LENGTH
-from common.errors import InputError, damaged
-from common.pipelines import jobs, shards, units
-from common.pipelines.files import open_file
+from common.distillation.teacher import MAX_LENGTH, Teacher, mean_logits
+from common.errors import InputError
+from common.pipelines import jobs, plans, reading, shards
 from common.pipelines.jobs import FilesConfig, OutputConfig
-from common.pipelines.models import TeacherHandler
+from common.pipelines.models import limit_threads
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 
@@ -56,46 +56,49 @@ class AnnotateConfig:
   threads: int = flags.option(0, 'threads of a worker; 0: one a core', bounds=(0, 1024))
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 
+  @property
+  def columns(self) -> list[str]:
+    """Columns that are read: the texts', then that of the id, if there is one."""
+    return [*self.text_columns, *filter(None, [self.id_column])]
+
 
 @dataclasses.dataclass(frozen=True)
 class AnnotateJob:
-  """`jobs.Job`: a unit's tuples with logits and soft labels, as one shard of a record set, with item tables of its own."""
+  """`jobs.Job`: a unit's tuples with logits and soft labels, as a shard of a record set.
+
+  The shard has item tables of its own.
+  """
 
   config: AnnotateConfig
-  known: list[str] | None = None  # digests of the teachers of the shards that are there
+  known: list[str] | None = None  # versions of the teachers of the shards that are there
 
-  def load(self) -> tuple[TeacherHandler, list, list[str]]:
-    found = [shards.version(folder) for folder in self.config.teachers]
-    if self.known is not None and found != self.known:
+  def load(self) -> tuple[list[Teacher], list[str]]:
+    """The teachers and their versions."""
+    config = self.config
+    versions = [shards.version(folder) for folder in config.teachers]
+    if self.known is not None and versions != self.known:
       raise InputError(
-        f"{self.config.out.output}: its shards are of teachers of other contents than the workers' "
-        f'{", ".join(self.config.teachers)}; give the workers those, or choose another --output'
+        f"{config.out.output}: its shards are of teachers of other contents than the workers' "
+        f'{", ".join(config.teachers)}; give the workers those, or choose another --output'
       )
-    handler = TeacherHandler(
-      self.config.teachers,
-      self.config.teacher_max_length,
-      self.config.threads,
-      self.config.classes,
-    )
-    return handler, handler.load_model(), found
+    limit_threads(config.threads)
+    length, classes = config.teacher_max_length, config.classes
+    return [Teacher.load(folder, length, classes=classes) for folder in config.teachers], versions
 
-  def run(self, unit: Unit, model: tuple[TeacherHandler, list, list[str]], shard: Shard) -> int:
-    config, count = self.config, 0
-    handler, teachers, shard.note['teachers'] = model
-    columns = [*config.text_columns, *filter(None, [config.id_column])]
-    slots = len(config.text_columns)
+  def run(self, unit: Unit, model: tuple[list[Teacher], list[str]], shard: Shard) -> int:
+    teachers, shard.note['teachers'] = model
+    slots, count = len(self.config.text_columns), 0
     with contextlib.ExitStack() as stack:
       names = [_table_name(unit.number, slot) for slot in range(slots)]
       paths = [stack.enter_context(shard.file(name)) for name in names]
       items = [stack.enter_context(ItemWriter(path)) for path in paths]
       path = stack.enter_context(shard.file(record_writer.shard_name(unit.number)))
       writer = stack.enter_context(tf.io.TFRecordWriter(path))
-      for cells in units.cells(unit, columns, _CHUNK, shard.refuse):
+      for cells in reading.cells(unit, self.config.columns, _CHUNK, shard.refuse):
         texts = list(zip(*cells[:slots], strict=True))
-        logits = handler.run_inference(texts, teachers)
-        ids = cells[-1] if config.id_column else [''] * len(texts)
-        rows = map(Example, ids, texts)
-        groups = record_writer.of_examples(rows, _GROUP)(items)
+        ids = cells[-1] if self.config.id_column else [''] * len(texts)
+        groups = record_writer.of_examples(map(Example, ids, texts), _GROUP)(items)
+        logits = _mean_logits(teachers, texts)
         for group in annotation.with_logits(groups, logits, _TEMPERATURE):
           writer.write(serialize(group))
         count += len(texts)
@@ -108,35 +111,41 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   if not config.teachers:
     raise InputError("--teachers: a teacher's folder is needed")
   todo = config.files.units()
-  units.check_columns(todo, [*config.text_columns, *filter(None, [config.id_column])])
+  reading.check_columns(todo, config.columns)
   info = {'teachers': list(config.teachers), 'temperature': _TEMPERATURE}
-  plan = {**info, 'columns': [*config.text_columns, config.id_column]}
-  plan[jobs.FILES] = config.files.state()
-  plan['contents of the teachers'] = [shards.version(folder) for folder in config.teachers]
-  # None where it is the default: so a plan that does not name it is read.
-  length = config.teacher_max_length
-  plan['teacher_max_length'] = length if length != MAX_LENGTH else None
-  plan['classes'] = list(config.classes) or None
-  with jobs.alone(config.out):
-    known = (shards.a_mark(config.out.output) or {}).get('teachers')  # none in marks of before
+  plan = {
+    **info,
+    'columns': [*config.text_columns, config.id_column],
+    'contents of the teachers': [shards.version(folder) for folder in config.teachers],
+    'teacher_max_length': config.teacher_max_length,
+    'classes': list(config.classes),
+    plans.FILES: config.files.state(),
+  }
+  output = config.out.output
+  with shards.alone(output):
+    known = (shards.a_mark(output) or {}).get('teachers')
     marks = jobs.run(AnnotateJob(config, known), todo, config.out, plan, options)
-    if len({tuple(mark['teachers']) for mark in marks if 'teachers' in mark}) > 1:
+    if len({tuple(mark['teachers']) for mark in marks}) > 1:
       raise InputError(
-        f'{config.out.output}: its shards are of teachers of different contents; choose another --output'
+        f'{output}: its shards are of teachers of different contents; choose another --output'
       )
     manifest = _manifest([mark for mark in marks if mark['rows']], info)
     if config.id_column:
-      paths = [FileSystems.join(config.out.output, shard.name) for shard in manifest.shards]
-      jobs.check_ids(config.out.output, paths, _ids)
-    path = FileSystems.join(config.out.output, MANIFEST)
-    shards.write_json(path, dataclasses.asdict(manifest))
+      paths = [FileSystems.join(output, shard.name) for shard in manifest.shards]
+      jobs.check_ids(output, paths, _ids)
+    shards.write_json(FileSystems.join(output, MANIFEST), dataclasses.asdict(manifest))
+
+
+def _mean_logits(teachers: Sequence[Teacher], texts: Sequence[tuple[str, ...]]) -> np.ndarray:
+  """The teachers' mean logits [n, outputs] of tuples, batched by length."""
+  tuples = [TokenizedTuples.of_texts(texts, teacher.tokenizer) for teacher in teachers]
+  return mean_logits(teachers, tuples, strategy=tf.distribute.get_strategy())
 
 
 def _ids(path: str) -> Iterator[Sequence[str]]:
   """The ids of a shard's tuples, local or remote, a group at a time."""
-  with open_file(path) as file, damaged(path, 'give another --output'):
-    while (record := _TFRecordUtil.read_record(file)) is not None:
-      yield parse(record).ids
+  for record in reading.records(path, 'give another --output'):
+    yield parse(record).ids
 
 
 def _manifest(marks: Sequence[dict[str, Any]], info: dict[str, Any]) -> Manifest:

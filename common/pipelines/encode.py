@@ -19,7 +19,7 @@ from common import flags
 from common.data import vector_cells
 from common.data.texts import distinct
 from common.errors import InputError, damaged
-from common.pipelines import jobs, shards, units
+from common.pipelines import jobs, plans, reading, shards
 from common.pipelines.files import open_file
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
@@ -70,7 +70,7 @@ class EncodeJob:
   def run(self, unit: Unit, model: PairScorer, shard: Shard) -> int:
     columns, count = (self.config.id_column, self.config.text_column), 0
     with contextlib.ExitStack() as opened:
-      for ids, texts in units.cells(unit, columns, _CHUNK, shard.refuse):
+      for ids, texts in reading.cells(unit, columns, _CHUNK, shard.refuse):
         if width := model.widths.get(self.config.side):
           where = [f'{unit.path} (id {key})' for key in ids]
           vectors = vector_cells.of_cells(texts, width, where, shard.refuse)
@@ -97,17 +97,22 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   fingerprint = exported.fingerprints(export)[config.side]
   description = store.description(shape, config.dtype, fingerprint, config.side)
   todo = config.files.units()
-  units.check_columns(todo, (config.id_column, config.text_column))
-  plan = {'store': description, 'columns': [config.id_column, config.text_column]}
-  plan['encoder_runtime'] = config.encoder_runtime
-  plan[jobs.FILES] = config.files.state()
-  with jobs.alone(config.out):
-    _refuse_changed(config.out.output, todo)
+  columns = [config.id_column, config.text_column]
+  reading.check_columns(todo, columns)
+  plan = {
+    'store': description,
+    'columns': columns,
+    'encoder_runtime': config.encoder_runtime,
+    plans.FILES: config.files.state(),
+  }
+  output = config.out.output
+  with shards.alone(output):
+    _refuse_changed(output, todo)
     marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
     listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
-    paths = [FileSystems.join(config.out.output, shard['name']) for shard in listed]
-    jobs.check_ids(config.out.output, paths, _ids)
-    path = FileSystems.join(config.out.output, store.MANIFEST)
+    paths = [FileSystems.join(output, shard['name']) for shard in listed]
+    jobs.check_ids(output, paths, _ids)
+    path = FileSystems.join(output, store.MANIFEST)
     shards.write_json(path, {**description, 'shards': listed})
 
 
@@ -127,7 +132,7 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   gone = (unit for unit in todo if _name(unit) not in listed)  # without rows, or all were deleted
   changed = changed or any(shards.rows(output, unit.number) for unit in gone)
   kept = 'the store there stays as it is: choose another --output'
-  jobs.check_begun(output, kept)
+  plans.check_begun(output, kept)
   if changed:
     raise InputError(
       f'{path}: changed since a job made it (ids deleted, texts added, compacted); {kept}'

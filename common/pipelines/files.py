@@ -2,6 +2,9 @@
 
 import contextlib
 import gzip
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -9,22 +12,23 @@ from typing import Any, TypeVar
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from common import files
 from common.data import tables
 from common.errors import InputError
 
-_READERS = 32  # files read at a time: of a bucket each is a request
+_READERS = 32  # files read at a time: in a bucket each is a request
 Of = TypeVar('Of')
 Result = TypeVar('Result')
 
 
 @contextlib.contextmanager
 def open_file(path: str) -> Iterator[Any]:
-  """Opens a file for reading bytes; one in gzip, what is in it.
+  """Opens a file for reading bytes; of a gzip, the bytes that it holds.
 
-  Beam's own gzip takes a file that ends in the middle for whole.
+  Beam's own gzip reads a file that ends in the middle without an error.
 
   Raises:
-    InputError: In the block, where it reads what is damaged of a gzip.
+    InputError: If the block reads a damaged part of a gzip.
   """
   as_it_is = CompressionTypes.UNCOMPRESSED
   with contextlib.closing(FileSystems.open(path, compression_type=as_it_is)) as raw:
@@ -39,7 +43,28 @@ def open_file(path: str) -> Iterator[Any]:
       raise InputError(f'{where}: {error}; copy it anew') from error
 
 
+@contextlib.contextmanager
+def on_disk(path: str) -> Iterator[str]:
+  """A local path of a file's bytes: its own, or that of a copy, for a remote file or a gzip."""
+  if not (files.is_remote(path) or path.endswith('.gz')):
+    yield path
+    return
+  with tempfile.TemporaryDirectory() as folder:
+    copy = os.path.join(folder, 'copy')
+    copy_out(path, copy)
+    yield copy
+
+
+def copy_out(path: str, local: str) -> None:
+  """Copies a file's bytes to a local path."""
+  with open_file(path) as source, open(local, 'wb') as target:
+    shutil.copyfileobj(source, target, 1 << 20)
+
+
 def each(function: Callable[[Of], Result], values: Iterable[Of]) -> Iterator[Result]:
-  """Results in order of a function that reads a file, many at a time; of errors the first in order is raised."""
+  """Results, in order, of a function that reads a file; many run at a time.
+
+  The first error in order is raised.
+  """
   with ThreadPoolExecutor(_READERS) as pool:
     yield from pool.map(function, values)

@@ -1,35 +1,35 @@
 """A job on Apache Beam: units in, shards out, a model once a process.
 
 Beam spreads the units over its workers and repeats those that fail; a unit is read, computed and
-written where it lands, in memory bounded by a chunk of its rows. Nothing is shuffled, unless the job
-has a source that does (`join.py`).
+written where it lands, in memory bounded by a chunk of its rows. Nothing is shuffled, but for a job
+with a source that does (`join.py`).
 """
 
 import contextlib
 import dataclasses
+import io
+import logging
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
-from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils import shared
 from tqdm import tqdm
 
-from common import flags, schema
-from common.errors import InputError, damaged
-from common.pipelines import shards, units
+from common import flags
+from common.errors import InputError
+from common.pipelines import plans, shards, units
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.vectors.text_hashes import hashes, repeated
 
-_PLAN = 'plan.json'
-FILES = 'files'  # of a plan: what the input files were
 _REFUSED = re.compile(rf'\b{InputError.__name__}: (.*?)(?: \[while running|\n|$)')
 Source = Callable[[beam.Pipeline, Sequence[Unit]], beam.PCollection]
 
@@ -85,19 +85,6 @@ def spread(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
   return pipeline | beam.Create(list(left)) | beam.Reshuffle()
 
 
-@contextlib.contextmanager
-def alone(config: OutputConfig) -> Iterator[None]:
-  """Keeps other processes out of a job's output, where it is local, until its manifest is written.
-
-  Raises:
-    InputError: If there is no folder, or another process works in it.
-  """
-  if not config.output:
-    raise InputError('--output: a folder is needed')
-  with shards.alone(config.output):
-    yield
-
-
 def run(
   job: Job,
   todo: Sequence[Unit],
@@ -106,7 +93,7 @@ def run(
   options: Sequence[str],
   source: Source = spread,
 ) -> list[dict[str, Any]]:
-  """Runs a job over units, but those whose shards are there, in an output that the caller holds (`alone`).
+  """Runs a job over the units whose shards are missing, in an output that the caller holds.
 
   Args:
     job: Work on each.
@@ -122,7 +109,7 @@ def run(
   Raises:
     InputError: If the folder holds another plan's output, or too many rows were bad.
   """
-  _keep_plan(config.output, {**plan, 'units': [dataclasses.asdict(unit) for unit in todo]}, todo)
+  plans.keep(config.output, plan, todo)
   done = shards.marks(config.output)
   left = [unit for unit in todo if unit.number not in done]
   if left:
@@ -139,12 +126,6 @@ def run(
       f'{bad:,} bad rows, more than --max_bad_rows={config.max_bad_rows}: see {where}'
     )
   return found
-
-
-def check_begun(output: str, otherwise: str) -> None:
-  """Refuses a folder in which no job has begun."""
-  if not shards.exists(path := FileSystems.join(output, _PLAN)):
-    raise InputError(f'{path}: missing: no job made what is there; {otherwise}')
 
 
 def check_ids(
@@ -182,25 +163,38 @@ def finish(shard: Shard, rows: int, started: float) -> dict[str, Any]:
 
 
 def command(main: Callable[[Any, Sequence[str]], None], cls: type) -> None:
-  """Runs `main(config, Beam's options)`; what is a flag of neither is refused."""
+  """Runs `main(config, Beam's options)`; a flag that neither knows is refused."""
   options: list[str] = []
 
   def take(arguments: list[str]) -> list[str]:
-    parser = _OptionsParser(add_help=False, allow_abbrev=False)
-    for options_class in PipelineOptions.__subclasses__():
-      options_class._add_argparse_args(parser)
-    _, unknown = parser.parse_known_args(arguments)
+    unknown = _unknown(arguments)
     options.extend(argument for argument in arguments if argument not in unknown)
     return unknown
 
   flags.command(lambda config: main(config, options), cls, take)
 
 
-class _OptionsParser(_BeamArgumentParser):
-  """Beam's parser; a wrong value is bad input as any flag's."""
+def _unknown(arguments: Sequence[str]) -> list[str]:
+  """Arguments that are no option of Beam's, as `--name=value` or `--name`.
 
-  def error(self, message: str) -> NoReturn:
-    raise InputError(message)
+  Raises:
+    InputError: If an option has a wrong value.
+  """
+  given = [argument for argument in arguments if argument.startswith('--')]
+  said = io.StringIO()
+  logging.disable(logging.WARNING)  # Beam warns of what is refused here
+  try:
+    with contextlib.redirect_stderr(said):
+      options = PipelineOptions(given)
+      known = options.get_all_options().keys()
+      others = options.get_all_options(retain_unknown_options=True).keys() - known
+  except SystemExit as error:
+    raise InputError(said.getvalue().strip().rpartition('error: ')[2]) from error
+  finally:
+    logging.disable(logging.NOTSET)
+  names = [argument[2:].partition('=')[0].replace('-', '_') for argument in given]
+  known_ones = {of for of, name in zip(given, names, strict=True) if name not in others}
+  return [argument for argument in arguments if argument not in known_ones]
 
 
 class _Do(beam.DoFn):
@@ -256,44 +250,3 @@ def _run(
   finally:
     stop.set()
     watcher.join()
-
-
-def _keep_plan(output: str, plan: dict[str, Any], todo: Sequence[Unit]) -> None:
-  """Writes the plan, or refuses one that is not as it was where something is done."""
-  path = FileSystems.join(output, _PLAN)
-  if shards.exists(path):
-    there = shards.read_json(path)
-    with damaged(path, 'delete the output and run again'):
-      schema.check(there, {}, 'plan')
-    if differs := _differs(there, plan):
-      raise InputError(
-        f'{output}: begun with other {", ".join(differs)}; go on with those or choose another --output'
-      )
-    before = there.get(FILES, plan.get(FILES))  # a job of before noted none
-    changed = {name for name, of in plan.get(FILES, {}).items() if before.get(name) != of}
-    if not changed:
-      return
-    done = shards.marks(output)
-    for unit in todo:
-      of_all = unit.path not in plan[FILES]  # a block of a join
-      if unit.number in done and (of_all or unit.path in changed):
-        raise InputError(
-          f'{output}: {min(changed)} is not what it was when the job began, and rows of it are done; '
-          'choose another --output'
-        )
-  shards.write_json(path, plan)
-
-
-def _differs(there: dict[str, Any], plan: dict[str, Any]) -> list[str]:
-  """Names of what a plan has otherwise; of units, what makes them others."""
-  differs = [name for name in plan if name != FILES and there.get(name) != plan[name]]
-  if 'units' not in differs:
-    return differs
-  differs.remove('units')
-  now = plan.get(FILES, {})
-  before = there.get(FILES, now)  # a job of before noted none
-  for path in sorted({*before, *now}):
-    if before.get(path) != now.get(path):
-      state = 'new' if path not in before else 'changed' if path in now else 'gone'
-      return [*differs, f'files ({path} is {state})']
-  return differs or ['--input or --unit_bytes']

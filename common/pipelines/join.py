@@ -4,14 +4,15 @@ The block of a tuple is (bucket of each slot's id, salt); the salt, a hash of th
 tuples of an id that is in very many. Ids go through Beam's shuffle, packed: what a chunk of tuples
 has of a block is one value. A worker that gets a block opens its buckets, one a slot.
 
-Memory of a worker: a chunk of tuples while it reads; while it scores, the packed ids of one block and
-the ids of its buckets (the vectors are memory-mapped).
+Memory of a worker: a chunk of tuples while it reads; while it scores, the packed ids of one block
+and the ids of its buckets (the vectors are memory-mapped).
 """
 
 import dataclasses
 import functools
 import itertools
 import json
+import math
 import shutil
 import time
 import weakref
@@ -19,15 +20,17 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 
 import apache_beam as beam
+import numpy as np
 
-from common.data.texts import hash64
-from common.pipelines import jobs, outputs, shards, units
+from common import files
+from common.pipelines import jobs, outputs, reading, shards
 from common.pipelines.models import ScorerHandler, TupleModel
 from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
+from common.vectors.text_hashes import hashes
 
 _READ = 1 << 18  # tuples read at a time: the more, the fewer and longer the values of a block
 _SCORED = 4096  # tuples scored at a time
@@ -46,37 +49,39 @@ class Grid:
   sides: Sequence[Buckets]
   salts: int
 
-  def blocks(self) -> list[Unit]:
-    """One unit a block; the path says which it is."""
-    names = itertools.product(*(range(len(side.buckets)) for side in self.sides), range(self.salts))
-    return [Unit(i, f'block {"-".join(map(str, name))}') for i, name in enumerate(names)]
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """Buckets of each slot, then salts; a block's number counts along these axes."""
+    return *(len(side.buckets) for side in self.sides), self.salts
 
-  def block(self, keys: Sequence[str]) -> int:
-    """The number of a tuple's block."""
-    number = 0
-    for side, key in zip(self.sides, keys, strict=True):
-      number = number * len(side.buckets) + side.number(key)
-    return number * self.salts + hash64('\0'.join(keys)) % self.salts
+  def blocks(self) -> list[Unit]:
+    """A unit for each block; the path says which it is."""
+    return [
+      Unit(i, f'block {"-".join(map(str, at))}') for i, at in enumerate(np.ndindex(self.shape))
+    ]
+
+  def numbers(self, columns: Sequence[Sequence[str]]) -> list[int]:
+    """The block of each tuple, ids a slot."""
+    joined = list(map('\0'.join, zip(*columns, strict=True)))
+    hashed = [hashes(ids) for ids in (*columns, joined)]
+    at = [(of % np.uint64(n)).astype(np.int64) for of, n in zip(hashed, self.shape, strict=True)]
+    return np.asarray(np.ravel_multi_index(at, self.shape)).tolist()
+
+  def folders(self, block: int) -> list[str]:
+    """The buckets of a block, one a slot."""
+    *at, _ = np.unravel_index(block, self.shape)
+    return [side.buckets[bucket] for side, bucket in zip(self.sides, at, strict=True)]
 
   def packed(
     self, columns: Sequence[Sequence[str]], wanted: Collection[int]
   ) -> Iterator[tuple[int, bytes]]:
     """(block, what `unpacked` takes) of tuples, ids a slot, for the blocks wanted."""
     found: dict[int, list[tuple[str, ...]]] = {}
-    for keys in zip(*columns, strict=True):
-      number = self.block(keys)
+    for number, keys in zip(self.numbers(columns), zip(*columns, strict=True), strict=True):
       if number in wanted:
         found.setdefault(number, []).append(keys)
     for number, rows in found.items():
       yield number, zlib.compress(json.dumps(list(zip(*rows, strict=True))).encode(), 1)
-
-  def folders(self, block: int) -> list[str]:
-    """The buckets of a block, one a slot."""
-    number, found = block // self.salts, []
-    for side in reversed(self.sides):
-      number, bucket = divmod(number, len(side.buckets))
-      found.append(side.buckets[bucket])
-    return found[::-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,13 +106,11 @@ class JoinJob:
     handler: Loads the scorer.
     grid: The blocks.
     columns: Columns of each slot's ids.
-    output_format: One of `outputs.FORMATS`.
   """
 
   handler: ScorerHandler
   grid: Grid
   columns: Sequence[str]
-  output_format: str
 
   def load(self) -> PairScorer:
     return self.handler.load_model()
@@ -117,13 +120,13 @@ class JoinJob:
       return 0
     folders = self.grid.folders(block.number)
     opened = TupleModel(model, list(map(_opened, self.grid.sides, folders)))
-    name = f'scores-{block.number:05d}.{self.output_format}'
     chunks = _chunks(block.tuples())
     scores = (opened.score(ids, where, shard.refuse) for *ids, where in chunks)
+    name = f'scores-{block.number:05d}.parquet'
     return outputs.write_table(shard, name, opened.columns, scores)
 
   def todo(self, pieces: Sequence[Unit]) -> list[Unit]:
-    """Units tracked for completion: blocks, then input units, which only have bad rows."""
+    """Units of a run: the blocks, then those of the input, whose shards hold bad rows alone."""
     blocks = self.grid.blocks()
     numbered = enumerate(pieces, len(blocks))
     return blocks + [dataclasses.replace(unit, number=number) for number, unit in numbered]
@@ -135,7 +138,7 @@ class JoinJob:
       todo: Units from `todo`.
       output: Folder of the job's output.
     """
-    count = len(self.grid.blocks())
+    count = math.prod(self.grid.shape)
 
     def blocks(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
       wanted = frozenset(unit.number for unit in left if unit.number < count)
@@ -162,7 +165,7 @@ class _Read(beam.DoFn):
   def process(self, unit: Unit):
     started = time.monotonic()
     shard = Shard(self.output, unit.number)
-    read = units.cells(unit, self.job.columns, _READ, shard.refuse)
+    read = reading.cells(unit, self.job.columns, _READ, shard.refuse)
     for chunk, columns in enumerate(read):
       for number, ids in self.job.grid.packed(columns, self.wanted):
         yield number, (unit.number, chunk, unit.path, ids)
@@ -176,8 +179,8 @@ def _chunks(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], 
 
 @functools.lru_cache(maxsize=4)
 def _opened(side: Buckets, folder: str) -> VectorStore:
-  """One of a slot's buckets; the copy of a remote one goes with it."""
-  remote = '://' in folder
+  """A bucket of a slot; a remote one's copy is removed with it."""
+  remote = files.is_remote(folder)
   store = VectorStore(shards.copied(folder) if remote else folder)
   if remote:
     weakref.finalize(store, shutil.rmtree, store.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Models as Beam's `RunInference` takes them; the jobs load theirs through these too."""
+"""Scorers of pairs and tuples: as Beam's `RunInference` takes them, and as the jobs do."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from apache_beam.ml.inference.base import ModelHandler
 from common.data import vector_cells
 from common.data.texts import distinct
 from common.pipelines import shards
-from common.pipelines.units import Refuse
+from common.pipelines.reading import Refuse
 from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
@@ -78,19 +78,21 @@ class TupleModel(NamedTuple):
   def score(
     self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
   ) -> tuple[Sequence[Any], ...]:
-    """Each slot's ids (texts, without stores), then the scores of each output.
+    """Each slot's cells, then the scores of each output.
 
     Args:
-      sides: Ids or texts, a slot each.
+      sides: Cells of each slot: ids where there are stores, else texts (or vectors).
       where: Place of each tuple.
-      refuse: Takes the tuples of an unknown id.
+      refuse: Takes the tuples of an unknown id, or of a cell that is no vector.
     """
-    if not self.stores:
-      given: Sequence[Any] = sides
-      if self.scorer.widths:
-        given, sides = self._given(sides, where, refuse)
-      scores = self.scorer.score(*map(self._encoded, self.scorer.slots, given))  # [tuples(, C)]
-      return *sides, *scores.reshape([len(sides[0]), self.scorer.outputs]).T
+    scored = self._of_ids if self.stores else self._of_texts
+    kept, scores = scored(sides, where, refuse)
+    return *kept, *scores.reshape([len(kept[0]), self.scorer.outputs]).T
+
+  def _of_ids(
+    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+  ) -> tuple[Sequence[Sequence[str]], np.ndarray]:
+    """The ids that all have vectors, and their scores."""
     rows = np.stack([s.find(ids) for s, ids in zip(self.stores, sides, strict=True)])  # [slots, n]
     known = (rows >= 0).all(axis=0)
     for i in np.flatnonzero(~known).tolist():
@@ -101,76 +103,43 @@ class TupleModel(NamedTuple):
     if not known.all():
       sides = [[ids[i] for i in np.flatnonzero(known).tolist()] for ids in sides]
       rows = rows[:, known]
-    blocks = [np.zeros([0, self.scorer.outputs], np.float32)]
+    scores = [np.zeros([0, self.scorer.outputs], np.float32)]
     for start in range(0, rows.shape[1], _BLOCK):
       block = rows[:, start : start + _BLOCK]
       vectors = [store.stored(own) for store, own in zip(self.stores, block, strict=True)]
-      blocks.append(self.scorer.score(*vectors).reshape([block.shape[1], -1]))
-    return *sides, *np.concatenate(blocks).T
+      scores.append(self.scorer.score(*vectors).reshape([block.shape[1], -1]))
+    return sides, np.concatenate(scores)
 
-  def _encoded(self, slot: str, items: Sequence[Any]) -> Sequence[Any]:
-    """Vectors of a slot's texts, each encoded once; of a slot of vectors these."""
-    if slot in self.scorer.widths:
-      return items
-    once, of_row = distinct(items)
-    return self.scorer.encode(once, slot)[of_row]
-
-  def _given(
+  def _of_texts(
     self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
-  ) -> tuple[list[Any], list[list[str]]]:
-    """Cells as the scorer takes them, and these cells, but for tuples of a vector that is none."""
-    widths = [self.scorer.widths.get(slot, 0) for slot in self.scorer.slots]
-    vectors: dict[int, dict[int, Any]] = {}
+  ) -> tuple[Sequence[Sequence[str]], np.ndarray]:
+    """The cells that hold what their slots take, and their scores; a text is encoded once."""
+    given, kept = self._vectors(sides, where, refuse)
+    for slot, cells in zip(self.scorer.slots, kept, strict=True):
+      if slot not in given:
+        once, of_row = distinct(cells)
+        given[slot] = self.scorer.encode(once, slot)[of_row]
+    return kept, self.scorer.score(*(given[slot] for slot in self.scorer.slots))
+
+  def _vectors(
+    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+  ) -> tuple[dict[str, np.ndarray], Sequence[Sequence[str]]]:
+    """Vectors of each slot that takes them, and the cells of the tuples that have them all."""
+    found: dict[str, dict[int, np.ndarray]] = {}  # of each slot, by row
     keep = list(range(len(where)))
-    for slot, (cells, width) in enumerate(zip(sides, widths, strict=True)):
-      if width:  # of a tuple that is refused, no further slot is read
+    for slot, cells in zip(self.scorer.slots, sides, strict=True):
+      if width := self.scorer.widths.get(
+        slot
+      ):  # of a tuple that is refused, no further slot is read
         own = [cells[row] for row in keep]
-        found = vector_cells.of_cells(own, width, [where[row] for row in keep], refuse)
-        vectors[slot] = {keep[number]: vector for number, vector in found.items()}
-        keep = list(vectors[slot])
-    kept: list[list[str]] = [[cells[row] for row in keep] for cells in sides]
-    given: list[Any] = list(kept)
-    for slot, of in vectors.items():
-      given[slot] = np.array([of[row] for row in keep], np.float32).reshape([-1, widths[slot]])
-    return given, kept
-
-
-class TeacherHandler(ModelHandler[tuple[str, ...], np.ndarray, Any]):
-  """Teachers: tuples of texts in, mean logits out.
-
-  Args:
-    folders: Folders of the teachers.
-    max_length: Most tokens of a packed tuple, for those that are classifiers.
-    threads: Threads of this process; 0: one a core.
-    classes: Labels in order of the outputs, for those that are classifiers of classes; none: one logit.
-  """
-
-  def __init__(
-    self, folders: Sequence[str], max_length: int, threads: int = 0, classes: Sequence[str] = ()
-  ):
-    self.folders, self.max_length, self.threads = tuple(folders), max_length, threads
-    self.classes = tuple(classes)
-
-  def load_model(self) -> Any:
-    """The teachers."""
-    from common.distillation.teacher import Teacher
-
-    limit_threads(self.threads)
-    length, classes = self.max_length, self.classes
-    return [Teacher.load(folder, length, classes=classes) for folder in self.folders]
-
-  def run_inference(
-    self, batch: Sequence[tuple[str, ...]], model: Any, inference_args: Any = None
-  ) -> np.ndarray:
-    """Logits [n, outputs] of tuples, batched by length."""
-    import tensorflow as tf
-
-    from common.data.tokens import TokenizedTuples
-    from common.distillation.teacher import mean_logits
-
-    del inference_args
-    tuples = [TokenizedTuples.of_texts(batch, teacher.tokenizer) for teacher in model]
-    return mean_logits(model, tuples, strategy=tf.distribute.get_strategy())
+        read = vector_cells.of_cells(own, width, [where[row] for row in keep], refuse)
+        found[slot] = {keep[number]: vector for number, vector in read.items()}
+        keep = list(found[slot])
+    vectors = {
+      slot: np.array([of[row] for row in keep], np.float32).reshape([-1, self.scorer.widths[slot]])
+      for slot, of in found.items()
+    }
+    return vectors, [[cells[row] for row in keep] for cells in sides]
 
 
 def limit_threads(threads: int) -> None:

@@ -2,17 +2,15 @@
 
   python -m common.pipelines.partition --store=products --buckets=64 --output=products-64
 
-For a store that no worker can open whole: `common.pipelines.score` takes the output in its place and
-opens two buckets at a time. A bucket is itself a store; its vectors are the bytes that they were.
+For a store that no worker can open whole: `common.pipelines.score` takes the output in its place
+and opens two buckets at a time. A bucket is itself a store; vectors are copied byte for byte.
 """
 
 import contextlib
 import dataclasses
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from common import digests, flags
 from common.data.texts import hash64
 from common.errors import InputError
 from common.pipelines import jobs, shards
+from common.pipelines.files import on_disk
 from common.pipelines.jobs import OutputConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
@@ -54,8 +53,7 @@ class Buckets:
     rows: Rows of all buckets together.
     fingerprint: Fingerprint of the encoder.
     side: Side of the texts: 'left' or 'right'.
-    version: Another one where the store has changed; of a partition that names no source, where its
-      rows are more or fewer.
+    version: Digest of the manifest, which differs once the store has changed.
   """
 
   folder: str
@@ -67,7 +65,7 @@ class Buckets:
 
   @classmethod
   def of(cls, folder: str) -> 'Buckets':
-    """Those of a folder; raises InputError where there is neither a partition nor a store."""
+    """Reads a folder; refuses one that is neither a partition nor a store."""
     if is_partition(folder):
       path = FileSystems.join(folder, PARTITION)
       manifest = store.check_manifest(shards.read_json(path), path, buckets=int, rows=int)
@@ -80,12 +78,8 @@ class Buckets:
     side, version = manifest['side'], _digest(manifest)
     return cls(folder, tuple(buckets), rows, manifest['fingerprint'], side, version)
 
-  def number(self, key: str) -> int:
-    """The bucket of an id."""
-    return hash64(key) % len(self.buckets)
-
   def check(self, opened: store.VectorStore) -> None:
-    """Refuses what was opened of a bucket, or of its copy, where it is of another version than these."""
+    """Refuses an opened bucket, or its copy, of another version than these."""
     whole = self.buckets == (self.folder,)
     found = Buckets.of(opened.folder if whole else self.folder)
     if found.version != self.version or not opened.is_current():
@@ -108,7 +102,7 @@ class PartitionJob:
     counts: dict[str, int] = {}
     with contextlib.ExitStack() as open_files:
       writers: dict[int, tuple[str, ShardWriter]] = {}
-      source = open_files.enter_context(_local(unit.path))
+      source = open_files.enter_context(on_disk(unit.path))
       own = self.shards[unit.number]  # what is copied gets digests of its own
       digests.check_file(
         source, bytes=own['bytes'], sha256=own['sha256'], remedy=f'{store.REMEDY} ({unit.path})'
@@ -148,7 +142,7 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
   todo = _shard_units(config.store, manifest)
   plan = {'store': manifest, 'buckets': config.buckets}
   job = PartitionJob(description, manifest['shards'], config.buckets)
-  with jobs.alone(config.out):
+  with shards.alone(config.out.output):
     marks = jobs.run(job, todo, config.out, plan, options)
     of_bucket: dict[str, list[dict[str, Any]]] = {_name(n): [] for n in range(config.buckets)}
     for mark in marks:
@@ -187,18 +181,6 @@ def _shard_units(folder: str, manifest: dict[str, Any]) -> list[Unit]:
     if sizes.get(unit.path) != unit.stop:
       raise InputError(f'{unit.path}: missing or cut short; write the store anew')
   return todo
-
-
-@contextlib.contextmanager
-def _local(path: str) -> Iterator[str]:
-  """A file as one that can be memory-mapped: itself, or a copy of a remote one."""
-  if '://' not in path:
-    yield path
-    return
-  with tempfile.TemporaryDirectory() as folder:
-    copy = os.path.join(folder, 'shard.arrow')
-    shards.copy_out(path, copy)
-    yield copy
 
 
 if __name__ == '__main__':

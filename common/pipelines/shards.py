@@ -6,11 +6,11 @@ A second run skips what is marked. Paths are those of Beam's filesystems.
 import atexit
 import contextlib
 import functools
+import glob
 import hashlib
 import json
 import os
 import posixpath
-import re
 import shutil
 import tempfile
 import uuid
@@ -22,12 +22,11 @@ from apache_beam.io.filesystems import FileSystems
 
 from common import digests, files, schema
 from common.errors import InputError, damaged
-from common.pipelines.files import each, open_file
+from common.pipelines.files import copy_out, each, open_file
 from common.scoring import exported, hub
 
 _MARKS = 'done'
 _BAD = 'bad'
-_NOT_READ = re.compile(rf'(nearest-\w+\.faiss|({_MARKS}|{_BAD})/)')  # index, and the job's own
 _FILE = {'name': str, **digests.ENTRY}
 _MARK = {'number': int, 'rows': int, 'seconds': float, 'bad_rows': int, 'files': [_FILE]}
 
@@ -83,8 +82,14 @@ class Shard:
 
 @contextlib.contextmanager
 def alone(output: str) -> Iterator[None]:
-  """`files.alone` in a local output, which is made; nothing in a remote one."""
-  if '://' in output:
+  """Keeps other processes out of a local output, which is made, until a job's manifest is written.
+
+  Raises:
+    InputError: If there is no folder, or another process works in it.
+  """
+  if not output:
+    raise InputError('--output: a folder is needed')
+  if files.is_remote(output):
     yield
     return
   os.makedirs(output, exist_ok=True)
@@ -122,13 +127,24 @@ def rows(output: str, number: int) -> int:
 
 
 def sizes(folder: str) -> dict[str, int]:
-  """Bytes of all files in a folder, by path; none where there is no folder.
-
-  An object whose name ends in a slash, as consoles make for an empty folder, is no file.
-  """
+  """Bytes of all files in a folder, by path; none where there is no folder."""
   inside = folder.rstrip('/') + '/'
-  found = FileSystems.get_filesystem(inside)._list(inside)  # `match` reads [, * and ? as a pattern
-  return {file.path: file.size_in_bytes for file in found if not file.path.endswith('/')}
+  if not files.is_remote(folder):
+    return dict(_local_sizes(inside))
+  (found,) = FileSystems.match([f'{glob.escape(inside)}**'])
+  return {
+    file.path: file.size_in_bytes
+    for file in found.metadata_list
+    if not file.path.endswith('/')  # as consoles make for an empty folder
+  }
+
+
+def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:
+  for base, _, names in os.walk(folder):
+    for name in names:
+      path = os.path.join(base, name)
+      with contextlib.suppress(FileNotFoundError):  # a temporary file, renamed by now
+        yield path, os.path.getsize(path)
 
 
 def count_marks(output: str) -> int:
@@ -163,12 +179,12 @@ def copy_in(local: str, path: str) -> None:
     with contextlib.suppress(OSError):  # another worker makes it too
       FileSystems.mkdirs(folder)
   # Here the next process overwrites what a killed one leaves; two workers may write one object.
-  temporary = f'{path}.{uuid.uuid4().hex}.tmp' if '://' in path else f'{path}.tmp'
+  temporary = f'{path}.{uuid.uuid4().hex}.tmp' if files.is_remote(path) else f'{path}.tmp'
   plain = CompressionTypes.UNCOMPRESSED
   created = contextlib.closing(FileSystems.create(temporary, compression_type=plain))
   with files.blamed(path), open(local, 'rb') as source, created as target:
     shutil.copyfileobj(source, target, 1 << 20)
-  if '://' in path:
+  if files.is_remote(path):
     FileSystems.rename([temporary], [path])
   else:
     files.put(temporary, path)
@@ -177,7 +193,7 @@ def copy_in(local: str, path: str) -> None:
 @functools.cache
 def local(folder: str) -> str:
   """A folder as one that this process can memory-map: itself, or a copy of a remote one."""
-  if '://' in folder and not folder.startswith(hub.PREFIX):
+  if files.is_remote(folder) and not folder.startswith(hub.PREFIX):
     copy = copied(folder)
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     return copy
@@ -185,7 +201,7 @@ def local(folder: str) -> str:
 
 
 def version(folder: str) -> str:
-  """A digest of a model's folder, of its list of digests where it has one; empty: remote, and without."""
+  """A digest of a model's folder, or of its list of digests; empty: a remote folder without one."""
   path = FileSystems.join(folder, digests.NAME)
   if exists(path):
     with open_file(path) as file:
@@ -194,22 +210,15 @@ def version(folder: str) -> str:
 
 
 def copied(folder: str) -> str:
-  """A new temporary folder with a copy of the files of `folder`, but of those that scoring does not read."""
+  """A new temporary folder with a copy of a folder, without a job's marks and bad rows."""
   copy = tempfile.mkdtemp()
   for source in sizes(folder):
     name = source.removeprefix(folder.rstrip('/') + '/')
-    if _NOT_READ.match(name):
-      continue
-    path = os.path.join(copy, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    copy_out(source, path)
+    if not name.startswith((f'{_MARKS}/', f'{_BAD}/')):
+      path = os.path.join(copy, name)
+      os.makedirs(os.path.dirname(path), exist_ok=True)
+      copy_out(source, path)
   return copy
-
-
-def copy_out(path: str, local: str) -> None:
-  """Copies a file to a local path."""
-  with open_file(path) as source, open(local, 'wb') as target:
-    shutil.copyfileobj(source, target, 1 << 20)
 
 
 def _mark_path(output: str, number: int) -> str:

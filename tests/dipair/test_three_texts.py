@@ -158,9 +158,8 @@ def test_triples_are_scored_on_beam(run, stores, tmp_path):
   ('changes', 'message'),
   [
     ({'columns': ('a', 'b')}, '--columns=a,b: 2, and .*export scores 3 texts .a, b, c.: one each'),
-    ({'left_store': 'x', 'right_store': 'y'}, '--stores=x,y: 2, and .* scores 3 texts'),
+    ({'stores': ('x', 'y')}, '--stores=x,y: 2, and .* scores 3 texts'),
     ({'stores': ('x', 'y', 'z'), 'shape': 'all'}, '--shape=all ranks for pairs; .* scores 3 texts'),
-    ({'stores': ('x',), 'left_store': 'x', 'right_store': 'y'}, '--stores or --left_store and'),
   ],
 )
 def test_what_does_not_fit_three_texts_is_refused(run, changes, message):

@@ -193,12 +193,12 @@ def test_jobs(run, tmp_path, python):
 def test_a_tuple_of_two_bad_vectors_is_refused_once():
   scorer = types.SimpleNamespace(slots=('user', 'image'), widths={'user': 2, 'image': 1})
   refused = []
-  given, kept = TupleModel(scorer)._given(
+  given, kept = TupleModel(scorer)._vectors(
     [['x', '[1, 2]', '[3, 4]'], ['y', 'z', '[5]']], ['1', '2', '3'], lambda *of: refused.append(of)
   )
   assert [(place, cell) for place, _, cell in refused] == [('1', 'x'), ('2', 'z')]
   assert kept == [['[3, 4]'], ['[5]']]
-  assert [side.tolist() for side in given] == [[[3, 4]], [[5]]]
+  assert {slot: side.tolist() for slot, side in given.items()} == {'user': [[3, 4]], 'image': [[5]]}
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_jobs_of_stores_and_of_another_process(exported, exact, table, tmp_path,
   pairs = table('pairs', [('left', 'right'), *PAIRS])
   out, files = OutputConfig(output=str(tmp_path / 'here')), FilesConfig((pairs,), unit_bytes=100)
   score.main(
-    score.ScoreConfig(exported.folder, 'tensorflow', 0, 'pairs', files, *stores, out=out), []
+    score.ScoreConfig(exported.folder, 'tensorflow', 0, 'pairs', files, tuple(stores), out=out), []
   )
   assert_same(written(out.output), exact)
   there = f'{tmp_path}/there'

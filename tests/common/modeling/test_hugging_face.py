@@ -12,7 +12,7 @@ import tensorflow as tf
 from common.errors import InputError
 from common.modeling import checkpoints, classifiers, encoders
 from common.modeling.cross_encoder import CrossEncoder
-from common.pipelines.models import TeacherHandler
+from common.pipelines.annotate import AnnotateConfig, AnnotateJob
 
 # E width of the embeddings, H of the layers, F inside a layer.
 WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', '##c', 'd']
@@ -205,7 +205,8 @@ def test_classes_are_in_the_tasks_order(tmp_path, names, order):
   found = logits_of(classifiers.read(folder, 'multiclass', ('yes', 'no', 'maybe')))
   expected = slow('bert', tensors, IDS, SEGMENTS)[1][:, order]
   np.testing.assert_allclose(found, expected, atol=2e-5)
-  (of_job,) = TeacherHandler([folder], 7, classes=('yes', 'no', 'maybe')).load_model()
+  config = AnnotateConfig((folder,), teacher_max_length=7, classes=('yes', 'no', 'maybe'))
+  (of_job,), _ = AnnotateJob(config).load()
   np.testing.assert_array_equal(of_job.model(tf.constant(IDS), tf.constant(SEGMENTS)), found)
 
 

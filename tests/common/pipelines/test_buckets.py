@@ -1,10 +1,10 @@
 """Jobs on an object store: `gs://` and `s3://` have objects of whole names, and no folders."""
 
 import io
-import json
 import os
 import threading
 
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.filesystem import FileMetadata, FileSystem
 
@@ -110,8 +110,7 @@ def test_what_a_shard_wrote_is_listed_marked_and_copied():
   assert shards.sizes('flat://none') == shards.marks('flat://none') == {}
   found = [unit.path for unit in units.of_files(['flat://b/part/*'], 100)]
   assert found == ['flat://b/part/0.txt', 'flat://b/part/1.txt']
-  OBJECTS['flat://b/nearest-0a.faiss'] = OBJECTS['flat://b/nearest-0a.faiss.lock'] = b''
-  assert os.listdir(shards.copied('flat://b')) == ['part']  # what scoring reads
+  assert os.listdir(shards.copied('flat://b')) == ['part']  # no marks
   OBJECTS['flat://b/part/1.txt'] = b''
   with pytest.raises(
     InputError, match='part/1.txt: 0 bytes; 4 were written; delete flat://b/done/'
@@ -150,17 +149,15 @@ def test_jobs_make_stores_and_scores_there_and_go_on(exported, monkeypatch):
       'flat://b/export',
       threads=1,
       files=pairs,
-      left_store=stores['left'],
-      right_store=stores['right'],
-      output_format='jsonl',
+      stores=(stores['left'], stores['right']),
       out=OutputConfig(output='flat://b/scores'),
     )
     score.main(config, [])
 
   run()
   before = dict(OBJECTS)
-  lines = [v for k, v in sorted(before.items()) if k.startswith('flat://b/scores/scores-')]
-  found = [json.loads(line) for line in b''.join(lines).splitlines()]
+  tables = [v for k, v in sorted(before.items()) if k.startswith('flat://b/scores/scores-')]
+  found = [row for of in tables for row in pq.read_table(io.BytesIO(of)).to_pylist()]
   assert [(of['left'], of['right']) for of in found] == [('t0', 'p0'), ('t1', 'p3'), ('t0', 'p2')]
   monkeypatch.setattr(jobs, '_run', None)  # nothing is left to do
   run()

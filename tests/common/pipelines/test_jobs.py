@@ -6,7 +6,7 @@ from common.data.tokenization import Tokenizer
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.pipelines import annotate, jobs
+from common.pipelines import annotate, jobs, plans
 from common.pipelines.jobs import FilesConfig, OutputConfig
 
 
@@ -21,7 +21,7 @@ def _interrupted(monkeypatch):
 def test_of_other_units_the_first_file_that_differs_is_named(tmp_path):
   def begin(unit_bytes=8):
     files = FilesConfig((f'{tmp_path}/*.tsv',), unit_bytes)
-    plan, out = {jobs.FILES: files.state()}, OutputConfig(f'{tmp_path}/out')
+    plan, out = {plans.FILES: files.state()}, OutputConfig(f'{tmp_path}/out')
     jobs.run(None, files.units(), out, plan, [])
 
   (tmp_path / 'a.tsv').write_text('text\nred\nboots\n')

@@ -33,7 +33,7 @@ def _stores(exported, tmp_path_factory, tsv):
     out = OutputConfig(output=str(folder / side))
     encode.main(encode.EncodeConfig(exported[0], side, files, dtype='float32', out=out), [])
     made.append(out.output)
-  return made
+  return tuple(made)
 
 
 def read(folder):
@@ -53,9 +53,7 @@ def test_pairs_of_ids_go_on_where_they_stopped(exported, stores, tmp_path, capsy
   pairs = [(t, p) for t, _ in TERMS for p, _ in PRODUCTS]
   files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), [*pairs, ('t0', 'none'), ('t1',)])
   out = OutputConfig(output=str(tmp_path / 'out'), max_bad_rows=1)
-  config = score.ScoreConfig(
-    exported[0], 'tensorflow', 0, 'pairs', files, *stores, out=out, output_format='parquet'
-  )
+  config = score.ScoreConfig(exported[0], 'tensorflow', 0, 'pairs', files, stores, out=out)
   with pytest.raises(InputError, match=r'2 bad rows, more than --max_bad_rows=1: see .*/bad'):
     score.main(config, [])
   rows = read(out.output)
@@ -80,7 +78,7 @@ def test_pairs_of_ids_go_on_where_they_stopped(exported, stores, tmp_path, capsy
   same = dataclasses.replace(config, top_k=1, unit_rows=1)  # of other shapes
   with pytest.raises(InputError, match='2 bad rows'):
     score.main(same, [])
-  other = score.ScoreConfig(exported[0], 'litert', 0, 'pairs', files, *stores, out=out)
+  other = score.ScoreConfig(exported[0], 'litert', 0, 'pairs', files, stores, out=out)
   with pytest.raises(InputError, match='begun with other runtime; go on with those'):
     score.main(other, [])
 
@@ -98,7 +96,7 @@ def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv)
   files = tsv(tmp_path / 'queries.tsv', ('left', 'right'), rows)
   out = OutputConfig(output=str(tmp_path / 'some'), max_bad_rows=6)
   some = score.ScoreConfig(
-    exported[0], 'tensorflow', 0, 'candidates', files, *stores, top_k=2, out=out
+    exported[0], 'tensorflow', 0, 'candidates', files, stores, top_k=2, out=out
   )
   score.main(some, [])
   best = sorted(['p0', 'p7', 'p3'], key=lambda p: -expected['t1', p])[:2]
@@ -107,7 +105,7 @@ def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv)
 
   out = OutputConfig(output=str(tmp_path / 'all'))
   every = score.ScoreConfig(
-    exported[0], 'tensorflow', 0, 'all', FilesConfig(), *stores, top_k=4, unit_rows=2, out=out
+    exported[0], 'tensorflow', 0, 'all', FilesConfig(), stores, top_k=4, unit_rows=2, out=out
   )
   score.main(every, [])
   for term, _ in TERMS:
@@ -120,7 +118,7 @@ def test_scores_of_a_store_that_was_changed_since_are_not_gone_on_with(exported,
   left, right = (str(shutil.copytree(of, tmp_path / of[-4:])) for of in stores)
   out = OutputConfig(output=str(tmp_path / 'all'))
   every = score.ScoreConfig(
-    exported[0], 'tensorflow', 0, 'all', FilesConfig(), left, right, top_k=4, out=out
+    exported[0], 'tensorflow', 0, 'all', FilesConfig(), (left, right), top_k=4, out=out
   )
   score.main(every, [])
   score.main(every, [])
@@ -139,25 +137,21 @@ def test_a_store_that_changes_while_a_job_runs_is_refused(exported, stores, tmp_
   monkeypatch.setattr(jobs, 'run', changed)
   out = OutputConfig(output=str(tmp_path / 'all'))
   every = score.ScoreConfig(
-    exported[0], 'tensorflow', 0, 'all', FilesConfig(), stores[0], right, out=out
+    exported[0], 'tensorflow', 0, 'all', FilesConfig(), (stores[0], right), out=out
   )
   with pytest.raises(InputError, match='right: changed since the job began; choose another --out'):
     score.main(every, [])
 
 
-@pytest.mark.parametrize('digested', [True, False])  # exports from before have no digests
-def test_scores_of_another_head_are_not_gone_on_with(exported, stores, tmp_path, digested):
+def test_scores_of_another_head_are_not_gone_on_with(exported, stores, tmp_path):
   export = str(shutil.copytree(exported[0], tmp_path / 'export'))
-  if not digested:
-    digests.remove(export)
   out = OutputConfig(output=str(tmp_path / 'all'))
-  every = score.ScoreConfig(export, 'tensorflow', 0, 'all', FilesConfig(), *stores, out=out)
+  every = score.ScoreConfig(export, 'tensorflow', 0, 'all', FilesConfig(), stores, out=out)
   score.main(every, [])
   score.main(every, [])
   with open(f'{export}/head/1/saved_model.pb', 'ab') as file:
     file.write(b'x')
-  if digested:
-    digests.write(export)
+  digests.write(export)
   with pytest.raises(InputError, match='begun with other export; go on with'):
     score.main(every, [])
 
@@ -181,7 +175,7 @@ def test_pairs_of_texts_and_run_inference(exported, tmp_path, tsv):
   files = tsv(tmp_path / 'texts.tsv', ('q', 'title'), [('red', 'boots 1'), ('nike shoes', 'x 2')])
   out = OutputConfig(output=str(tmp_path / 'out'))
   exact = {'runtime': 'litert', 'encoder_runtime': 'litert', 'threads': 1}
-  columns = {'left_column': 'q', 'right_column': 'title'}
+  columns = {'columns': ('q', 'title')}
   score.main(score.ScoreConfig(exported[0], files=files, out=out, **exact, **columns), [])
   expected = PairScorer.load(exported[0]).score(['red', 'nike shoes'], ['boots 1', 'x 2'])
   np.testing.assert_allclose([row['score'] for row in read(out.output)], expected, atol=1e-5)
@@ -194,7 +188,7 @@ def test_pairs_of_texts_and_run_inference(exported, tmp_path, tsv):
 def test_each_class_has_a_column_of_scores(export, tmp_path, tsv):
   texts = ['red', 'wide boots', 'x y']
   folder = export('dse', 3, shared_encoder=False).folder  # the other student, of its own sides
-  stores = [str(tmp_path / side) for side in ('left', 'right')]
+  stores = tuple(str(tmp_path / side) for side in ('left', 'right'))
   for side, store in zip(('left', 'right'), stores, strict=True):
     files = tsv(tmp_path / f'{side}.tsv', ('id', 'text'), [(text, text) for text in texts])
     out = OutputConfig(output=store)
@@ -203,10 +197,10 @@ def test_each_class_has_a_column_of_scores(export, tmp_path, tsv):
   scorer = PairScorer.load(folder, encoder_runtime='litert-int8')
   expected = scorer.score(*map(list, zip(*pairs, strict=True)))
   assert expected.shape == (9, 3)
-  for name, sides, unknown in (('texts', ('', ''), []), ('ids', stores, [('red', 'none')])):
+  for name, sides, unknown in (('texts', (), []), ('ids', stores, [('red', 'none')])):
     files = tsv(tmp_path / f'{name}.tsv', ('left', 'right'), [*pairs, *unknown])
     out = OutputConfig(output=str(tmp_path / name), max_bad_rows=1)
-    score.main(score.ScoreConfig(folder, 'tensorflow', 0, 'pairs', files, *sides, out=out), [])
+    score.main(score.ScoreConfig(folder, 'tensorflow', 0, 'pairs', files, sides, out=out), [])
     rows = read(out.output)
     assert [(row['left'], row['right']) for row in rows] == pairs
     found = [[row[f'score_{number}'] for number in range(3)] for row in rows]
@@ -214,7 +208,7 @@ def test_each_class_has_a_column_of_scores(export, tmp_path, tsv):
   handled = ScorerHandler(folder).run_inference(pairs, scorer)
   np.testing.assert_allclose(handled, expected, atol=1e-5)
   with pytest.raises(InputError, match='--shape=all ranks by one score; .* gives 3 a pair'):
-    score.main(score.ScoreConfig(folder, 'tensorflow', 0, 'all', FilesConfig(), *stores), [])
+    score.main(score.ScoreConfig(folder, 'tensorflow', 0, 'all', FilesConfig(), stores), [])
 
 
 @pytest.mark.parametrize('runtime', ['tensorflow', 'litert'])

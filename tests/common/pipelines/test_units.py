@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
-from common.pipelines import outputs, shards, units
+from common.pipelines import outputs, reading, shards, units
 from common.pipelines.jobs import FilesConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
@@ -41,7 +41,7 @@ def rows(path, unit_bytes=1 << 20, refuse=refuse):
   return [
     dict(row)
     for unit in units.of_files([str(path)], unit_bytes)
-    for row in units.read(unit, refuse)
+    for row in reading.rows(unit, refuse)
   ]
 
 
@@ -140,11 +140,11 @@ def test_empty_cells_are_refused_and_columns_are_known(tmp_path):
   (tmp_path / 'a.tsv').write_text(TSV, encoding='utf-8')
   (unit,) = units.of_files([str(tmp_path / 'a.tsv')], 1 << 20)
   bad = []
-  found = units.cells(unit, ('text', 'id'), 2, lambda *r: bad.append(r))
+  found = reading.cells(unit, ('text', 'id'), 2, lambda *r: bad.append(r))
   assert list(found) == [(['é, "quoted', '日本'], ['1', '2']), (['last'], ['4'])]
-  assert bad[0][1:] == ("column 'text' is empty", '{"id": "3", "text": ""}')
+  assert bad[0][1:] == ("the text in column 'text' is empty", '{"id": "3", "text": ""}')
   with pytest.raises(InputError, match="no column 'txt'; did you mean 'text'"):
-    units.check_columns([unit], ['id', 'txt'])
+    reading.check_columns([unit], ['id', 'txt'])
 
 
 def test_a_parquet_cell_of_another_kind_puts_its_row_aside(tmp_path):
@@ -152,20 +152,21 @@ def test_a_parquet_cell_of_another_kind_puts_its_row_aside(tmp_path):
   nanoseconds = pa.array([1, None], pa.timestamp('ns'))  # as_py refuses them without pandas
   no_text = pa.array([b'\xff', b'ok'])
   columns = {
-    'when': (pa.array(when), 'timestamp[us]'),
-    'then': (nanoseconds, 'timestamp[ns]'),
-    'some': (pa.array([{'a': b'x'}, None]), 'struct<a: binary>'),
-    'raw': (pa.array([b'\xff', b'ok']), 'binary'),
-    'text': (pa.Array.from_buffers(pa.string(), 2, no_text.buffers()), 'string'),
+    'when': pa.array(when),
+    'then': nanoseconds,
+    'some': pa.array([{'a': b'x'}, None]),
+    'raw': no_text,
+    'text': pa.Array.from_buffers(pa.string(), 2, no_text.buffers()),
   }
-  for name, (values, kind) in columns.items():
+  for name, values in columns.items():
     path = tmp_path / f'{name}.parquet'
     pq.write_table(pa.table({'id': [1, 2], name: values}), path)
     bad = []
-    (row,) = rows(path, refuse=lambda *refused: bad.append(refused))  # noqa: B023
-    assert (row['id'], row[name]) == ('2', 'ok' if name in ('text', 'raw') else '')
-    why = f"column '{name}' ({kind}) holds no text, number or list of such"
-    assert bad == [(f'{path}:row group 0, row 0', why, '{"id": "1"}')]
+    (unit,) = units.of_files([str(path)], 1)
+    found = list(reading.cells(unit, ('id', name), 8, lambda *refused: bad.append(refused)))  # noqa: B023
+    why = f"column '{name}' holds no text, number or list of such"
+    assert bad[0] == (f'{path}:row group 0, row 0', why, '{"id": "1"}')
+    assert found == ([(['2'], ['ok'])] if name in ('text', 'raw') else [])
 
 
 def test_cells_are_read_as_runs_read_them(tmp_path):
@@ -188,20 +189,17 @@ def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
   when = [datetime.datetime(2024, 1, 1)] * 3  # refused if it were read
   pq.write_table(pa.table({'id ': [1, 2, 3], 'when': when, 'ids': [['a'], [], None]}), path)
   (unit,) = units.of_files([path], 1)
-  units.check_columns([unit], ['ids', 'id'])
-  assert [dict(row) for row in units.read(unit, refuse, ['ids'])] == [
-    {'ids': '["a"]'},
-    {'ids': '[]'},
-    {'ids': ''},
-  ]
-  with pytest.raises(
-    InputError, match="no column 'idd'; did you mean 'ids'. It has id , when, ids"
-  ):
-    units.check_columns([unit], ['idd'])
+  reading.check_columns([unit], ['ids', 'id'])
   bad = []
-  assert list(units.cells(unit, ('id', 'idd'), 2, lambda *r: bad.append(r))) == []
-  assert bad[2][1:] == ("column 'idd' is empty", '{"id ": "3"}')
-  (found,) = units.cells(unit, ('id', 'id '), 3, refuse)
+  assert list(reading.cells(unit, ('ids',), 2, lambda *r: bad.append(r))) == [(['["a"]', '[]'],)]
+  assert bad == [(f'{path}:row group 0, row 2', "the text in column 'ids' is empty", '{"ids": ""}')]
+  message = "no column 'idd'; did you mean 'ids'. It has id , when, ids"
+  with pytest.raises(InputError, match=message):
+    reading.check_columns([unit], ['idd'])
+  bad.clear()
+  assert list(reading.cells(unit, ('id', 'idd'), 2, lambda *r: bad.append(r))) == []
+  assert bad[2][1:] == (message.replace("'ids'. It", "'ids'? It"), '{"id ": "3"}')
+  (found,) = reading.cells(unit, ('id', 'id '), 3, refuse)
   assert found == (['1', '2', '3'], ['1', '2', '3'])
 
 
@@ -216,10 +214,11 @@ def test_files_are_opened_at_once_and_units_numbered_in_order(tmp_path, monkeypa
 
   monkeypatch.setattr(units, 'open_file', open_file)
   todo = units.of_files([f'{tmp_path}/b.parquet', f'{tmp_path}/a.parquet'], 1)
-  found = [(unit.number, os.path.basename(unit.path), unit.start) for unit in todo]
-  assert found == [(0, 'b.parquet', 0), (1, 'b.parquet', 1), (2, 'a.parquet', 0), (3, 'a.parquet', 1)]  # fmt: skip
+  assert [unit.number for unit in todo] == [0, 1, 2, 3]
+  found = [(os.path.basename(unit.path), unit.start) for unit in todo]
+  assert found == [('b.parquet', 0), ('b.parquet', 1), ('a.parquet', 0), ('a.parquet', 1)]
   with pytest.raises(InputError, match="a.parquet: no column 'text'"):
-    units.check_columns(todo, ['text'])
+    reading.check_columns(todo, ['text'])
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
@@ -235,7 +234,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
   (tmp_path / 'b.jsonl').write_text('{"query": "x"}\n')
   todo = units.of_files([f'{tmp_path}/a.jsonl', f'{tmp_path}/b.jsonl'], 1 << 20)
   with pytest.raises(InputError, match="b.jsonl:byte 0: no column 'left'; it has query"):
-    units.check_columns(todo, ['left'])
+    reading.check_columns(todo, ['left'])
   (tmp_path / 'a.tsv').write_bytes(b'')
   with pytest.raises(InputError, match='--input=.*/a.tsv: empty'):
     FilesConfig(input=(f'{tmp_path}/a.tsv',)).units()
@@ -253,7 +252,8 @@ def test_patterns_find_files_of_the_working_folder(tmp_path, monkeypatch):
     'f1/*.tsv': ['f1/b.tsv'],
     'a-1.tsv': ['a-1.tsv'],
   }.items():
-    assert [unit.path for unit in units.of_files([pattern], 1000)] == names == [*units.state([pattern])]  # fmt: skip
+    assert [unit.path for unit in units.of_files([pattern], 1000)] == names
+    assert [*units.state([pattern])] == names
 
 
 def test_a_file_that_two_patterns_match_is_refused(tmp_path, monkeypatch):
@@ -282,12 +282,12 @@ def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
   path.write_bytes(whole[: len(whole) // 2])
   (unit,), found = units.of_files([str(path)], 5), []
   with pytest.raises(InputError) as caught:
-    found.extend(row['id'] for row in units.read(unit, refuse))
+    found.extend(row['id'] for row in reading.rows(unit, refuse))
   message = f'{path}: damaged gzip up to byte {len(whole) // 2}: Compressed file ended before'
   assert str(caught.value).startswith(message)
   path.write_bytes(whole[:5])
   with pytest.raises(InputError, match='damaged gzip up to byte 5: '):
-    units.check_columns([unit], ['id'])
+    reading.check_columns([unit], ['id'])
   path.write_bytes(b'')
   with pytest.raises(InputError, match=f'{name}: damaged gzip: it has 0 bytes; copy it anew'):
     units.of_files([str(path)], 5)
@@ -307,9 +307,13 @@ def test_a_column_that_is_named_twice_is_refused(name, tmp_path):
 
 @pytest.mark.parametrize('name', ['a.parquet', 'a.tfrecord'])
 def test_a_file_that_ends_in_the_middle_is_refused(name, tmp_path):
-  path = tmp_path / name
-  with outputs.TableWriter(str(path), {'id': str}) as writer:
-    writer.write([f'{i}' for i in range(100)])
+  path, ids = tmp_path / name, [f'{i}' for i in range(100)]
+  if name == 'a.parquet':
+    pq.write_table(pa.table({'id': ids}), path, write_page_checksum=True)
+  else:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+      for key in ids:
+        writer.write(record(id=key))
   content = path.read_bytes()
   for kept in (len(content) // 2, len(content) - 3, 5):
     path.write_bytes(content[:kept])
@@ -358,37 +362,38 @@ def test_a_shard_is_whole_or_not_there(tmp_path, monkeypatch, name):
   assert sorted(os.listdir(output)) == ['bad', 'done', 'x.txt']
 
 
-@pytest.mark.parametrize('kind', outputs.FORMATS)
-def test_tables_are_read_as_they_were_written(tmp_path, kind):
-  path = str(tmp_path / f'a.{kind}')
-  with outputs.TableWriter(path, {'id': str, 'score': float, 'rank': int}) as writer:
-    writer.write(['é', 'b'], [0.5, 1.25], [1, 2])
-    writer.write(
-      ['c', 'd'], [np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))], [3, 4]
-    )
-  found = [(row['id'], float(row['score']), int(row['rank'])) for row in rows(path)]
-  assert [(i, r) for i, _, r in found] == [('é', 1), ('b', 2), ('c', 3), ('d', 4)]
-  scores = [np.float32(s) for _, s, _ in found]
-  assert scores == [0.5, 1.25, np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))]
+def table(folder, columns, pieces):
+  """A table as a job writes it: its rows in Arrow, and the rows of each row group."""
+  shard = Shard(str(folder), 0)
+  count = outputs.write_table(shard, 'a.parquet', columns, pieces)
+  file = pq.ParquetFile(folder / 'a.parquet')
+  groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+  assert sum(groups) == count
+  return file.read(), groups
+
+
+def test_tables_hold_what_was_written(tmp_path):
+  close = np.nextafter(np.float32(0.1), np.float32(1))
+  pieces = [(['é', 'b'], [0.5, 1.25], [1, 2]), (['c', 'd'], [np.float32(0.1), close], [3, 4])]
+  found, _ = table(tmp_path, {'id': str, 'score': float, 'rank': int}, pieces)
+  assert found.column('id').to_pylist() == ['é', 'b', 'c', 'd']
+  assert found.column('rank').to_pylist() == [1, 2, 3, 4]
+  assert found.column('score').to_numpy().tolist() == [0.5, 1.25, np.float32(0.1), close]
+  assert found.schema.field('score').type == pa.float32()
 
 
 def test_small_pieces_share_a_row_group(tmp_path, monkeypatch):
   monkeypatch.setattr(outputs, '_ROWS', 4)
-  monkeypatch.setattr(outputs, '_CHARACTERS', 10)
-  path = str(tmp_path / 'a.parquet')
-  with outputs.TableWriter(path, {'id': str, 'rank': int}) as writer:
-    for text in ('a', 'b', 'a long text', 'c'):
-      writer.write([text] * 3, range(3))
-  file = pq.ParquetFile(path)
-  assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [6, 3, 3]
-  assert file.read().column('id').to_pylist()[::3] == ['a', 'b', 'a long text', 'c']
-
-
-@pytest.mark.parametrize('cell', ['a\tb', 'a\nb', 'a\rb'])
-def test_a_tsv_of_cells_with_tabs_or_line_breaks_is_refused(tmp_path, cell):
-  refused = pytest.raises(InputError, match='a TSV holds no tab and no line break')
-  with outputs.TableWriter(str(tmp_path / 'a.tsv'), {'id': str}) as writer, refused:
-    writer.write([cell])
+  monkeypatch.setattr(outputs, '_BYTES', 90)  # of a piece of the long text
+  pieces = [([text] * 3, range(3)) for text in ('a', 'b', 'a long text ', 'c')]
+  found, groups = table(tmp_path, {'id': str, 'rank': int}, pieces)
+  assert groups == [6, 6]
+  assert found.column('id').to_pylist()[::3] == ['a', 'b', 'a long text ', 'c']
+  _, groups = table(tmp_path, {'id': str, 'rank': int}, [*pieces[2:], *pieces[:1], ([], [])])
+  assert groups == [6, 3]
+  monkeypatch.setattr(outputs, '_BYTES', 70)
+  assert table(tmp_path, {'id': str, 'rank': int}, pieces[2:])[1] == [3, 3]
+  assert table(tmp_path, {'id': str, 'rank': int}, [])[1] == []
 
 
 def test_rows_of_a_store():
@@ -402,11 +407,16 @@ def test_cells_of_parquet_columns_are_those_of_its_rows(tmp_path, kind):
   pq.write_table(table, tmp_path / 'a.parquet', row_group_size=4)
   found, why = [], []
   for unit in units.of_files([str(tmp_path / 'a.parquet')], 1):
-    for cells in units.cells(unit, ('right', 'left'), 2, lambda *refused: why.append(refused[:2])):
+    for cells in reading.cells(
+      unit, ('right', 'left'), 2, lambda *refused: why.append(refused[:2])
+    ):
       found.extend(zip(*cells, strict=True))
   assert found == [('a', '1'), ('c', '3'), ('é', '5'), ('f', '6')]
   where = f'{tmp_path}/a.parquet:row group 0, row'
-  empty = [(f'{where} {i}', f'column {name!r} is empty') for i, name in ((1, 'left'), (3, 'right'))]
+  empty = [
+    (f'{where} {i}', f'the text in column {name!r} is empty')
+    for i, name in ((1, 'left'), (3, 'right'))
+  ]
   assert why == empty
 
 
@@ -416,6 +426,6 @@ def test_a_cell_of_spaces_alone_is_as_an_empty_one(text, tmp_path):
   (tmp_path / 'a.tsv').write_text(f'id\ttext\n1\t{text}\n2\ta b\n', encoding='utf-8')
   for name in ('a.parquet', 'a.tsv'):
     (unit,), bad = units.of_files([str(tmp_path / name)], 1000), []
-    found = units.cells(unit, ('id', 'text'), 8, lambda *refused: bad.append(refused))  # noqa: B023
+    found = reading.cells(unit, ('id', 'text'), 8, lambda *refused: bad.append(refused))  # noqa: B023
     assert list(found) == [(['2'], ['a b'])]
-    assert [why for _, why, _ in bad] == ["column 'text' is empty"]
+    assert [why for _, why, _ in bad] == ["the text in column 'text' is empty"]
