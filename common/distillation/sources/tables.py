@@ -2,9 +2,13 @@
 
 import dataclasses
 import functools
+import json
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any
+
+import numpy as np
 
 from common import files, flags
 from common.data import examples, record_writer, vector_cells
@@ -25,8 +29,8 @@ class TablesConfig:
 
   train_file: str = flags.option(
     '',
-    'labelled training tuples (.tsv, .csv, .jsonl, .gz; .parquet); without --valid_file and --test_file '
-    'they are split by their left texts (--split_shares)',
+    'labelled training tuples (.tsv, .csv, .jsonl, .gz; .parquet); without --valid_file and '
+    '--test_file they are split by their left texts (--split_shares)',
   )
   valid_file: str = flags.option('', 'labelled validation tuples')
   test_file: str = flags.option('', 'labelled test tuples')
@@ -52,8 +56,8 @@ class TablesConfig:
 class Tables(Source):
   """Rows of files, column by name; of a training file alone, three sets that share no left text.
 
-  Left texts that are alike up to case, spaces and punctuation are one; its hash says which set it is in, so
-  that added rows move no others.
+  Left texts that differ in case, spaces and punctuation alone are one. Its hash says which set it
+  is in, so that added rows move no others.
   """
 
   config: TablesConfig
@@ -98,7 +102,7 @@ class Tables(Source):
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
     if self.config.alone:
       paths = dict.fromkeys(SPLITS, self.config.train_file)
-      sets = {name: self._split(name) for name in SPLITS}
+      sets = self._split()
     else:
       paths = {name: path for name, path in self._labelled_files().items() if path}
       sets = {name: self._rows(path, 'all') for name, path in paths.items()}
@@ -106,8 +110,8 @@ class Tables(Source):
     empty = [name for name in made if not made[name].count] if self.config.alone else []
     if empty:
       raise InputError(
-        f'{self.config.train_file}: no left text is in {empty[0]}, by its hash: more of them are needed, another '
-        '--split_shares, or --valid_file and --test_file'
+        f'{self.config.train_file}: no left text is in {empty[0]}, by its hash: more of them are '
+        'needed, another --split_shares, or --valid_file and --test_file'
       )
     return made
 
@@ -142,17 +146,32 @@ class Tables(Source):
         raise InputError(f'{path}: row {example.id}: all rows have teacher logits, or none')
       yield example if self.table.id_column else dataclasses.replace(example, id='')
 
-  def _split(self, name: str) -> Iterator[Example]:
-    """The rows of the training file whose left texts are in one of `SPLITS`."""
+  def _split(self) -> dict[str, Iterator[Example]]:
+    """The training file's rows by set, by their left texts; to be taken set after set.
+
+    The file is read with the first set; rows of later ones wait in temporary files (`_taken`).
+    """
+    first, *later = SPLITS
+    waiting = {name: tempfile.TemporaryFile('w+') for name in later}  # noqa: SIM115
+
+    def read() -> Iterator[Example]:
+      for example in self._rows(self.config.train_file, 'all'):
+        if (name := self._set_of(example)) == first:
+          yield example
+        else:
+          waiting[name].write(_line(example))
+
+    return {first: read(), **{name: _taken(file) for name, file in waiting.items()}}
+
+  def _set_of(self, example: Example) -> str:
+    """The set, of `SPLITS`, of a row's left text."""
     train, valid, _ = self.split_shares
-    for example in self._rows(self.config.train_file, 'all'):
-      left = example.texts[0]
-      key = plain(left) if isinstance(left, str) else str(hash64(left))
-      if SPLITS[split_of(key, train, valid)] == name:
-        yield example
+    left = example.texts[0]
+    key = plain(left) if isinstance(left, str) else str(hash64(left))
+    return SPLITS[split_of(key, train, valid)]
 
   def _annotated(self, labels: Labels, writers: Sequence[ItemWriter]) -> Iterator[Tuples]:
-    """A record set's groups, after its items; one that does not fit, or lacks a label, is refused."""
+    """A record set's groups, after its items; a set that does not fit is refused."""
     path, records = self.config.distillation_file, RecordSet(self.config.distillation_file)
     needed = len(self.table.text_columns), self.table.outputs
     logits = records.head(1).teacher_logits
@@ -173,3 +192,18 @@ class Tables(Source):
         key = next(iter(group.ids), 'the first of a group')
         raise InputError(f'{path}: a tuple near {key!r} has no label')
       yield group
+
+
+def _line(example: Example) -> str:
+  """A row as a line of JSON, for `_taken`."""
+  texts = [item if isinstance(item, str) else item.tolist() for item in example.texts]
+  return json.dumps([example.id, texts, example.label, example.teacher_logits]) + '\n'
+
+
+def _taken(file: IO[str]) -> Iterator[Example]:
+  """Rows that wait in a temporary file, which is closed then."""
+  with file:
+    file.seek(0)
+    for key, texts, label, z in map(json.loads, file):
+      items = [item if isinstance(item, str) else np.array(item, np.float32) for item in texts]
+      yield Example(key, tuple(items), label, None if z is None else tuple(z))

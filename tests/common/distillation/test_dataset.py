@@ -2,16 +2,18 @@
 
 import dataclasses
 import gc
+import io
 import itertools
 import json
 import os
 import re
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from common.data import catalog, glue_tfds, record_writer
+from common.data import catalog, examples, glue_tfds, record_writer
 from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
 from common.distillation import checks, dataset, run
@@ -22,6 +24,7 @@ from common.distillation.pairing import PairingConfig
 from common.distillation.run_folder import RunFolder
 from common.distillation.shared import Shared
 from common.distillation.soft_labels import AnnotationConfig
+from common.distillation.sources import tables as source_tables
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import Tables, TablesConfig
@@ -127,7 +130,9 @@ def test_a_training_file_alone_is_split_by_its_left_texts(tmp_path):
     dataset.write_labelled(DataConfig(files=TablesConfig(str(path))), str(data), seed=1)
     return {name: rows_of(data / name) for name in ('train', 'valid', 'test')}
 
-  few, all_of_them = sets(300), sets(400)
+  with mock.patch.object(examples, 'read', wraps=examples.read) as read:
+    few, all_of_them = sets(300), sets(400)
+  assert read.call_count == 2  # a file is read once for its three sets
   assert sorted(itertools.chain(*all_of_them.values())) == sorted(rows)
   assert all(all_of_them[name][: len(few[name])] == few[name] for name in few)
   texts = [{left.split()[1].strip('!') for left, _ in found} for found in all_of_them.values()]
@@ -135,6 +140,15 @@ def test_a_training_file_alone_is_split_by_its_left_texts(tmp_path):
   assert len(texts[0]) > 60 > 30 > max(len(texts[1]), len(texts[2]))
   with pytest.raises(InputError, match='rows.jsonl: no left text is in (train|valid), by its hash'):
     sets(4)
+
+
+def test_rows_that_wait_for_their_set_are_the_same(tmp_path):
+  vector = np.array([1 / 3, 1e-40, 3e38], np.float32)
+  row = Example('é\n', ('a\tb"', vector), 1 / 3, (0.1, -2.0))
+  (found,) = source_tables._taken(io.StringIO(source_tables._line(row)))
+  assert found.texts[1].dtype == vector.dtype and found.texts[1].tolist() == vector.tolist()
+  assert (found.id, found.texts[0], found.label) == (row.id, row.texts[0], row.label)
+  assert found.teacher_logits == row.teacher_logits
 
 
 def test_a_bad_row_is_told_after_the_last_bar(tmp_path, capsys):
