@@ -267,17 +267,30 @@ def _tsv(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     yield number, line.rstrip('\r\n').split('\t')
 
 
-def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(
+  lines: Iterator[str], delimiter: str = ','
+) -> Iterator[tuple[int, int, list[str] | csv.Error]]:
+  """(first line, last line, cells) of each row of a CSV; the error, where it is no row."""
   csv.field_size_limit(sys.maxsize)  # Python's own, 131,072 characters, is less than a page has
   reader = csv.reader(lines, delimiter=delimiter, strict=True)
-  ended = 0  # an open quote goes on to the end of the file
-  try:
-    for values in reader:
-      ended = reader.line_num
-      if values:
-        yield ended, values
-  except csv.Error as error:
-    raise InputError(f'{path}:{ended + 1}: not a CSV row: {error}') from error
+  found: list[str] | csv.Error
+  while True:
+    first = reader.line_num + 1
+    try:
+      found = next(reader)
+    except StopIteration:
+      return
+    except csv.Error as error:
+      found = error
+    if found:
+      yield first, reader.line_num, found
+
+
+def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+  for first, last, values in csv_rows(lines, delimiter):
+    if isinstance(values, csv.Error):  # an open quote goes on to the end of the file
+      raise InputError(f'{path}:{first}: not a CSV row: {values}') from values
+    yield last, values
 
 
 def _parquet(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:

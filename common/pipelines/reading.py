@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -133,32 +132,31 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
 def _csv(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
   """Rows of a CSV; their place is their first line."""
   lines = io.TextIOWrapper(file, 'utf-8-sig', errors='surrogateescape', newline='\n')
-  csv.field_size_limit(sys.maxsize)  # as in `tables`
-  reader = csv.reader(lines, strict=True)
+  found = tables.csv_rows(lines)
   try:
-    header = next(reader, [])
-    '\0'.join(header).encode()
+    header = _texts(next(found, (1, 1, []))[2])
   except (csv.Error, UnicodeEncodeError) as error:
     raise InputError(f'{unit.path}:1: {error}') from error
   tables.check_header(header, f'{unit.path}:1')
   tables.check_separator(header, f'{unit.path}:1')
-  while True:
-    begun = reader.line_num
-    where = f'{unit.path}:{begun + 1}'
-    values: list[str] = []
+  for first, last, values in found:
+    where = f'{unit.path}:{first}'
+    if isinstance(values, csv.Error) and last > first:
+      what = f'not a CSV row up to line {last:,}: {values}; a quote that is not closed?'
+      raise InputError(f'{where}: {what}') from values
     try:
-      values = next(reader)
-      if not values:  # a blank line, which is no row
-        continue
-      '\0'.join(values).encode()
-      yield tables.cells_row(header, values, where, where)
-    except StopIteration:
-      return
+      yield tables.cells_row(header, _texts(values), where, where)
     except (csv.Error, UnicodeEncodeError, InputError) as error:
-      if isinstance(error, csv.Error) and reader.line_num > begun + 1:
-        end = f'not a CSV row up to line {reader.line_num:,}'
-        raise InputError(f'{where}: {end}: {error}; a quote that is not closed?') from error
-      refuse(where, _why(error, where), json.dumps(values))
+      row = [] if isinstance(values, csv.Error) else values
+      refuse(where, _why(error, where), json.dumps(row))
+
+
+def _texts(values: list[str] | csv.Error) -> list[str]:
+  """A row's cells; raises its error, or that of bytes that are no UTF-8."""
+  if isinstance(values, csv.Error):
+    raise values
+  '\0'.join(values).encode()
+  return values
 
 
 def _records(unit: Unit, refuse: Refuse) -> Iterator[Row]:
