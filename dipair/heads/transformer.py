@@ -163,7 +163,10 @@ class TransformerHead(Head):
 
   def exported(self) -> RestructuredTransformer:
     """The same logits in fewer operations."""
-    return RestructuredTransformer(self)
+    embeddings = [self.embeddings(slot) for slot in range(len(self.tokens))]
+    return RestructuredTransformer(
+      embeddings, self.norm, self.blocks, self.activation, self.classifier
+    )
 
 
 def _mean_by_position(tokens: np.ndarray) -> np.ndarray:
