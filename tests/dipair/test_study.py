@@ -588,7 +588,7 @@ def test_a_calibrated_run_has_its_own_head_as_trained(tmp_path):
   student.own, student.longer, student._folder = {}, None, str(tmp_path / 'own')
   (tmp_path / 'own' / 'head').mkdir(parents=True)
   student.run = types.SimpleNamespace(path=lambda name: f'{tmp_path}/{name}', flags={})
-  for of_run, folder in (({}, 'export'), ({'calibration': 'isotonic'}, 'own/head')):
+  for of_run, folder in (({}, 'export'), ({'calibration': 'temperature'}, 'own/head')):
     student.run.flags = of_run
     assert student.head() == f'{tmp_path}/{folder}'
 
