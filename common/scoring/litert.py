@@ -6,9 +6,7 @@ rows: 8, whose products keep the weights in cache, and 1, for a query; the weigh
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pathlib
 import tempfile
 import threading
 import weakref
@@ -29,10 +27,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar('Item')
 Result = TypeVar('Result')
-_QUOTAS = (  # of control groups, version 2 and 1: microseconds of cores, in so many
-  ('/sys/fs/cgroup/cpu.max',),
-  ('/sys/fs/cgroup/cpu/cpu.cfs_quota_us', '/sys/fs/cgroup/cpu/cpu.cfs_period_us'),
-)
+PRECISIONS = ('float32', 'int8')
 _MOST_THREADS = 16  # unless more are asked for: each holds the weights, as the kernels take them
 BATCHES = (1, 8)  # rows of a call of a function of word ids
 _DENSE = 'vector'  # the input of a function of vectors
@@ -48,11 +43,10 @@ def write(
   """Writes functions as a file a precision.
 
   Args:
-    folder: Gets `float32.tflite`, `float16.tflite` (weights) and `int8.tflite` (weights; inputs
-      quantized as they come), those of `precisions`.
+    folder: Gets `float32.tflite` and `int8.tflite` (weights; inputs quantized as they come).
     signatures: Concrete functions of fixed shapes, by name.
     variables: All that they read.
-    precisions: One or more.
+    precisions: Those of `PRECISIONS` that are wanted.
   """
   import tensorflow as tf
 
@@ -64,7 +58,6 @@ def write(
     converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(signatures))
     converter.exclude_conversion_metadata = True  # which nothing here reads
     for precision in precisions:
-      converter.target_spec.supported_types = [tf.float16] if precision == 'float16' else []
       converter.optimizations = [] if precision == 'float32' else [tf.lite.Optimize.DEFAULT]
       with open(os.path.join(folder, f'{precision}.tflite'), 'wb') as file:
         file.write(converter.convert())
@@ -113,16 +106,9 @@ def write_by_length(
 
 
 def cores() -> int:
-  """Those that this process may use, where the system tells (Linux), else all; at most a container's share."""
+  """Cores that this process may use, where the system tells (Linux), else all."""
   affinity = getattr(os, 'sched_getaffinity', None)
-  cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-  for paths in _QUOTAS:
-    with contextlib.suppress(OSError, ValueError):  # no such file; 'max': no limit
-      text = ' '.join(pathlib.Path(path).read_text('ascii') for path in paths)
-      quota, period = map(int, text.split())
-      if quota > 0:
-        cores = min(cores, -(-quota // period))
-  return cores
+  return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class Interpreters:

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
   from common.data.tokenization import Tokenizer
 
-PRECISIONS = ('float32', 'int8')
 _FOLDER, _WORD_PIECES = 'encoder_litert', 'word_pieces.json'  # of an export, and in it
 
 
 def kind(precision: str) -> EncoderKind:
-  """The runtime of one of `PRECISIONS`; the first one's writes the files of all, from one model."""
+  """The runtime of one of `litert.PRECISIONS`; the first one's writes the files of all."""
 
   def load(export: Export, threads: int) -> LiteRTEncoder:
     return LiteRTEncoder(os.path.join(export.folder, _FOLDER), precision, threads)
 
-  return EncoderKind(load, threaded=True, write=_write if precision == PRECISIONS[0] else None)
+  writes = precision == litert.PRECISIONS[0]
+  return EncoderKind(load, threaded=True, write=_write if writes else None)
 
 
 def _write(
@@ -54,7 +54,7 @@ def write(
   variables: Sequence[tf.Variable],
   tokenizer: Tokenizer,
   *,
-  precisions: Sequence[str] = PRECISIONS,
+  precisions: Sequence[str] = litert.PRECISIONS,
   batches: Sequence[int] = litert.BATCHES,
 ) -> None:
   """Writes encoders, a file a precision, and their word pieces; the rest as for `EncoderKind.write`."""

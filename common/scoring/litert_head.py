@@ -1,4 +1,4 @@
-"""Heads in LiteRT: files of float32, of float16 weights, of int8 weights with dynamic ranges."""
+"""Heads in LiteRT: files of float32, and of int8 weights with dynamic ranges."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from common.scoring.runtime import HeadFunction, HeadKind, Inputs, blocks, fille
 if TYPE_CHECKING:
   import tensorflow as tf
 
-PRECISIONS = ('float32', 'float16', 'int8')
 _FOLDER = 'head_litert'  # of an export
 _CALL_BYTES, _LEAST_ROWS, _MOST_ROWS = 1 << 20, 16, 256  # of a call: its largest tensor, in cache
 
 
 def kind(precision: str) -> HeadKind:
-  """The runtime of one of `PRECISIONS`; the first one's writes the files of all, from one model."""
+  """The runtime of one of `litert.PRECISIONS`; the first one's writes the files of all."""
   return HeadKind(
     lambda export, threads: LiteRTHead(file_of(export.folder, precision), threads),
     threaded=True,
-    write=write if precision == PRECISIONS[0] else None,
+    write=write if precision == litert.PRECISIONS[0] else None,
   )
 
 
@@ -40,7 +39,7 @@ def write(
   signatures = {
     name: function.traced(rows_of_call(function)) for name, function in functions.items()
   }
-  litert.write(os.path.join(folder, _FOLDER), signatures, variables, PRECISIONS)
+  litert.write(os.path.join(folder, _FOLDER), signatures, variables, litert.PRECISIONS)
 
 
 def rows_of_call(function: HeadFunction) -> int:
@@ -79,9 +78,7 @@ class LiteRTHead:
 
   def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """As of `HeadRuntime`."""
-    logits, scores = self._run(
-      signature, inputs, lambda of: [of.get('logits', of['score']), of['score']]
-    )
+    logits, scores = self._run(signature, inputs, lambda of: [of['logits'], of['score']])
     return logits.reshape(scores.shape), scores
 
   def _run(

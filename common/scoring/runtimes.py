@@ -32,7 +32,6 @@ HEADS: dict[str, HeadKind] = {
   'tensorflow': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=False)),
   'xla': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=True)),
   'litert': litert_head.kind('float32'),
-  'litert-float16': litert_head.kind('float16'),
   'litert-int8': litert_head.kind('int8'),
 }
 ENCODERS: dict[str, EncoderKind] = {
