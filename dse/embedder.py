@@ -3,6 +3,7 @@
 One text against many is scored split (Eq. 3): W1 u and W2 v once per text, the rest per pair.
 """
 
+import functools
 import os
 from collections.abc import Iterator
 
@@ -32,7 +33,7 @@ class Embedder(PairScorer):
     self, texts: Texts, side: str = '', *, batch_size: int = 128, progress: bool = False
   ) -> np.ndarray:
     """`PairScorer.encode`; a model whose sides encode alike takes texts without a `side`."""
-    if not side and self._alike() is False:
+    if not side and not self._alike:
       raise InputError(
         f'side: {self.slots[0]!r} or {self.slots[1]!r} is needed; '
         'each side of this model has an encoder or a text length of its own'
@@ -72,12 +73,12 @@ class Embedder(PairScorer):
     if out:
       check_parent(out, 'out')
     given = are_vectors(left)
-    if right is None and given and self._alike() is False:
+    if right is None and given and not self._alike:
       raise InputError(
         "each side has an encoder or a text length of its own: right, of encode(texts, 'right')"
       )
     left = self._checked(left, 'left')
-    as_left = right is None and self._alike()
+    as_left = right is None and self._alike
     right = None if as_left else self._checked(left if right is None else right, 'right')
     u = self._vectors(left, 'left')
     v = u if as_left else self._vectors(right, 'right')
@@ -117,9 +118,8 @@ class Embedder(PairScorer):
           yield row, (one[None], part[None], v, parts)
           bar.update(len(v))
 
-  def _alike(self) -> bool | None:
-    """Whether both sides encode a text alike: one encoder, one length; None: an earlier export does not say."""
-    found = [self._export.description.get(name) for name in ('encoded_as', 'max_lengths')]
-    if any(of and len(set(of)) > 1 for of in found):
-      return False
-    return True if all(found) else None
+  @functools.cached_property
+  def _alike(self) -> bool:
+    """Whether both sides encode a text alike: by one encoder, cut at one length."""
+    description = self._export.description
+    return all(len(set(description[name])) == 1 for name in ('encoded_as', 'max_lengths'))

@@ -12,7 +12,7 @@ from common.errors import InputError, check_whole
 from common.scoring import exported, hub, runtimes
 from common.scoring.head_scorer import HeadScorer
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
-from common.scoring.sides import Texts, are_raw, checked, listed
+from common.scoring.sides import Side, Texts, checked, listed
 from common.vectors.store import VectorStore, row_numbers
 from common.vectors.values import Stored, are_vectors, finite
 
@@ -49,8 +49,8 @@ class PairScorer(HeadScorer):
     Args:
       folder: The export, an archive of `dipair.release`, or `hf://org/name[@revision]`; an
         `exported.Export`, given to several calls, is read once.
-      runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
-        'litert-int8'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
+      runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32) or 'litert-int8';
+        empty: 'tensorflow', or an archive's only one, 'litert-int8'.
       threads: Threads of LiteRT, each with the weights in memory (docs/serving.md); 0: one a core, 16 at the
         most.
       encoder_runtime: Runtime of the encoders: 'tensorflow', 'litert' (float32) or 'litert-int8',
@@ -90,6 +90,12 @@ class PairScorer(HeadScorer):
     self._check_side(side)
     check_whole('batch_size', batch_size, 1)
     texts = listed(texts, side, self.widths.get(side, 0))
+    return self.encode_listed(texts, side, batch_size, progress)
+
+  def encode_listed(
+    self, texts: list[str] | np.ndarray, side: str, batch_size: int = 128, progress: bool = False
+  ) -> np.ndarray:
+    """Encodes texts that were checked, as `sides.listed` gives them; the rest as for `encode`."""
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
       self._encoder.encode(texts, side, vectors, batch_size, bar.update)
@@ -145,7 +151,9 @@ class PairScorer(HeadScorer):
       [n, *part shape] float32.
     """
     self._check_side(side)
-    vectors = self._vectors(self._checked(vectors, side), side)
+    return self._parts(self._vectors(self._checked(vectors, side), side), side)
+
+  def _parts(self, vectors: Vectors, side: str) -> np.ndarray:
     count = len(vectors)
     vectors = vectors if count else np.zeros([1, *self.vector_shapes[side]], np.float32)
     return self._head.run(f'{side}_part', {side: vectors})[:count]
@@ -211,16 +219,17 @@ class PairScorer(HeadScorer):
     stored = isinstance(candidates, VectorStore) and rows is None
     if first_stage not in ('', 'ann') or (first_stage and not stored):
       raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
+    self.check_ranks()
     queries, several = self._queries(query)
-    right = self._candidates(candidates)
-    rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
-    needed = None if parts is None else (len(right), *self._part_shape)
+    given = self._candidates(candidates)
+    rows = None if rows is None else row_numbers(rows, len(given), 'candidates')
+    needed = None if parts is None else (len(given), *self._part_shape)
     if (found := getattr(parts, 'shape', None)) != needed:
       raise InputError(f'parts: of shape {found}; {needed} is needed')
     left = self._vectors(queries, self.slots[0])  # nothing is encoded before
-    if not isinstance(right, VectorStore):
-      right = self._encoded(right, self.slots[1])  # `best.ranked` checks what it reads
-    left_parts = self.parts(left, self.slots[0])
+    # `best.ranked` looks at the numbers of what it reads.
+    right = self._encoded(given, self.slots[1]) if isinstance(given, Side) else given
+    left_parts = self._parts(left, self.slots[0])
     if isinstance(right, VectorStore) and first_stage:
       from common.vectors import neighbors
 
@@ -258,8 +267,8 @@ class PairScorer(HeadScorer):
       tokens.append([piece.decode() for piece in kept[0].numpy()])
     return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
-  def _candidates(self, candidates: Texts | VectorStore) -> Vectors | VectorStore:
-    """Candidates as of `_checked`, or a store of vectors that is this model's."""
+  def _candidates(self, candidates: Texts | VectorStore) -> Side | VectorStore:
+    """Candidates, checked; a store is given back if its vectors are this model's."""
     side = self.slots[-1]
     if not isinstance(candidates, VectorStore):
       return self._checked(candidates, side)
@@ -269,34 +278,34 @@ class PairScorer(HeadScorer):
       raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
     return candidates
 
-  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[Any, bool]:
-    """q rows of the left side as of `_checked`, and whether several were asked for."""
-    self.check_ranks()
+  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[Side, bool]:
+    """The left side, [q, ...], and whether several queries were asked for."""
     slot = self.slots[0]
-    if isinstance(query, str):
-      return self._checked([query], slot), False
     shape, width = self.vector_shapes[slot], (self.widths.get(slot, -1),)
     ones = {width} if shape[1:] == width else {width, shape}
-    if isinstance(query, np.ndarray) and are_vectors(query) and query.shape in ones:
-      return self._checked(query[None], slot), False
-    return self._checked(query, slot), True
+    if isinstance(query, str):
+      one: Any = [query]
+    elif isinstance(query, np.ndarray) and are_vectors(query) and query.shape in ones:
+      one = query[None]
+    else:
+      return self._checked(query, slot), True
+    return self._checked(one, slot), False
 
-  def _checked(self, side: Any, slot: str) -> Any:
-    """A side's rows as of `checked`; they are still to be encoded where they are no vectors."""
+  def _checked(self, side: Any, slot: str) -> Side:
     return checked(side, slot, self.vector_shapes[slot], self.widths.get(slot, 0))
 
-  def _encoded(self, side: Any, slot: str) -> Any:
-    return self.encode(side, slot) if are_raw(side, self.widths.get(slot, 0)) else side
+  def _encoded(self, side: Side, slot: str) -> Vectors:
+    return side.rows if side.encoded else self.encode_listed(side.rows, slot)
 
-  def _vectors(self, side: Any, slot: str) -> Any:
-    """Finite vectors of what `_checked` gave."""
+  def _vectors(self, side: Side, slot: str) -> Vectors:
+    """A side's vectors, all their numbers finite."""
     found = self._encoded(side, slot)
     return found if isinstance(found, Stored) else finite(found, slot)
 
   @functools.cached_property
   def _part_shape(self) -> tuple[int, ...]:  # asked of the head once, not at every query
     slot = self.slots[1]
-    return self.parts(np.zeros([0, *self.vector_shapes[slot]], np.float32), slot).shape[1:]
+    return self._parts(np.zeros([0, *self.vector_shapes[slot]], np.float32), slot).shape[1:]
 
   def _check_side(self, side: Any) -> None:
     if side not in self.slots:
