@@ -112,7 +112,7 @@ class VectorTokens(tf_keras.layers.Layer):
     dim: D.
 
   Attributes:
-    mean: [w], in the vector's units; not trained. Zeros until it is set, and where none was saved.
+    mean: [w], in the vector's units; not trained. Zeros until it is set.
     scale: [w], likewise, in one over these units; ones.
   """
 
@@ -132,12 +132,6 @@ class VectorTokens(tf_keras.layers.Layer):
   def standardized(self, vectors: tf.Tensor) -> tf.Tensor:
     """Vectors [b, w] without their numbers' units: [b, w]."""
     return (vectors - self.mean) * self.scale
-
-  @property
-  def unused_variables(self) -> list[tf.Variable]:
-    """Mean and scale, where they change nothing."""
-    plain = not self.mean.numpy().any() and (self.scale.numpy() == 1).all()
-    return [self.mean, self.scale] if plain else []
 
 
 def present(tokens: tf.Tensor) -> tf.Tensor:

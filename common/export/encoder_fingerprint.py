@@ -27,8 +27,7 @@ def of_student(model: Student, tokenizer: Tokenizer, slots: Sequence[str]) -> st
     weights, words, lengths, layers, pooling or precision.
   """
   layers = [model.encoder_layers(slot) for slot in range(model.slots)]
-  parts = [*(one.encoder for one in model.encoders), *model.projections]
-  unused = {id(v) for one in parts for v in getattr(one, 'unused_variables', ())}  # may be random
+  unused = {id(v) for one in model.encoders for v in one.encoder.unused_variables}  # may be random
   variables = {id(v): v for layer in sum(layers, []) for v in layer.variables}
   used = {key: v for key, v in variables.items() if key not in unused}
   places = {key: place for place, key in enumerate(used)}

@@ -247,13 +247,13 @@ class Student(tf_keras.layers.Layer):
       InputError: If it holds something else.
     """
     fields, tokenizer = saving.read(folder)
-    if (kind := fields.get('kind', 'teacher')) != cls.kind:
+    if (kind := fields['kind']) != cls.kind:
       raise InputError(f'{folder}: holds a {kind}, not a {cls.kind} student')
     with saving.described(folder):
-      schema.check(fields, {'outputs': int})
+      schema.check(fields, {'outputs': int, 'widths': [int]})
       config = flags.build(cls.config_class, fields['config'])
-      encoder = encoders.config_of(fields.get('encoder_kind', encoders.BERT), fields['encoder'])
-      widths = _given(fields.get('widths', ()))
+      encoder = encoders.config_of(fields['encoder_kind'], fields['encoder'])
+      widths = _given(fields['widths'])
     student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)
     return student, tokenizer

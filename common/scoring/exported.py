@@ -17,16 +17,14 @@ _FIELDS = {
   'kind': str,
   'slots': [str],
   'vector_shapes': [[int]],
+  'widths': dict,  # of slots that take vectors in place of texts
   'outputs': int,
   'attends': bool,
-  'fingerprint': str,
-}
-_LATER = {  # fields of some exports
-  'widths': dict,
-  'stored_under': dict,
-  'runtime': str,
   'encoded_as': [int],  # by slot, the first slot that has the same encoder
   'max_lengths': [int],  # by slot, most tokens of a text, which is cut there
+  'calibration': dict,
+  'fingerprint': str,
+  'stored_under': dict,  # of frozen encoders
 }
 
 
@@ -127,11 +125,11 @@ def signature_definitions(path: str) -> dict[str, Any]:
 def fingerprints(description: dict[str, Any]) -> dict[str, str]:
   """The fingerprint that each slot's vectors are stored under: the encoder's, or the one it was frozen from."""
   own = dict.fromkeys(description['slots'], description['fingerprint'])
-  return {**own, **description.get('stored_under', {})}
+  return {**own, **description['stored_under']}
 
 
 def describe(folder: str) -> dict[str, Any]:
-  """An export's description: 'kind', 'slots', 'vector_shapes', 'outputs', 'attends', 'fingerprint'.
+  """An export's description, the fields of `_FIELDS`; a release has its 'runtime' too.
 
   Raises:
     InputError: If it is none.
@@ -143,11 +141,9 @@ def describe(folder: str) -> dict[str, Any]:
   except OSError as error:
     raise InputError(f'{folder}: no export there ({DESCRIPTION} is missing)') from error
   with damaged(path, REMEDY):
-    schema.check(description, {}, 'scorer')
-    if not description.keys() >= _FIELDS.keys():
-      raise InputError(f'{path}: of an export from before; export the run anew')
-    later = {name: of for name, of in _LATER.items() if name in description}
-    schema.check(description, {**_FIELDS, **later}, 'scorer')
+    schema.check(description, _FIELDS, 'scorer')
+    if 'runtime' in description:
+      schema.check(description, {'runtime': str}, 'scorer')
     if len(description['slots']) != len(description['vector_shapes']):
       raise ValueError('a shape of vectors for each slot is needed')
   return description

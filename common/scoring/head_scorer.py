@@ -33,9 +33,9 @@ class HeadScorer:
       slot: tuple(shape)
       for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
     }
-    self.widths: dict[str, int] = description.get('widths', {})
+    self.widths: dict[str, int] = description['widths']
     self.outputs, self.attends = description['outputs'], description['attends']
-    self.calibration: dict[str, Any] = description.get('calibration', {})
+    self.calibration: dict[str, Any] = description['calibration']
 
   def check_ranks(self) -> None:
     """Refuses a model that does not rank: of a tuple of more than two, or of classes, which have no order."""

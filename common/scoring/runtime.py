@@ -80,8 +80,7 @@ class HeadRuntime(Protocol):
   def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """'logits' [B], which rank, and 'score' [B] of a head of one output.
 
-    In float32 the scores of logits from 17 on are all 1. Where an earlier export's file gives scores alone,
-    they rank.
+    In float32 the scores of logits from 17 on are all 1.
     """
 
 
