@@ -16,7 +16,7 @@ import tensorflow as tf
 from common import extras, files, flags, schema
 from common.errors import InputError, check_pattern_free, damaged
 from common.export import student_export
-from common.modeling import checkpoints, encoders
+from common.modeling import checkpoints, encoders, word_files
 from common.modeling.checkpoints import Pretrained
 from common.scoring import hub
 from common.training import strategies
@@ -147,7 +147,7 @@ def _length(pretrained: Pretrained, named: int | None) -> int:
   """Most tokens of a text by the folder: as is named, else its tokenizer's; never more than positions."""
   positions = pretrained.config.max_positions
   if not named:
-    name = checkpoints.TOKENIZER_CONFIG
+    name = word_files.SETTINGS
     named = _settings(pretrained.path, name, {}).get('model_max_length') or positions
     if not isinstance(named, (int, float)) or not named > 0:
       path = os.path.join(pretrained.path, name)

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints
+from common.modeling import bert_weights, checkpoints
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoder import Encoded, Encoder
 
@@ -86,6 +86,6 @@ class BiLSTM(Encoder):
   def restore(self, pretrained: Pretrained) -> None:
     """Loads the word embeddings, with mean 0 and deviation 1: a BERT's are made for a LayerNorm."""
     size = pretrained.config.vocab_size
-    words = checkpoints.embeddings(pretrained, bert_network.WORDS, size)
+    words = checkpoints.embeddings(pretrained, bert_weights.WORDS, size)
     if words is not None:
       self.embeddings.set_weights([(words - words.mean(0)) / words.std()])

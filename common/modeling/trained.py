@@ -4,8 +4,9 @@ import dataclasses
 
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling import bert_network, saving
+from common.modeling import bert_network, bert_weights, saving
 from common.modeling.bert_network import EncoderConfig
+from common.modeling.bert_weights import Weights
 
 
 def read(folder: str) -> tuple[EncoderConfig, Tokenizer]:
@@ -27,8 +28,8 @@ def read(folder: str) -> tuple[EncoderConfig, Tokenizer]:
   return config, tokenizer
 
 
-def weights(folder: str) -> bert_network.Weights:
+def weights(folder: str) -> Weights:
   """The encoder's weights, which come first among a model's."""
   network = bert_network.build(read(folder)[0])
   saving.restore_first(folder, network.variables)
-  return bert_network.weights(network)
+  return bert_weights.of_encoder(network)

@@ -12,7 +12,8 @@ import tensorflow as tf
 from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints, hugging_face
+from common.modeling import bert_weights, checkpoints, hugging_face
+from common.modeling.checkpoint_files import located, read_json
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoders import EncoderConfig
 from common.pretrain.language_model import LanguageModel
@@ -33,8 +34,8 @@ def check(pretrained: Pretrained) -> None:
   config = pretrained.config
   electra = config.embedding_width not in (None, config.hidden_size)
   if pretrained.format == 'safetensors' and not electra:
-    with checkpoints.located(pretrained.path):
-      fields = checkpoints.read_json(pretrained.path, checkpoints.CONFIG)
+    with located(pretrained.path):
+      fields = read_json(pretrained.path, hugging_face.CONFIG)
       electra = hugging_face.kind(fields) == 'electra'
   if electra or config.pooler_activation != 'tanh':
     raise InputError(f'{pretrained.path}: an ELECTRA; pretraining goes on from a BERT')
@@ -44,8 +45,8 @@ def predicts(pretrained: Pretrained) -> bool:
   """Whether a checkpoint has the head that predicts masked tokens, by the names `restore` reads."""
   if pretrained.format != 'safetensors':
     return False
-  with checkpoints.located(pretrained.path):
-    tensors = checkpoints.tensors(pretrained.path)
+  with located(pretrained.path):
+    tensors = hugging_face.read_tensors(pretrained.path)
   return any(name in tensors for name in _names('cls.predictions.transform.dense.weight'))
 
 
@@ -62,14 +63,14 @@ def write(
     segments: Segments that it has seen; the others get the last one's embedding, so that a text
       means the same there.
   """
-  weights = bert_network.weights(model.encoder.network)
+  weights = bert_weights.of_encoder(model.encoder.network)
   seen = np.minimum(np.arange(config.type_vocab_size), segments - 1)
-  weights[bert_network.SEGMENTS] = weights[bert_network.SEGMENTS][seen]
+  weights[bert_weights.SEGMENTS] = weights[bert_weights.SEGMENTS][seen]
   heads = {name: variable.numpy() for name, variable in _heads(model).items()}
   tensors = hugging_face.tensors({**weights, **heads})
   architecture = 'BertForPreTraining' if model.next_sentence else 'BertForMaskedLM'
   fields = hugging_face.config_json(config, architecture)
-  files.write_json(os.path.join(folder, checkpoints.CONFIG), fields)
+  files.write_json(os.path.join(folder, hugging_face.CONFIG), fields)
   settings = {'do_lower_case': tokenizer.lower_case, 'tokenizer_class': 'BertTokenizer'}
   files.write_json(os.path.join(folder, 'tokenizer_config.json'), settings)
   contents = {
@@ -84,7 +85,7 @@ def write(
 def segments(pretrained: Pretrained) -> int:
   """Segments that a checkpoint tells apart: one, where all have the first one's embedding, as `write` leaves it."""
   count = pretrained.config.type_vocab_size
-  rows = checkpoints.embeddings(pretrained, bert_network.SEGMENTS, count)
+  rows = checkpoints.embeddings(pretrained, bert_weights.SEGMENTS, count)
   return 1 if rows is not None and (rows == rows[0]).all() else count
 
 
@@ -97,8 +98,8 @@ def restore(model: LanguageModel, pretrained: Pretrained) -> None:
   model.encoder.restore(pretrained)
   tensors = {}
   if pretrained.format == 'safetensors':
-    with checkpoints.located(pretrained.path):
-      tensors = checkpoints.tensors(pretrained.path)
+    with located(pretrained.path):
+      tensors = hugging_face.read_tensors(pretrained.path)
   variables = _heads(model)
   likes = {n: hugging_face.tensors({n: v.numpy()}).popitem() for n, v in variables.items()}
   for head in (_HEAD, 'cls/seq_relationship/'):

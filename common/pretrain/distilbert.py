@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from common import flags
 from common.errors import InputError
-from common.modeling import bert_network
+from common.modeling import bert_weights
 from common.modeling.bert_network import EncoderConfig
 from common.modeling.checkpoints import Pretrained
 from common.pretrain import checkpoint, language_model
@@ -86,13 +86,13 @@ class Distillation:
     self.student, self.config = student, config
     self.teacher = LanguageModel(pretrained.config, student.encoder.pad_id, next_sentence=False)
     checkpoint.restore(self.teacher, pretrained)
-    weights = bert_network.weights(self.teacher.encoder.network)
+    weights = bert_weights.of_encoder(self.teacher.encoder.network)
     layers = {name: re.fullmatch(r'(bert/encoder/layer_)(\d+)(/.+)', name) for name in weights}
     kept = {name: weights[name] for name, match in layers.items() if not match}
     for name, match in layers.items():
       if match and int(match[2]) % 2 == 0:
         kept[f'{match[1]}{int(match[2]) // 2}{match[3]}'] = weights[name]
-    bert_network.assign(student.encoder.network, kept)
+    bert_weights.assign(student.encoder.network, kept)
     student.masked_lm.set_weights(self.teacher.masked_lm.get_weights())
 
   def losses(self, batch: Batch) -> tf.Tensor:
