@@ -197,33 +197,6 @@ class Student(tf_keras.layers.Layer):
       one.encoder.restore(pretrained)
     return student, tokenizer
 
-  @classmethod
-  def check_teacher(cls, config: Any, teacher: str) -> None:
-    """Refuses, before training, a student that `start_from_teacher` would.
-
-    Args:
-      config: The student's.
-      teacher: Teacher's folder, or the checkpoint that it will be fine-tuned from.
-    """
-    pretrained = cls.read_pretrained(config)
-    encoder = _first_layers(config, pretrained)
-    _check_alike(teacher, checkpoints.read(teacher), encoder, pretrained)
-
-  def start_from_teacher(self, folder: str, tokenizer: Tokenizer) -> None:
-    """Starts the encoders from a teacher's fine-tuned one (DSE §3.4 tried it).
-
-    Args:
-      folder: Teacher's folder, from `Teacher.save`.
-      tokenizer: The student's.
-
-    Raises:
-      InputError: If their architectures or vocabularies differ.
-    """
-    there = checkpoints.read(folder)
-    _check_alike(folder, there, self.encoder_config, tokenizer)
-    for one in self.encoders:
-      one.encoder.restore(there)
-
   def save(self, folder: str, tokenizer: Tokenizer) -> None:
     """Writes the student's folder."""
     encoder = self.encoder_config  # of the depth that all texts have, where they have one
@@ -263,27 +236,6 @@ def _first_layers(config: Any, pretrained: Pretrained) -> Any:
   """Config of a student's encoder: the checkpoint's first layers, the student's dropout."""
   layers = config.encoder_layers or pretrained.config.num_layers
   return dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
-
-
-def _check_alike(
-  name: str, teacher: Pretrained, encoder: Any, words: Pretrained | Tokenizer
-) -> None:
-  """Refuses a teacher of another vocabulary than `words`, or of another encoder; dropout may differ."""
-  if (teacher.vocabulary, teacher.lower_case) != (words.vocabulary, words.lower_case):
-    raise InputError(
-      f"--from_teacher: {name} has another vocabulary than the student's --pretrained; one "
-      'checkpoint for both is needed'
-    )
-  there, here = (
-    {'encoder': encoders.kind_of(one), **dataclasses.asdict(one), 'dropout': 0.0}
-    for one in (teacher.config, encoder)
-  )
-  differing = [field for field in {**there, **here} if there.get(field) != here.get(field)]
-  if differing:
-    of_both = (
-      ', '.join(f'{field}={one.get(field)}' for field in differing) for one in (there, here)
-    )
-    raise InputError('--from_teacher: {} has {}, the student {}'.format(name, *of_both))
 
 
 def _given(widths: Sequence[int]) -> list[Sequence[int]]:
