@@ -12,6 +12,7 @@ import tensorflow as tf
 
 Tuples = dict[str, tf.Tensor]
 _NEEDS = ('teacher_logits', 'items')
+_MARGIN = 1.0  # of triplets, in logits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,16 +67,12 @@ class ListwiseKL:
 
 @dataclasses.dataclass(frozen=True)
 class Triplet:
-  """Mean of max(0, margin - (s_i - s_j)) over the pairs of a list with t_i > t_j.
+  """Mean of max(0, 1 - (s_i - s_j)) over the pairs of a list with t_i > t_j.
 
-  SBERT's triplet objective (Reimers and Gurevych, 2019, §3) of an anchor, the left item, with logits in
-  place of distances: the teacher says which of two candidates is the positive one. Takes B^2 numbers.
-
-  Args:
-    margin: Above 0, in logits.
+  SBERT's triplet objective and margin (Reimers and Gurevych, 2019, §3) of an anchor, the left item,
+  with logits in place of distances: the teacher says which of two candidates is the positive one.
+  Takes B^2 numbers.
   """
-
-  margin: float = 1.0
 
   @property
   def needs(self) -> tuple[str, ...]:
@@ -86,7 +83,7 @@ class Triplet:
     """[B], whose mean is the loss; of logits [B, 1]."""
     left, teacher, student = tuples['items'][:, 0], tuples['teacher_logits'][:, 0], logits[:, 0]
     above = (left[:, None] == left) & (teacher[:, None] > teacher)  # [B, B]
-    hinge = tf.nn.relu(self.margin - (student[:, None] - student))
+    hinge = tf.nn.relu(_MARGIN - (student[:, None] - student))
     losses = tf.reduce_sum(tf.where(above, hinge, 0.0), 1)
     return _scaled(losses, tf.reduce_sum(tf.cast(above, tf.float32)))
 

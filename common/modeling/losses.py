@@ -154,7 +154,7 @@ LOSSES: dict[str, Callable[['LossConfig'], Loss]] = {
   'squared_error': lambda config: SquaredError(),
   'margin_mse': lambda config: MarginMSE(),
   'listwise_kl': lambda config: ListwiseKL(config.loss_temperature),
-  'triplet': lambda config: Triplet(config.loss_margin),
+  'triplet': lambda config: Triplet(),
 }
 
 
@@ -178,7 +178,6 @@ class LossConfig:
   loss_temperature: float = flags.option(
     1.0, 'T of kd and listwise_kl, by which both sides divide', bounds=(0.001, 1000)
   )
-  loss_margin: float = flags.option(1.0, 'margin of triplet, in logits', bounds=(1e-6, 10**6))
 
   def __post_init__(self):
     if self.loss not in LOSSES:
@@ -193,15 +192,13 @@ class LossConfig:
       )
 
   def check_settings(self) -> None:
-    """Refuses a temperature or margin that the loss does not have."""
-    for setting in 'temperature', 'margin':
-      flag = f'loss_{setting}'
-      value = getattr(self, flag)
-      losses = [name for name, make in LOSSES.items() if hasattr(make(self), setting)]
-      if value != getattr(LossConfig, flag) and self.loss not in losses:
-        raise InputError(
-          f'--{flag}={value:g} is of --loss={" or ".join(losses)}; --loss={self.loss} has none'
-        )
+    """Refuses a temperature that the loss does not have."""
+    losses = [name for name, make in LOSSES.items() if hasattr(make(self), 'temperature')]
+    if self.loss_temperature != LossConfig.loss_temperature and self.loss not in losses:
+      raise InputError(
+        f'--loss_temperature={self.loss_temperature:g} is of --loss={" or ".join(losses)}; '
+        f'--loss={self.loss} has none'
+      )
 
   def build(self, task: str = 'regression') -> Loss:
     """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy.

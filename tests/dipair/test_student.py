@@ -98,13 +98,6 @@ def test_all_layers_are_a_number_in_the_student_and_in_its_finished_run(tiny, tm
   assert FinishedRun(str(tmp_path)).config(StudentConfig).encoder_layers == 2
 
 
-def test_depths_left_alone_leave_earlier_runs_as_they_are():
-  earlier = DiPairStudent(RunConfig()).depends_on
-  assert not {'left_encoder_layers', 'right_encoder_layers', 'alpha'} & set(earlier)
-  other = RunConfig(student=StudentConfig(left_encoder_layers=2))
-  assert DiPairStudent(other).depends_on == {**earlier, 'left_encoder_layers': 2}
-
-
 def test_depths_of_both_sides_leave_encoder_layers_unread(tiny):
   model, _ = tiny(encoder_layers=5, left_encoder_layers=2, right_encoder_layers=2)
   assert [one.encoder.config.num_layers for one in model.encoders] == [2]
