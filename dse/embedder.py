@@ -53,7 +53,8 @@ class Embedder(PairScorer):
 
     Args:
       left: n vectors from `encode`, or texts.
-      right: m of them; the left ones where absent, but for vectors of sides that encode differently.
+      right: m of them; the left ones where absent, but not for vectors of sides that encode
+        differently.
       top_k: Keep so many for each left text; 0: all.
       out: A `.npy` file for the scores, written as they come, whole or not at all, and returned
         memory-mapped; without it all scores are held in memory.
@@ -107,7 +108,7 @@ class Embedder(PairScorer):
   def _rows(
     self, u: np.ndarray, v: np.ndarray, progress: bool
   ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]:
-    """Each row of u by its number, as `one_to_many` takes it with all of v; parts are held by blocks."""
+    """Each row of u by its number, with all of v for `one_to_many`; parts are held by blocks."""
     parts = self.parts(v, 'right')
     height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))
     with tqdm(total=len(u) * len(v), disable=not progress, unit=' pairs', unit_scale=True) as bar:

@@ -1,4 +1,4 @@
-"""Training DSE students: end to end, or the similarity function alone on frozen encoders (§3.2)."""
+"""Training DSE students: end to end, or the similarity function on frozen encoders (§3.2)."""
 
 import os
 from typing import Any

@@ -15,7 +15,9 @@ from common.modeling.student import Student
 
 
 def of_student(model: Student, tokenizer: Tokenizer, slots: Sequence[str]) -> str:
-  """A digest of all that decides a text's vectors: not of a graph, whose names differ from trace to trace.
+  """A digest of all that decides a text's vectors.
+
+  It is not a graph's digest: names in a graph differ from trace to trace.
 
   Args:
     model: The student whose encoder is exported.

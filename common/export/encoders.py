@@ -1,8 +1,8 @@
-"""An encoder's signatures: of texts, of word ids, of vectors in texts' place; and inputs to check them.
+"""An encoder's signatures, of texts, word ids or vectors in texts' place, and inputs to check them.
 
-A slot of texts has `left`(text) and `left_ids`(ids), a slot of vectors `left`(vector) alone; each gives
-`vectors` [batch, *vector_shape]. For a head that attends, `left_tokens`(text) gives the word pieces
-that a text's stored tokens stand on.
+A slot of texts has `left`(text) and `left_ids`(ids), a slot of vectors `left`(vector) alone; each
+gives `vectors` [batch, *vector_shape]. For a head that attends, `left_tokens`(text) gives the word
+pieces that a text's stored tokens stand on.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def signatures(
 
 
 def variables(model: Student, slots: Sequence[int]) -> list[tf.Variable]:
-  """What the encoders of slots, by number, compute with; each variable once."""
+  """Variables of the encoders of slots, by number, each once."""
   layers = [layer for slot in slots for layer in model.encoder_layers(slot)]
   return list({id(v): v for layer in layers for v in layer.variables}.values())
 

@@ -6,13 +6,13 @@ tokenizer and no embedding table. Its other signatures score what was computed o
 
 * `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other slot's;
-* `one_to_many`: the part of one left text and the vectors of right ones; `one_to_many_int8`: these as
-  an int8 store holds them, a quarter of the bytes;
+* `one_to_many`: the part of one left text and the vectors of right ones; `one_to_many_int8`: these
+  vectors as an int8 store holds them, a quarter of the bytes;
 * `attention`: of a transformer head, what its tokens attend to.
 
 `online/1`, of pairs, takes a query's text and candidates' vectors (`common.export.online`).
-`head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision, the latter with its word
-pieces (`common.export.runtime_files`); `scorer.json` is what `PairScorer` reads.
+`head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision, the latter with its
+word pieces (`common.export.runtime_files`); `PairScorer` reads `scorer.json`.
 """
 
 import dataclasses
@@ -148,7 +148,7 @@ def write(
 
 @saved_models.exact()
 def write_head(folder: str, model: Student, slots: Sequence[str]) -> None:
-  """Writes a student's head alone, in all its forms, for `PairScorer`s that have no encoder.
+  """Writes a student's head alone, in all its forms, for `PairScorer`s without an encoder.
 
   Args:
     folder: As for `write`, likewise the next two.

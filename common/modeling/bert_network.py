@@ -37,7 +37,7 @@ class EncoderConfig:
     max_positions: Longest text in tokens, special tokens included.
     type_vocab_size: Segments that a text may have.
     activation: Activation of the feed-forward sublayer; one of `ACTIVATIONS`.
-    dropout: Rate in [0, 1) of hidden and attention dropout; a checkpoint's hidden rate is taken for both.
+    dropout: Rate in [0, 1) of hidden and attention dropout: a checkpoint's hidden rate.
     embedding_width: Width of the embeddings, which are projected to `hidden_size`; None: that one.
     pooler_activation: Activation of the pooler; 'tanh' or one of `ACTIVATIONS`.
 

@@ -1,6 +1,7 @@
 """A BERT's weights as one dictionary, by TF1's variable names: what every format is read into.
 
-Heads and their width are two dimensions of a kernel (TF2) or one (TF1, Hugging Face); both are taken.
+Attention heads and their width are two dimensions of a kernel in TF2, one in TF1 and Hugging Face's
+folders. Both are taken.
 """
 
 import re
@@ -109,7 +110,7 @@ def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:
 
 
 def _variables(encoder: networks.BertEncoderV2) -> dict[str, tf.Variable]:
-  """All variables of an encoder, by TF1 name."""
+  """An encoder's variables by TF1 name."""
   own, found = encoder.get_config(), {}
   projected = own['embedding_width'] != own['hidden_size']
   for name, place in places(own['num_layers'], projected=projected).items():

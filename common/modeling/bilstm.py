@@ -2,8 +2,8 @@
 
 x = E[ids];   token t = [forward LSTM of x_1 … x_t, backward LSTM of x_n … x_t]
 
-The LSTM starts from random weights, the embeddings E where there is a checkpoint from its own, which stand
-for the paper's word2vec.
+The LSTM starts from random weights, the embeddings E from a checkpoint's, where there is one. They
+take the place of the paper's word2vec.
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ class BiLSTM(Encoder):
   def call(
     self, ids: tf.Tensor, segment_ids: tf.Tensor | None = None, training: bool | None = None
   ) -> Encoded:
-    """As `Encoder.call`; all texts are of one segment."""
+    """Encodes texts, see `Encoder.call`; segments are not told apart."""
     del segment_ids
     mask = self.mask(ids)
     embedded = self.dropout(self.embeddings(ids), training=training)

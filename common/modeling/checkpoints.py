@@ -1,4 +1,4 @@
-"""Pretrained BERT weights: TF1 and TF2 checkpoints, Hugging Face folders, teachers, the built-in ones.
+"""Pretrained BERT weights: of TF1, TF2, Hugging Face and a run's models, and built-in ones.
 
 Each format has a reader into `bert_weights`' dictionary, which is assigned to an encoder, strictly.
 """
@@ -56,7 +56,8 @@ class Pretrained:
     format: 'safetensors', 'tf1', 'tf2', 'trained' or 'random'.
     config: Config of its encoder, of a BERT an `EncoderConfig`; `dataclasses.replace` changes the
       layers kept and the dropout.
-    vocabulary: Its word pieces; a word's id is its place. Embeddings past the last word have spare ones.
+    vocabulary: Its word pieces; a word's id is its place. Spare ones stand for embeddings past the
+      last word.
     lower_case: Whether texts are lower-cased before they are split.
   """
 
@@ -75,7 +76,8 @@ def read(path: str) -> Pretrained:
       single characters, for trials); a local or `gs://` folder; or a hub id `org/name`. A folder
       holds `vocab.txt` (where it is missing, `tokenizer.json`) and either `config.json` and
       `model.safetensors` (Hugging Face: BERT, DistilBERT or ELECTRA), or `bert_config.json` and
-      `bert_model.ckpt.*` (TF1, or TF2 as tf-models writes it); a run's `teacher` or `student` is one too, whose encoder is taken.
+      `bert_model.ckpt.*` (TF1, or TF2 as tf-models writes it). Of a run's `teacher` or `student`,
+      the encoder is taken.
 
   Raises:
     InputError: It is not there, not whole, or not BERT's network; one line says which.
@@ -116,7 +118,7 @@ def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
 
 
 def embeddings(pretrained: Pretrained, name: str, count: int) -> np.ndarray | None:
-  """A checkpoint's embeddings [count, width] of a name in `bert_weights`; None where it has random weights."""
+  """Embeddings [count, width] of a name in `bert_weights`; None where weights are random."""
   if pretrained.format == 'random':
     return None
   config = pretrained.config

@@ -1,7 +1,7 @@
 """Sequence classifiers in Hugging Face's folders: cross-encoders that somebody has trained already.
 
-logits = activation(x D + d) K + b, of the first token's output x: the dense layer D is what BERT calls its
-pooler (tanh); DistilBERT's has a ReLU, ELECTRA's a GELU.
+logits = activation(x D + d) K + b, of the first token's output x. BERT calls the dense layer D its
+pooler, with tanh; DistilBERT's has a ReLU, ELECTRA's a GELU.
 """
 
 import dataclasses
@@ -53,9 +53,9 @@ class Classifier:
 def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classifier:
   """Reads a classifier for a task.
 
-  For a binary task, two classes are one logit: sigmoid(z_1 - z_0) = softmax(z)_1, exactly. For a task
-  of classes the logits are put in its order by the names in `id2label`; names that say nothing
-  (LABEL_0, …) are in its order already, as are others where the task's are numbers (0, 1, …).
+  For a binary task, two classes become one logit: sigmoid(z_1 - z_0) = softmax(z)_1, exactly. For a
+  task of classes, the names in `id2label` put the logits in the task's order. Names that say
+  nothing (LABEL_0, …) are in that order already, as are any where the task's names are numbers.
 
   Args:
     path: Folder or hub id, of BERT, DistilBERT or ELECTRA.
@@ -97,7 +97,7 @@ def restore(model: CrossEncoder, classifier: Classifier) -> None:
 
 
 def _check_kind(fields: dict[str, Any], kind: str, tensors: dict[str, np.ndarray]) -> None:
-  """Refuses what is no sequence classifier, by its config's word or its tensors' names."""
+  """Refuses a folder that is no sequence classifier, by its config or its tensors' names."""
   made = ', '.join(fields.get('architectures') or ())
   dense, _, last = _LAYERS[kind]
   missing = [f'{n}.{leaf}' for n in (dense, last) for leaf in ('weight', 'bias')]

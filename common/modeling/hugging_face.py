@@ -1,7 +1,7 @@
 """Hugging Face's encoders that are BERT's exactly, by other names: their configs and tensors.
 
-DistilBERT has no segments: zeros in place of their embeddings change nothing. ELECTRA's embeddings may be
-of another width than its layers, and are projected then. Neither has a pooler.
+DistilBERT has no segments: zeros in place of their embeddings change nothing. ELECTRA's embeddings
+may have another width than its layers; then they are projected. Neither has a pooler.
 """
 
 import dataclasses
@@ -72,7 +72,7 @@ _PASSED_OVER = re.compile(r'(cls|classifier|qa_outputs)\.|(\w+\.)?embeddings\.po
 
 
 def kind(fields: dict[str, Any]) -> str:
-  """The model type of a `config.json`; one that is not BERT's network is refused, with the reason."""
+  """The model type of a `config.json`; refuses a network that is not BERT's, with the reason."""
   try:
     for name, of in _TYPES.items():
       if fields.get(name) is not None:

@@ -20,14 +20,14 @@ class Loss(Protocol):
   """A loss over a batch; one tuple's may depend on the others' (pairwise, listwise).
 
   Attributes:
-    needs: Targets that it reads: of 'label', 'soft_labels' and 'teacher_logits'; and 'items' where it
-      compares the tuples of a left item, which then come in the same batch. Those have one output.
-      'label' beside others may be NaN, of a tuple without one; alone it may not.
+    needs: Targets that it reads: 'label', 'soft_labels' or 'teacher_logits'. Also 'items' where it
+      compares the tuples of a left item, which then come in the same batch and have one output.
+      'label' beside others may be NaN, for a tuple without one; alone it may not.
   """
 
   @property
   def needs(self) -> tuple[str, ...]:
-    """As above."""
+    """Targets that it reads; see above."""
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """The loss of each tuple: [B].
@@ -61,7 +61,7 @@ class CrossEntropy:
 
 @dataclasses.dataclass(frozen=True)
 class SoftenedCrossEntropy:
-  """T^2 `cross_entropy` of softmax(t / T) and s / T, sigmoid for one output (Hinton et al., 2015, §2).
+  """T^2 `cross_entropy` of softmax(t / T) and s / T (Hinton et al., 2015, §2); sigmoid for O = 1.
 
   Args:
     temperature: T > 0, of both sides; T^2 keeps the gradients' size.
@@ -129,7 +129,7 @@ class WithLabels:
 
   @property
   def needs(self) -> tuple[str, ...]:
-    """What both read, but for what has no weight."""
+    """Targets of both losses; a loss without weight adds none."""
     return tuple(dict.fromkeys(name for _, loss in self._weighed for name in loss.needs))
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
@@ -171,8 +171,8 @@ class LossConfig:
   )
   alpha: float = flags.option(
     1.0,
-    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone; between them a "
-    "tuple without a label has the teacher's part alone",
+    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone; between "
+    "them a tuple without a label has the teacher's part alone",
     bounds=(0, 1),
   )
   loss_temperature: float = flags.option(
@@ -204,7 +204,7 @@ class LossConfig:
     """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy.
 
     Args:
-      task: What a label is: DSE's own is of a regression's alone, as classes have cross-entropy.
+      task: What a label is. DSE's own loss is a regression's; classes have cross-entropy.
     """
     squared = self.loss == 'squared_error' and task == 'regression'
     labels: Loss = ScoreError() if squared else CrossEntropy('label')

@@ -29,8 +29,8 @@ def save(
 ) -> None:
   """Writes a model; `fields` (JSON values) say how to build it. Digests come last.
 
-  The fields get the number of words of `vocab.txt` and its sha256: a word more or less shifts the ids of
-  those after it, and with them every score.
+  The fields get the number of words in `vocab.txt` and its sha256: a word more or less shifts the
+  ids of the words after it, and with them every score.
   """
   tf.io.gfile.makedirs(folder)
   words = ('\n'.join(tokenizer.vocabulary) + '\n').encode()

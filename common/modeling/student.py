@@ -1,9 +1,9 @@
 """The one contract of a student: a chain of four links, each per slot, a text's place in a tuple.
 
-word ids → features(ids, slot, training)     the pretrained encoder's output; cached while it is frozen
-features → vectors(features, slot)           what is stored of a text
-vectors  → part(vectors, slot)               per-text computation, which the head combines per tuple
-parts    → logits(parts, vectors, training)  logits of tuples
+word ids → features(ids, slot, training)    the pretrained encoder's output; cached while frozen
+features → vectors(features, slot)          what is stored of a text
+vectors  → part(vectors, slot)              per-text computation; the head combines it per tuple
+parts    → logits(parts, vectors, training) logits of tuples
 
 Training, export and scoring follow from these four. A slot of vectors in place of texts (an image's
 embedding, a user's) has no encoder: its features are those vectors.
@@ -29,10 +29,10 @@ from common.modeling.head import ExportedHead, Head
 class Student(tf_keras.layers.Layer):
   """A layer made of its config, its encoder's config, its outputs and the word id of padding.
 
-  A subclass has a `kind` and a `config_class`, makes `encoders` (one for all slots of texts, or one a
-  slot of texts; each a layer with an `encoder`), maybe `projections` (one a slot), and `head`, in this order, which
-  is that of its saved weights; then it calls `make_head`. It defines the features' and vectors'
-  shapes, `features` and, where there are projections, `vectors`.
+  A subclass has a `kind` and a `config_class`. It makes `encoders` (one for all slots of texts, or
+  one a slot of texts; each a layer with an `encoder`), maybe `projections` (one a slot), and
+  `head`, in this order, which is that of its saved weights; then it calls `make_head`. It defines
+  the shapes of features and vectors, `features` and, where there are projections, `vectors`.
 
   Args:
     config: An instance of `config_class`, with `pretrained`, `max_lengths`, `encoder_layers` (0:
@@ -126,7 +126,7 @@ class Student(tf_keras.layers.Layer):
     return self.head.exported()
 
   def encoder_input(self, slot: int) -> tf.TensorSpec:
-    """What `encode` takes: [U, L] word ids, or [U, w] vectors."""
+    """Spec of the input of `encode`: [U, L] word ids, or [U, w] vectors."""
     if width := self.widths[slot]:
       return tf.TensorSpec([None, width], tf.float32, name='vector')
     return tf.TensorSpec([None, None], tf.int32, name='ids')
@@ -226,7 +226,7 @@ class Student(tf_keras.layers.Layer):
       schema.check(fields, {'outputs': int, 'widths': [int]})
       config = flags.build(cls.config_class, fields['config'])
       encoder = encoders.config_of(fields['encoder_kind'], fields['encoder'])
-      widths = _given(fields['widths'])
+    widths = _given(fields['widths'])
     student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)
     return student, tokenizer
@@ -239,7 +239,7 @@ def _first_layers(config: Any, pretrained: Pretrained) -> Any:
 
 
 def _given(widths: Sequence[int]) -> list[Sequence[int]]:
-  """The last argument of a student that takes vectors; of texts alone there is none."""
+  """The last argument of a student that takes vectors; a student of texts alone need not have it."""
   return [widths] if any(widths) else []
 
 

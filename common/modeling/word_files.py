@@ -1,4 +1,4 @@
-"""A checkpoint's word pieces, of `vocab.txt` or `tokenizer.json`, and whether texts are lower-cased.
+"""A checkpoint's word pieces, in `vocab.txt` or `tokenizer.json`, and its letter case.
 
 A tokenizer that splits texts otherwise than BERT's is refused.
 """

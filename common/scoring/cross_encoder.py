@@ -1,4 +1,4 @@
-"""An export in the shape of sentence-transformers' `CrossEncoder`: `predict` and `rank` of texts."""
+"""An export called as sentence-transformers' `CrossEncoder`: `predict` and `rank` of texts."""
 
 import types
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ _LISTS = (Sequence, np.ndarray)
 class CrossEncoder:
   """A student of either kind, called as a cross-encoder of sentence-transformers is.
 
-  It encodes each distinct text of a call once, and keeps none: where the same documents come again, a
-  `Scorer` ranks stored vectors. The evaluators of sentence-transformers take it too.
+  It encodes each distinct text of a call once, and keeps none: where the same documents come again,
+  a `Scorer` ranks stored vectors. The evaluators of sentence-transformers take it too.
 
   >>> model = dipair.CrossEncoder('runs/p2t/export')  # was: CrossEncoder('cross-encoder/…')
   >>> model.predict([('nike shoes', 'Nike Air'), ('nike shoes', 'a red throw')])

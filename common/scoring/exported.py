@@ -40,7 +40,7 @@ class Export:
 
   @functools.cached_property
   def description(self) -> dict[str, Any]:
-    """As from `describe`."""
+    """The fields that `describe` reads."""
     return describe(self.folder)
 
   @functools.cached_property
@@ -66,7 +66,7 @@ class Export:
 
 
 def local(folder: str) -> str:
-  """A folder as it is; of an archive (`.tar.gz`) or `hf://org/name` the local folder of its files."""
+  """The local folder of an export: an archive is unpacked, `hf://org/name` fetched."""
   folder = local_path(folder, 'folder')
   return archive.unpacked(folder) if archive.is_one(folder) else hub.local(folder)
 
@@ -100,12 +100,13 @@ def latest(folder: str) -> str:
 
 
 def check_version(folder: str, form: str) -> None:
-  """Refuses a later version of a SavedModel, which neither the description nor LiteRT's files are of."""
+  """Refuses a later version of a SavedModel than the description and LiteRT's files are of."""
   path = os.path.join(folder, form)
   there = files.is_remote(path) or os.path.isdir(path)  # a release has none
   if there and os.path.basename(found := latest(path)) != VERSION:
     raise InputError(
-      f"{found}: {DESCRIPTION} describes {form}/{VERSION}; score with the new run's own export folder"
+      f"{found}: {DESCRIPTION} describes {form}/{VERSION}; score with the new run's own export "
+      'folder'
     )
 
 
@@ -123,7 +124,7 @@ def signature_definitions(path: str) -> dict[str, Any]:
 
 
 def fingerprints(description: dict[str, Any]) -> dict[str, str]:
-  """The fingerprint that each slot's vectors are stored under: the encoder's, or the one it was frozen from."""
+  """Fingerprints by slot that vectors are stored under: the encoder's, or its frozen original's."""
   own = dict.fromkeys(description['slots'], description['fingerprint'])
   return {**own, **description['stored_under']}
 

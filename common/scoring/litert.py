@@ -158,7 +158,7 @@ class Interpreters:
     self._lock = threading.Lock()  # an interpreter has one place for its inputs
 
   def map(self, function: Callable[[Runners, Item], Result], items: Sequence[Item]) -> list[Result]:
-    """`function` of an interpreter's signatures and each item; callers on several threads take turns."""
+    """Calls `function` with an interpreter's signatures and each item; callers take turns."""
     left = enumerate(items)  # each thread takes the next one: a slow one takes fewer
 
     def share(runners: Runners) -> list[tuple[int, Result]]:
@@ -232,7 +232,8 @@ class ByLength:
     Args:
       name: Its name.
       sizes: Tokens of each row.
-      fill: Rows' numbers, rows and length of a call to its inputs, [rows of the call, length] int32.
+      fill: Gives a call's inputs, [rows of the call, length] int32, of its rows' numbers, its rows
+        and its length.
       outputs: [n, ...], to be filled.
       done: Told the number of rows after each call.
     """

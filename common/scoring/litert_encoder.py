@@ -57,7 +57,7 @@ def write(
   precisions: Sequence[str] = litert.PRECISIONS,
   batches: Sequence[int] = litert.BATCHES,
 ) -> None:
-  """Writes encoders, a file a precision, and their word pieces; the rest as for `EncoderKind.write`."""
+  """Writes encoders, a file a precision, and their word pieces; see `EncoderKind.write`."""
   of_ids = {n: (of.call, of.length) for n, of in functions.items() if not of.width}
   dense = {name: (of.call, of.width) for name, of in functions.items() if of.width}
   litert.write_by_length(
@@ -92,7 +92,7 @@ class LiteRTEncoder:
     batch_size: int,
     done: Callable[[int], Any],
   ) -> None:
-    """As of `EncoderRuntime`."""
+    """See `EncoderRuntime`."""
     del batch_size
     slot = slot if slot in self._model.lengths else ANY_SLOT
     if slot in self._model.dense:

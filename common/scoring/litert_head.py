@@ -35,7 +35,7 @@ def file_of(folder: str, precision: str) -> str:
 def write(
   folder: str, functions: dict[str, HeadFunction], variables: Sequence[tf.Variable]
 ) -> None:
-  """Writes a head at every precision, in blocks of fixed size; arguments as for `HeadKind.write`."""
+  """Writes a head's files, whose calls have a fixed number of rows; see `HeadKind.write`."""
   signatures = {
     name: function.traced(rows_of_call(function)) for name, function in functions.items()
   }
@@ -66,18 +66,18 @@ class LiteRTHead:
     self._interpreters = litert.Interpreters(path, threads)
 
   def inputs(self, signature: str) -> Collection[str]:
-    """As of `HeadRuntime`."""
+    """See `HeadRuntime`."""
     return self._interpreters.inputs[signature]
 
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """As of `HeadRuntime`."""
+    """See `HeadRuntime`."""
     (found,) = self._run(
       signature, inputs, lambda of: [of['score'] if 'score' in of else of['part']]
     )
     return found
 
   def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """As of `HeadRuntime`."""
+    """See `HeadRuntime`."""
     logits, scores = self._run(signature, inputs, lambda of: [of['logits'], of['score']])
     return logits.reshape(scores.shape), scores
 

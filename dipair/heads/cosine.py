@@ -1,7 +1,7 @@
 """DE-Cos (§4.2): the cosine between one vector a text.
 
-A text's vector is the output at [CLS], as in the paper: the first of its kept tokens, which are what
-is stored, so `--output_tokens=1,1` goes with it.
+A text's vector is the output at [CLS], as in the paper: the first of its kept tokens. All kept
+tokens are stored, so `--output_tokens=1,1` goes with this head.
 
 Dimensions: U texts, B pairs, k_i kept tokens of slot i, D their width, O outputs.
 """

@@ -70,7 +70,7 @@ class LiteHead(Head):
 
 
 class Mixer(tf_keras.layers.Layer):
-  """One of the two networks: the last axis to as many numbers.
+  """A small network on the last axis, which gives as many numbers.
 
   Args:
     name: The layer's.

@@ -19,9 +19,9 @@ from dipair.encoder import present
 class MaxSimHead(SimilarityHead):
   """The head: logits = scale * s + bias.
 
-  Parts are such that padding needs no mask: a padded left token is all zeros, so its maximum is 0;
-  a right token that is not there, at the end or before it, is its text's first one that is again, which
-  changes no maximum.
+  Parts are such that padding needs no mask. A padded left token is all zeros, so its maximum is 0.
+  A right token that is not there, at the end or before it, is a copy of the text's first one that
+  is, which changes no maximum.
 
   Args:
     config: None.

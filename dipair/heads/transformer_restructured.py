@@ -66,7 +66,7 @@ class RestructuredTransformer(tf.Module):
       for block, stream in zip(blocks, [None, *streams[:-1]], strict=True)
     ]
     self.classifier = _Dense.of(streams[-1], *classifier.variables)
-    # Widths of x and of what the first layer's attention takes beside it (nothing if it is the last).
+    # Widths of x and of the inputs of the first layer's attention (none if it is the last layer).
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
     self.widths = [embeddings[0].shape[1], *widths]
 
@@ -105,14 +105,14 @@ class RestructuredTransformer(tf.Module):
 
 
 class _Stream(NamedTuple):
-  """What a layer is given: n, of which x = scale * n + shift, [D] each."""
+  """Scale and shift, [D] each, of a layer's input n: x = scale * n + shift."""
 
   scale: tf.Tensor
   shift: tf.Tensor
 
   @classmethod
   def after(cls, norm: Any) -> _Stream:
-    """Of a LayerNorm's output."""
+    """The stream that a LayerNorm gives."""
     return cls(norm.gamma.read_value(), norm.beta.read_value())
 
 
@@ -236,7 +236,7 @@ class _Block(tf.Module):
 
 
 def _mask(rows: tf.Tensor) -> tf.Tensor:
-  """What is added to attention logits: [B, S, D] to [B, 1, S]."""
+  """Numbers to be added to attention logits: [B, S, D] to [B, 1, S]."""
   return (1.0 - present(rows))[:, None, :] * _MASKED
 
 

@@ -1,4 +1,4 @@
-"""Numbers of vectors in any units: what the layer in an encoder's place makes of them at the start, and after."""
+"""Numbers of vectors in any units, in the layer in an encoder's place, at the start and after."""
 
 import types
 from unittest import mock

@@ -1,4 +1,4 @@
-"""The bidirectional LSTM against a slow one in numpy, text by text; where its embeddings come from."""
+"""The bidirectional LSTM against a slow one in numpy, text by text; its embeddings."""
 
 import numpy as np
 import pytest

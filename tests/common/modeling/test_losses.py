@@ -25,7 +25,7 @@ def batch(left, teacher, **targets):
 
 
 def mean(loss, tuples, logits):
-  """The loss as training has it, and its gradient, compiled by XLA; eager execution gives the same."""
+  """The loss as training has it, and its gradient, compiled by XLA; eager gives the same."""
   logits = tf.constant(np.reshape(logits, [len(tuples['items']), -1]), tf.float32)
 
   def both(logits):

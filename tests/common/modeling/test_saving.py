@@ -1,4 +1,4 @@
-"""A trained model's folder is loaded with the vocabulary that it was trained with, or not at all."""
+"""A trained model's folder is loaded with the vocabulary of its training, or not at all."""
 
 import json
 

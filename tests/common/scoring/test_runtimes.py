@@ -23,7 +23,7 @@ from tests.conftest import ROOT, TERMS
 
 @pytest.fixture(name='scorer_of', scope='module')
 def _scorer_of(build, export, once):
-  """A function (head, runtime) to a scorer of an export, or of the head alone where no other test has one."""
+  """A function (head, runtime) to a scorer of an export, or of the head alone."""
   exported = {'dse': ('dse', {}), 'transformer': ('dipair', {})}
   exported['ffnn'] = 'dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}
 
@@ -32,7 +32,10 @@ def _scorer_of(build, export, once):
       kind, changes = exported[head]
       return export(kind, **changes).folder
     model, _ = build('dipair', head=head)
-    write = lambda to: student_export.write_head(f'{to}/head', model, ('left', 'right'))  # noqa: E731
+
+    def write(folder):
+      student_export.write_head(f'{folder}/head', model, ('left', 'right'))
+
     return str(once(f'head-{head}', write) / 'head')
 
   @functools.cache

@@ -330,7 +330,8 @@ sys.modules['tensorflow'] = sys.modules['absl'] = None
 import dipair, dse
 from common.vectors.store import VectorStore
 of_runtimes = {'runtime': 'litert-int8', 'encoder_runtime': 'litert-int8'}
-scorer, embedder = (c.load(f, **of_runtimes) for c, f in zip((dipair.Scorer, dse.Embedder), sys.argv[1:]))
+scorer = dipair.Scorer.load(sys.argv[1], **of_runtimes)
+embedder = dse.Embedder.load(sys.argv[2], **of_runtimes)
 scorer.encode_to(sys.argv[3], [('a', 'nike shoes'), ('b', 'red throw')], 'right')
 ranked = scorer.rank('red', VectorStore(sys.argv[3]))
 from dipair import *
