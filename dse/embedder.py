@@ -14,7 +14,6 @@ from common import files
 from common.errors import InputError, check_parent, check_whole, local_path
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer, Texts
-from common.vectors.values import are_vectors
 
 _SCORES_HELD = 16_000_000  # of a block of rows of `score_all_pairs`, whose parts are held
 
@@ -73,16 +72,15 @@ class Embedder(PairScorer):
       raise InputError('top_k takes a model of one output, and no out')
     if out:
       check_parent(out, 'out')
-    given = are_vectors(left)
-    if right is None and given and not self._alike:
+    of_left = self._checked(left, 'left')
+    if right is None and of_left.encoded and not self._alike:
       raise InputError(
         "each side has an encoder or a text length of its own: right, of encode(texts, 'right')"
       )
-    left = self._checked(left, 'left')
     as_left = right is None and self._alike
-    right = None if as_left else self._checked(left if right is None else right, 'right')
-    u = self._vectors(left, 'left')
-    v = u if as_left else self._vectors(right, 'right')
+    of_right = of_left if right is None else self._checked(right, 'right')
+    u = self._vectors(of_left, 'left')
+    v = u if as_left else self._vectors(of_right, 'right')
     rows, k = self._rows(u, v, progress), min(top_k, len(v))
     shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
     if top_k:
@@ -109,12 +107,12 @@ class Embedder(PairScorer):
     self, u: np.ndarray, v: np.ndarray, progress: bool
   ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]:
     """Each row of u by its number, with all of v for `one_to_many`; parts are held by blocks."""
-    parts = self.parts(v, 'right')
+    parts = self._parts(v, 'right')
     height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))
     with tqdm(total=len(u) * len(v), disable=not progress, unit=' pairs', unit_scale=True) as bar:
       for start in range(0, len(u), height):
         block = u[start : start + height]
-        of_block = zip(block, self.parts(block, 'left'), strict=True)
+        of_block = zip(block, self._parts(block, 'left'), strict=True)
         for row, (one, part) in enumerate(of_block, start):
           yield row, (one[None], part[None], v, parts)
           bar.update(len(v))
