@@ -13,6 +13,7 @@ from tqdm import tqdm
 from common import files
 from common.errors import InputError, check_parent, check_whole, local_path
 from common.scoring.best import top
+from common.scoring.runtime import Vectors
 from common.scoring.scorer import PairScorer, Texts
 
 _SCORES_HELD = 16_000_000  # of a block of rows of `score_all_pairs`, whose parts are held
@@ -104,8 +105,8 @@ class Embedder(PairScorer):
     return np.load(out, mmap_mode='r')
 
   def _rows(
-    self, u: np.ndarray, v: np.ndarray, progress: bool
-  ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]:
+    self, u: Vectors, v: Vectors, progress: bool
+  ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, Vectors, np.ndarray]]]:
     """Each row of u by its number, with all of v for `one_to_many`; parts are held by blocks."""
     parts = self._parts(v, 'right')
     height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))
