@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common.scoring import litert
+from common.scoring import litert, litert_files
 from common.scoring.runtime import HeadFunction, HeadKind, Inputs, blocks, filled, rows_of
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ _CALL_BYTES, _LEAST_ROWS, _MOST_ROWS = 1 << 20, 16, 256  # of a call: its larges
 
 
 def kind(precision: str) -> HeadKind:
-  """The runtime of one of `litert.PRECISIONS`; the first one's writes the files of all."""
+  """The runtime of one of `litert_files.PRECISIONS`; the first one's writes the files of all."""
   return HeadKind(
     lambda export, threads: LiteRTHead(file_of(export.folder, precision), threads),
     threaded=True,
-    write=write if precision == litert.PRECISIONS[0] else None,
+    write=write if precision == litert_files.PRECISIONS[0] else None,
   )
 
 
@@ -39,7 +39,7 @@ def write(
   signatures = {
     name: function.traced(rows_of_call(function)) for name, function in functions.items()
   }
-  litert.write(os.path.join(folder, _FOLDER), signatures, variables, litert.PRECISIONS)
+  litert_files.write(os.path.join(folder, _FOLDER), signatures, variables, litert_files.PRECISIONS)
 
 
 def rows_of_call(function: HeadFunction) -> int:
