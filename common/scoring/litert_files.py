@@ -1,7 +1,7 @@
 """LiteRT's files: functions of fixed shapes, converted by TensorFlow, a file a precision.
 
-Functions of word ids have a signature a length, of a few, and number of rows: 8, whose products keep
-the weights in cache, and 1, for a query; the weights stand in the file once.
+A function of word ids has a signature for each of a few lengths and two numbers of rows: 8, whose
+products keep the weights in cache, and 1, for a query. The weights stand in the file once.
 """
 
 from __future__ import annotations
