@@ -197,7 +197,6 @@ class Artefacts:
       r'run/export/encoder/.*': ('saved_model', 'encoder'),
       r'run/export/head/.*': ('saved_model', 'head'),
       r'run/export/online/.*': ('saved_model', 'online'),
-      r'run/export/.*float16.*': ('export', 'litert-float16', 'litert'),
       r'run/export/.*float32.*': ('export', 'litert', 'litert'),
       r'run/export/.*(int8|word_pieces|digests|scorer).*': ('export', 'litert-int8', 'litert-int8'),
       r'run/.*(stage.json|flags.txt|\.npz)': ('run',),

@@ -1,4 +1,4 @@
-"""The dual encoder's half: an encoder's first K layers, of whose output few tokens are kept (§3.2-3.4).
+"""Half of the dual encoder: an encoder's first K layers, with few tokens kept (§3.2-3.4).
 
 Dimensions: b texts, t tokens, k kept tokens (N or M), H encoder width, D projected width.
 """
@@ -101,10 +101,10 @@ class Projection(tf_keras.layers.Layer):
 
 
 class VectorTokens(tf_keras.layers.Layer):
-  """Makes tokens of a vector that stands in a text's place (§5): a dense layer instead of an encoder.
+  """Makes tokens of a vector in a text's place (§5): a dense layer instead of an encoder.
 
-  The layer takes (vector - mean) * scale, in float32, so that the vector's numbers may be in any units:
-  as they come, AdamW's steps, 8 bits and bfloat16 would see little but those of a large one.
+  The layer takes (vector - mean) * scale, in float32, so that the vector's numbers may be in any
+  units: as they come, a large number would hide the others from AdamW, 8 bits and bfloat16.
 
   Args:
     width: w, the vector's.
@@ -112,7 +112,7 @@ class VectorTokens(tf_keras.layers.Layer):
     dim: D.
 
   Attributes:
-    mean: [w], in the vector's units; not trained. Zeros until it is set, and where none was saved.
+    mean: [w], in the vector's units; not trained. Zeros until it is set.
     scale: [w], likewise, in one over these units; ones.
   """
 
@@ -132,12 +132,6 @@ class VectorTokens(tf_keras.layers.Layer):
   def standardized(self, vectors: tf.Tensor) -> tf.Tensor:
     """Vectors [b, w] without their numbers' units: [b, w]."""
     return (vectors - self.mean) * self.scale
-
-  @property
-  def unused_variables(self) -> list[tf.Variable]:
-    """Mean and scale, where they change nothing."""
-    plain = not self.mean.numpy().any() and (self.scale.numpy() == 1).all()
-    return [self.mean, self.scale] if plain else []
 
 
 def present(tokens: tf.Tensor) -> tf.Tensor:

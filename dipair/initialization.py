@@ -1,13 +1,14 @@
-"""Starting point of projections and transformer head: words attend to those like them in the other text.
+"""Starting point of projections and transformer head: words attend to like words in the other text.
 
 The paper leaves it open. From random weights, a head has to find out that the same word in two
 texts is a match; here it starts from there (`docs/architecture.md` compares):
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
   one on average: similar tokens stay similar, and the slots can be compared;
-* tokens made of a vector in a text's place are the least-squares guess at the tokens of the texts that it
-  goes with, by the teacher; what there is beyond, by a random kernel that gives each number of the vector,
-  of zero mean and unit variance first, the same weight; zero mean and unit variance too;
+* tokens made of a vector in a text's place are the least-squares guess at the tokens of the texts
+  that it goes with, by the teacher; further tokens come from a random kernel that gives each number
+  of the vector, first brought to zero mean and unit variance, the same weight; they have zero mean
+  and unit variance too;
 * position embeddings take away what all tokens at a position have in common, so similar are those
   that say the same, not those that stand at the same place;
 * segment embeddings are as large as tokens, so what a token attends to says which text it met;
@@ -29,7 +30,7 @@ _TOGETHER = 1024  # texts whose features become tokens at a time
 
 
 def matched_slots(student: DiPair) -> list[int]:
-  """The slots whose features of scored tuples `start` takes: the first of texts, and those of vectors.
+  """Slots of the scored tuples that `start` takes: the first slot of texts, and all of vectors.
 
   None where all are texts or all vectors, and of a task of classes, whose scores name no matches.
   """
@@ -51,8 +52,8 @@ def start(
     student: Changed in place. A head says itself how it starts (`Head.start`).
     features: [U_i, k_i, H] a slot, of some texts; all-zero rows are padding. Or [U_i, w], vectors.
     seed: Seed of the head's random numbers.
-    matches: Features of other items, likewise, by slot, and scored tuples of them: of `matched_slots`,
-      where there are some.
+    matches: Features of other items, likewise, by slot, and scored tuples of them: of
+      `matched_slots`, where there are some.
   """
   texts = [x for x, width in zip(features, student.widths, strict=True) if not width]
   of_texts = _principal_components(texts, student.dim) if texts else ()
@@ -77,8 +78,8 @@ def start(
 def _units(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """Mean [w] and scale [w] that bring each number of vectors [U, w] to zero mean and unit variance.
 
-  The unit of a number that is the same in all of them is its own size, so that it counts where it varies
-  in others.
+  The unit of a number that is the same in all of them is its own size, so that it counts where it
+  varies in others.
   """
   exact = np.asarray(vectors, np.float64)
   spread, size = exact.std(0), np.abs(exact).max(0)
@@ -101,10 +102,10 @@ def _random(
 
 
 def _guess_matches(student: DiPair, features: Mapping[int, np.ndarray], tuples: Tuples) -> None:
-  """Makes of a vector the tokens that the first slot of texts has on average where the teacher sees a match.
+  """Makes of a vector the tokens that texts of the first slot have where the teacher sees a match.
 
-  Those of the ridge regression of these tokens on the vector over all tuples, weighted by the teacher's
-  score; at positions that those texts have none for, tokens stay.
+  They come from a ridge regression of these tokens on the vector over all tuples, weighted by the
+  teacher's score; at positions past those texts' ends, tokens stay.
   """
   of_text = student.widths.index(0)
   blocks = (

@@ -26,7 +26,7 @@ class DiPair(Student):
 
   Args:
     config: Architecture.
-    encoder: The encoders' own config but for their depths, which `config` has, or of all its layers.
+    encoder: The encoders' config; `config` has their depths.
     outputs: O.
     pad_id: Word id of padding.
     widths: w a slot, 0 where it holds texts; empty: all do.
@@ -107,7 +107,7 @@ class DiPair(Student):
 
   @classmethod
   def read_pretrained(cls, config: StudentConfig) -> Pretrained:
-    """As of `Student`; refuses a head that does not fit D, too, which may be the checkpoint's width."""
+    """The checkpoint, see `Student`; refuses a head that does not fit D, its width where D is 0."""
     pretrained = super().read_pretrained(config)
     dim = config.projection_dim or pretrained.config.hidden_size
     heads.check_width(config.head, config.heads, dim)

@@ -67,7 +67,6 @@ class TrainConfig:
     'students to train, the first for export, tested against the second: distilled (by --alpha), labels '
     '(alpha 0), teacher (alpha 1), frozen (f alone is trained, alpha 1)',
   )
-  from_teacher: bool = flags.option(False, "start the encoder from the teacher's weights")
   cache_gb: float = flags.option(
     8.0,
     "most disk for a frozen encoder's cached vectors; beyond, texts are encoded batch by batch",

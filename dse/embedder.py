@@ -3,6 +3,7 @@
 One text against many is scored split (Eq. 3): W1 u and W2 v once per text, the rest per pair.
 """
 
+import functools
 import os
 from collections.abc import Iterator
 
@@ -12,8 +13,8 @@ from tqdm import tqdm
 from common import files
 from common.errors import InputError, check_parent, check_whole, local_path
 from common.scoring.best import top
+from common.scoring.runtime import Vectors
 from common.scoring.scorer import PairScorer, Texts
-from common.vectors.values import are_vectors
 
 _SCORES_HELD = 16_000_000  # of a block of rows of `score_all_pairs`, whose parts are held
 
@@ -32,7 +33,7 @@ class Embedder(PairScorer):
     self, texts: Texts, side: str = '', *, batch_size: int = 128, progress: bool = False
   ) -> np.ndarray:
     """`PairScorer.encode`; a model whose sides encode alike takes texts without a `side`."""
-    if not side and self._alike() is False:
+    if not side and not self._alike:
       raise InputError(
         f'side: {self.slots[0]!r} or {self.slots[1]!r} is needed; '
         'each side of this model has an encoder or a text length of its own'
@@ -52,7 +53,8 @@ class Embedder(PairScorer):
 
     Args:
       left: n vectors from `encode`, or texts.
-      right: m of them; the left ones where absent, but for vectors of sides that encode differently.
+      right: m of them; the left ones where absent, but not for vectors of sides that encode
+        differently.
       top_k: Keep so many for each left text; 0: all.
       out: A `.npy` file for the scores, written as they come, whole or not at all, and returned
         memory-mapped; without it all scores are held in memory.
@@ -71,16 +73,15 @@ class Embedder(PairScorer):
       raise InputError('top_k takes a model of one output, and no out')
     if out:
       check_parent(out, 'out')
-    given = are_vectors(left)
-    if right is None and given and self._alike() is False:
+    of_left = self._checked(left, 'left')
+    if right is None and of_left.encoded and not self._alike:
       raise InputError(
         "each side has an encoder or a text length of its own: right, of encode(texts, 'right')"
       )
-    left = self._checked(left, 'left')
-    as_left = right is None and self._alike()
-    right = None if as_left else self._checked(left if right is None else right, 'right')
-    u = self._vectors(left, 'left')
-    v = u if as_left else self._vectors(right, 'right')
+    as_left = right is None and self._alike
+    of_right = of_left if right is None else self._checked(right, 'right')
+    u = self._vectors(of_left, 'left')
+    v = u if as_left else self._vectors(of_right, 'right')
     rows, k = self._rows(u, v, progress), min(top_k, len(v))
     shape = (len(u), len(v), *((self.outputs,) if self.outputs > 1 else ()))
     if top_k:
@@ -104,22 +105,21 @@ class Embedder(PairScorer):
     return np.load(out, mmap_mode='r')
 
   def _rows(
-    self, u: np.ndarray, v: np.ndarray, progress: bool
-  ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]:
-    """Each row of u by its number, as `one_to_many` takes it with all of v; parts are held by blocks."""
-    parts = self.parts(v, 'right')
+    self, u: Vectors, v: Vectors, progress: bool
+  ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, Vectors, np.ndarray]]]:
+    """Each row of u by its number, with all of v for `one_to_many`; parts are held by blocks."""
+    parts = self._parts(v, 'right')
     height = max(1, _SCORES_HELD // max(1, len(v) * self.outputs))
     with tqdm(total=len(u) * len(v), disable=not progress, unit=' pairs', unit_scale=True) as bar:
       for start in range(0, len(u), height):
         block = u[start : start + height]
-        of_block = zip(block, self.parts(block, 'left'), strict=True)
+        of_block = zip(block, self._parts(block, 'left'), strict=True)
         for row, (one, part) in enumerate(of_block, start):
           yield row, (one[None], part[None], v, parts)
           bar.update(len(v))
 
-  def _alike(self) -> bool | None:
-    """Whether both sides encode a text alike: one encoder, one length; None: an earlier export does not say."""
-    found = [self._export.description.get(name) for name in ('encoded_as', 'max_lengths')]
-    if any(of and len(set(of)) > 1 for of in found):
-      return False
-    return True if all(found) else None
+  @functools.cached_property
+  def _alike(self) -> bool:
+    """Whether both sides encode a text alike: by one encoder, cut at one length."""
+    description = self._export.description
+    return all(len(set(description[name])) == 1 for name in ('encoded_as', 'max_lengths'))

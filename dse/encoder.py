@@ -1,4 +1,4 @@
-"""The embedding function psi: an encoder whose last layers' tokens are pooled and concatenated (§3.4).
+"""The embedding function psi: an encoder's last layers, pooled and concatenated (§3.4).
 
 Dimensions: b texts, t tokens, H encoder width, d = pooled layers * H.
 """
@@ -17,7 +17,8 @@ class SentenceEncoder(tf_keras.layers.Layer):
   Args:
     config: The encoder's config.
     pooled_layers: L, the last layers that are pooled.
-    pooling: 'mean' or 'max' over a layer's tokens; [SEP] is one of them, padding is not. 'cls': [CLS] alone.
+    pooling: 'mean' or 'max' over a layer's tokens; [SEP] is one of them, padding is not. 'cls':
+      [CLS] alone.
     pool_cls: Whether [CLS] is one of them.
     pad_id: Word id of padding.
   """

@@ -1,9 +1,10 @@
-"""A sentence encoder as it is, without training: text-in SavedModels and LiteRT that `dse.Embedder` loads.
+"""A sentence encoder as it is, without training: SavedModels and LiteRT files for `dse.Embedder`.
 
   python -m dse.export --pretrained=minilm --output=exports/minilm
 
-A folder as sentence-transformers writes it (BERT, DistilBERT or ELECTRA; `modules.json` says how tokens
-become a vector). Vectors are its own; a score is sigmoid(5 cos), which ranks as the cosine does.
+It takes a folder as sentence-transformers writes it (BERT, DistilBERT or ELECTRA; `modules.json`
+says how tokens become a vector). Vectors are its own; a score is sigmoid(5 cos), which ranks as the
+cosine does.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ import tensorflow as tf
 from common import extras, files, flags, schema
 from common.errors import InputError, check_pattern_free, damaged
 from common.export import student_export
-from common.modeling import checkpoints, encoders
+from common.modeling import checkpoints, encoders, word_files
 from common.modeling.checkpoints import Pretrained
 from common.scoring import hub
 from common.training import strategies
@@ -54,7 +55,7 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
     max_length: Most tokens of a text; 0: as the folder says.
 
   Raises:
-    InputError: If the folder does not say how tokens become a vector, or says what is not done here.
+    InputError: If the folder does not say how tokens become a vector, or in a way not done here.
   """
   modules = _json(pretrained.path, 'modules.json')
   if modules is None:
@@ -70,8 +71,8 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
     raise InputError(f'{pretrained.path}: modules.json is no list of modules; {_REMEDY}') from error
   if kinds not in (['Transformer', 'Pooling'], ['Transformer', 'Pooling', 'Normalize']):
     raise InputError(
-      f'{pretrained.path}: modules {", ".join(kinds)}; Transformer, Pooling and, at the end, Normalize '
-      'can be exported'
+      f'{pretrained.path}: modules {", ".join(kinds)}; Transformer, Pooling and, at the end, '
+      'Normalize can be exported'
     )
   if paths['Transformer']:
     raise InputError(
@@ -84,14 +85,15 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
   own = _settings(pretrained.path, 'config_sentence_transformers.json', of_own)
   if prompt := own.get('default_prompt_name'):
     raise InputError(
-      f'{pretrained.path}: default_prompt_name={prompt!r}: a prompt before each text is not supported'
+      f'{pretrained.path}: default_prompt_name={prompt!r}: a prompt before each text is not '
+      'supported'
     )
   if named := [name for name, prompt in (own.get('prompts') or {}).items() if prompt]:
     print(f'{pretrained.path}: prompts for {", ".join(named)} are put before no text')
   if (compared := own.get('similarity_fn_name') or 'cosine') != 'cosine' and len(kinds) == 2:
     raise InputError(
-      f'{pretrained.path}: similarity_fn_name={compared!r} of vectors that are not of length 1; the cosine alone '
-      'is done'
+      f'{pretrained.path}: similarity_fn_name={compared!r} of vectors that are not of length 1; '
+      'the cosine alone is done'
     )
   checkpoints.check_length(pretrained, '--max_length', max_length)
   if max_length == 1:
@@ -138,16 +140,16 @@ def main(config: ExportConfig) -> None:
 
 
 def _local(path: str) -> str:
-  """As `hub.local`; a bare `org/name` that is no folder is of the hub, and as whole as `hf://org/name`."""
+  """The folder, see `hub.local`; a bare `org/name` that is no folder is fetched whole."""
   bare = re.fullmatch(extras.HUB_ID, path) and not tf.io.gfile.isdir(path)
   return hub.local(hub.PREFIX + path if bare else path)
 
 
 def _length(pretrained: Pretrained, named: int | None) -> int:
-  """Most tokens of a text by the folder: as is named, else its tokenizer's; never more than positions."""
+  """Most tokens of a text: as named, else the tokenizer's; never more than there are positions."""
   positions = pretrained.config.max_positions
   if not named:
-    name = checkpoints.TOKENIZER_CONFIG
+    name = word_files.SETTINGS
     named = _settings(pretrained.path, name, {}).get('model_max_length') or positions
     if not isinstance(named, (int, float)) or not named > 0:
       path = os.path.join(pretrained.path, name)
@@ -166,15 +168,16 @@ def _pooling(folder: str, path: str) -> str:
   ]
   modes = named if isinstance(named, list) else [named]
   if len(modes) != 1 or str(modes[0]) not in _POOLING:
+    how = ' and '.join(map(str, modes)) or 'by nothing'
     raise InputError(
-      f'{os.path.join(folder, name)}: pooling {" and ".join(map(str, modes)) or "by nothing"} cannot be '
-      'exported; mean_tokens or cls_token alone can'
+      f'{os.path.join(folder, name)}: pooling {how} cannot be exported; mean_tokens or cls_token '
+      'alone can'
     )
   return _POOLING[modes[0]]
 
 
 def _settings(folder: str, name: str, types: dict[str, Any]) -> dict[str, Any]:
-  """The object in a file, of whose fields some have types where they are there; none where there is no file."""
+  """The object in a file, empty where there is no file; fields of `types` are of those types."""
   found = _json(folder, name)
   if found is None:
     return {}

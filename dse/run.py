@@ -5,12 +5,11 @@ with this command's other flags), and Table 1 is made from what they come to.
 """
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from common import flags
-from common.distillation import distilled, function_teacher, run
+from common.distillation import distilled, run
 from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
 from common.distillation.distilled import Distilled, GivenTeacher, Path
@@ -18,7 +17,7 @@ from common.distillation.pairing import PairingConfig
 from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
 from common.errors import InputError
-from common.modeling import encoders, saving
+from common.modeling import encoders
 from common.training.loop import Callback
 from dse import suite, training
 from dse.config import StudentConfig, TrainConfig
@@ -46,7 +45,7 @@ class RunConfig:
   train: TrainConfig = flags.group(TrainConfig, heading='training')
 
   def __post_init__(self):
-    data, teachers = self.experiment.data, self.experiment.teachers
+    data = self.experiment.data
     self.train.objective.check(data.table.task, data.table.outputs)
     self.train.objective.check_settings()
     if len(data.table.text_columns) != 2:
@@ -56,11 +55,6 @@ class RunConfig:
         f'--vector_columns={",".join(data.table.vector_columns)}: DSE takes texts; dipair.run '
         'takes vectors too'
       )
-    functions = any(map(function_teacher.is_named, teachers))
-    if self.train.from_teacher and (
-      self.experiment.brings_logits or functions or len(teachers) > 1
-    ):
-      raise InputError('--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR')
 
 
 class DSEStudent:
@@ -77,22 +71,11 @@ class DSEStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    student, run = self.config.student, self.config.experiment
-    DSE.read_pretrained(student)
-    if self.config.train.from_teacher:
-      (*_, teacher) = run.teachers or ('',)
-      if teacher and not saving.is_there(teacher):
-        raise InputError(
-          f'--from_teacher: {teacher} is of no run; --pretrained={teacher} starts from its encoder'
-        )
-      DSE.check_teacher(student, teacher or run.teacher.pretrained)
+    DSE.read_pretrained(self.config.student)
 
   def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils every variant into its folder."""
-    train, run, teacher = self.config.train, self.config.experiment, ''
-    if train.from_teacher:
-      teacher = next(iter(run.teachers), os.path.join(run.run_dir, 'teacher'))
-    return training.train(self.config.student, train, folder, data, teacher=teacher)
+    return training.train(self.config.student, self.config.train, folder, data)
 
   def models(self, folder: str) -> dict[str, TrainedStudent]:
     """Every variant, the first one last."""

@@ -244,10 +244,9 @@ def _encoders(run: FinishedRun) -> Iterator[tuple[str, Encode]]:
   student, train = run.config(StudentConfig), run.config(TrainConfig)
   strategies.create(strategies.DeviceConfig())  # random weights are then drawn as in training
   tf_keras.utils.set_random_seed(run.flags['seed'])
-  start = f'{student.pretrained}{", before the teacher" * train.from_teacher}'
-  yield start, _encoder(*DSE.from_pretrained(student, outputs=1))
+  yield student.pretrained, _encoder(*DSE.from_pretrained(student, outputs=1))
   for variant in train.variants:
-    if variant != 'frozen' or train.from_teacher:  # else its vectors are the checkpoint's own
+    if variant != 'frozen':  # its vectors are the checkpoint's own
       folder = training.path(run.path('student'), train, variant)
       name = suite.model_name(training.title(train, variant), run.flags)
       yield name, _encoder(*DSE.load(folder))

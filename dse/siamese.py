@@ -1,8 +1,8 @@
 """SBERT's two ways from sentence vectors u, v to logits (Reimers and Gurevych, 2019, §3).
 
-Its classification objective is `Concatenation` with cross-entropy; its regression objective is
-`Cosine` with squared error: a cos(u, v) + b, where SBERT takes the cosine itself, as a score here is a
-sigmoid. DSE's own way is `dse.similarity`.
+Its classification objective is `Concatenation` with cross-entropy. Its regression objective is
+`Cosine` with squared error: a cos(u, v) + b, as a score here is a sigmoid; SBERT takes the cosine
+itself. DSE's own way is `dse.similarity`.
 
 Dimensions: B pairs, d width of a vector, C outputs.
 """

@@ -16,7 +16,7 @@ from common.modeling.head import Head
 
 
 class SplitHead(Head):
-  """A head whose kernels `left` and `right`, [d, r], meet each text alone; a subclass makes them."""
+  """A head with kernels `left` and `right`, [d, r], for each text alone; a subclass makes them."""
 
   takes_vectors = True
   left: tf.Variable

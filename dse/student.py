@@ -55,5 +55,5 @@ class DSE(Student):
 
   @classmethod
   def needed_layers(cls, config: StudentConfig) -> dict[str, int]:
-    """Those of the encoder, and those that are pooled."""
+    """Layers of the encoder, and layers that are pooled."""
     return {'encoder_layers': config.encoder_layers, 'pooled_layers': config.pooled_layers}

@@ -1,4 +1,4 @@
-"""Training DSE students: end to end, or the similarity function alone on frozen encoders (§3.2)."""
+"""Training DSE students: end to end, or the similarity function on frozen encoders (§3.2)."""
 
 import os
 from typing import Any
@@ -17,8 +17,6 @@ def train(
   variants: TrainConfig,
   folder: str,
   training: Training,
-  *,
-  teacher: str = '',
 ) -> list[dict[str, Any]]:
   """Distils each variant of a student into its folder (see `path`); resumes what it finds there.
 
@@ -27,7 +25,6 @@ def train(
     variants: Variants, loss and phases.
     folder: The students' folder.
     training: Data, devices and seed, the same for each variant.
-    teacher: Folder of the teacher that the encoder starts from; empty: the checkpoint.
 
   Returns:
     The variants' histories, as of `loop.fit`.
@@ -38,8 +35,6 @@ def train(
     frozen = variant == 'frozen'
     with training.strategy.scope():
       model, tokenizer = DSE.from_pretrained(config, training.outputs)
-      if teacher:
-        model.start_from_teacher(teacher, tokenizer)
     trainer = Trainer(model, tokenizer, training, variants.loss_of(variant, training.task))
     if config.similarity == 'cosine':
       # An encoder's learning rate hardly moves a scale and a bias: they start where texts say.

@@ -9,7 +9,6 @@ from common.distillation.export import ExportConfig
 from common.distillation.soft_labels import RUNTIMES, AnnotationConfig
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
-from common.evaluation import calibration
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 
@@ -46,7 +45,6 @@ class ExperimentConfig:
 
   def __post_init__(self):
     judged_set.primary(self.data.table.base_task, self.primary_metric)
-    calibration.check(self.export.calibration, self.data.table.base_task)
     table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
     if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
       raise InputError(

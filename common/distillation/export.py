@@ -63,8 +63,8 @@ class ExportConfig:
   )
   calibration: str = flags.option(
     calibration.NONE,
-    'what the exported head makes of a score, fitted on valid: temperature divides its logits, '
-    'isotonic bends its score; the order of scores stays',
+    'what the exported head makes of a score: temperature divides its logits by a number that is '
+    'fitted on valid; the order of scores stays',
     calibration.METHODS,
   )
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from common.data.tokenization import Tokenizer
 from common.modeling import encoders
 from common.modeling.checkpoints import Pretrained
-from common.scoring import litert, litert_encoder
+from common.scoring import litert_encoder, litert_files
 from common.scoring.runtime import ANY_SLOT, EncoderFunction
 from common.training import strategies
 
@@ -42,7 +42,7 @@ class MeanPooledEncoder:
     longest = min(_MAX_LENGTH, pretrained.config.max_positions)
     functions = {ANY_SLOT: EncoderFunction(pooled, longest)}
     with tempfile.TemporaryDirectory() as folder:
-      precisions, one_size = (_PRECISION,), (litert.BATCHES[-1],)
+      precisions, one_size = (_PRECISION,), (litert_files.BATCHES[-1],)
       litert_encoder.write(
         folder, functions, encoder.variables, tokenizer, precisions=precisions, batches=one_size
       )

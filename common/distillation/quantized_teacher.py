@@ -11,7 +11,7 @@ import tensorflow as tf
 from common.data import tokens
 from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
-from common.scoring import litert
+from common.scoring import litert, litert_files
 
 _NAME, _PRECISION = 'teacher', 'int8'
 
@@ -38,9 +38,9 @@ class QuantizedTeacher:
 
     functions = {_NAME: (logits, teacher.max_length)}
     with tempfile.TemporaryDirectory() as folder:
-      inputs, sizes = ('ids', 'segment_ids'), litert.BATCHES[-1:]
+      inputs, sizes = ('ids', 'segment_ids'), litert_files.BATCHES[-1:]
       variables = teacher.model.variables
-      litert.write_by_length(
+      litert_files.write_by_length(
         folder, functions, inputs, variables, precisions=(_PRECISION,), batches=sizes
       )
       path = os.path.join(folder, f'{_PRECISION}.tflite')

@@ -60,9 +60,7 @@ def note(results: dict[str, Any]) -> str:
     what = 'are positive' if results['task'] == 'binary' else 'have it right'
     said = f'Of test pairs {scored}, {asked["outcome"]:.0%} {what} ({pairs}).'
   made = 'as trained'
-  if found['knots']:
-    made = f'calibrated on valid by isotonic regression, a line through {len(found["knots"])} knots'
-  elif found['temperature'] != 1:
+  if found['temperature'] != 1:
     made = f'calibrated on valid: its logits are divided by {found["temperature"]:.3g}'
   error = 'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a bin.'
   others = ''

@@ -15,7 +15,9 @@ from common.modeling.student import Student
 
 
 def of_student(model: Student, tokenizer: Tokenizer, slots: Sequence[str]) -> str:
-  """A digest of all that decides a text's vectors: not of a graph, whose names differ from trace to trace.
+  """A digest of all that decides a text's vectors.
+
+  It is not a graph's digest: names in a graph differ from trace to trace.
 
   Args:
     model: The student whose encoder is exported.
@@ -27,8 +29,7 @@ def of_student(model: Student, tokenizer: Tokenizer, slots: Sequence[str]) -> st
     weights, words, lengths, layers, pooling or precision.
   """
   layers = [model.encoder_layers(slot) for slot in range(model.slots)]
-  parts = [*(one.encoder for one in model.encoders), *model.projections]
-  unused = {id(v) for one in parts for v in getattr(one, 'unused_variables', ())}  # may be random
+  unused = {id(v) for one in model.encoders for v in one.encoder.unused_variables}  # may be random
   variables = {id(v): v for layer in sum(layers, []) for v in layer.variables}
   used = {key: v for key, v in variables.items() if key not in unused}
   places = {key: place for place, key in enumerate(used)}

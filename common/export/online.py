@@ -1,9 +1,10 @@
 """The online form: a query's text (or vector) and its candidates' vectors in, scores and order out.
 
-`online/1` has one signature, `serving_default`: `text` [1] (`vector` [1, w] of a left slot of vectors) and `candidates` [n, *vector_shape], n of
-1 or more, to `scores` [n] and `order` [n], or to `scores` [n, C] alone for C classes, which have no
-order of their own. It holds the left text's encoder and the head; the query is encoded, and its
-part of the head computed, once a call. A small left encoder (`--left_encoder_layers`) makes it fast.
+`online/1` has one signature, `serving_default`. It takes `text` [1] (or `vector` [1, w]) of the
+left slot and `candidates` [n, *vector_shape], n of 1 or more. It gives `scores` [n] and `order`
+[n]; for C classes, which have no order of their own, `scores` [n, C] alone. It holds the left text's
+encoder and the head. The query is encoded, and its part of the head computed, once a call. A small
+left encoder (`--left_encoder_layers`) makes it fast.
 """
 
 import os
@@ -29,10 +30,10 @@ def write(
   Args:
     folder: The export.
     encode: Concrete function of the left `text`, or `vector`, that gives its 'vectors'.
-    score: Function of both slots' vectors, by name, that gives 'logits' and 'score'; one left row goes with all
-      right ones.
+    score: Function of both slots' vectors, by name, that gives 'logits' and 'score'; one left row
+      goes with all right ones.
     variables: Variables that both functions read.
-    samples: {slot: values}: what `encode` takes of the left, vectors of the right.
+    samples: {slot: values}: inputs of `encode` for the left slot, vectors for the right one.
   """
   (left, queries), (right, vectors) = samples.items()
   ((name, spec),) = encode.structured_input_signature[1].items()

@@ -62,7 +62,7 @@ def save(
 
 @contextlib.contextmanager
 def exact() -> Iterator[None]:
-  """Multiplies float32 in full inside; a GPU from Ampere on rounds it to TF32, of 10 bits of mantissa."""
+  """Multiplies float32 in full inside; a GPU from Ampere on would round it to 10 bits."""
   config = tf.config.experimental
   before = config.tensor_float_32_execution_enabled()
   config.enable_tensor_float_32_execution(False)

@@ -31,7 +31,7 @@ class Bert(Encoder):
   def call(
     self, ids: tf.Tensor, segment_ids: tf.Tensor | None = None, training: bool | None = None
   ) -> Encoded:
-    """As `Encoder.call`; `pooled` is the pooler's output of the first token.
+    """Encodes texts, see `Encoder.call`; `pooled` is the pooler's output of the first token.
 
     A BERT of fewer segments than are given has its last one in place of those beyond.
     """

@@ -1,14 +1,11 @@
-"""BERT's network, built from a small frozen config: tf-models' `BertEncoderV2`, and its weights' names."""
+"""BERT's network, built from a small frozen config: tf-models' `BertEncoderV2`."""
 
 import dataclasses
-import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
-from absl import logging
 from official.modeling import activations
 from official.nlp.modeling import networks
 
@@ -26,39 +23,6 @@ _TANH = 'tanh'  # of tf-models' pooler
 # What checkpoints' configs call them; `gelu` is the tanh one in Google's code.
 _NAMES = {'gelu_new': 'gelu_tanh', 'gelu_pytorch_tanh': 'gelu_tanh', 'relu': 'relu'}
 
-Weights = dict[str, np.ndarray]  # by TF1 variable name
-
-# TF1 variable name -> where BertEncoderV2, and thus its TF2 checkpoint, keeps the variable.
-_POOLER = {f'bert/pooler/dense/{leaf}': f'_pooler_layer/{leaf}' for leaf in ('kernel', 'bias')}
-WORDS, SEGMENTS = (f'bert/embeddings/{of}_embeddings' for of in ('word', 'token_type'))
-_EMBEDDINGS = {
-  WORDS: '_embedding_layer/embeddings',
-  'bert/embeddings/position_embeddings': '_position_embedding_layer/embeddings',
-  SEGMENTS: '_type_embedding_layer/embeddings',
-  'bert/embeddings/LayerNorm/gamma': '_embedding_norm_layer/gamma',
-  'bert/embeddings/LayerNorm/beta': '_embedding_norm_layer/beta',
-}
-_PROJECTION = {
-  f'bert/embeddings_project/{leaf}': f'_embedding_projection/{leaf}' for leaf in ('kernel', 'bias')
-}
-_LAYER = {
-  'attention/self/query': '_attention_layer/_query_dense',
-  'attention/self/key': '_attention_layer/_key_dense',
-  'attention/self/value': '_attention_layer/_value_dense',
-  'attention/output/dense': '_attention_layer/_output_dense',
-  'attention/output/LayerNorm': '_attention_layer_norm',
-  'intermediate/dense': '_intermediate_dense',
-  'output/dense': '_output_dense',
-  'output/LayerNorm': '_output_layer_norm',
-}
-_FUNCTIONAL = (  # the first layers with weights of the functional `BertEncoder`, in order
-  '_embedding_layer',
-  '_position_embedding_layer',
-  '_type_embedding_layer',
-  '_embedding_norm_layer',
-)
-_MOST_NAMED = 12  # problems that one error message lists
-
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
@@ -73,7 +37,7 @@ class EncoderConfig:
     max_positions: Longest text in tokens, special tokens included.
     type_vocab_size: Segments that a text may have.
     activation: Activation of the feed-forward sublayer; one of `ACTIVATIONS`.
-    dropout: Rate in [0, 1) of hidden and attention dropout; a checkpoint's hidden rate is taken for both.
+    dropout: Rate in [0, 1) of hidden and attention dropout: a checkpoint's hidden rate.
     embedding_width: Width of the embeddings, which are projected to `hidden_size`; None: that one.
     pooler_activation: Activation of the pooler; 'tanh' or one of `ACTIVATIONS`.
 
@@ -192,93 +156,6 @@ def build(
   return encoder
 
 
-def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:
-  """Sets every variable of the encoder; strict.
-
-  Args:
-    encoder: An encoder from `build`.
-    weights: Its weights; heads and their width are two dimensions (TF2) or one (TF1, Hugging
-      Face). The pooler's may be absent: it stays as it was initialized.
-
-  Raises:
-    InputError: Weights are missing, left over or of another shape, each named; none was set.
-  """
-  own = encoder.get_config()
-  wanted = places(own['num_layers'], projected=own['embedding_width'] != own['hidden_size'])
-  variables = {name: _variable(encoder, place) for name, place in wanted.items()}
-  if not weights.keys() & _POOLER.keys():
-    logging.info('no weights for the pooler: it stays as initialized')
-    variables = {name: v for name, v in variables.items() if name not in _POOLER}
-  problems = []
-  for name, variable in variables.items():
-    split = tuple(variable.shape)
-    merged = _merged(name, split)
-    if name not in weights:
-      problems.append(f'missing {name} {merged}')
-    elif (found := weights[name].shape) not in (split, merged):
-      needed = split if len(found) == len(split) else merged
-      problems.append(f'{name} is {found}, the encoder needs {needed}')
-  surplus = sorted(weights.keys() - variables.keys())
-  problems += [f'surplus {name} {weights[name].shape}' for name in surplus]
-  if problems:
-    if len(problems) > _MOST_NAMED:
-      problems[_MOST_NAMED:] = [f'and {len(problems) - _MOST_NAMED} more']
-    raise InputError(f'the weights do not fit: {"; ".join(problems)}')
-  for name, variable in variables.items():
-    variable.assign(np.asarray(weights[name], np.float32).reshape(variable.shape))
-
-
-def weights(encoder: networks.BertEncoderV2) -> Weights:
-  """The encoder's weights, for `assign`; heads and their width are one dimension."""
-  found, own = {}, encoder.get_config()
-  projected = own['embedding_width'] != own['hidden_size']
-  for name, place in places(own['num_layers'], projected=projected).items():
-    array = _variable(encoder, place).numpy()
-    found[name] = array.reshape(_merged(name, array.shape))
-  return found
-
-
 def activation(config: EncoderConfig) -> Callable[[tf.Tensor], tf.Tensor]:
   """Activation of the feed-forward sublayers."""
   return _ACTIVATIONS[config.activation]
-
-
-def places(num_layers: int, *, projected: bool = False) -> dict[str, str]:
-  """{TF1 variable name: object path in BertEncoderV2} of all variables of an encoder."""
-  paths = _EMBEDDINGS | (_PROJECTION if projected else {})
-  for i in range(num_layers):
-    for name, place in _LAYER.items():
-      for leaf in ('gamma', 'beta') if 'LayerNorm' in name else ('kernel', 'bias'):
-        paths[f'bert/encoder/layer_{i}/{name}/{leaf}'] = f'_transformer_layers/{i}/{place}/{leaf}'
-  return paths | _POOLER
-
-
-def v2_place(key: str) -> str:
-  """Object path in BertEncoderV2 of one in the functional `BertEncoder`; others stay."""
-  key = key.replace('/_attention_output_dense/', '/_attention_layer/_output_dense/')  # until 2020
-  match = re.match(r'layer_with_weights-(\d+)/(.+)', key)
-  if not match:
-    return key
-  index, rest = int(match[1]), match[2]
-  if index < len(_FUNCTIONAL):
-    return f'{_FUNCTIONAL[index]}/{rest}'
-  if rest in ('kernel', 'bias'):
-    return f'_pooler_layer/{rest}'
-  return f'_transformer_layers/{index - len(_FUNCTIONAL)}/{rest}'
-
-
-def _merged(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-  """The shape of an encoder's variable with heads and their width as one dimension."""
-  if name.endswith('attention/output/dense/kernel'):
-    return (shape[0] * shape[1], shape[2])
-  if '/attention/self/' in name:
-    return (*shape[:-2], shape[-2] * shape[-1])
-  return shape
-
-
-def _variable(encoder: networks.BertEncoderV2, place: str) -> tf.Variable:
-  *steps, leaf = place.split('/')
-  layer: Any = encoder
-  for step in steps:
-    layer = layer[int(step)] if step.isdigit() else getattr(layer, step)
-  return next(value for value in layer.weights if value.name.endswith(f'/{leaf}:0'))

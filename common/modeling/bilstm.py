@@ -2,8 +2,8 @@
 
 x = E[ids];   token t = [forward LSTM of x_1 … x_t, backward LSTM of x_n … x_t]
 
-The LSTM starts from random weights, the embeddings E where there is a checkpoint from its own, which stand
-for the paper's word2vec.
+The LSTM starts from random weights, the embeddings E from a checkpoint's, where there is one. They
+take the place of the paper's word2vec.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints
+from common.modeling import bert_weights, checkpoints
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoder import Encoded, Encoder
 
@@ -66,7 +66,7 @@ class BiLSTM(Encoder):
   def call(
     self, ids: tf.Tensor, segment_ids: tf.Tensor | None = None, training: bool | None = None
   ) -> Encoded:
-    """As `Encoder.call`; all texts are of one segment."""
+    """Encodes texts, see `Encoder.call`; segments are not told apart."""
     del segment_ids
     mask = self.mask(ids)
     embedded = self.dropout(self.embeddings(ids), training=training)
@@ -86,6 +86,6 @@ class BiLSTM(Encoder):
   def restore(self, pretrained: Pretrained) -> None:
     """Loads the word embeddings, with mean 0 and deviation 1: a BERT's are made for a LayerNorm."""
     size = pretrained.config.vocab_size
-    words = checkpoints.embeddings(pretrained, bert_network.WORDS, size)
+    words = checkpoints.embeddings(pretrained, bert_weights.WORDS, size)
     if words is not None:
       self.embeddings.set_weights([(words - words.mean(0)) / words.std()])

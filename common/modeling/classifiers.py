@@ -1,7 +1,7 @@
 """Sequence classifiers in Hugging Face's folders: cross-encoders that somebody has trained already.
 
-logits = activation(x D + d) K + b, of the first token's output x: the dense layer D is what BERT calls its
-pooler (tanh); DistilBERT's has a ReLU, ELECTRA's a GELU.
+logits = activation(x D + d) K + b, of the first token's output x. BERT calls the dense layer D its
+pooler, with tanh; DistilBERT's has a ReLU, ELECTRA's a GELU.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ import tensorflow as tf
 from common import extras
 from common.errors import InputError
 from common.modeling import checkpoints, hugging_face
+from common.modeling.checkpoint_files import located, read_json
 from common.modeling.checkpoints import Pretrained
 from common.modeling.cross_encoder import CrossEncoder
 
@@ -52,9 +53,9 @@ class Classifier:
 def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classifier:
   """Reads a classifier for a task.
 
-  For a binary task, two classes are one logit: sigmoid(z_1 - z_0) = softmax(z)_1, exactly. For a task
-  of classes the logits are put in its order by the names in `id2label`; names that say nothing
-  (LABEL_0, …) are in its order already, as are others where the task's are numbers (0, 1, …).
+  For a binary task, two classes become one logit: sigmoid(z_1 - z_0) = softmax(z)_1, exactly. For a
+  task of classes, the names in `id2label` put the logits in the task's order. Names that say
+  nothing (LABEL_0, …) are in that order already, as are any where the task's names are numbers.
 
   Args:
     path: Folder or hub id, of BERT, DistilBERT or ELECTRA.
@@ -64,22 +65,22 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
   Raises:
     InputError: It is no classifier, or its labels are not the task's; one line says why.
   """
-  config_file, folder = os.path.join(path, checkpoints.CONFIG), tf.io.gfile.isdir(path)
+  config_file, folder = os.path.join(path, hugging_face.CONFIG), tf.io.gfile.isdir(path)
   if not folder and path not in _BUILT_IN and not re.fullmatch(extras.HUB_ID, path):
     raise InputError(f'{path}: no such folder, nor a hub id org/name')
   if folder and not tf.io.gfile.exists(config_file):
     raise InputError(
       f"{path}: no teacher there: neither a run's (model.json) nor a Hugging Face folder "
-      f'({checkpoints.CONFIG}, model.safetensors, vocab.txt or tokenizer.json)'
+      f'({hugging_face.CONFIG}, model.safetensors, vocab.txt or tokenizer.json)'
     )
   pretrained = checkpoints.read(path)
-  with checkpoints.located(pretrained.path):
+  with located(pretrained.path):
     if pretrained.format != 'safetensors':
       raise InputError('no classifier: a teacher is a Hugging Face folder, or from a run')
-    fields = checkpoints.read_json(pretrained.path, checkpoints.CONFIG)
+    fields = read_json(pretrained.path, hugging_face.CONFIG)
     kind, width = hugging_face.kind(fields), pretrained.config.hidden_size
     dense, activation, last = _LAYERS[kind]
-    tensors = checkpoints.tensors(pretrained.path)
+    tensors = hugging_face.read_tensors(pretrained.path)
     _check_kind(fields, kind, tensors)
     labels = tensors[f'{last}.bias'].size
     first = _linear(tensors, dense, width, width)
@@ -96,7 +97,7 @@ def restore(model: CrossEncoder, classifier: Classifier) -> None:
 
 
 def _check_kind(fields: dict[str, Any], kind: str, tensors: dict[str, np.ndarray]) -> None:
-  """Refuses what is no sequence classifier, by its config's word or its tensors' names."""
+  """Refuses a folder that is no sequence classifier, by its config or its tensors' names."""
   made = ', '.join(fields.get('architectures') or ())
   dense, _, last = _LAYERS[kind]
   missing = [f'{n}.{leaf}' for n in (dense, last) for leaf in ('weight', 'bias')]
@@ -153,7 +154,7 @@ def _for_task(
   order = [numbers.get(name.casefold(), -1) for name in classes]
   if sorted(order) != list(range(labels)):
     raise InputError(
-      f"{listed}; the task's are {', '.join(classes)}: id2label in {checkpoints.CONFIG} must name "
+      f"{listed}; the task's are {', '.join(classes)}: id2label in {hugging_face.CONFIG} must name "
       'the same'
     )
   return kernel[:, order], bias[order]

@@ -1,7 +1,7 @@
 """The encoders there are, by name: this is the one place that lists them.
 
-`--pretrained` names the checkpoint that an encoder starts from: `KIND:PATH` for one of `ENCODERS`, a
-path alone for BERT.
+`--pretrained` names the checkpoint that an encoder starts from: `KIND:PATH` for one of `ENCODERS`,
+a path alone for BERT.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ def read(path: str) -> Pretrained:
 
 
 def contents(path: str) -> dict[str, str]:
-  """As of `digests.contents`, of a checkpoint as `read` takes it."""
+  """Digests of a checkpoint's files, by `digests.contents`; the path as for `read`."""
   return digests.contents(_parse(path)[1])
 
 

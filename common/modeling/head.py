@@ -77,7 +77,7 @@ class Head(tf_keras.layers.Layer):
     return self.logits(parts, vectors, training)
 
   def start(self, vectors: Sequence[np.ndarray], seed: int) -> None:
-    """Sets the starting point by vectors of some texts, [U_i, ...] a slot; random unless overridden."""
+    """Sets the starting point by vectors of texts, [U_i, ...] a slot; random unless overridden."""
 
   def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Attention of each kept token: [B, layers, attention heads, S, S]."""

@@ -1,7 +1,7 @@
-"""Hugging Face's encoders that are BERT's exactly, by other names: their configs, tokenizers and tensors.
+"""Hugging Face's encoders that are BERT's exactly, by other names: their configs and tensors.
 
-DistilBERT has no segments: zeros in place of their embeddings change nothing. ELECTRA's embeddings may be
-of another width than its layers, and are projected then. Neither has a pooler.
+DistilBERT has no segments: zeros in place of their embeddings change nothing. ELECTRA's embeddings
+may have another width than its layers; then they are projected. Neither has a pooler.
 """
 
 import dataclasses
@@ -14,7 +14,11 @@ import tensorflow as tf
 
 from common import schema
 from common.errors import InputError
-from common.modeling.bert_network import SEGMENTS, EncoderConfig, Weights
+from common.modeling.bert_network import EncoderConfig
+from common.modeling.bert_weights import SEGMENTS, Weights
+from common.modeling.checkpoint_files import content, located, read_json
+
+CONFIG, TENSORS = 'config.json', 'model.safetensors'
 
 # Model type -> its config's names of BERT's fields.
 _FIELDS = {
@@ -64,17 +68,11 @@ _DTYPES = {
   'U8': np.uint8,
   'BOOL': np.bool_,
 }
-# Fields of a tokenizer.json that say that it splits texts as BERT's.
-_TOKENIZER: dict[str, dict[str, Any]] = {
-  'model': {'type': 'WordPiece', 'unk_token': '[UNK]', 'continuing_subword_prefix': '##'},
-  'normalizer': {'type': 'BertNormalizer', 'clean_text': True, 'handle_chinese_chars': True},
-  'pre_tokenizer': {'type': 'BertPreTokenizer'},
-}
 _PASSED_OVER = re.compile(r'(cls|classifier|qa_outputs)\.|(\w+\.)?embeddings\.position_ids$')
 
 
 def kind(fields: dict[str, Any]) -> str:
-  """The model type of a `config.json`; one that is not BERT's network is refused, with the reason."""
+  """The model type of a `config.json`; refuses a network that is not BERT's, with the reason."""
   try:
     for name, of in _TYPES.items():
       if fields.get(name) is not None:
@@ -121,101 +119,10 @@ def config_json(of: EncoderConfig, architecture: str) -> dict[str, Any]:
   }
 
 
-def lower_case(settings: dict[str, Any], guess: bool) -> bool:
-  """Whether a tokenizer lower-cases, by its `tokenizer_config.json`, else by a guess.
-
-  Raises:
-    InputError: It splits texts otherwise than BERT's.
-  """
-  found = settings.get('do_lower_case')
-  lower = guess if found is None else bool(found)
-  expected: dict[str, Any] = {
-    'strip_accents': lower,
-    'tokenize_chinese_chars': True,
-    'do_basic_tokenize': True,
-  }
-  expected |= {'word_tokenizer_type': 'basic', 'subword_tokenizer_type': 'wordpiece'}  # Japanese
-  for name, value in expected.items():
-    if settings.get(name) not in (value, None):
-      beside = f' beside do_lower_case={lower}' if name == 'strip_accents' else ''
-      raise InputError(f'{name}={settings[name]!r}{beside} is not supported; {value!r} is')
-  return lower
-
-
-def normalizes_case(fields: dict[str, Any], guess: bool) -> bool:
-  """Whether the normalizer of a `tokenizer.json` lower-cases; where it does not say, a guess.
-
-  Raises:
-    InputError: It does not do with accents as with case.
-  """
-  normalizer = fields.get('normalizer')
-  if not isinstance(normalizer, dict) or not isinstance(found := normalizer.get('lowercase'), bool):
-    return guess
-  if (strip := normalizer.get('strip_accents')) not in (found, None):
-    raise InputError(f'strip_accents={strip!r} beside lowercase={found} is not supported')
-  return found
-
-
-def word_pieces(fields: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
-  """The word pieces in a `tokenizer.json`, in the order of their ids, and whether it lower-cases.
-
-  Raises:
-    InputError: It splits texts otherwise than BERT's, or its ids have gaps.
-  """
-  try:
-    for part, expected in _TOKENIZER.items():
-      schema.check(fields.get(part), {}, part)
-      for name, value in expected.items():
-        if (found := fields[part].get(name)) != value:
-          raise InputError(f'{part}.{name}={found!r} is not supported; {value!r} is')
-    vocabulary = fields['model'].get('vocab')
-    schema.check(fields['normalizer'], {'lowercase': bool}, 'normalizer')
-    schema.check(vocabulary, {}, 'model.vocab')
-    schema.check(list(vocabulary.values()), [int], 'ids of model.vocab')
-  except ValueError as error:
-    raise InputError(str(error)) from error
-  lower = normalizes_case(fields, False)
-  words = sorted(vocabulary, key=vocabulary.__getitem__)
-  if [vocabulary[word] for word in words] != list(range(len(words))):
-    raise InputError('model.vocab: its ids are not 0, 1, 2 and so on, each once')
-  return tuple(words), lower
-
-
-def arrays(content: bytes) -> dict[str, np.ndarray]:
-  """The tensors in a safetensors file's bytes, by name; those of bfloat16 as float32, exactly.
-
-  Raises:
-    InputError: The file is damaged, or a tensor is of a type that is not read.
-  """
-  try:
-    found = safetensors.deserialize(content)
-  except safetensors.SafetensorError as error:
-    raise InputError(f'damaged ({error}); copy it anew') from error
-  made = {}
-  for name, tensor in found:
-    if (dtype := tensor['dtype']) not in _DTYPES:
-      raise InputError(f'{name} is {dtype}; float32, float16 and bfloat16 weights are read')
-    array = np.frombuffer(tensor['data'], _DTYPES[dtype]).reshape(tensor['shape'])
-    made[name] = array.astype(np.float32) if dtype == 'BF16' else array
-  return made
-
-
-def tensors(of: Weights) -> dict[str, np.ndarray]:
-  """A BERT's weights by Hugging Face's names, for `weights`."""
-  found = {}
-  for key, array in of.items():
-    key = key.replace('/layer_', '/layer.').replace('/', '.')
-    if key.endswith('.kernel'):  # torch keeps a linear layer as [out, in]
-      key, array = key.removesuffix('kernel') + 'weight', array.T
-    elif key.endswith('_embeddings'):
-      key += '.weight'
-    key = key.replace('.gamma', '.weight').replace('.beta', '.bias')
-    found[key] = np.ascontiguousarray(array)
-  return found
-
-
-def weights(of: str, tensors: dict[str, np.ndarray]) -> Weights:
-  """The encoder's weights, by TF1 variable name; heads are passed over."""
+def read(folder: str) -> Weights:
+  """The weights of a folder's encoder; heads are passed over."""
+  of = kind(read_json(folder, CONFIG))
+  tensors = read_tensors(folder)
   scope = f'{of}.' if any(key.startswith(f'{of}.') for key in tensors) else ''
   found = {}
   for key, array in tensors.items():
@@ -235,4 +142,42 @@ def weights(of: str, tensors: dict[str, np.ndarray]) -> Weights:
   if of == 'distilbert' and (words := found.get('bert/embeddings/word_embeddings')) is not None:
     zeros = np.zeros([_SEGMENTS, words.shape[-1]], np.float32)
     found[SEGMENTS] = zeros
+  return found
+
+
+def read_tensors(folder: str) -> dict[str, np.ndarray]:
+  """The tensors of a folder, by their names there; those of bfloat16 as float32, exactly.
+
+  Raises:
+    InputError: The file is damaged, or a tensor is of a type that is not read.
+  """
+  with located(TENSORS):
+    return _arrays(content(folder, TENSORS))
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+  try:
+    found = safetensors.deserialize(content)
+  except safetensors.SafetensorError as error:
+    raise InputError(f'damaged ({error}); copy it anew') from error
+  made = {}
+  for name, tensor in found:
+    if (dtype := tensor['dtype']) not in _DTYPES:
+      raise InputError(f'{name} is {dtype}; float32, float16 and bfloat16 weights are read')
+    array = np.frombuffer(tensor['data'], _DTYPES[dtype]).reshape(tensor['shape'])
+    made[name] = array.astype(np.float32) if dtype == 'BF16' else array
+  return made
+
+
+def tensors(of: Weights) -> dict[str, np.ndarray]:
+  """A BERT's weights by Hugging Face's names, as `read` takes them."""
+  found = {}
+  for key, array in of.items():
+    key = key.replace('/layer_', '/layer.').replace('/', '.')
+    if key.endswith('.kernel'):  # torch keeps a linear layer as [out, in]
+      key, array = key.removesuffix('kernel') + 'weight', array.T
+    elif key.endswith('_embeddings'):
+      key += '.weight'
+    key = key.replace('.gamma', '.weight').replace('.beta', '.bias')
+    found[key] = np.ascontiguousarray(array)
   return found

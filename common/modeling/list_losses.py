@@ -12,14 +12,15 @@ import tensorflow as tf
 
 Tuples = dict[str, tf.Tensor]
 _NEEDS = ('teacher_logits', 'items')
+_MARGIN = 1.0  # of triplets, in logits
 
 
 @dataclasses.dataclass(frozen=True)
 class MarginMSE:
   """Mean of ((s_i - s_j) - (t_i - t_j))^2 over the pairs of tuples of a list.
 
-  Margin-MSE (Hofstätter et al., 2020, arXiv:2010.02666) over all pairs in place of one. Over those of a
-  list of n it sums to n sum_i (d_i - mean d)^2, d = s - t, which takes B numbers and not B^2.
+  Margin-MSE (Hofstätter et al., 2020, arXiv:2010.02666) over all pairs in place of one. Over the
+  pairs of a list of n it sums to n sum_i (d_i - mean d)^2, d = s - t: B numbers in place of B^2.
   """
 
   @property
@@ -40,8 +41,8 @@ class MarginMSE:
 class ListwiseKL:
   """Mean of T^2 KL(softmax(t / T) || softmax(s / T)) over the lists of two tuples and more.
 
-  The softmax is over a list's tuples, as in ListNet (Cao et al., 2007), whose gradients these are, and
-  in the distillation of ColBERTv2 (Santhanam et al., 2022).
+  The softmax is over a list's tuples, as in ListNet (Cao et al., 2007), which has the same
+  gradients, and in the distillation of ColBERTv2 (Santhanam et al., 2022).
 
   Args:
     temperature: T > 0, of both sides; T^2 keeps the gradients' size.
@@ -66,16 +67,12 @@ class ListwiseKL:
 
 @dataclasses.dataclass(frozen=True)
 class Triplet:
-  """Mean of max(0, margin - (s_i - s_j)) over the pairs of a list with t_i > t_j.
+  """Mean of max(0, 1 - (s_i - s_j)) over the pairs of a list with t_i > t_j.
 
-  SBERT's triplet objective (Reimers and Gurevych, 2019, §3) of an anchor, the left item, with logits in
-  place of distances: the teacher says which of two candidates is the positive one. Takes B^2 numbers.
-
-  Args:
-    margin: Above 0, in logits.
+  SBERT's triplet objective and margin (Reimers and Gurevych, 2019, §3), with logits in place of
+  distances. The left item is the anchor; the teacher says which of two candidates is the positive
+  one. Takes B^2 numbers.
   """
-
-  margin: float = 1.0
 
   @property
   def needs(self) -> tuple[str, ...]:
@@ -86,7 +83,7 @@ class Triplet:
     """[B], whose mean is the loss; of logits [B, 1]."""
     left, teacher, student = tuples['items'][:, 0], tuples['teacher_logits'][:, 0], logits[:, 0]
     above = (left[:, None] == left) & (teacher[:, None] > teacher)  # [B, B]
-    hinge = tf.nn.relu(self.margin - (student[:, None] - student))
+    hinge = tf.nn.relu(_MARGIN - (student[:, None] - student))
     losses = tf.reduce_sum(tf.where(above, hinge, 0.0), 1)
     return _scaled(losses, tf.reduce_sum(tf.cast(above, tf.float32)))
 
@@ -100,7 +97,7 @@ def list_numbers(items: tf.Tensor) -> tf.Tensor:
 
 
 def _sum(values: tf.Tensor, lists: tf.Tensor) -> tf.Tensor:
-  """The sum over each tuple's list: [B]. As many segments as tuples, as XLA wants a fixed number."""
+  """The sum over each tuple's list: [B]. There are B segments, as XLA wants a fixed number."""
   return tf.gather(tf.math.unsorted_segment_sum(values, lists, tf.size(lists)), lists)
 
 

@@ -20,14 +20,14 @@ class Loss(Protocol):
   """A loss over a batch; one tuple's may depend on the others' (pairwise, listwise).
 
   Attributes:
-    needs: Targets that it reads: of 'label', 'soft_labels' and 'teacher_logits'; and 'items' where it
-      compares the tuples of a left item, which then come in the same batch. Those have one output.
-      'label' beside others may be NaN, of a tuple without one; alone it may not.
+    needs: Targets that it reads: 'label', 'soft_labels' or 'teacher_logits'. Also 'items' where it
+      compares the tuples of a left item, which then come in the same batch and have one output.
+      'label' beside others may be NaN, for a tuple without one; alone it may not.
   """
 
   @property
   def needs(self) -> tuple[str, ...]:
-    """As above."""
+    """Targets that it reads; see above."""
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """The loss of each tuple: [B].
@@ -61,7 +61,7 @@ class CrossEntropy:
 
 @dataclasses.dataclass(frozen=True)
 class SoftenedCrossEntropy:
-  """T^2 `cross_entropy` of softmax(t / T) and s / T, sigmoid for one output (Hinton et al., 2015, §2).
+  """T^2 `cross_entropy` of softmax(t / T) and s / T (Hinton et al., 2015, §2); sigmoid for O = 1.
 
   Args:
     temperature: T > 0, of both sides; T^2 keeps the gradients' size.
@@ -129,7 +129,7 @@ class WithLabels:
 
   @property
   def needs(self) -> tuple[str, ...]:
-    """What both read, but for what has no weight."""
+    """Targets of both losses; a loss without weight adds none."""
     return tuple(dict.fromkeys(name for _, loss in self._weighed for name in loss.needs))
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
@@ -154,7 +154,7 @@ LOSSES: dict[str, Callable[['LossConfig'], Loss]] = {
   'squared_error': lambda config: SquaredError(),
   'margin_mse': lambda config: MarginMSE(),
   'listwise_kl': lambda config: ListwiseKL(config.loss_temperature),
-  'triplet': lambda config: Triplet(config.loss_margin),
+  'triplet': lambda config: Triplet(),
 }
 
 
@@ -171,14 +171,13 @@ class LossConfig:
   )
   alpha: float = flags.option(
     1.0,
-    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone; between them a "
-    "tuple without a label has the teacher's part alone",
+    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone; between "
+    "them a tuple without a label has the teacher's part alone",
     bounds=(0, 1),
   )
   loss_temperature: float = flags.option(
     1.0, 'T of kd and listwise_kl, by which both sides divide', bounds=(0.001, 1000)
   )
-  loss_margin: float = flags.option(1.0, 'margin of triplet, in logits', bounds=(1e-6, 10**6))
 
   def __post_init__(self):
     if self.loss not in LOSSES:
@@ -193,21 +192,19 @@ class LossConfig:
       )
 
   def check_settings(self) -> None:
-    """Refuses a temperature or margin that the loss does not have."""
-    for setting in 'temperature', 'margin':
-      flag = f'loss_{setting}'
-      value = getattr(self, flag)
-      losses = [name for name, make in LOSSES.items() if hasattr(make(self), setting)]
-      if value != getattr(LossConfig, flag) and self.loss not in losses:
-        raise InputError(
-          f'--{flag}={value:g} is of --loss={" or ".join(losses)}; --loss={self.loss} has none'
-        )
+    """Refuses a temperature that the loss does not have."""
+    losses = [name for name, make in LOSSES.items() if hasattr(make(self), 'temperature')]
+    if self.loss_temperature != LossConfig.loss_temperature and self.loss not in losses:
+      raise InputError(
+        f'--loss_temperature={self.loss_temperature:g} is of --loss={" or ".join(losses)}; '
+        f'--loss={self.loss} has none'
+      )
 
   def build(self, task: str = 'regression') -> Loss:
     """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy.
 
     Args:
-      task: What a label is: DSE's own is of a regression's alone, as classes have cross-entropy.
+      task: What a label is. DSE's own loss is a regression's; classes have cross-entropy.
     """
     squared = self.loss == 'squared_error' and task == 'regression'
     labels: Loss = ScoreError() if squared else CrossEntropy('label')

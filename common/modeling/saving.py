@@ -10,12 +10,18 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from common import digests, files, schema, weights
+from common import digests, files, schema
 from common.data.tokenization import Tokenizer
 from common.errors import InputError, check_pattern_free, damaged
 
 _FIELDS, _VOCABULARY, _WEIGHTS = 'model.json', 'vocab.txt', 'weights'
 _REMEDY = 'copy the folder anew, or train anew'
+_SCHEMA = {
+  'kind': str,
+  'encoder': dict,
+  'lower_case': bool,
+  'vocabulary': {'words': int, 'sha256': str},
+}
 
 
 def save(
@@ -23,8 +29,8 @@ def save(
 ) -> None:
   """Writes a model; `fields` (JSON values) say how to build it. Digests come last.
 
-  The fields get the number of words of `vocab.txt` and its sha256: a word more or less shifts the ids of
-  those after it, and with them every score.
+  The fields get the number of words in `vocab.txt` and its sha256: a word more or less shifts the
+  ids of the words after it, and with them every score.
   """
   tf.io.gfile.makedirs(folder)
   words = ('\n'.join(tokenizer.vocabulary) + '\n').encode()
@@ -48,8 +54,7 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
   """The fields and the tokenizer of a model that `save` wrote.
 
   Raises:
-    InputError: If there is none, or its vocabulary is not the one that it was trained with. In a
-      folder written before `model.json` had a digest, the number of words alone is compared.
+    InputError: If there is none, or its vocabulary is not the one that it was trained with.
   """
   check_pattern_free(folder)
   path = os.path.join(folder, _FIELDS)
@@ -61,17 +66,15 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
   except OSError as error:
     raise InputError(f'{folder}: no model there ({_FIELDS} and vocab.txt are missing)') from error
   with damaged(path, _REMEDY):
-    schema.check(fields, {'encoder': {'vocab_size': int}, 'lower_case': bool}, 'model')
-    saved = fields.pop('vocabulary', {'words': fields['encoder']['vocab_size']})
-    schema.check(saved, {'words': int}, 'vocabulary')
+    schema.check(fields, _SCHEMA, 'model')
+  saved = fields.pop('vocabulary')
   words = written.rstrip(b'\n').split(b'\n')
   digest = hashlib.sha256(written).hexdigest()
-  if len(words) != saved['words'] or digest != saved.get('sha256', digest):
-    counts = f'{len(words):,} words, sha256 {digest[:12]}'
-    expected = f'{saved["words"]:,}' + (f', {saved["sha256"][:12]}' if 'sha256' in saved else '')
+  if (len(words), digest) != (saved['words'], saved['sha256']):
     raise InputError(
-      f'{os.path.join(folder, _VOCABULARY)}: {counts}; the model was trained with {expected}: '
-      'bring back that file, or train anew'
+      f'{os.path.join(folder, _VOCABULARY)}: {len(words):,} words, sha256 {digest[:12]}; the model '
+      f'was trained with {saved["words"]:,}, {saved["sha256"][:12]}: bring back that file, or '
+      'train anew'
     )
   with damaged(os.path.join(folder, _VOCABULARY), _REMEDY):
     return fields, Tokenizer([word.decode() for word in words], fields.pop('lower_case'))
@@ -86,8 +89,7 @@ def restore(folder: str, model: tf_keras.layers.Layer) -> None:
   """Reads the weights into a model built from the fields."""
   _checked(folder)
   with _fitting(folder):
-    path = os.path.join(folder, _WEIGHTS)
-    _saved(weights.in_checkpoint(model.variables, path)).read(path).assert_consumed()
+    _saved(model.variables).read(os.path.join(folder, _WEIGHTS)).assert_consumed()
 
 
 def restore_first(folder: str, variables: Sequence[tf.Variable]) -> None:

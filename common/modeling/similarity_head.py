@@ -1,4 +1,4 @@
-"""What heads share that score a pair by one number, its similarity s: logits = scale * s + bias.
+"""Base class of heads that score a pair by one number, its similarity s: logits = scale * s + bias.
 
 Dimensions: U texts, B pairs, O outputs.
 """
@@ -64,7 +64,7 @@ class SimilarityHead(Head):
     self.bias.assign(np.full(self.bias.shape, -scale * found.mean()))
 
   def exported(self) -> Self:
-    """This head: what is of one text alone is in its part."""
+    """This head: computation of one text alone is in its part."""
     return self
 
 

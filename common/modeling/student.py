@@ -1,9 +1,9 @@
 """The one contract of a student: a chain of four links, each per slot, a text's place in a tuple.
 
-word ids → features(ids, slot, training)     the pretrained encoder's output; cached while it is frozen
-features → vectors(features, slot)           what is stored of a text
-vectors  → part(vectors, slot)               per-text computation, which the head combines per tuple
-parts    → logits(parts, vectors, training)  logits of tuples
+word ids → features(ids, slot, training)    the pretrained encoder's output; cached while frozen
+features → vectors(features, slot)          what is stored of a text
+vectors  → part(vectors, slot)              per-text computation; the head combines it per tuple
+parts    → logits(parts, vectors, training) logits of tuples
 
 Training, export and scoring follow from these four. A slot of vectors in place of texts (an image's
 embedding, a user's) has no encoder: its features are those vectors.
@@ -29,10 +29,10 @@ from common.modeling.head import ExportedHead, Head
 class Student(tf_keras.layers.Layer):
   """A layer made of its config, its encoder's config, its outputs and the word id of padding.
 
-  A subclass has a `kind` and a `config_class`, makes `encoders` (one for all slots of texts, or one a
-  slot of texts; each a layer with an `encoder`), maybe `projections` (one a slot), and `head`, in this order, which
-  is that of its saved weights; then it calls `make_head`. It defines the features' and vectors'
-  shapes, `features` and, where there are projections, `vectors`.
+  A subclass has a `kind` and a `config_class`. It makes `encoders` (one for all slots of texts, or
+  one a slot of texts; each a layer with an `encoder`), maybe `projections` (one a slot), and
+  `head`, in this order, which is that of its saved weights; then it calls `make_head`. It defines
+  the shapes of features and vectors, `features` and, where there are projections, `vectors`.
 
   Args:
     config: An instance of `config_class`, with `pretrained`, `max_lengths`, `encoder_layers` (0:
@@ -126,7 +126,7 @@ class Student(tf_keras.layers.Layer):
     return self.head.exported()
 
   def encoder_input(self, slot: int) -> tf.TensorSpec:
-    """What `encode` takes: [U, L] word ids, or [U, w] vectors."""
+    """Spec of the input of `encode`: [U, L] word ids, or [U, w] vectors."""
     if width := self.widths[slot]:
       return tf.TensorSpec([None, width], tf.float32, name='vector')
     return tf.TensorSpec([None, None], tf.int32, name='ids')
@@ -197,33 +197,6 @@ class Student(tf_keras.layers.Layer):
       one.encoder.restore(pretrained)
     return student, tokenizer
 
-  @classmethod
-  def check_teacher(cls, config: Any, teacher: str) -> None:
-    """Refuses, before training, a student that `start_from_teacher` would.
-
-    Args:
-      config: The student's.
-      teacher: Teacher's folder, or the checkpoint that it will be fine-tuned from.
-    """
-    pretrained = cls.read_pretrained(config)
-    encoder = _first_layers(config, pretrained)
-    _check_alike(teacher, checkpoints.read(teacher), encoder, pretrained)
-
-  def start_from_teacher(self, folder: str, tokenizer: Tokenizer) -> None:
-    """Starts the encoders from a teacher's fine-tuned one (DSE §3.4 tried it).
-
-    Args:
-      folder: Teacher's folder, from `Teacher.save`.
-      tokenizer: The student's.
-
-    Raises:
-      InputError: If their architectures or vocabularies differ.
-    """
-    there = checkpoints.read(folder)
-    _check_alike(folder, there, self.encoder_config, tokenizer)
-    for one in self.encoders:
-      one.encoder.restore(there)
-
   def save(self, folder: str, tokenizer: Tokenizer) -> None:
     """Writes the student's folder."""
     encoder = self.encoder_config  # of the depth that all texts have, where they have one
@@ -247,13 +220,13 @@ class Student(tf_keras.layers.Layer):
       InputError: If it holds something else.
     """
     fields, tokenizer = saving.read(folder)
-    if (kind := fields.get('kind', 'teacher')) != cls.kind:
+    if (kind := fields['kind']) != cls.kind:
       raise InputError(f'{folder}: holds a {kind}, not a {cls.kind} student')
     with saving.described(folder):
-      schema.check(fields, {'outputs': int})
+      schema.check(fields, {'outputs': int, 'widths': [int]})
       config = flags.build(cls.config_class, fields['config'])
-      encoder = encoders.config_of(fields.get('encoder_kind', encoders.BERT), fields['encoder'])
-      widths = _given(fields.get('widths', ()))
+      encoder = encoders.config_of(fields['encoder_kind'], fields['encoder'])
+    widths = _given(fields['widths'])
     student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)
     return student, tokenizer
@@ -265,29 +238,8 @@ def _first_layers(config: Any, pretrained: Pretrained) -> Any:
   return dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
 
 
-def _check_alike(
-  name: str, teacher: Pretrained, encoder: Any, words: Pretrained | Tokenizer
-) -> None:
-  """Refuses a teacher of another vocabulary than `words`, or of another encoder; dropout may differ."""
-  if (teacher.vocabulary, teacher.lower_case) != (words.vocabulary, words.lower_case):
-    raise InputError(
-      f"--from_teacher: {name} has another vocabulary than the student's --pretrained; one "
-      'checkpoint for both is needed'
-    )
-  there, here = (
-    {'encoder': encoders.kind_of(one), **dataclasses.asdict(one), 'dropout': 0.0}
-    for one in (teacher.config, encoder)
-  )
-  differing = [field for field in {**there, **here} if there.get(field) != here.get(field)]
-  if differing:
-    of_both = (
-      ', '.join(f'{field}={one.get(field)}' for field in differing) for one in (there, here)
-    )
-    raise InputError('--from_teacher: {} has {}, the student {}'.format(name, *of_both))
-
-
 def _given(widths: Sequence[int]) -> list[Sequence[int]]:
-  """The last argument of a student that takes vectors; of texts alone there is none."""
+  """The last argument of a student that takes vectors; a student of texts alone need not have it."""
   return [widths] if any(widths) else []
 
 

@@ -12,7 +12,8 @@ import tensorflow as tf
 from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints, hugging_face
+from common.modeling import bert_weights, checkpoints, hugging_face
+from common.modeling.checkpoint_files import located, read_json
 from common.modeling.checkpoints import Pretrained
 from common.pretrain.language_model import LanguageModel
 
@@ -29,7 +30,12 @@ _ALSO = {  # of Google's checkpoints as they were converted, of tied biases, and
 def check(pretrained: Pretrained) -> None:
   """Refuses an ELECTRA: a BERT alone can be written."""
   config = pretrained.config
-  if config.embedding_width is not None or config.pooler_activation != 'tanh':
+  electra = config.embedding_width not in (None, config.hidden_size)
+  if pretrained.format == 'safetensors' and not electra:
+    with located(pretrained.path):
+      fields = read_json(pretrained.path, hugging_face.CONFIG)
+      electra = hugging_face.kind(fields) == 'electra'
+  if electra or config.pooler_activation != 'tanh':
     raise InputError(f'{pretrained.path}: an ELECTRA; pretraining goes on from a BERT')
 
 
@@ -45,7 +51,7 @@ def tells_segments(pretrained: Pretrained) -> bool:
   `write` leaves one embedding for all where the model has seen one segment.
   """
   count = pretrained.config.type_vocab_size
-  rows = checkpoints.embeddings(pretrained, bert_network.SEGMENTS, count)
+  rows = checkpoints.embeddings(pretrained, bert_weights.SEGMENTS, count)
   return rows is None or not (rows == rows[0]).all()
 
 
@@ -59,17 +65,17 @@ def write(folder: str, model: LanguageModel, tokenizer: Tokenizer, *, one_segmen
     one_segment: Whether the model has seen one segment alone. The others get its embedding, so that
       a text means the same there.
   """
-  weights = bert_network.weights(model.encoder.network)
+  weights = bert_weights.of_encoder(model.encoder.network)
   if one_segment:
-    weights[bert_network.SEGMENTS][1:] = weights[bert_network.SEGMENTS][0]
+    weights[bert_weights.SEGMENTS][1:] = weights[bert_weights.SEGMENTS][0]
   tensors = hugging_face.tensors(weights)
   for head in _heads(model):
     tensors |= {name: np.ascontiguousarray(v.numpy().T) for name, v in head.items()}
   architecture = 'BertForPreTraining' if model.next_sentence else 'BertForMaskedLM'
   fields = hugging_face.config_json(model.encoder.config, architecture)
-  files.write_json(os.path.join(folder, checkpoints.CONFIG), fields)
+  files.write_json(os.path.join(folder, hugging_face.CONFIG), fields)
   settings = {'do_lower_case': tokenizer.lower_case, 'tokenizer_class': 'BertTokenizer'}
-  files.write_json(os.path.join(folder, checkpoints.TOKENIZER_CONFIG), settings)
+  files.write_json(os.path.join(folder, 'tokenizer_config.json'), settings)
   with open(os.path.join(folder, 'vocab.txt'), 'wb') as file:
     file.write(('\n'.join(tokenizer.vocabulary) + '\n').encode())
   with open(os.path.join(folder, 'model.safetensors'), 'wb') as file:
@@ -108,8 +114,8 @@ def _tensors(pretrained: Pretrained) -> dict[str, np.ndarray]:
   """The tensors of a Hugging Face folder; none of another checkpoint."""
   if pretrained.format != 'safetensors':
     return {}
-  with checkpoints.located(pretrained.path):
-    return checkpoints.tensors(pretrained.path)
+  with located(pretrained.path):
+    return hugging_face.read_tensors(pretrained.path)
 
 
 def _names(key: str) -> list[str]:

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from common import flags
 from common.errors import InputError
-from common.modeling import bert_network
+from common.modeling import bert_weights
 from common.modeling.bert_network import EncoderConfig
 from common.modeling.checkpoints import Pretrained
 from common.pretrain import checkpoint, language_model
@@ -82,13 +82,13 @@ class Distillation:
     self.teacher = LanguageModel(pretrained.config, student.encoder.pad_id, next_sentence=False)
     checkpoint.restore(self.teacher, pretrained)
     kept = {}
-    for name, weights in bert_network.weights(self.teacher.encoder.network).items():
+    for name, weights in bert_weights.of_encoder(self.teacher.encoder.network).items():
       match = re.fullmatch(r'(bert/encoder/layer_)(\d+)(/.+)', name)
       if not match:
         kept[name] = weights
       elif int(match[2]) % 2 == 0:
         kept[f'{match[1]}{int(match[2]) // 2}{match[3]}'] = weights
-    bert_network.assign(student.encoder.network, kept)
+    bert_weights.assign(student.encoder.network, kept)
     student.masked_lm.set_weights(self.teacher.masked_lm.get_weights())
 
   def losses(self, batch: Batch) -> tf.Tensor:

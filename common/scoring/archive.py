@@ -1,4 +1,4 @@
-"""Archives of exports: a folder's files as one `.tar.gz`, which is unpacked once, to the user's cache.
+"""Archives of exports: a folder's files as one `.tar.gz`, unpacked once, to the user's cache.
 
 Only plain files below the folder are taken out of one; a link, a device or `../name` is refused.
 """
@@ -46,7 +46,8 @@ def unpacked(path: str) -> str:
   One that has lost a file there, as to a cleaner of caches, is unpacked anew.
 
   Raises:
-    InputError: If there is no archive, it is damaged, or it holds what is no plain file of its folder.
+    InputError: If there is no archive, it is damaged, or it holds anything but plain files of its
+      folder.
   """
   if files.stat(path) is None:
     raise InputError(f'{path}: no such file')

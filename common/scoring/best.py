@@ -31,10 +31,13 @@ def ranked(
   rows: np.ndarray | None,
   read: bool = True,
 ) -> list[list[tuple[int, float]]]:
-  """The best candidates of each query; all are read once. Holds 3 `top_k` a query at the most, and a block.
+  """The best candidates of each query; all are read once.
+
+  It holds a block, and 3 `top_k` results a query at the most.
 
   Args:
-    score: Logits and scores [b] of a query, by its number, with a block of candidates and their parts.
+    score: Logits and scores [b] of a query, by its number, with a block of candidates and their
+      parts.
     queries: Number of queries.
     candidates: [n, *vector shape], or a store of them.
     top_k: Results a query at the most.

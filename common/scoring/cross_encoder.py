@@ -1,4 +1,4 @@
-"""An export in the shape of sentence-transformers' `CrossEncoder`: `predict` and `rank` of texts."""
+"""An export called as sentence-transformers' `CrossEncoder`: `predict` and `rank` of texts."""
 
 import types
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ _LISTS = (Sequence, np.ndarray)
 class CrossEncoder:
   """A student of either kind, called as a cross-encoder of sentence-transformers is.
 
-  It encodes each distinct text of a call once, and keeps none: where the same documents come again, a
-  `Scorer` ranks stored vectors. The evaluators of sentence-transformers take it too.
+  It encodes each distinct text of a call once, and keeps none: where the same documents come again,
+  a `Scorer` ranks stored vectors. The evaluators of sentence-transformers take it too.
 
   >>> model = dipair.CrossEncoder('runs/p2t/export')  # was: CrossEncoder('cross-encoder/…')
   >>> model.predict([('nike shoes', 'Nike Air'), ('nike shoes', 'a red throw')])
@@ -29,13 +29,18 @@ class CrossEncoder:
     **options: As for `Scorer.load`: `runtime`, `encoder_runtime`, `threads`.
 
   Attributes:
-    scorer: The export.
+    scorer: The export, of texts alone.
     num_labels: Outputs of the model: 1, or C for C classes.
     model_card_data: Drops the metrics that an evaluator hands in; the evaluator returns them.
   """
 
   def __init__(self, folder: str, **options: Any):
     self.scorer = PairScorer.load(folder, **options)
+    if self.scorer.widths:
+      raise InputError(
+        f'{folder}: its {", ".join(self.scorer.widths)} takes vectors, and a CrossEncoder texts; a '
+        'Scorer takes both'
+      )
     self.num_labels = self.scorer.outputs
     self.model_card_data = types.SimpleNamespace(set_evaluation_metrics=lambda *_: None)
 
@@ -125,6 +130,7 @@ class CrossEncoder:
     return results
 
   def _encode(
-    self, texts: Sequence[str], slot: str, batch_size: int, progress: bool | None
+    self, texts: list[str], slot: str, batch_size: int, progress: bool | None
   ) -> np.ndarray:
-    return self.scorer.encode(texts, slot, batch_size=batch_size, progress=bool(progress))
+    check_whole('batch_size', batch_size, 1)
+    return self.scorer.encode_listed(texts, slot, batch_size, bool(progress))

@@ -17,16 +17,14 @@ _FIELDS = {
   'kind': str,
   'slots': [str],
   'vector_shapes': [[int]],
+  'widths': dict,  # of slots that take vectors in place of texts
   'outputs': int,
   'attends': bool,
-  'fingerprint': str,
-}
-_LATER = {  # fields of some exports
-  'widths': dict,
-  'stored_under': dict,
-  'runtime': str,
   'encoded_as': [int],  # by slot, the first slot that has the same encoder
   'max_lengths': [int],  # by slot, most tokens of a text, which is cut there
+  'calibration': dict,
+  'fingerprint': str,
+  'stored_under': dict,  # of frozen encoders
 }
 
 
@@ -42,7 +40,7 @@ class Export:
 
   @functools.cached_property
   def description(self) -> dict[str, Any]:
-    """As from `describe`."""
+    """The fields that `describe` reads."""
     return describe(self.folder)
 
   @functools.cached_property
@@ -68,7 +66,7 @@ class Export:
 
 
 def local(folder: str) -> str:
-  """A folder as it is; of an archive (`.tar.gz`) or `hf://org/name` the local folder of its files."""
+  """The local folder of an export: an archive is unpacked, `hf://org/name` fetched."""
   folder = local_path(folder, 'folder')
   return archive.unpacked(folder) if archive.is_one(folder) else hub.local(folder)
 
@@ -102,12 +100,13 @@ def latest(folder: str) -> str:
 
 
 def check_version(folder: str, form: str) -> None:
-  """Refuses a later version of a SavedModel, which neither the description nor LiteRT's files are of."""
+  """Refuses a later version of a SavedModel than the description and LiteRT's files are of."""
   path = os.path.join(folder, form)
   there = files.is_remote(path) or os.path.isdir(path)  # a release has none
   if there and os.path.basename(found := latest(path)) != VERSION:
     raise InputError(
-      f"{found}: {DESCRIPTION} describes {form}/{VERSION}; score with the new run's own export folder"
+      f"{found}: {DESCRIPTION} describes {form}/{VERSION}; score with the new run's own export "
+      'folder'
     )
 
 
@@ -125,13 +124,13 @@ def signature_definitions(path: str) -> dict[str, Any]:
 
 
 def fingerprints(description: dict[str, Any]) -> dict[str, str]:
-  """The fingerprint that each slot's vectors are stored under: the encoder's, or the one it was frozen from."""
+  """Fingerprints by slot that vectors are stored under: the encoder's, or its frozen original's."""
   own = dict.fromkeys(description['slots'], description['fingerprint'])
-  return {**own, **description.get('stored_under', {})}
+  return {**own, **description['stored_under']}
 
 
 def describe(folder: str) -> dict[str, Any]:
-  """An export's description: 'kind', 'slots', 'vector_shapes', 'outputs', 'attends', 'fingerprint'.
+  """An export's description, the fields of `_FIELDS`; a release has its 'runtime' too.
 
   Raises:
     InputError: If it is none.
@@ -143,11 +142,9 @@ def describe(folder: str) -> dict[str, Any]:
   except OSError as error:
     raise InputError(f'{folder}: no export there ({DESCRIPTION} is missing)') from error
   with damaged(path, REMEDY):
-    schema.check(description, {}, 'scorer')
-    if not description.keys() >= _FIELDS.keys():
-      raise InputError(f'{path}: of an export from before; export the run anew')
-    later = {name: of for name, of in _LATER.items() if name in description}
-    schema.check(description, {**_FIELDS, **later}, 'scorer')
+    schema.check(description, _FIELDS, 'scorer')
+    if 'runtime' in description:
+      schema.check(description, {'runtime': str}, 'scorer')
     if len(description['slots']) != len(description['vector_shapes']):
       raise ValueError('a shape of vectors for each slot is needed')
   return description

@@ -1,4 +1,4 @@
-"""Exports on Hugging Face's hub: `hf://org/name` as a local folder, and a folder as a repository."""
+"""Exports on Hugging Face's hub: `hf://org/name` fetched to a folder, and a folder uploaded."""
 
 import contextlib
 import importlib

@@ -1,128 +1,32 @@
-"""LiteRT: functions converted to files, and interpreters of a file that share calls out.
-
-A signature has fixed shapes. Functions of word ids so have one a length, of a few, and a number of
-rows: 8, whose products keep the weights in cache, and 1, for a query; the weights stand in it once.
-"""
+"""Interpreters of a LiteRT file, which share calls out to threads."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pathlib
-import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from common import digests, files
-from common.data.batching import bucket_of, few_bucket_lengths, longest_first
+from common.data.batching import bucket_of, longest_first
 from common.errors import InputError, damaged
 from common.scoring.exported import REMEDY
-
-if TYPE_CHECKING:
-  import tensorflow as tf
+from common.scoring.litert_files import DENSE, signature_name
 
 Item = TypeVar('Item')
 Result = TypeVar('Result')
-_QUOTAS = (  # of control groups, version 2 and 1: microseconds of cores, in so many
-  ('/sys/fs/cgroup/cpu.max',),
-  ('/sys/fs/cgroup/cpu/cpu.cfs_quota_us', '/sys/fs/cgroup/cpu/cpu.cfs_period_us'),
-)
 _MOST_THREADS = 16  # unless more are asked for: each holds the weights, as the kernels take them
-BATCHES = (1, 8)  # rows of a call of a function of word ids
-_DENSE = 'vector'  # the input of a function of vectors
 Runners = Mapping[str, Callable[..., dict[str, np.ndarray]]]  # an interpreter's signatures
 
 
-def write(
-  folder: str,
-  signatures: dict[str, Any],
-  variables: Sequence[tf.Variable],
-  precisions: Iterable[str],
-) -> None:
-  """Writes functions as a file a precision.
-
-  Args:
-    folder: Gets `float32.tflite`, `float16.tflite` (weights) and `int8.tflite` (weights; inputs
-      quantized as they come), those of `precisions`.
-    signatures: Concrete functions of fixed shapes, by name.
-    variables: All that they read.
-    precisions: One or more.
-  """
-  import tensorflow as tf
-
-  module = tf.Module()
-  module.variables_ = list(variables)
-  os.makedirs(folder, exist_ok=True)
-  with tempfile.TemporaryDirectory() as saved:
-    tf.saved_model.save(module, saved, signatures=signatures)
-    converter = tf.lite.TFLiteConverter.from_saved_model(saved, list(signatures))
-    converter.exclude_conversion_metadata = True  # which nothing here reads
-    for precision in precisions:
-      converter.target_spec.supported_types = [tf.float16] if precision == 'float16' else []
-      converter.optimizations = [] if precision == 'float32' else [tf.lite.Optimize.DEFAULT]
-      with open(os.path.join(folder, f'{precision}.tflite'), 'wb') as file:
-        file.write(converter.convert())
-
-
-def write_by_length(
-  folder: str,
-  functions: dict[str, tuple[Callable[..., Any], int]],
-  inputs: Sequence[str],
-  variables: Sequence[tf.Variable],
-  dense: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType({}),
-  *,
-  precisions: Iterable[str],
-  batches: Sequence[int] = BATCHES,
-) -> None:
-  """Writes functions of word ids, a file a precision, for `ByLength`.
-
-  Args:
-    folder: As for `write`.
-    functions: By name: a function of int32 [rows, length] inputs, and their greatest length.
-    inputs: Their names.
-    variables: All that all functions read.
-    dense: By name: a function of a float32 [rows, width] input, and its width.
-    precisions: As for `write`.
-    batches: Rows of a call, those that there are to be signatures for.
-  """
-  import tensorflow as tf
-
-  signatures = {}
-  for name, (function, max_length) in functions.items():
-    for length in few_bucket_lengths(max_length):
-      for batch in batches:
-        one = tf.function(
-          lambda function=function, **ids: {'output': function(**ids)}, autograph=False
-        )
-        specs = {key: tf.TensorSpec([batch, length], tf.int32, name=key) for key in inputs}
-        signatures[_signature(name, length, batch)] = one.get_concrete_function(**specs)
-  for name, (function, width) in dense.items():
-    for batch in batches:
-      one = tf.function(
-        lambda function=function, **given: {'output': function(given[_DENSE])}, autograph=False
-      )
-      spec = {_DENSE: tf.TensorSpec([batch, width], tf.float32, name=_DENSE)}
-      signatures[_signature(name, width, batch)] = one.get_concrete_function(**spec)
-  write(folder, signatures, variables, precisions)
-
-
 def cores() -> int:
-  """Those that this process may use, where the system tells (Linux), else all; at most a container's share."""
+  """Cores that this process may use, where the system tells (Linux), else all."""
   affinity = getattr(os, 'sched_getaffinity', None)
-  cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-  for paths in _QUOTAS:
-    with contextlib.suppress(OSError, ValueError):  # no such file; 'max': no limit
-      text = ' '.join(pathlib.Path(path).read_text('ascii') for path in paths)
-      quota, period = map(int, text.split())
-      if quota > 0:
-        cores = min(cores, -(-quota // period))
-  return cores
+  return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class Interpreters:
@@ -172,7 +76,7 @@ class Interpreters:
     self._lock = threading.Lock()  # an interpreter has one place for its inputs
 
   def map(self, function: Callable[[Runners, Item], Result], items: Sequence[Item]) -> list[Result]:
-    """`function` of an interpreter's signatures and each item; callers on several threads take turns."""
+    """Calls `function` with an interpreter's signatures and each item; callers take turns."""
     left = enumerate(items)  # each thread takes the next one: a slow one takes fewer
 
     def share(runners: Runners) -> list[tuple[int, Result]]:
@@ -206,7 +110,7 @@ if hasattr(os, 'register_at_fork'):  # as servers of several processes load firs
 
 
 class ByLength:
-  """A file that `write_by_length` wrote: rows of like length share a call, calls the threads.
+  """A file of `litert_files.write_by_length`: rows of like length share a call, calls the threads.
 
   Args:
     path: The file.
@@ -226,7 +130,7 @@ class ByLength:
     self.dense = {
       signature.rsplit('_', 2)[0]
       for signature, names in self._interpreters.inputs.items()
-      if _DENSE in names
+      if DENSE in names
     }
     self.lengths, self._batches = (
       {name: sorted({shape[axis] for shape in of}) for name, of in shapes.items()}
@@ -246,7 +150,8 @@ class ByLength:
     Args:
       name: Its name.
       sizes: Tokens of each row.
-      fill: Rows' numbers, rows and length of a call to its inputs, [rows of the call, length] int32.
+      fill: Gives a call's inputs, [rows of the call, length] int32, of its rows' numbers, its rows
+        and its length.
       outputs: [n, ...], to be filled.
       done: Told the number of rows after each call.
     """
@@ -254,7 +159,7 @@ class ByLength:
 
     def call(runners: Runners, rows: np.ndarray) -> None:
       length, batch = bucket_of(lengths, sizes[rows[0]]), bucket_of(batches, len(rows))
-      found = runners[_signature(name, length, batch)](**fill(rows, batch, length))
+      found = runners[signature_name(name, length, batch)](**fill(rows, batch, length))
       outputs[rows] = found['output'][: len(rows)]
       done(len(rows))
 
@@ -268,10 +173,6 @@ class ByLength:
     def fill(numbers: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
       batch = np.zeros([count, length], np.float32)
       batch[: len(numbers)] = rows[numbers]
-      return {_DENSE: batch}
+      return {DENSE: batch}
 
     self.run(name, np.full(len(rows), self.lengths[name][0]), fill, outputs, done)
-
-
-def _signature(name: str, length: int, batch: int) -> str:
-  return f'{name}_{length}_{batch}'

@@ -11,7 +11,7 @@ import numpy as np
 from common import digests
 from common.data.word_pieces import WordPieces
 from common.errors import damaged
-from common.scoring import litert
+from common.scoring import litert, litert_files
 from common.scoring.exported import REMEDY, Export
 from common.scoring.runtime import ANY_SLOT, EncoderFunction, EncoderKind
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
   from common.data.tokenization import Tokenizer
 
-PRECISIONS = ('float32', 'int8')
 _FOLDER, _WORD_PIECES = 'encoder_litert', 'word_pieces.json'  # of an export, and in it
 
 
 def kind(precision: str) -> EncoderKind:
-  """The runtime of one of `PRECISIONS`; the first one's writes the files of all, from one model."""
+  """The runtime of one of `litert_files.PRECISIONS`; the first one's writes the files of all."""
 
   def load(export: Export, threads: int) -> LiteRTEncoder:
     return LiteRTEncoder(os.path.join(export.folder, _FOLDER), precision, threads)
 
-  return EncoderKind(load, threaded=True, write=_write if precision == PRECISIONS[0] else None)
+  writes = precision == litert_files.PRECISIONS[0]
+  return EncoderKind(load, threaded=True, write=_write if writes else None)
 
 
 def _write(
@@ -54,13 +54,13 @@ def write(
   variables: Sequence[tf.Variable],
   tokenizer: Tokenizer,
   *,
-  precisions: Sequence[str] = PRECISIONS,
-  batches: Sequence[int] = litert.BATCHES,
+  precisions: Sequence[str] = litert_files.PRECISIONS,
+  batches: Sequence[int] = litert_files.BATCHES,
 ) -> None:
-  """Writes encoders, a file a precision, and their word pieces; the rest as for `EncoderKind.write`."""
+  """Writes encoders, a file a precision, and their word pieces; see `EncoderKind.write`."""
   of_ids = {n: (of.call, of.length) for n, of in functions.items() if not of.width}
   dense = {name: (of.call, of.width) for name, of in functions.items() if of.width}
-  litert.write_by_length(
+  litert_files.write_by_length(
     folder, of_ids, ('ids',), variables, dense, precisions=precisions, batches=batches
   )
   tokenizer.word_pieces().save(os.path.join(folder, _WORD_PIECES))
@@ -92,7 +92,7 @@ class LiteRTEncoder:
     batch_size: int,
     done: Callable[[int], Any],
   ) -> None:
-    """As of `EncoderRuntime`."""
+    """See `EncoderRuntime`."""
     del batch_size
     slot = slot if slot in self._model.lengths else ANY_SLOT
     if slot in self._model.dense:

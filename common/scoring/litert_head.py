@@ -1,4 +1,4 @@
-"""Heads in LiteRT: files of float32, of float16 weights, of int8 weights with dynamic ranges."""
+"""Heads in LiteRT: files of float32, and of int8 weights with dynamic ranges."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common.scoring import litert
+from common.scoring import litert, litert_files
 from common.scoring.runtime import HeadFunction, HeadKind, Inputs, blocks, filled, rows_of
 
 if TYPE_CHECKING:
   import tensorflow as tf
 
-PRECISIONS = ('float32', 'float16', 'int8')
 _FOLDER = 'head_litert'  # of an export
 _CALL_BYTES, _LEAST_ROWS, _MOST_ROWS = 1 << 20, 16, 256  # of a call: its largest tensor, in cache
 
 
 def kind(precision: str) -> HeadKind:
-  """The runtime of one of `PRECISIONS`; the first one's writes the files of all, from one model."""
+  """The runtime of one of `litert_files.PRECISIONS`; the first one's writes the files of all."""
   return HeadKind(
     lambda export, threads: LiteRTHead(file_of(export.folder, precision), threads),
     threaded=True,
-    write=write if precision == PRECISIONS[0] else None,
+    write=write if precision == litert_files.PRECISIONS[0] else None,
   )
 
 
@@ -36,11 +35,11 @@ def file_of(folder: str, precision: str) -> str:
 def write(
   folder: str, functions: dict[str, HeadFunction], variables: Sequence[tf.Variable]
 ) -> None:
-  """Writes a head at every precision, in blocks of fixed size; arguments as for `HeadKind.write`."""
+  """Writes a head's files, whose calls have a fixed number of rows; see `HeadKind.write`."""
   signatures = {
     name: function.traced(rows_of_call(function)) for name, function in functions.items()
   }
-  litert.write(os.path.join(folder, _FOLDER), signatures, variables, PRECISIONS)
+  litert_files.write(os.path.join(folder, _FOLDER), signatures, variables, litert_files.PRECISIONS)
 
 
 def rows_of_call(function: HeadFunction) -> int:
@@ -67,21 +66,19 @@ class LiteRTHead:
     self._interpreters = litert.Interpreters(path, threads)
 
   def inputs(self, signature: str) -> Collection[str]:
-    """As of `HeadRuntime`."""
+    """See `HeadRuntime`."""
     return self._interpreters.inputs[signature]
 
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """As of `HeadRuntime`."""
+    """See `HeadRuntime`."""
     (found,) = self._run(
       signature, inputs, lambda of: [of['score'] if 'score' in of else of['part']]
     )
     return found
 
   def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """As of `HeadRuntime`."""
-    logits, scores = self._run(
-      signature, inputs, lambda of: [of.get('logits', of['score']), of['score']]
-    )
+    """See `HeadRuntime`."""
+    logits, scores = self._run(signature, inputs, lambda of: [of['logits'], of['score']])
     return logits.reshape(scores.shape), scores
 
   def _run(

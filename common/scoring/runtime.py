@@ -1,4 +1,4 @@
-"""What runtimes of an export answer for, and the blocks that heads score rows in.
+"""Interfaces of the runtimes of an export, and the blocks that heads score rows in.
 
 Rows are scored in blocks that stay in cache. XLA and LiteRT have fixed shapes: a block is filled up
 to one of a few sizes, so nothing is compiled after the first calls.
@@ -80,8 +80,7 @@ class HeadRuntime(Protocol):
   def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """'logits' [B], which rank, and 'score' [B] of a head of one output.
 
-    In float32 the scores of logits from 17 on are all 1. Where an earlier export's file gives scores alone,
-    they rank.
+    In float32 the scores of logits from 17 on are all 1.
     """
 
 
@@ -134,8 +133,8 @@ class EncoderKind(NamedTuple):
 
   Attributes:
     load: Makes an `EncoderRuntime` of an export and threads.
-    threaded: As of `HeadKind`.
-    write: As of `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
+    threaded: As for `HeadKind`.
+    write: As for `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
       student's tokenizer.
   """
 
@@ -155,7 +154,7 @@ def rows_of(inputs: Inputs) -> int:
 
 
 def blocks(rows: int, sizes: Sequence[int], largest: int = 0) -> Iterator[tuple[int, int, int]]:
-  """Yields (start, stop, size to be filled up to): the largest size, and the least that holds the rest.
+  """Yields (start, stop, size to be filled up to): the largest size, for the rest the least.
 
   Args:
     rows: B.

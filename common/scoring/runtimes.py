@@ -1,4 +1,4 @@
-"""The runtimes of an export's heads and encoders, by name: this is the one place that lists them."""
+"""The runtimes of an export's heads and encoders, by name: the one place that lists them."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -32,7 +32,6 @@ HEADS: dict[str, HeadKind] = {
   'tensorflow': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=False)),
   'xla': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=True)),
   'litert': litert_head.kind('float32'),
-  'litert-float16': litert_head.kind('float16'),
   'litert-int8': litert_head.kind('int8'),
 }
 ENCODERS: dict[str, EncoderKind] = {
@@ -53,7 +52,8 @@ def load(
   kinds = _known(HEADS, 'runtime', head), _known(ENCODERS, 'encoder_runtime', encoder)
   if threads and not any(kind.threaded for kind in kinds):
     raise InputError(
-      f'threads={threads}: runtime={head!r} and encoder_runtime={encoder!r} have those of the process'
+      f'threads={threads}: no effect on runtime={head!r} with encoder_runtime={encoder!r}; choose a '
+      'LiteRT runtime, or omit it'
     )
   return load_encoder(export, encoder, threads), load_head(export, head, threads)
 
@@ -64,10 +64,12 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
   Args:
     export: The export.
     name: One of `HEADS`.
-    threads: Threads of a runtime that has its own; 0: one a core, 16 at the most. The others have the process's.
+    threads: Threads of a runtime that has its own; 0: one a core, 16 at the most. The others use
+      the process's.
 
   Raises:
-    InputError: If there is none of that name, or the export has no file for it, or a later version than it describes.
+    InputError: If there is none of that name, or the export has no file for it, or a later version
+      than it describes.
   """
   check_whole('threads', threads, 0, 1024)
   kind: HeadKind = _known(HEADS, 'runtime', name)

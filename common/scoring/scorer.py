@@ -9,31 +9,51 @@ from tqdm import tqdm
 
 from common import extras
 from common.errors import InputError, check_whole
-from common.scoring import exported, hub, runtimes
-from common.scoring.head_scorer import HeadScorer
+from common.scoring import best, exported, hub, runtimes
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
-from common.scoring.sides import Texts, are_raw, checked, listed
+from common.scoring.sides import Side, Texts, checked, listed
 from common.vectors.store import VectorStore, row_numbers
 from common.vectors.values import Stored, are_vectors, finite
 
 
-class PairScorer(HeadScorer):
+class PairScorer:
   """An exported student of any kind; each has a class of its own with its `kind`.
 
-  A slot of `widths` takes vectors [n, width] wherever another takes texts.
+  A slot of `widths` takes vectors [n, width] wherever another takes texts. What a caller gives is
+  looked at once, by the method that takes it; methods named here as unchecked do not look.
 
-  Attributes (beside `HeadScorer`'s):
+  Args:
+    export: The export.
+    encoder: Its encoders.
+    head: Its head.
+
+  Attributes:
+    slots: Names of the slots: ('left', 'right') for pairs.
+    vector_shapes: Shape of a text's vectors, by slot.
+    widths: Of slots that take vectors (an image's, a user's) in place of texts, the vectors' width.
+    outputs: Logits a pair.
+    attends: Whether `attention` can be asked for: of a transformer head.
+    calibration: Fields of its `Calibration`.
     fingerprint: Fingerprint of the encoders.
-    fingerprints: By slot, what its vectors are stored under; a frozen encoder's is an earlier export's.
+    fingerprints: By slot, the fingerprint that its vectors are stored under; a frozen encoder's is
+      an earlier export's.
   """
 
   kind = ''
 
   def __init__(self, export: exported.Export, encoder: EncoderRuntime, head: HeadRuntime):
-    super().__init__(export.description, head)
-    self._export, self._encoder = export, encoder
-    self.fingerprint = export.description['fingerprint']
-    self.fingerprints = exported.fingerprints(export.description)
+    self._export, self._encoder, self._head = export, encoder, head
+    description = export.description
+    self.slots = tuple(description['slots'])
+    self.vector_shapes = {
+      slot: tuple(shape)
+      for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
+    }
+    self.widths: dict[str, int] = description['widths']
+    self.outputs, self.attends = description['outputs'], description['attends']
+    self.calibration: dict[str, Any] = description['calibration']
+    self.fingerprint = description['fingerprint']
+    self.fingerprints = exported.fingerprints(description)
 
   @classmethod
   def load(
@@ -49,10 +69,10 @@ class PairScorer(HeadScorer):
     Args:
       folder: The export, an archive of `dipair.release`, or `hf://org/name[@revision]`; an
         `exported.Export`, given to several calls, is read once.
-      runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-float16' or
-        'litert-int8'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
-      threads: Threads of LiteRT, each with the weights in memory (docs/serving.md); 0: one a core, 16 at the
-        most.
+      runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32) or 'litert-int8';
+        empty: 'tensorflow', or an archive's only one, 'litert-int8'.
+      threads: Threads of LiteRT, each with the weights in memory (docs/serving.md); 0: one a core,
+        16 at the most.
       encoder_runtime: Runtime of the encoders: 'tensorflow', 'litert' (float32) or 'litert-int8',
         whose vectors may be kept beside the others', with what the run's report says it costs;
         empty: as for `runtime`.
@@ -67,7 +87,11 @@ class PairScorer(HeadScorer):
     return cls(export, *runtimes.load(export, *names, threads))
 
   def push(self, name: str) -> str:
-    """Uploads the export as `org/name` of the hub, with its run's model card; `load` takes the result."""
+    """Uploads the export as `org/name` of the hub, with its run's model card.
+
+    Returns:
+      Its `hf://` name, which `load` takes.
+    """
     return hub.push(self._export.folder, name)
 
   def encode(
@@ -90,6 +114,12 @@ class PairScorer(HeadScorer):
     self._check_side(side)
     check_whole('batch_size', batch_size, 1)
     texts = listed(texts, side, self.widths.get(side, 0))
+    return self.encode_listed(texts, side, batch_size, progress)
+
+  def encode_listed(
+    self, texts: list[str] | np.ndarray, side: str, batch_size: int = 128, progress: bool = False
+  ) -> np.ndarray:
+    """Encodes texts as `sides.listed` gives them, unchecked; the rest as for `encode`."""
     vectors = np.zeros([len(texts), *self.vector_shapes[side]], np.float32)
     with tqdm(total=len(texts), desc=f'encode {side}', disable=not progress, unit=' texts') as bar:
       self._encoder.encode(texts, side, vectors, batch_size, bar.update)
@@ -110,8 +140,9 @@ class PairScorer(HeadScorer):
     """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
 
     Killed at any moment, the same call by the same encoder runtime goes on with the first missing
-    shard. A store that is there gets the texts added whose ids it does not have. With `replace`, a row
-    of another text is deleted, and stands anew at the end. All changes at once, when all is encoded.
+    shard. A store that is there gets the texts added whose ids it does not have. With `replace`, a
+    row of another text is deleted, and stands anew at the end. All changes at once, when all is
+    encoded.
 
     Args:
       folder: Folder of the store.
@@ -128,9 +159,14 @@ class PairScorer(HeadScorer):
     self._check_side(side)
     of_side = self.fingerprints[side], side, self._encoder.name
     writer = VectorWriter(folder, self.vector_shapes[side], dtype, *of_side)
-    bar = f'encode {side}' if progress else ''
-    sizes: Any = {'shard_size': shard_size, 'total': total, 'progress': bar}
-    return writer.fill(rows, lambda texts: self.encode(texts, side), replace=replace, **sizes)
+    return writer.fill(
+      rows,
+      lambda texts: self.encode(texts, side),
+      replace=replace,
+      shard_size=shard_size,
+      total=total,
+      progress=f'encode {side}' if progress else '',
+    )
 
   def parts(self, vectors: Vectors, side: str) -> np.ndarray:
     """Per-text computation of the head, whatever the text is paired with.
@@ -145,10 +181,7 @@ class PairScorer(HeadScorer):
       [n, *part shape] float32.
     """
     self._check_side(side)
-    vectors = self._vectors(self._checked(vectors, side), side)
-    count = len(vectors)
-    vectors = vectors if count else np.zeros([1, *self.vector_shapes[side]], np.float32)
-    return self._head.run(f'{side}_part', {side: vectors})[:count]
+    return self._parts(self._vectors(self._checked(vectors, side), side), side)
 
   def score(self, *sides: Texts | Stored) -> np.ndarray:
     """Scores pairs (tuples), row by row.
@@ -163,21 +196,11 @@ class PairScorer(HeadScorer):
     return self._head.run('serving_default', vectors) if count else self._none()
 
   def scored(self, *sides: Texts | Stored) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a model of one output: logits, before calibration, and scores, [pairs] each."""
+    """Logits, before calibration, and scores of pairs by a model of one output, [pairs] each."""
     if self.outputs != 1:
       raise InputError('logits beside scores are of a model of one output; this one has classes')
     vectors, count = self._pairs(sides)
     return self._head.scored('serving_default', vectors) if count else (self._none(), self._none())
-
-  def _pairs(self, sides: Sequence[Texts | Stored]) -> tuple[Inputs, int]:
-    """Vectors by slot, and how many of each."""
-    if len(sides) != len(self.slots):
-      raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
-    rows = {slot: self._checked(side, slot) for side, slot in zip(sides, self.slots, strict=True)}
-    counts = [len(side) for side in rows.values()]
-    if len(set(counts)) > 1:  # before anything is encoded
-      raise InputError(f'sides of {counts} rows; pairs need one row on each')
-    return {slot: self._vectors(side, slot) for slot, side in rows.items()}, counts[0]
 
   def rank(
     self,
@@ -193,8 +216,9 @@ class PairScorer(HeadScorer):
     """Ranks candidates (right) for a query (left), whose own part is computed once.
 
     Args:
-      query: A text, or its vectors; or several of either, for which candidates are read once. In a slot of
-        `widths`, [k, D] as `encode` gives one are one query where D is not the width; k queries where it is.
+      query: A text, or its vectors; or several of either, for which candidates are read once. In a
+        slot of `widths`, [k, D] as `encode` gives one are one query where D is not the width; k
+        queries where it is.
       candidates: Vectors from `encode`, texts, or a vector store, which is read in blocks.
       top_k: Results at the most.
       parts: The candidates', where they have been computed.
@@ -203,35 +227,64 @@ class PairScorer(HeadScorer):
       shortlist: Candidates of the first stage.
 
     Returns:
-      [(index, score)], best first, by logits; equal ones in the candidates' order; a list of such lists
-      for several queries. `VectorStore.ids` has the ids of indices.
+      [(index, score)], best first, by logits; equal ones in the candidates' order; a list of such
+      lists for several queries. `VectorStore.ids` has the ids of indices.
     """
     check_whole('top_k', top_k, 1)
     check_whole('shortlist', shortlist, 1)
     stored = isinstance(candidates, VectorStore) and rows is None
     if first_stage not in ('', 'ann') or (first_stage and not stored):
       raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
+    self.check_ranks()
     queries, several = self._queries(query)
-    right = self._candidates(candidates)
-    rows = None if rows is None else row_numbers(rows, len(right), 'candidates')
-    needed = None if parts is None else (len(right), *self._part_shape)
+    given = self._candidates(candidates)
+    rows = None if rows is None else row_numbers(rows, len(given), 'candidates')
+    needed = None if parts is None else (len(given), *self._part_shape)
     if (found := getattr(parts, 'shape', None)) != needed:
       raise InputError(f'parts: of shape {found}; {needed} is needed')
     left = self._vectors(queries, self.slots[0])  # nothing is encoded before
-    if not isinstance(right, VectorStore):
-      right = self._encoded(right, self.slots[1])  # `best.ranked` checks what it reads
-    left_parts = self.parts(left, self.slots[0])
+    # `best.ranked` looks at the numbers of what it reads.
+    right = self._encoded(given, self.slots[1]) if isinstance(given, Side) else given
+    left_parts = self._parts(left, self.slots[0])
     if isinstance(right, VectorStore) and first_stage:
       from common.vectors import neighbors
 
       near = neighbors.nearest(right, left := left[:], shortlist)
       ranked = [
-        self.ranked(u[None], part[None], right, top_k, parts, np.sort(own[own >= 0]))[0]
+        self._ranked(u[None], part[None], right, top_k, parts, np.sort(own[own >= 0]))[0]
         for u, part, own in zip(left, left_parts, near, strict=True)
       ]
     else:
-      ranked = self.ranked(left, left_parts, right, top_k, parts, rows)
+      ranked = self._ranked(left, left_parts, right, top_k, parts, rows)
     return ranked if several else ranked[0]
+
+  def check_ranks(self) -> None:
+    """Refuses a model of a tuple of more than two, or of classes, which have no order."""
+    if len(self.slots) != 2 or self.outputs != 1:
+      raise InputError('rank takes a model of two sides and one output')
+
+  def one_to_many(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> np.ndarray:
+    """Scores of one left row with every right one, unchecked: [rights], or [rights, C].
+
+    Args:
+      left: [1, *vector shape].
+      left_part: [1, *part shape].
+      right: [rights, *vector shape].
+      parts: [rights, *part shape], where they have been computed.
+    """
+    if not len(right):
+      return self._none()
+    return self._head.run(*self._one_to_many(left, left_part, right, parts))
+
+  def one_to_many_scored(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Logits, which rank, and scores of a model of one output, [rights] each; unchecked."""
+    if not len(right):
+      return self._none(), self._none()
+    return self._head.scored(*self._one_to_many(left, left_part, right, parts))
 
   def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
     """Attention of the kept tokens of a pair (a tuple) of texts in the head, by TensorFlow.
@@ -258,8 +311,31 @@ class PairScorer(HeadScorer):
       tokens.append([piece.decode() for piece in kept[0].numpy()])
     return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
-  def _candidates(self, candidates: Texts | VectorStore) -> Vectors | VectorStore:
-    """Candidates as of `_checked`, or a store of vectors that is this model's."""
+  def _pairs(self, sides: Sequence[Texts | Stored]) -> tuple[Inputs, int]:
+    """Vectors by slot, and how many of each."""
+    if len(sides) != len(self.slots):
+      raise InputError(f'{len(sides)} sides given; this model takes {", ".join(self.slots)}')
+    rows = {slot: self._checked(side, slot) for side, slot in zip(sides, self.slots, strict=True)}
+    counts = [len(side) for side in rows.values()]
+    if len(set(counts)) > 1:  # before anything is encoded
+      raise InputError(f'sides of {counts} rows; pairs need one row on each')
+    return {slot: self._vectors(side, slot) for slot, side in rows.items()}, counts[0]
+
+  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[Side, bool]:
+    """The left side, [q, ...], and whether several queries were asked for."""
+    slot = self.slots[0]
+    shape, width = self.vector_shapes[slot], (self.widths.get(slot, -1),)
+    ones = {width} if shape[1:] == width else {width, shape}
+    if isinstance(query, str):
+      one: Any = [query]
+    elif isinstance(query, np.ndarray) and are_vectors(query) and query.shape in ones:
+      one = query[None]
+    else:
+      return self._checked(query, slot), True
+    return self._checked(one, slot), False
+
+  def _candidates(self, candidates: Texts | VectorStore) -> Side | VectorStore:
+    """Candidates, checked; a store is given back if its vectors are this model's."""
     side = self.slots[-1]
     if not isinstance(candidates, VectorStore):
       return self._checked(candidates, side)
@@ -269,35 +345,58 @@ class PairScorer(HeadScorer):
       raise InputError(f'{candidates.folder}: vectors of the {candidates.side} side, not {side}')
     return candidates
 
-  def _queries(self, query: str | Sequence[str] | np.ndarray) -> tuple[Any, bool]:
-    """q rows of the left side as of `_checked`, and whether several were asked for."""
-    self.check_ranks()
-    slot = self.slots[0]
-    if isinstance(query, str):
-      return self._checked([query], slot), False
-    shape, width = self.vector_shapes[slot], (self.widths.get(slot, -1),)
-    ones = {width} if shape[1:] == width else {width, shape}
-    if isinstance(query, np.ndarray) and are_vectors(query) and query.shape in ones:
-      return self._checked(query[None], slot), False
-    return self._checked(query, slot), True
-
-  def _checked(self, side: Any, slot: str) -> Any:
-    """A side's rows as of `checked`; they are still to be encoded where they are no vectors."""
+  def _checked(self, side: Any, slot: str) -> Side:
     return checked(side, slot, self.vector_shapes[slot], self.widths.get(slot, 0))
-
-  def _encoded(self, side: Any, slot: str) -> Any:
-    return self.encode(side, slot) if are_raw(side, self.widths.get(slot, 0)) else side
-
-  def _vectors(self, side: Any, slot: str) -> Any:
-    """Finite vectors of what `_checked` gave."""
-    found = self._encoded(side, slot)
-    return found if isinstance(found, Stored) else finite(found, slot)
-
-  @functools.cached_property
-  def _part_shape(self) -> tuple[int, ...]:  # asked of the head once, not at every query
-    slot = self.slots[1]
-    return self.parts(np.zeros([0, *self.vector_shapes[slot]], np.float32), slot).shape[1:]
 
   def _check_side(self, side: Any) -> None:
     if side not in self.slots:
       raise InputError(f'side={side!r}: one of {", ".join(self.slots)}')
+
+  def _encoded(self, side: Side, slot: str) -> Vectors:
+    return side.rows if side.encoded else self.encode_listed(side.rows, slot)
+
+  def _vectors(self, side: Side, slot: str) -> Vectors:
+    """A side's vectors, all their numbers finite."""
+    found = self._encoded(side, slot)
+    return found if isinstance(found, Stored) else finite(found, slot)
+
+  def _parts(self, vectors: Vectors, slot: str) -> np.ndarray:
+    count = len(vectors)
+    vectors = vectors if count else np.zeros([1, *self.vector_shapes[slot]], np.float32)
+    return self._head.run(f'{slot}_part', {slot: vectors})[:count]
+
+  @functools.cached_property
+  def _part_shape(self) -> tuple[int, ...]:  # asked of the head once, not at every query
+    slot = self.slots[1]
+    return self._parts(np.zeros([0, *self.vector_shapes[slot]], np.float32), slot).shape[1:]
+
+  def _ranked(
+    self,
+    left: Vectors,
+    left_parts: np.ndarray,
+    right: Vectors | VectorStore,
+    top_k: int,
+    parts: np.ndarray | None,
+    rows: np.ndarray | None,
+  ) -> list[list[tuple[int, float]]]:
+    """`best.ranked` of left rows; no right vectors are read that the head does not take."""
+
+    def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> Any:
+      one = slice(query, query + 1)
+      return self.one_to_many_scored(left[one], left_parts[one], block, block_parts)
+
+    read = parts is None or self.slots[1] in self._head.inputs('of_parts')
+    return best.ranked(score, len(left), right, top_k, parts, rows, read)
+
+  def _one_to_many(
+    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
+  ) -> tuple[str, Inputs]:
+    """The signature that takes them, and its inputs."""
+    signature = 'one_to_many' if parts is None else 'of_parts'
+    one, other = self.slots
+    inputs: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
+    return signature, {name: inputs[name] for name in self._head.inputs(signature)}
+
+  def _none(self) -> np.ndarray:
+    """Scores of no pairs."""
+    return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)

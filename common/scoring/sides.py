@@ -1,5 +1,6 @@
 """A side of pairs as callers give it: vectors of the model's, or what is to be encoded."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,25 @@ from common.vectors.values import Stored, are_vectors
 Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class Side:
+  """A side whose rows were looked at, once, when a caller gave them.
+
+  Attributes:
+    rows: Vectors of the model's, whose numbers were not looked at; or what is to be encoded, from
+      `listed`.
+    encoded: Whether they are vectors of the model's.
+  """
+
+  rows: Any
+  encoded: bool
+
+  def __len__(self) -> int:
+    return len(self.rows)
+
+
 def listed(side: Any, slot: str, width: int) -> list[str] | np.ndarray:
-  """What is to be encoded, each row checked: a list of texts, or vectors [n, width] in their place.
+  """Rows to be encoded, each checked: a list of texts, or vectors [n, width] in their place.
 
   Args:
     side: Texts or vectors, any iterable of them.
@@ -27,17 +45,11 @@ def listed(side: Any, slot: str, width: int) -> list[str] | np.ndarray:
   return texts.stacked(side, width, slot) if width else texts.listed(side, slot)
 
 
-def are_raw(side: Any, width: int) -> bool:
-  """Whether a side is to be encoded, and not vectors of the model's."""
+def checked(side: Any, slot: str, shape: tuple[int, ...], width: int) -> Side:
+  """A side's rows: vectors [n, *shape] or [n, width], `Stored` ones, or texts."""
   values = side.values if isinstance(side, Stored) else side
-  return not are_vectors(side) or (width > 0 and values.ndim == 2)
-
-
-def checked(side: Any, slot: str, shape: tuple[int, ...], width: int) -> Any:
-  """Vectors [n, *shape] as they are, numbers not looked at; any other side as from `listed`."""
-  if are_raw(side, width):
-    return listed(side, slot, width)
-  found = (side.values if isinstance(side, Stored) else side).shape[1:]
-  if found != shape:
-    raise InputError(f'{slot}: vectors of shape {found}; this model has {shape}')
-  return side
+  if not are_vectors(side) or (width > 0 and values.ndim == 2):
+    return Side(listed(side, slot, width), encoded=False)
+  if values.shape[1:] != shape:
+    raise InputError(f'{slot}: vectors of shape {values.shape[1:]}; this model has {shape}')
+  return Side(side, encoded=True)

@@ -25,7 +25,7 @@ class TensorFlowEncoder:
     batch_size: int,
     done: Callable[[int], Any],
   ) -> None:
-    """As of `EncoderRuntime`."""
+    """See `EncoderRuntime`."""
     encode = self._signatures[slot]
     if 'vector' in encode.structured_input_signature[1]:
       for start in range(0, len(texts), batch_size):

@@ -27,16 +27,16 @@ class TensorFlowHead:
     self._functions = {name: self._function(f, jit_compile) for name, f in model.signatures.items()}
 
   def inputs(self, signature: str) -> Collection[str]:
-    """As of `HeadRuntime`."""
+    """See `HeadRuntime`."""
     return self._signatures[signature].structured_input_signature[1]
 
   def run(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """As of `HeadRuntime`, in blocks."""
+    """See `HeadRuntime`; in blocks."""
     (found,) = self._run(signature, inputs, [self._output(signature)])
     return found
 
   def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """As of `HeadRuntime`."""
+    """See `HeadRuntime`."""
     logits, scores = self._run(signature, inputs, ['logits', 'score'])
     return logits[:, 0], scores
 

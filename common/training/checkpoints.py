@@ -81,7 +81,7 @@ def restore_best(what: tf.train.Checkpoint, folder: str) -> None:
 
 
 def restore(what: tf.train.Checkpoint, path: str, folder: str) -> None:
-  """Reads a checkpoint of a phase's folder, all of it, into `what.variables` and whatever else it has."""
+  """Reads a checkpoint of a phase's folder, all of it, into `what`."""
   with damaged(path, remedy(folder)):
     what.restore(path).assert_consumed()
 

@@ -7,15 +7,15 @@ from typing import Any
 from common import flags
 from common.errors import InputError
 from common.modeling.head import Head
-from dipair.heads.cosine import CosineConfig, CosineHead
+from dipair.heads.cosine import CosineHead
 from dipair.heads.feed_forward import FeedForwardConfig, FeedForwardHead
-from dipair.heads.lite import LiteConfig, LiteHead
-from dipair.heads.max_sim import MaxSimConfig, MaxSimHead
+from dipair.heads.lite import LiteHead
+from dipair.heads.max_sim import MaxSimHead
 from dipair.heads.poly_encoder import PolyEncoderConfig, PolyEncoderHead
 from dipair.heads.transformer import TransformerConfig, TransformerHead
 
-# A head is made of (settings, tokens kept of each slot, their width D, outputs O, dropout). One
-# whose `pairs_only` is true takes two slots and no more.
+# A head is made of (settings, None where it has none; tokens kept of each slot; their width D;
+# outputs O; dropout). One whose `pairs_only` is true takes two slots and no more.
 HEADS: dict[str, Callable[..., Head]] = {
   'transformer': TransformerHead,
   'ffnn': FeedForwardHead,
@@ -32,9 +32,6 @@ class HeadsConfig:
 
   transformer: TransformerConfig = flags.group(TransformerConfig, 'head_')
   ffnn: FeedForwardConfig = flags.group(FeedForwardConfig, 'ffnn_')
-  cosine: CosineConfig = flags.group(CosineConfig, 'cosine_')
-  max_sim: MaxSimConfig = flags.group(MaxSimConfig, 'max_sim_')
-  lite: LiteConfig = flags.group(LiteConfig, 'lite_')
   poly_encoder: PolyEncoderConfig = flags.group(PolyEncoderConfig, 'poly_')
 
 

@@ -13,29 +13,22 @@ A padded token's similarities are zeros. Which token stands where counts, as in 
 Dimensions: U texts, B pairs, k_i kept tokens of slot i (N left, M right), D their width, O outputs.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras
 
-from common import flags
 from common.modeling.head import Head
 from common.modeling.similarity_head import unit
 
-
-@dataclasses.dataclass(frozen=True)
-class LiteConfig:
-  """Width of its networks."""
-
-  widening: int = flags.option(12, "LITE head's hidden units, to a kept token", bounds=(1, 1024))
+_WIDENING = 12  # hidden units to a token, as in that paper's separable LITE (Eq. 3 and 4)
 
 
 class LiteHead(Head):
   """The head.
 
   Args:
-    config: Width of the networks.
+    config: None.
     tokens: k_i, a slot.
     dim: D.
     outputs: O.
@@ -44,14 +37,13 @@ class LiteHead(Head):
 
   pairs_only = True
 
-  def __init__(
-    self, config: LiteConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
-  ):
+  def __init__(self, config: None, tokens: Sequence[int], dim: int, outputs: int, dropout: float):
+    del config
     super().__init__('lite_head')
     self.tokens, self.dim = tuple(tokens), dim
     left, right = tokens
-    self.rows = Mixer('rows', right, config.widening * right, dropout)
-    self.columns = Mixer('columns', left, config.widening * left, dropout)
+    self.rows = Mixer('rows', right, _WIDENING * right, dropout)
+    self.columns = Mixer('columns', left, _WIDENING * left, dropout)
     self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
 
   def part_shape(self, slot: int) -> tuple[int, ...]:
@@ -78,7 +70,7 @@ class LiteHead(Head):
 
 
 class Mixer(tf_keras.layers.Layer):
-  """One of the two networks: the last axis to as many numbers.
+  """A small network on the last axis, which gives as many numbers.
 
   Args:
     name: The layer's.

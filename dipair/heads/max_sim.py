@@ -1,68 +1,53 @@
 """MaxSim, the late interaction of ColBERT (Khattab and Zaharia 2020, §3.3), on the kept tokens.
 
-s = sum_i max_j cos(x_i, y_j) over a left text's tokens x_i and a right one's tokens y_j, or the
-mean over the x_i. ColBERT sums over queries of a fixed 32 tokens; of as many as a text has, the
-mean keeps scores of short and long texts comparable, and is the default.
+s = mean_i max_j cos(x_i, y_j) over a left text's tokens x_i and a right one's tokens y_j. ColBERT
+sums over queries of a fixed 32 tokens; of as many as a text has, the mean keeps scores of short and
+long texts comparable.
 
 Dimensions: U texts, B pairs, k_i kept tokens of slot i (N left, M right), D their width, O outputs.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from common import flags
 from common.modeling.similarity_head import SimilarityHead, unit
 from dipair.encoder import present
-
-
-@dataclasses.dataclass(frozen=True)
-class MaxSimConfig:
-  """What is made of the left tokens' maxima."""
-
-  reduction: str = flags.option(
-    'mean', "MaxSim head's, of the left tokens' best cosines", ('mean', 'sum')
-  )
 
 
 class MaxSimHead(SimilarityHead):
   """The head: logits = scale * s + bias.
 
-  Parts are such that padding needs no mask: a padded left token is all zeros, so its maximum is 0;
-  a right token that is not there, at the end or before it, is its text's first one that is again, which
-  changes no maximum.
+  Parts are such that padding needs no mask. A padded left token is all zeros, so its maximum is 0.
+  A right token that is not there, at the end or before it, is a copy of the text's first one that
+  is, which changes no maximum.
 
   Args:
-    config: Mean or sum.
+    config: None.
     tokens: k_i, a slot.
     dim: D.
     outputs: O.
     dropout: Not used.
   """
 
-  def __init__(
-    self, config: MaxSimConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
-  ):
-    del dropout
+  def __init__(self, config: None, tokens: Sequence[int], dim: int, outputs: int, dropout: float):
+    del config, dropout
     super().__init__('max_sim_head', outputs)
-    self.reduction, self.tokens, self.dim = config.reduction, tuple(tokens), dim
+    self.tokens, self.dim = tuple(tokens), dim
 
   def part_shape(self, slot: int) -> tuple[int, ...]:
     """k_i, D."""
     return self.tokens[slot], self.dim
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """Tokens of length 1, or 1 / their number for a mean of left ones: [U, k_i, D] to the same."""
+    """Tokens of length 1, left ones divided by their number: [U, k_i, D] to the same."""
     tokens, there = unit(vectors), present(vectors)[..., None]
     if slot == 1:
       # The first that is there has the highest place, the others one less or more.
       places = there * np.arange(self.tokens[1], 0, -1, dtype=np.float32)[:, None]  # [U, M, 1]
       first = there * tf.nn.relu(1.0 + places - tf.reduce_max(places, axis=1, keepdims=True))
       return tokens + (1.0 - there) * tf.reduce_sum(first * tokens, axis=1, keepdims=True)
-    if self.reduction == 'sum':
-      return tokens
     return tokens / tf.maximum(1.0, tf.reduce_sum(there, axis=1, keepdims=True))
 
   def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:

@@ -22,7 +22,7 @@ ACTIVATIONS = {'gelu': lambda x: tf.nn.gelu(x, approximate=True), 'relu': tf.nn.
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-  """Its depth and widths."""
+  """Depth and widths of the head."""
 
   layers: int = flags.option(2, "transformer head's layers", bounds=(1, 64))
   attention_heads: int = flags.option(1, "transformer head's attention heads", bounds=(1, 1024))
@@ -32,10 +32,11 @@ class TransformerConfig:
   )
 
   def check(self, dim: int) -> None:
-    """Refuses one number a token, which layer normalization makes 0, and more attention heads than D."""
+    """Refuses D = 1, of which layer normalization leaves nothing, and more than D heads."""
     if dim < 2:
       raise InputError(
-        '--projection_dim=1: layer normalization leaves nothing of one number; two or more are needed'
+        '--projection_dim=1: layer normalization leaves nothing of one number; two or more are '
+        'needed'
       )
     if self.attention_heads > dim:
       raise InputError(
@@ -92,7 +93,7 @@ class TransformerHead(Head):
     self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
 
   def part_shape(self, slot: int) -> tuple[int, ...]:
-    """That of the vectors: k_i, D."""
+    """Shape of a part: k_i, D."""
     return self.tokens[slot], self.dim
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
@@ -163,7 +164,10 @@ class TransformerHead(Head):
 
   def exported(self) -> RestructuredTransformer:
     """The same logits in fewer operations."""
-    return RestructuredTransformer(self)
+    embeddings = [self.embeddings(slot) for slot in range(len(self.tokens))]
+    return RestructuredTransformer(
+      embeddings, self.norm, self.blocks, self.activation, self.classifier
+    )
 
 
 def _mean_by_position(tokens: np.ndarray) -> np.ndarray:

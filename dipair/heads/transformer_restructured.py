@@ -23,39 +23,52 @@ width e, R width of a part, O outputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+import tf_keras
 
 from common.modeling.head import to_same_rows
 from dipair.encoder import present
-
-if TYPE_CHECKING:
-  from dipair.heads.transformer import TransformerHead
 
 _MASKED = -1e9  # added to the attention logits of padded positions
 
 
 class RestructuredTransformer(tf.Module):
-  """A `TransformerHead` as it is exported; later changes of the trained one are not seen."""
+  """A transformer head as it is exported; later changes of the trained one are not seen.
+
+  Args:
+    embeddings: What is added to a slot's tokens, position and segment, [k_i, D] each.
+    norm: LayerNorm of the first layer's input.
+    blocks: The layers, tf-models' `TransformerEncoderBlock`s.
+    activation: Of their feed-forward.
+    classifier: The dense layer on the first row of the last one.
+  """
 
   takes_vectors, attends = False, True
 
-  def __init__(self, head: TransformerHead):
+  def __init__(
+    self,
+    embeddings: Sequence[tf.Tensor],
+    norm: tf_keras.layers.LayerNormalization,
+    blocks: Sequence[Any],
+    activation: Callable[..., tf.Tensor],
+    classifier: tf_keras.layers.Dense,
+  ):
     super().__init__(name='transformer')
-    self.tokens = head.tokens
-    self.added = [tf.Variable(head.embeddings(slot)) for slot in range(len(head.tokens))]
-    self.gamma, self.beta = (tf.Variable(v) for v in (head.norm.gamma, head.norm.beta))
-    self.epsilon = head.norm.epsilon
-    streams = [_Stream.after(block._output_layer_norm) for block in head.blocks]
+    self.tokens = tuple(added.shape[0] for added in embeddings)
+    self.added = [tf.Variable(added) for added in embeddings]
+    self.gamma, self.beta = (tf.Variable(v) for v in (norm.gamma, norm.beta))
+    self.epsilon = norm.epsilon
+    streams = [_Stream.after(block._output_layer_norm) for block in blocks]
     self.blocks = [
-      _Block(block, stream, head.activation)
-      for block, stream in zip(head.blocks, [None, *streams[:-1]], strict=True)
+      _Block(block, stream, activation)
+      for block, stream in zip(blocks, [None, *streams[:-1]], strict=True)
     ]
-    self.classifier = _Dense.of(streams[-1], *head.classifier.variables)
-    # Widths of x and of what the first layer's attention takes beside it (nothing if it is the last).
+    self.classifier = _Dense.of(streams[-1], *classifier.variables)
+    # Widths of x and of the inputs of the first layer's attention (none if it is the last layer).
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
-    self.widths = [head.dim, *widths]
+    self.widths = [embeddings[0].shape[1], *widths]
 
   def part_shape(self, slot: int) -> tuple[int, ...]:
     return self.tokens[slot], sum(self.widths)
@@ -92,14 +105,14 @@ class RestructuredTransformer(tf.Module):
 
 
 class _Stream(NamedTuple):
-  """What a layer is given: n, of which x = scale * n + shift, [D] each."""
+  """Scale and shift, [D] each, of a layer's input n: x = scale * n + shift."""
 
   scale: tf.Tensor
   shift: tf.Tensor
 
   @classmethod
   def after(cls, norm: Any) -> _Stream:
-    """Of a LayerNorm's output."""
+    """The stream that a LayerNorm gives."""
     return cls(norm.gamma.read_value(), norm.beta.read_value())
 
 
@@ -223,7 +236,7 @@ class _Block(tf.Module):
 
 
 def _mask(rows: tf.Tensor) -> tf.Tensor:
-  """What is added to attention logits: [B, S, D] to [B, 1, S]."""
+  """Numbers to be added to attention logits: [B, S, D] to [B, 1, S]."""
   return (1.0 - present(rows))[:, None, :] * _MASKED
 
 

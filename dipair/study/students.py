@@ -110,7 +110,7 @@ class Student(Kept):
     table = self.run.table
     checks.check_texts(self.config, table)
     checks.check_start(self.config, table.outputs)
-    if {'loss_temperature', 'loss_margin'} & set(self.own):
+    if 'loss_temperature' in self.own:
       self.phases.objective.check_settings()
     check_loss(self.phases.objective, self.run, self.phases.batch_sizes)
 

@@ -1,4 +1,4 @@
-"""Encoders of two depths, trained and exported; students of earlier versions."""
+"""Encoders of two depths, trained and exported; and what a student does not fit is refused."""
 
 import dataclasses
 import json
@@ -56,21 +56,6 @@ def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill,
   assert kept == sum(v.numpy().size for layer in layers for v in layer.variables)
 
 
-def test_a_student_saved_by_earlier_versions_loads(tiny, tmp_path):
-  model, tokenizer = tiny()
-  model.save(str(tmp_path), tokenizer)
-  saved = json.loads((tmp_path / 'model.json').read_text())
-  for side in ('left', 'right'):
-    del saved['config'][f'{side}_encoder_layers']
-  del saved['encoder_kind']
-  (tmp_path / 'model.json').write_text(json.dumps(saved))
-  (tmp_path / 'digests.json').unlink()
-  loaded, _ = DiPair.load(str(tmp_path))
-  assert len(loaded.encoders) == 1
-  ids = tokenizer.encode(tf.constant(RIGHT), 32).to_tensor(tokenizer.pad_id)
-  np.testing.assert_array_equal(loaded.encode(ids, 1), model.encode(ids, 1))
-
-
 @pytest.mark.parametrize(
   ('changes', 'message'),
   [
@@ -111,13 +96,6 @@ def test_all_layers_are_a_number_in_the_student_and_in_its_finished_run(tiny, tm
   made = {'student': 'dipair', 'flags': {'encoder_layers': 0}}
   (tmp_path / 'results.json').write_text(json.dumps(made))
   assert FinishedRun(str(tmp_path)).config(StudentConfig).encoder_layers == 2
-
-
-def test_depths_left_alone_leave_earlier_runs_as_they_are():
-  earlier = DiPairStudent(RunConfig()).depends_on
-  assert not {'left_encoder_layers', 'right_encoder_layers', 'alpha'} & set(earlier)
-  other = RunConfig(student=StudentConfig(left_encoder_layers=2))
-  assert DiPairStudent(other).depends_on == {**earlier, 'left_encoder_layers': 2}
 
 
 def test_depths_of_both_sides_leave_encoder_layers_unread(tiny):

@@ -252,7 +252,7 @@ def test_two_stages_are_not_compared_on_a_run_of_one(run, of_run, asked, flag):
 
 
 def test_rows_are_what_they_are_named_whatever_the_run_is(run):
-  odd = run(left_encoder_layers=1, token_selection='mean', head='cosine', cosine_pooling='mean')
+  odd = run(left_encoder_layers=1, token_selection='mean', head='cosine')
   phase = dataclasses.replace(CrossConfig().phase, steps=0)
   config = StudyConfig(tables=('2', '7', 'encoders'), cross=CrossConfig(phase=phase))
   (main, poly, encoders) = Plan(config, odd, comparisons.asked(config.tables, (), ())).rows.values()
@@ -588,7 +588,7 @@ def test_a_calibrated_run_has_its_own_head_as_trained(tmp_path):
   student.own, student.longer, student._folder = {}, None, str(tmp_path / 'own')
   (tmp_path / 'own' / 'head').mkdir(parents=True)
   student.run = types.SimpleNamespace(path=lambda name: f'{tmp_path}/{name}', flags={})
-  for of_run, folder in (({}, 'export'), ({'calibration': 'isotonic'}, 'own/head')):
+  for of_run, folder in (({}, 'export'), ({'calibration': 'temperature'}, 'own/head')):
     student.run.flags = of_run
     assert student.head() == f'{tmp_path}/{folder}'
 

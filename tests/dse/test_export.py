@@ -91,7 +91,7 @@ def module(*names):
     ({'modules': {'a': 1}}, 'from: modules.json is no list of modules; copy the folder anew'),
     (
       {'modules': module('Transformer', 'Pooling', 'Dense')},
-      'from: modules Transformer, Pooling, Dense; Transformer, Pooling and, at the end, Normalize can',
+      'from: modules Transformer, Pooling, Dense; Transformer, Pooling and, at the end, ',
     ),
     (
       {'config_sentence_transformers': {'default_prompt_name': 'query'}},
@@ -99,12 +99,12 @@ def module(*names):
     ),
     (
       {'normalize': False, 'config_sentence_transformers': {'similarity_fn_name': 'dot'}},
-      "from: similarity_fn_name='dot' of vectors that are not of length 1; the cosine alone is done",
+      "from: similarity_fn_name='dot' of vectors that are not of length 1; the cosine alone is ",
     ),
     ({'1_Pooling__config': {'pooling_mode': 3}}, 'pooling 3 cannot be exported'),
     (
       {'config_sentence_transformers': ['query']},
-      r"config_sentence_transformers.json: damaged \(settings is \['query'\], not an object\); copy",
+      r"config_sentence_transformers.json: damaged \(settings is \['query'\], not an object\); ",
     ),
     (
       {'sentence_bert_config': {'max_seq_length': '256'}},

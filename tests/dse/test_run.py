@@ -15,7 +15,6 @@ from common.distillation.dataset import DataConfig
 from common.distillation.finished_run import FinishedRun
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.tables import TablesConfig
-from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.files import read_json
 from common.modeling.losses import LossConfig
@@ -251,40 +250,8 @@ def test_a_student_depends_on_what_its_checkpoint_holds(tmp_path):
       ),
       '--loss=listwise_kl compares tuples by one output, and --task=multiclass has 3',
     ),
-    (
-      lambda: RunConfig(
-        experiment=ExperimentConfig(data=DATA, teachers=('a', 'b')),
-        train=TrainConfig(from_teacher=True),
-      ),
-      '--from_teacher takes one teacher',
-    ),
-    (
-      lambda: RunConfig(
-        experiment=ExperimentConfig(data=DATA, teachers=('python:f',)),
-        train=TrainConfig(from_teacher=True),
-      ),
-      '--from_teacher takes one teacher: fine-tuned here, or --teacher=DIR',
-    ),
   ],
 )
 def test_flags_that_do_not_fit_are_refused(make, message):
   with pytest.raises(InputError, match=message):
     make()
-
-
-def test_a_teacher_of_another_shape_is_refused_before_it_is_trained(tiny, tmp_path):
-  config = RunConfig(
-    experiment=ExperimentConfig(data=DATA),
-    student=StudentConfig(encoder_layers=4),
-    train=TrainConfig(from_teacher=True),
-  )
-  with pytest.raises(
-    InputError, match='--from_teacher: minilm has num_layers=6, the student num_layers=4$'
-  ):
-    DSEStudent(config).check()
-  DSEStudent(dataclasses.replace(config, student=StudentConfig())).check()
-  model, tokenizer = tiny()
-  Teacher(model.encoder_config, tokenizer, 16, outputs=1).save(str(tmp_path))
-  given = dataclasses.replace(config.experiment, teachers=(str(tmp_path),))
-  with pytest.raises(InputError, match=f'--from_teacher: {tmp_path} has another vocabulary'):
-    DSEStudent(dataclasses.replace(config, experiment=given)).check()

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data.tokenization import Tokenizer
-from common.distillation.teacher import Teacher
 from common.errors import InputError
 from dipair.student import DiPair
 from dse.config import StudentConfig, TrainConfig
@@ -107,28 +105,6 @@ def test_a_students_folder_holds_all_of_it(tiny, tmp_path):
   np.testing.assert_array_equal(loaded.features(ids, 0), model.features(ids, 0))
   with pytest.raises(InputError, match='holds a dse, not a dipair student'):
     DiPair.load(str(tmp_path))
-
-
-def test_an_encoder_starts_from_the_teacher(tiny, tmp_path):
-  model, tokenizer = tiny()
-  teacher = Teacher(model.encoder_config, tokenizer, 16, outputs=1)
-  teacher.save(str(tmp_path))
-  before = model.encoders[0].encoder.get_weights()
-  model.start_from_teacher(str(tmp_path), tokenizer)
-  assert not np.array_equal(before[0], model.encoders[0].encoder.get_weights()[0])
-  for found, expected in zip(
-    model.encoders[0].encoder.get_weights(), teacher.model.encoder.get_weights(), strict=True
-  ):
-    np.testing.assert_array_equal(found, expected)
-  with pytest.raises(InputError, match='has num_layers=2, the student num_layers=1$'):
-    tiny(encoder_layers=1, pooled_layers=1)[0].start_from_teacher(str(tmp_path), tokenizer)
-  other = Tokenizer(
-    [*tokenizer.vocabulary[:-2], *tokenizer.vocabulary[:-3:-1]], tokenizer.lower_case
-  )
-  with pytest.raises(
-    InputError, match='--from_teacher: .* has another vocabulary than the student'
-  ):
-    model.start_from_teacher(str(tmp_path), other)
 
 
 @pytest.mark.parametrize('pooling', ['mean', 'max', 'cls'])

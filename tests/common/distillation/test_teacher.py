@@ -20,7 +20,7 @@ from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.teacher import Teacher, mean_logits
 from common.distillation.teachers import Teachers, check
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints, encoders
+from common.modeling import bert_weights, checkpoints, encoders
 from common.modeling.encoders import EncoderConfig
 from common.scoring import exported, litert
 
@@ -43,9 +43,7 @@ def write_ready(folder, teacher):
   folder.mkdir()
   network, tensors = teacher.model.encoder.network, {}
   kernel, bias = teacher.model.classifier.get_weights()
-  for name, place in bert_network.places(2).items():
-    array = bert_network._variable(network, place).numpy()
-    array = array.reshape(bert_network._merged(name, array.shape))
+  for name, array in bert_weights.of_encoder(network).items():
     name = name.replace('/', '.').replace('layer_', 'layer.')
     name = name.replace('gamma', 'weight').replace('beta', 'bias')
     if name.endswith('kernel'):

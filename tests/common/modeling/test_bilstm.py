@@ -1,4 +1,4 @@
-"""The bidirectional LSTM against a slow one in numpy, text by text; where its embeddings come from."""
+"""The bidirectional LSTM against a slow one in numpy, text by text; its embeddings."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import tf_keras
 from scipy.special import expit
 
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints, encoders
+from common.modeling import bert_network, bert_weights, checkpoints, encoders
 from common.modeling.bilstm import BiLSTM, BiLSTMConfig
 
 E, UNITS = 5, 3  # width of the embeddings, and of a direction
@@ -48,7 +48,7 @@ def test_tokens_are_the_slow_ones_however_a_text_is_padded(length):
 def test_it_starts_from_the_word_embeddings_of_a_checkpoint(build):
   pretrained = encoders.read('bilstm:minilm')
   assert pretrained.config == BiLSTMConfig(30_522, 384, 384)
-  words = checkpoints.embeddings(pretrained, bert_network.WORDS, 30_522)
+  words = checkpoints.embeddings(pretrained, bert_weights.WORDS, 30_522)
   bert = bert_network.build(checkpoints.read('minilm').config)
   checkpoints.restore(bert, checkpoints.read('minilm'))
   np.testing.assert_array_equal(words, bert.get_embedding_table())

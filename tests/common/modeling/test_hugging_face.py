@@ -1,4 +1,4 @@
-"""BERT, DistilBERT and ELECTRA with a classifier against a slow version in numpy; what is refused."""
+"""BERT, DistilBERT and ELECTRA with a classifier against a slow version in numpy; refusals."""
 
 import json
 import re

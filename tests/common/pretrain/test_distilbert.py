@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling import bert_network, checkpoints
+from common.modeling import bert_weights, checkpoints
 from common.modeling.bert_network import EncoderConfig
 from common.pretrain import checkpoint, distilbert
 from common.pretrain.batches import Batch
@@ -47,7 +47,7 @@ def distillation(pretrained, **config):
 def test_a_student_starts_from_every_other_layer_and_the_head(pretrained):
   made = distillation(pretrained)
   teacher, student = (
-    bert_network.weights(model.encoder.network) for model in (made.teacher, made.student)
+    bert_weights.of_encoder(model.encoder.network) for model in (made.teacher, made.student)
   )
   assert {name.split('/')[2] for name in student if '/layer_' in name} == {'layer_0', 'layer_1'}
   for name, values in student.items():

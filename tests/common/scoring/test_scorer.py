@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import common.data.texts
+import common.scoring.sides
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
@@ -70,6 +72,27 @@ def test_one_text_or_none_is_refused_wherever_texts_are_taken(exported, tmp_path
       call()
 
 
+def test_each_argument_is_looked_at_once(exported, load, monkeypatch):
+  scorer, texts, looked = load(exported[0]), ['red'] * 50, {'text': 0, 'vectors': 0}
+
+  def counted(name, function):
+    def call(*given):
+      looked[name] += 1
+      return function(*given)
+
+    return call
+
+  check_text = counted('text', common.data.texts.check_text)
+  monkeypatch.setattr('common.data.texts.check_text', check_text)
+  are_vectors = counted('vectors', common.scoring.sides.are_vectors)
+  monkeypatch.setattr('common.scoring.sides.are_vectors', are_vectors)
+  monkeypatch.setattr('common.scoring.scorer.are_vectors', are_vectors)
+  scorer.score(texts, texts)
+  assert looked == {'text': 100, 'vectors': 2}
+  scorer.rank('red', texts)
+  assert looked == {'text': 151, 'vectors': 4}
+
+
 def enumerate_ids(texts):
   return ((str(number), text) for number, text in enumerate(texts))
 
@@ -110,7 +133,7 @@ def test_what_one_query_is(shape, width, query, expected):
   scorer = object.__new__(PairScorer)
   scorer.slots, scorer.outputs = ('left', 'right'), 1
   scorer.vector_shapes, scorer.widths = {'left': shape}, {'left': width} if width else {}
-  scorer.encode = lambda texts, side: np.zeros([len(texts), *shape])
+  scorer.encode_listed = lambda texts, side: np.zeros([len(texts), *shape])
   rows, several = scorer._queries(query)
   vectors = scorer._vectors(rows, 'left')
   assert (vectors.shape, several) == ((expected[0], *shape), expected[1])
@@ -307,7 +330,8 @@ sys.modules['tensorflow'] = sys.modules['absl'] = None
 import dipair, dse
 from common.vectors.store import VectorStore
 of_runtimes = {'runtime': 'litert-int8', 'encoder_runtime': 'litert-int8'}
-scorer, embedder = (c.load(f, **of_runtimes) for c, f in zip((dipair.Scorer, dse.Embedder), sys.argv[1:]))
+scorer = dipair.Scorer.load(sys.argv[1], **of_runtimes)
+embedder = dse.Embedder.load(sys.argv[2], **of_runtimes)
 scorer.encode_to(sys.argv[3], [('a', 'nike shoes'), ('b', 'red throw')], 'right')
 ranked = scorer.rank('red', VectorStore(sys.argv[3]))
 from dipair import *
