@@ -25,7 +25,6 @@ SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
 ]
 BEAM = ['apache-beam>=2.77,<3', 'google-crc32c>=1.5']  # the latter for TFRecords
-SWEEP = ['optuna>=4,<6']
 DOCS = ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings-python>=2']  # the site
 TEST = [
   'check-jsonschema>=0.34',  # the schema of compose files
@@ -89,7 +88,6 @@ setup(
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights and exports by hub id
     'scann': SCANN,
     'serving': SERVING,
-    'sweep': SWEEP,  # dipair.study --sweep
-    'test': [*BEAM, *DOCS, *SCANN, *SERVING, *SWEEP, *TEST],
+    'test': [*BEAM, *DOCS, *SCANN, *SERVING, *TEST],
   },
 )
