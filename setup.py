@@ -24,7 +24,6 @@ SERVING = [
   'werkzeug>=3',  # HTTP of the local server and the page
 ]
 BEAM = ['apache-beam>=2.77,<3']
-SWEEP = ['optuna>=4,<6']
 DOCS = ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings-python>=2']  # the site
 TEST = [
   'check-jsonschema>=0.34',  # the schema of compose files
@@ -93,7 +92,6 @@ setup(
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights and exports by hub id
     'scann': SCANN,
     'serving': SERVING,
-    'sweep': SWEEP,  # dipair.study --sweep
-    'test': [*BEAM, *DOCS, *SCANN, *SERVING, *SWEEP, *TEST],
+    'test': [*BEAM, *DOCS, *SCANN, *SERVING, *TEST],
   },
 )

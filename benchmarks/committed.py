@@ -16,6 +16,10 @@ _PLACES = {  # of who measured, as a reader has them
   '../shared/data/': 'data/',
   '=/tmp/': '=benchmarks/results/',
   '=/work/': '=',
+  'dipair.study': 'experiments.study',
+  'dipair.inspect': 'experiments.inspect',
+  'dse.run --suite': 'experiments.suite --suite',
+  'dse.senteval': 'experiments.senteval',
 }
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

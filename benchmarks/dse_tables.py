@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks import speed_tables
 from benchmarks.committed import commands, markdown, read, section, shown
 from common.evaluation.cells import chance, change, label, mean, metric, moved
-from dse import suite
+from experiments import suite
 
 _WHOLE = 'MiniLM-L6, all 6 layers: a sentence encoder'
 _STARTS = {  # files of runs, by what their students start from

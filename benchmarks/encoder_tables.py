@@ -6,8 +6,8 @@ from benchmarks.committed import command, commands, markdown, read, section, sho
 from common.evaluation import speeds
 from common.evaluation.cells import chance, change, digits, label, mean, metric, times
 from common.pretrain.language_model import LOSS
-from dipair.study import tables as study_tables
-from dipair.study.speeds import ENCODERS
+from experiments.study import tables as study_tables
+from experiments.study.speeds import ENCODERS
 
 _RUNS = {  # files of results, by what each run trains
   'MiniLM-L6, trained further': 'pretrain_minilm',

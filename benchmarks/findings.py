@@ -5,7 +5,7 @@ from typing import Any
 from benchmarks import compared, nearness
 from benchmarks.committed import read
 from common.evaluation.cells import change, digits, times
-from dipair.study import tables as study_tables
+from experiments.study import tables as study_tables
 
 _TEST, _PAIRS, _INT8, _TEXTS = 'Pearson (test)', 'Pairs/s', '× in int8', 'Texts/s'
 _TRANSFORMER = 'DiPair, transformer'

@@ -8,21 +8,19 @@ stored vectors; BERT-base has random weights and 128 tokens.
 """
 
 import dataclasses
-import os
+import functools
 from typing import Any, NamedTuple
 
 from benchmarks import committed
 from benchmarks.speed_tables import frontier
 from common import flags
 from common.distillation import measure
+from common.distillation.run_folder import RunFolder
 from common.evaluation import benchmark, report
-from common.files import whole_folder
-from common.training import strategies
-from common.training.strategies import DeviceConfig
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
-from dipair.study.plan import differing
-from dipair.study.students import Student
+from experiments.study.plan import differing
+from experiments.study.students import Judged, Student, Worth
 
 _RUNTIMES = ('litert', 'litert-int8')
 
@@ -121,16 +119,13 @@ def main(config: FrontierConfig) -> None:
 
 def _export(run: FinishedRun, size: Size) -> str:
   """The export of a student of that size, trained first where there is none."""
-  devices = DeviceConfig(precision=run.flags['precision'])
-  student = Student(run, run.path('frontier'), differing(run, size.flags), devices)
-  student.train()
-  if not student.own:
-    return run.path('export')
-  export = os.path.join(student.folder, 'export')
-  if not os.path.exists(export):
-    with whole_folder(export) as part, strategies.precision():
-      run.export(part, student.model())
-  return export
+  folder = RunFolder(run.path('frontier'), FrontierConfig(), 'benchmarks.frontier', redo=False)
+  student = Student(run, differing(run, size.flags), folder.file('features'))
+  trained = folder.stage(student.name, Judged, student.make, student.depends_on)
+  work = functools.partial(student.export, trained.folder)
+  exported = folder.stage(f'{student.name}.export', Worth, work, {}, after=[trained])
+  folder.make()
+  return exported.folder
 
 
 if __name__ == '__main__':

@@ -1,8 +1,8 @@
 """Studies of Home Depot's students, as sections of docs/results.md: what they are made of."""
 
 from benchmarks.committed import command, markdown, read, section
-from dipair.study import tables as study_tables
-from dipair.study.speeds import ENCODERS
+from experiments.study import tables as study_tables
+from experiments.study.speeds import ENCODERS
 
 _STUDIED = {  # comparisons of the studies that are shown, and their titles
   'table2': 'Heads (Table 2)',

@@ -1,4 +1,4 @@
-"""The table of `dipair.inspect`'s numbers: what each side's output tokens carry."""
+"""The table of `experiments.inspect`'s numbers: what each side's output tokens carry."""
 
 from typing import Any
 

@@ -73,7 +73,7 @@ SUBJECTS: dict[str, tuple[str, str]] = {
   'dse': ('dse.run', f'{_DATA} {_TEACHER} {_DSE} --run_dir={{1}}'),
   'mine': ('dipair.mine', f'{_MINE} --run_dir={{1}}'),
   'pretrain': ('common.pretrain', f'{_PRETRAIN} --run_dir={{1}}'),
-  'study': ('dipair.study', '--figures=3a --rounds=1 --run_dir={0}/run'),
+  'study': ('experiments.study', '--figures=3a --rounds=1 --run_dir={0}/run'),
   'annotate': ('common.pipelines.annotate', f'--teacher={{0}}/run/teacher --id_column=id {_FILES}'),
   'encode': (
     'common.pipelines.encode',

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from benchmarks import nearness, speed_tables
 from benchmarks.committed import ROOT, read, transductive
 from common.evaluation.cells import digits, label, times
-from dipair.study import page
-from dse import suite
+from experiments import suite
+from experiments.study import page
 
 _COLORS = {'DiPair': '#1d4ed8', 'DSE': '#0f766e'}
 _OTHER, _INK, _FAINT = '#c2570c', '#57606a', '#b6bec8'

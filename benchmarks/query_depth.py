@@ -20,7 +20,7 @@ from dipair.config import StudentConfig
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.student import DiPair
-from dipair.study.speeds import ENCODERS
+from experiments.study.speeds import ENCODERS
 
 
 @dataclasses.dataclass(frozen=True)

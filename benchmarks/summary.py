@@ -6,7 +6,7 @@ from benchmarks.committed import markdown, read
 from benchmarks.nearness import SHIPPED
 from common.evaluation import speeds
 from common.evaluation.cells import change, label, metric, percent, times
-from dipair.study import tables as study_tables
+from experiments.study import tables as study_tables
 
 _RESULTS = {  # runs that are judged by pairs that nothing has learnt from
   'homedepot_products': 'Home Depot, new products',

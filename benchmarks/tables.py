@@ -29,7 +29,7 @@ from benchmarks.committed import (
   transductive,
 )
 from benchmarks.findings import findings
-from dipair.study import tables as study_tables
+from experiments.study import tables as study_tables
 
 _STUDIES = {  # by run: how to read what it found; a folder each in docs/study
   'homedepot_seeds': "Stage 1 alone, 1,000 steps of 256 pairs, a quarter of the shipped config's, at one learning rate "

@@ -22,10 +22,10 @@ _SHARED = {
 }
 COMMANDS = {  # by program and name, the module
   'dipair': {
-    **{name: f'dipair.{name}' for name in ('run', 'study', 'inspect', 'mine', 'release')},
+    **{name: f'dipair.{name}' for name in ('run', 'mine', 'release')},
     **_SHARED,
   },
-  'dse': {**{name: f'dse.{name}' for name in ('run', 'export', 'senteval')}, **_SHARED},
+  'dse': {**{name: f'dse.{name}' for name in ('run', 'export')}, **_SHARED},
 }
 
 

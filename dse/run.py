@@ -1,8 +1,4 @@
-"""Distils DSE students: `python -m dse.run --flagfile=configs/mrpc.flags`, or GLUE's tasks in turn.
-
-With `--suite`, each of its flagfiles is a run of its own (in its own process, below `--run_dir`,
-with this command's other flags), and Table 1 is made from what they come to.
-"""
+"""Distils DSE students: `python -m dse.run --flagfile=configs/mrpc.flags`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,7 +15,7 @@ from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import encoders
 from common.training.loop import Callback
-from dse import suite, training
+from dse import training
 from dse.config import StudentConfig, TrainConfig
 from dse.embedder import Embedder
 from dse.student import DSE
@@ -34,10 +30,6 @@ FIRST = (  # flags that a newcomer needs
 class RunConfig:
   """All flags of a run; the distillation set is the training set unless flags say otherwise."""
 
-  suite: tuple[str, ...] = flags.option(
-    (), 'flagfiles of GLUE tasks, each named after its task: a run each, then Table 1'
-  )
-  suite_data_dir: str = flags.option('', "--data_dir of --suite's runs: GLUE's folders")
   experiment: ExperimentConfig = flags.group(
     ExperimentConfig, heading='run', data=DataConfig(pairing=PairingConfig(distillation_pairs=0))
   )
@@ -87,11 +79,8 @@ class DSEStudent:
 
 
 def main(config: RunConfig) -> None:
-  """Runs the experiment, or those of a suite."""
-  if config.suite:
-    suite.run(config.suite, config.experiment.run_dir, config.suite_data_dir, config)
-  else:
-    run.run(config.experiment, DSEStudent(config), config)
+  """Runs the experiment."""
+  run.run(config.experiment, DSEStudent(config), config)
 
 
 def distill(
@@ -112,14 +101,8 @@ def distill(
   """
   tables = {'train': train, 'valid': valid, 'test': test, 'distillation': distillation}
   return distilled.distill(
-    RunConfig, _of_one_task, Embedder, tables, run_dir, teacher, callbacks, flags
+    RunConfig, DSEStudent, Embedder, tables, run_dir, teacher, callbacks, flags
   )
-
-
-def _of_one_task(config: RunConfig) -> DSEStudent:
-  if config.suite:
-    raise InputError('--suite is of the command alone: python -m dse.run --suite=…')
-  return DSEStudent(config)
 
 
 if __name__ == '__main__':

@@ -30,7 +30,6 @@ def main() -> None:
   importlib.import_module('common.distillation.run')  # TensorFlow's seconds, once for all
   convert_without_loading()
   shorten_benchmark()
-  shorten_suites()
   gc.freeze()  # a collection in a fork would walk, and so copy, all that TensorFlow defines
   gc.disable()  # but for those that are asked for, a tenth of a toy run's time
   if len(sys.argv) > 1:
@@ -120,16 +119,6 @@ def convert_without_loading() -> None:
 
   loaded = types.SimpleNamespace(signatures=Names(), graph_debug_info=None)
   lite._load = lambda folder, tags: loaded
-
-
-def shorten_suites() -> None:
-  """A suite's tasks are processes of their own as ever, and their benchmarks as a fork's."""
-  from dse import suite
-
-  def start(command: list[str]) -> subprocess.Popen:
-    return subprocess.Popen([command[0], os.path.abspath(__file__), *command[1:]])
-
-  suite.subprocess = types.SimpleNamespace(Popen=start)  # type: ignore[assignment]
 
 
 def reload_in_a_fork() -> None:

@@ -35,7 +35,7 @@ def guarded(tree: ast.Module) -> list[ast.stmt]:
 def commands() -> dict[str, str]:
   """{module: name of its config class}; '' where the module does not end in a `command(…)`."""
   found = {}
-  for folder in ('benchmarks', 'common', 'dipair', 'dse'):
+  for folder in ('benchmarks', 'common', 'dipair', 'dse', 'experiments'):
     for path in sorted((ROOT / folder).rglob('*.py')):
       module = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
       if (lines := guarded(ast.parse(path.read_text('utf-8')))) and module not in NO_FLAGS:
@@ -60,7 +60,7 @@ def run(module: str, *arguments: str, **environment: str) -> subprocess.Complete
 
 
 def test_the_commands_are_found():
-  known = {'dipair.run', 'dse.senteval', 'common.pipelines.encode', 'benchmarks.cost'}
+  known = {'dipair.run', 'experiments.senteval', 'common.pipelines.encode', 'benchmarks.cost'}
   assert known | {'common.local_server.__main__'} < COMMANDS.keys()
 
 
@@ -77,7 +77,7 @@ def test_the_guide_lists_the_commands():
 def test_the_programs_know_the_commands():
   known = {module for commands in console.COMMANDS.values() for module in commands.values()}
   own = {module.removesuffix('.__main__') for module in COMMANDS}
-  assert known == {module for module in own if not module.startswith('benchmarks.')}
+  assert known == {name for name in own if not name.startswith(('benchmarks.', 'experiments.'))}
 
 
 def program(*arguments: str) -> subprocess.CompletedProcess:
@@ -96,9 +96,9 @@ def test_the_program_runs_a_command_with_a_flagfile_by_name():
   assert done.stderr.splitlines()[-1].startswith(
     'error: --max_lengths=(16, 48) and --output_tokens'
   )
-  assert 'dipair study' in program().stdout
+  assert 'dipair release' in program().stdout
   assert program('--version').stdout == f'dipair {common.__version__}\n'
-  line = 'error: dipair train: no such command; one of run, study, inspect, mine, '
+  line = 'error: dipair train: no such command; one of run, mine, release, '
   assert program('train').stderr.startswith(line)
 
 

@@ -49,6 +49,7 @@ def test_a_wheel_of_the_source_distribution_is_whole(tmp_path):
     archive.extractall(installed)
   configs = {Path('common', path.relative_to(ROOT)) for path in ROOT.glob('configs/*.flags')}
   assert files(installed) == files(ROOT) | configs
+  assert not {'benchmarks', 'experiments'} & {path.name for path in installed.iterdir()}
 
   found = run([sys.executable, '-c', f'import sys; sys.path.insert(0, "."){CODE}'], installed)
   assert found.split()[-1] == str(installed / 'common' / 'configs' / 'p2t.flags')

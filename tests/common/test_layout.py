@@ -13,6 +13,7 @@ from tests import limits
 
 ROOT = Path(common.__file__).parents[1]
 PACKAGES = ('common', 'dipair', 'dse')
+SCRIPTS = ('benchmarks', 'experiments', 'examples')  # of a clone: nothing installed imports them
 BELOW = {  # what each room stands on
   'common.data': (),
   'common.modeling': ('data',),
@@ -121,9 +122,9 @@ def test_the_walk_sees_keras_3(code, found):
 @pytest.mark.parametrize(
   ('package', 'forbidden'),
   [
-    ('common', ('dipair', 'dse')),
-    ('dipair', ('dse',)),
-    ('dse', ('dipair',)),
+    ('common', ('dipair', 'dse', *SCRIPTS)),
+    ('dipair', ('dse', *SCRIPTS)),
+    ('dse', ('dipair', *SCRIPTS)),
     *(
       (room, tuple(r for r in BELOW if r != room and r.removeprefix('common.') not in below))
       for room, below in BELOW.items()
@@ -142,14 +143,14 @@ def test_every_room_of_common_has_its_place():
 
 
 def test_keras_3_is_nowhere_used():
-  trees = sources(*PACKAGES, 'tests', 'benchmarks', 'examples')
+  trees = sources(*PACKAGES, *SCRIPTS, 'tests')
   assert [use for path, tree in trees.items() for use in keras3(tree, path)] == []
 
 
 def test_no_bare_except():
   bare = [
     f'{path}:{node.lineno}'
-    for path, tree in sources(*PACKAGES, 'tests', 'benchmarks', 'examples').items()
+    for path, tree in sources(*PACKAGES, *SCRIPTS, 'tests').items()
     for node in ast.walk(tree)
     if isinstance(node, ast.ExceptHandler) and node.type is None
   ]
@@ -187,7 +188,7 @@ def test_the_walk_sees_code_of_data(code, found):
 
 
 def test_data_is_never_run():
-  trees = sources(*PACKAGES, 'benchmarks', 'examples')
+  trees = sources(*PACKAGES, *SCRIPTS)
   assert [use for path, tree in trees.items() for use in code_of_data(tree, path)] == []
 
 

@@ -18,7 +18,6 @@ from dipair import frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
-from dipair.study.students import Student
 from tests.conftest import PRODUCTS, TERMS
 
 SLOTS = {'slots': ('left', 'right'), 'task': 'regression', 'samples': (TERMS[:4], PRODUCTS)}
@@ -97,18 +96,6 @@ def test_the_old_exports_store_is_the_new_ones_too(old_exported, tmp_path):
   queries = there.encode_to(str(tmp_path / 'queries'), [('t', 'red')], 'left')
   with pytest.raises(InputError, match='a store of fingerprint'):
     scorer.encode_to(queries.folder, [('u', 'red')], 'left')
-
-
-def test_a_study_keeps_features_of_the_frozen_encoder_apart(old_exported, tmp_path):
-  folder, before = old_exported
-  frozen = dataclasses.replace(before.config, freeze_right=folder, left_encoder_layers=1)
-  shared = []
-  for config in (frozen, dataclasses.replace(frozen, freeze_right='')):
-    one = Student.__new__(Student)
-    one.config, one.phases, one.root, one.seed = config, TrainConfig(), str(tmp_path), 1
-    one.devices = strategies.DeviceConfig()
-    shared.append(one.shared)
-  assert shared[0][0] == shared[1][0] and shared[0][1] != shared[1][1]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from benchmarks import compared, stages
 from common import flags, verify
 from common.errors import InputError
 from common.scoring import exported
-from dipair import Scorer, inspect
+from dipair import Scorer
 from dipair.run import DiPairStudent, RunConfig
 
 STAGES = (
@@ -212,22 +212,6 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, refusals):
   assert not (tmp_path / 'run' / 'data').exists()
 
 
-def test_a_finished_run_is_inspected_twice_alike(smoke, tmp_path, python):
-  pages = [tmp_path / 'a' / 'inspect.html', tmp_path / 'b' / 'inspect.html']
-  for page in pages:
-    done = python('-m', 'dipair.inspect', f'--run_dir={smoke[0]}', f'--output={page}', '--texts=40')
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(os.listdir(page.parent)) == ['inspect.html', 'inspect.json']
-  one, other = (json.loads(page.with_suffix('.json').read_text()) for page in pages)
-  assert one.pop('command') != other.pop('command')
-  assert one == other
-  assert one['tuples'] == 40
-  assert [text['name'] for text in one['texts']] == ['term', 'product']
-  own = smoke[0] / 'results.html'  # whose numbers' file is the run's
-  with pytest.raises(InputError, match=r'would replace .*/results\.json, which is no inspection'):
-    inspect.main(inspect.InspectConfig(str(smoke[0]), str(own)))
-
-
 def test_two_runs_students_are_compared_on_what_each_was_judged_by(smoke, tmp_path):
   folder, other, output = smoke[0], tmp_path / 'other', tmp_path / 'made.json'
   other.symlink_to(folder)
@@ -256,19 +240,6 @@ def test_a_runs_log_says_how_long_its_stages_took_and_on_what(smoke, tmp_path):
   (tmp_path / 'run.log').write_text(2 * log)
   with pytest.raises(InputError, match='of 2 starts; a run that ran in one go has one'):
     stages.read(str(tmp_path))
-
-
-def test_what_cannot_be_inspected_is_refused_in_one_line(refusals):
-  refused = {
-    '/nowhere: no results.json': ['--run_dir=/nowhere'],
-    '--output=page.txt': ['--run_dir=/nowhere', '--output=page.txt'],
-    '--texts=0': ['--run_dir=/nowhere', '--texts=0'],
-  }
-  found = refusals('dipair.inspect', list(refused.values()))
-  for (status, said), message in zip(found, refused, strict=True):
-    (line,) = [line for line in said.splitlines() if line.startswith('error:')]
-    assert status == 2
-    assert message in line
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path, run):

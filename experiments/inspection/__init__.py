@@ -1,0 +1,1 @@
+"""Numbers and the page of what a student's kept tokens learn."""
