@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,6 +118,25 @@ def _once(tmp_path_factory, request):
     return folder
 
   return once
+
+
+@pytest.fixture(name='smoke_run', scope='session')
+def _smoke_run(once):
+  """Folder of `run`, a finished smoke run by a process of its own; its `output`; and a `copy` of the run.
+
+  The copy is left as it is, to be copied.
+  """
+
+  def make(folder):
+    command = ['-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run']
+    done = subprocess.run(
+      [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (folder / 'output').write_text(done.stdout, 'utf-8')
+    shutil.copytree(folder / 'run', folder / 'copy')
+
+  return once('smoke', make)
 
 
 @pytest.fixture(name='export', scope='session')

@@ -27,7 +27,7 @@ def test_the_top_level_is_the_one_that_was_asked_for():
 
 def test_the_main_command_takes_its_flagfile():
   config = flags.parse(RunConfig, {'flagfile': os.path.join(ROOT, 'configs', 'p2t.flags')})
-  assert config.student.output_tokens == (4, 8)  # N and M of Table 2
+  assert config.student.output_tokens == (4, 12) and config.student.projection_dim == 128
   command = [sys.executable, '-m', 'dipair.run', '--flagfile=configs/p2t.flags', '--steps_=1']
   done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
   assert done.returncode == 2 and "Unknown command line flag 'steps_'" in done.stderr

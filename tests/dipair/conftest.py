@@ -2,13 +2,10 @@
 
 import functools
 import json
-import shutil
-import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import ROOT, write_distill
+from tests.conftest import write_distill
 
 
 @pytest.fixture(name='tiny', scope='session')
@@ -35,22 +32,3 @@ def _trained(tiny, once):
     (folder / 'losses').write_text(json.dumps(two_stages.losses(made)))
 
   return once('trained', make)
-
-
-@pytest.fixture(name='smoke_run', scope='session')
-def _smoke_run(once):
-  """Folder of `run`, a finished smoke run by a process of its own; its `output`; and a `copy` of the run.
-
-  The copy is left as it is, to be copied.
-  """
-
-  def make(folder):
-    command = ['-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run']
-    done = subprocess.run(
-      [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    (folder / 'output').write_text(done.stdout, 'utf-8')
-    shutil.copytree(folder / 'run', folder / 'copy')
-
-  return once('smoke', make)

@@ -126,7 +126,9 @@ def test_xla_compiles_a_few_sizes_and_no_more(exported):
 def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
   with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, xla, litert"):
     PairScorer.load(exported[0], 'gpu')
-  message = "threads=2: no effect on runtime='xla' with encoder_runtime='tensorflow'; choose a LiteRT"
+  message = (
+    "threads=2: no effect on runtime='xla' with encoder_runtime='tensorflow'; choose a LiteRT"
+  )
   with pytest.raises(InputError, match=message):
     PairScorer.load(exported[0], 'xla', threads=2)
   with pytest.raises(InputError, match="encoder_runtime='xla': one of tensorflow, litert"):
