@@ -63,6 +63,7 @@ setup(
   package_data={
     '': ['py.typed'],
     'common.data': ['catalog.json'],
+    'common.evaluation': ['*.html', '*.md'],
     'common.page': ['page.*'],
     'common.serving': ['readme.md'],
   },

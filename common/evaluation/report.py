@@ -4,6 +4,7 @@ All three show the same tables, made from the run's `results`. An absent section
 scores were brought, speed, training, export) leaves its tables and pictures out.
 """
 
+import os
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def write_report(results: dict[str, Any], scores: dict[str, np.ndarray], path: s
   """
   pictures = {'Results': figures.quality(results, scores), 'Training': figures.curves(results)}
   pictures['Calibration'] = figures.reliability(results)
-  _write(path, _HTML, results, pictures=pictures, tiles=tables.tiles(results))
+  _write(path, 'report.html', results, pictures=pictures, tiles=tables.tiles(results))
 
 
 def write_model_card(
@@ -38,7 +39,7 @@ def write_model_card(
     path: the file to write.
     release: of `dipair.release`: 'archive', its name, 'runtime', 'license', 'data', 'data_license'.
   """
-  _write(path, _CARD, {**results, 'release': release or {}})
+  _write(path, 'card.md', {**results, 'release': release or {}})
 
 
 def summary_table(results: dict[str, Any]) -> str:
@@ -63,163 +64,4 @@ def _write(path: str, template: str, results: dict[str, Any], **shown: Any) -> N
     'tables': tables.tables(results),
     'flags': flags.lines(known['flags'] or {}),
   }
-  pages.write(path, template, **shown)
-
-
-_HTML = (
-  pages.HTML
-  + """
-<title>{{ r.title }}</title>
-<h1>{{ r.title }}</h1>
-<p>{{ r.student }}, {{ r.task }}{% if r.commit %}, commit <code>{{ r.commit }}</code>{% endif %}</p>
-<div class="tiles">
-{% for value, what in tiles %}<div><b>{{ value }}</b><span>{{ what }}</span></div>
-{% endfor %}
-</div>
-{% for title, table in tables.items() %}
-<section{% if table.headers | length == 2 %} class="short"{% elif title == 'Worst queries' %} class="texts"{% endif %}>
-<h2>{{ title }}</h2>
-<div class="wide"><table>
-<tr>{% for head in table.headers %}<th>{{ head }}</th>{% endfor %}</tr>
-{% for row in table.rows %}
-<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}
-</table></div>
-{% if table.note %}<p>{{ table.note }}</p>{% endif %}
-{% if pictures.get(title) %}
-{{ show(pictures[title]) }}
-{% endif %}
-</section>
-{% endfor %}
-{% if r.command %}
-<h2>Command</h2>
-{{ command(r.command) }}
-{% endif %}
-{% if r.flags %}
-<details><summary>All {{ r.flags | length }} flags</summary><pre>
-{% for flag in flags %}{{ flag }}
-{% endfor %}</pre></details>
-{% endif %}
-</html>"""
-)
-
-_CARD = """---
-{% if r.release %}
-license: {{ r.release.license }}
-{% endif %}
-library_name: {{ r.student }}
-tags:
-- text-pairs
-- knowledge-distillation
-- tensorflow
-- {{ r.student }}
-- {{ r.task }}
----
-
-# {{ r.title | cell }}
-
-A {{ r.student }} student, distilled from a cross-attention teacher. Each text is encoded once, its
-vectors are kept, and a pair then costs a light function of stored vectors.
-
-## How to load
-
-```python
-{% if r.student == 'dse' %}
-import dse
-
-embedder = dse.Embedder.load("export")  # a path from this folder
-{% if (r.flags or {}).get('shared_encoder', true) and (r.flags or {}).get('max_lengths', []) | unique | list | length < 2 %}
-vectors = embedder.encode(["a sentence", "another one"])  # once per text
-embedder.score(vectors[:1], vectors[1:])  # once per pair
-{% else %}
-left = embedder.encode(["a sentence"], "left")  # once per text; each side has its own encoder, or length
-right = embedder.encode(["another one"], "right")
-embedder.score(left, right)  # once per pair
-{% endif %}
-{% else %}
-{% if r.student == 'dipair' %}
-import dipair
-
-scorer = dipair.Scorer.load("{{ r.release.archive if r.release else 'export' }}")  # a path from this folder
-{% else %}
-from common.scoring.scorer import PairScorer
-
-scorer = PairScorer.load("export")  # a path from this folder
-{% endif %}
-{% set columns = (r.flags or {}).get('text_columns', []) %}
-{% set wide = [] %}
-{% for column in (r.flags or {}).get('vector_columns', []) %}
-{% set _ = wide.append(column.split(':')[0]) %}
-{% endfor %}
-{% set first, second = (columns[0] in wide, columns[1] in wide) if columns | length == 2 else (false, false) %}
-{% if columns | length > 2 %}
-{% for column in columns %}
-{{ column | line }} = scorer.encode({% if column in wide %}vectors{% else %}["a text"]{% endif %}, side="{{ column | line }}")  # once per text
-{% endfor %}
-scorer.score({{ columns | map('line') | join(', ') }})  # once per tuple
-{% else %}
-left = scorer.encode({% if first %}vectors{% else %}["black"]{% endif %}, side="left")  # once per text
-right = scorer.encode({% if second %}vectors{% else %}["running shoe, black"]{% endif %}, side="right")
-scorer.score(left, right)  # once per pair
-{% endif %}
-{% endif %}
-```
-
-{% if r.release %}
-## Licence
-
-The model: {{ r.release.license | cell }}. The data that it learnt from: {{ r.release.data | cell }}; {{ r.release.data_license | cell }}.
-
-This archive has encoder and head in {{ r.release.runtime }}, whose metric on test, both together, is the last of 'Encoders'; the
-other figures are of the student before that.
-
-{% endif %}
-{% for title in ('Results', 'Unseen texts', 'Ranking', 'Calibration', 'Thresholds', 'All metrics', 'Speed', 'Stored vectors', 'Encoders', 'Training', 'Data', 'Export', 'Environment') %}
-{% if title in tables %}
-{% set table = tables[title] %}
-## {{ 'Training data' if title == 'Data' else title }}
-
-| {{ table.headers | map('cell') | join(' | ') }} |
-| --- |{{ ' ---: |' * (table.headers | length - 1) }}
-{% for row in table.rows %}
-| {{ row | map('cell') | join(' | ') }} |
-{% endfor %}
-
-{% if table.note %}
-{{ table.note | cell }}
-
-{% endif %}
-{% endif %}
-{% endfor %}
-## Intended use
-
-Scoring pairs of texts of the training data's kind, many pairs for each text: matching, ranking,
-and the choice of candidates for a slower model.
-
-## Limits
-
-- The numbers above are of one test set; on texts of another kind or language measure anew.
-- A text is cut at the length given in the flags; what lies past it does not count.
-- What the teacher gets wrong, and the biases of its data, the student has learned too.
-
-## How it was made
-{% if r.commit %}
-
-Commit `{{ r.commit | line }}`.
-{% endif %}
-{% if r.command %}
-
-```
-{{ r.command | line }}
-```
-{% endif %}
-{% if r.flags %}
-
-Flags:
-
-```
-{% for flag in flags %}
-{{ flag | line }}
-{% endfor %}
-```
-{% endif %}"""
+  pages.write(path, os.path.join(pages.TEMPLATES, template), **shown)

@@ -13,7 +13,7 @@ from common.evaluation import figures, pages
 from common.evaluation.cells import label, metric, short
 from experiments.inspection.attended_texts import TARGETS
 
-_TEMPLATE = Path(__file__).with_name('page.html.j2')
+_TEMPLATE = Path(__file__).with_name('inspection.html')
 _FIRST = {'mean': 'the mean of all tokens, which is named [CLS] below'}  # by token selection
 _TARGET_LABELS = {'own': 'itself', 'cls': '[CLS]', 'sep': '[SEP]'}
 _TARGET_LABELS |= {'kept': 'other kept positions', 'other': 'the rest of the text'}
@@ -59,7 +59,7 @@ def write(found: dict[str, Any], path: str) -> None:
   ]
   pages.write(
     path,
-    pages.HTML + _TEMPLATE.read_text('utf-8'),
+    str(_TEMPLATE),
     r=found,
     first=_FIRST.get(found['token_selection'], 'the first kept'),
     tiles=tiles,

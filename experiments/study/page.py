@@ -9,7 +9,7 @@ from common.evaluation import pages, report
 from common.evaluation.tables import Table
 from experiments.study import figures, tables
 
-_TEMPLATE = Path(__file__).with_name('study.md.j2')
+_TEMPLATE = Path(__file__).with_name('study.md')
 
 
 def write(study: dict[str, Any], folder: str) -> str:
@@ -31,7 +31,7 @@ def write(study: dict[str, Any], folder: str) -> str:
         figure.savefig(temporary, dpi=110, format='png')
     shown.append((comparison['title'], picture, tables.table(study, key)))
   path = os.path.join(folder, 'study.md')
-  pages.write(path, _TEMPLATE.read_text('utf-8'), study=study, shown=shown)
+  pages.write(path, str(_TEMPLATE), study=study, shown=shown)
   return path
 
 
