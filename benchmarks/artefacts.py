@@ -92,7 +92,7 @@ class Artefacts:
     given |= {'run_dir': self.path('run'), 'teacher_logits_column': 'z', 'id_column': 'id'}
     self.config = flags.build(ExperimentConfig, given)
     strategy = strategies.create(self.config.devices)
-    self.shared = Shared(self.config.data.table, self.config.devices, strategy, 7)
+    self.shared = Shared(self.config.data.table, self.config.task, self.config.devices, strategy, 7)
     self.untrained = Untrained(model, self.tokenizer)
     self.run()
     for name in ('data/train', 'distill'):

@@ -96,9 +96,7 @@ def main(config: FrontierConfig) -> None:
   for number, (size, export) in enumerate(zip(SIZES, exports, strict=True)):
     plain = Scorer.load(export)
     of_size = dict(zip(_RUNTIMES, scorers[number], strict=True))
-    worth, stored, _ = measure.compare(
-      of_size, {'tensorflow': plain}, run.results['task'], run.path('data'), run.metric
-    )
+    worth, stored, _ = measure.compare(of_size, {'tensorflow': plain}, run.task, run.path('data'))
     own = rates[2 * number : 2 * number + 2]
     rows.append({
       'name': str(size),

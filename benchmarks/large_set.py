@@ -24,6 +24,7 @@ from common import flags
 from common.data import record_writer
 from common.data.items import ItemWriter
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.data.tuples import Tuples
 from common.distillation.trainer import Trainer, Training
 from common.modeling.losses import CrossEntropy
@@ -92,7 +93,7 @@ def _train(config: LargeSetConfig, distill: str) -> None:
   strategy = strategies.create(devices)
   student = StudentConfig(pretrained='random-tiny', encoder_layers=2, max_lengths=(16, 64))
   valid = os.path.join(os.path.dirname(distill), 'valid')
-  training = Training(distill, valid, 'regression', 1, devices, strategy, seed=1)
+  training = Training(distill, valid, Task(), devices, strategy, seed=1)
   trainer = Trainer(*DiPair.from_pretrained(student, 1), training, CrossEntropy())
   phase = PhaseConfig(batch_size=512, steps=config.steps, eval_every=config.steps, warmup_steps=0)
   with tempfile.TemporaryDirectory(dir=os.path.dirname(distill)) as folder:

@@ -60,7 +60,7 @@ def _export(run: FinishedRun, folder: str, layers: int) -> str:
   """A student whose left encoder has so many layers; of its right one, which is not timed, the first is enough."""
   config = run.config(StudentConfig, left_encoder_layers=layers, right_encoder_layers=1)
   widths = RecordSet(run.path('distill')).widths
-  return run.export(folder, DiPair.from_pretrained(config, run.table.outputs, widths))
+  return run.export(folder, DiPair.from_pretrained(config, run.task.outputs, widths))
 
 
 def _one_by_one(scorer: Scorer, queries: Sequence[str]) -> benchmark.Contender:

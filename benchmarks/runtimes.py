@@ -35,9 +35,8 @@ def main(config: RuntimesConfig) -> None:
       'DiPair',
       folder,
       run.path('data'),
-      run.results['task'],
+      run.task,
       run.teachers(),
-      run.metric,
     )
   base = found.rates[0]['pairs_per_second']
   speed = [{**row, 'ratio': row['pairs_per_second'] / base} for row in found.rates]

@@ -104,7 +104,7 @@ def _trained(
   )
   devices = DeviceConfig(precision=config.precision)
   strategy = strategies.create(devices)
-  training = run.training(run.table.outputs, strategy, seed, devices)
+  training = run.training(strategy, seed, devices)
   training = dataclasses.replace(training, distill=run.path('data/train'))
   pretrained = checkpoints.read(path)
   layers = config.layers or pretrained.config.num_layers

@@ -142,7 +142,7 @@ def trainer_of(
   seed: int | None = None,
 ) -> Trainer:
   """A student's trainer on a run's distillation set, with the run's seed or another."""
-  return Trainer(model, tokenizer, run.training(model.outputs, strategy, seed), CrossEntropy())
+  return Trainer(model, tokenizer, run.training(strategy, seed), CrossEntropy())
 
 
 def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[None]:

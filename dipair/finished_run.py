@@ -36,7 +36,8 @@ class FinishedRun(finished_run.FinishedRun):
       fields, _ = saving.read(self.path('student'))
       self.flags['encoder_layers'] = fields['config']['encoder_layers']
     self.table = self.config(TableConfig)
-    self.metric = judged_set.primary(self.table.base_task, self.flags.get('primary_metric', ''))
+    self.task = self.table.task_of(self.flags.get('primary_metric', ''))
+    self.metric = judged_set.primary(self.task)
 
   @property
   def slots(self) -> tuple[str, ...]:
@@ -51,11 +52,10 @@ class FinishedRun(finished_run.FinishedRun):
   def judged(self, name: str, *, ranks: bool = False) -> JudgedSet:
     """A labelled set, `valid` or `test`, which judges as it did in the run; it may be asked to rank too."""
     records = RecordSet(self.path(f'data/{name}'))
-    return JudgedSet(records, self.table.base_task, self.metric, ranks=ranks)
+    return JudgedSet(records, self.task, ranks=ranks)
 
   def training(
     self,
-    outputs: int,
     strategy: tf.distribute.Strategy,
     seed: int | None = None,
     devices: DeviceConfig | None = None,
@@ -64,12 +64,10 @@ class FinishedRun(finished_run.FinishedRun):
     return Training(
       distill=self.path('distill'),
       valid=self.path('data/valid'),
-      task=self.results['task'],
-      outputs=outputs,
+      task=self.task,
       devices=devices or DeviceConfig(),
       strategy=strategy,
       seed=self.flags['seed'] if seed is None else seed,
-      metric=self.metric,
     )
 
   def teachers(self) -> list[Teacher]:
@@ -78,11 +76,10 @@ class FinishedRun(finished_run.FinishedRun):
     None, if its tuples brought logits or a Python function scored them.
     """
     own = [self.path('teacher')] if self.trained_teacher else []
-    length, task = self.flags['teacher_max_length'], self.table.base_task
-    classes = self.table.class_names
+    length = self.flags['teacher_max_length']
     given = self.flags['teachers'] or own
     paths = [path for path in given if not function_teacher.is_named(path)]
-    return [Teacher.load(path, length, task, classes) for path in paths]
+    return [Teacher.load(path, length, self.task) for path in paths]
 
   def export(self, folder: str, student: tuple[DiPair, Tokenizer] | None = None) -> str:
     """Exports the run's student, or another of its data, as this version does, into a folder, and returns it."""
@@ -92,7 +89,7 @@ class FinishedRun(finished_run.FinishedRun):
       model,
       tokenizer,
       slots=self.slots,
-      task=self.results['task'],
+      task=self.task.kind,
       samples=samples(RecordSet(self.path('data/test'))),
     )
     return folder

@@ -41,7 +41,7 @@ class RunConfig:
     frozen, own = self.student.freeze_right, self.experiment.run_dir
     if frozen and os.path.realpath(frozen) == os.path.realpath(own):
       raise InputError(f'--freeze_right={frozen}: the run itself; name another --run_dir')
-    self.train.objective.check(table.task, table.outputs)
+    self.train.objective.check(self.experiment.task)
     self.train.objective.check_settings()
 
 
@@ -60,7 +60,7 @@ class DiPairStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    checks.check_start(self.config.student, self.config.experiment.data.table.outputs)
+    checks.check_start(self.config.student, self.config.experiment.task.outputs)
     if self.config.student.freeze_right:
       precision = self.config.experiment.export.encoder_precision
       frozen_right.check_precision(self.config.student, precision)

@@ -39,7 +39,7 @@ def train(
   """
   with training.strategy.scope():
     widths = RecordSet(training.distill).widths
-    model, tokenizer = DiPair.from_pretrained(config, training.outputs, widths)
+    model, tokenizer = DiPair.from_pretrained(config, training.task.outputs, widths)
   trainer = Trainer(model, tokenizer, training, phases.objective.build(training.task))
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):
@@ -47,7 +47,7 @@ def train(
       path = os.path.join(folder, stage)
       if not histories and tf.train.latest_checkpoint(os.path.join(path, 'checkpoints')) is None:
         if config.freeze_right:
-          frozen_right.start(model, frozen_right.read(config, training.outputs))
+          frozen_right.start(model, frozen_right.read(config, training.task.outputs))
         else:
           start(model, trainer)
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')

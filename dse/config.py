@@ -3,6 +3,7 @@
 import dataclasses
 
 from common import flags
+from common.data.task import Task
 from common.errors import InputError
 from common.modeling.losses import Loss, LossConfig
 from common.training.optimization import PhaseConfig
@@ -101,8 +102,8 @@ class TrainConfig:
           f'{self.alpha_of(variant):g}; leave one out, or name another --alpha'
         )
 
-  def loss_of(self, variant: str, task: str) -> Loss:
-    """A variant's loss, of a task: 'regression', 'binary' or 'multiclass'."""
+  def loss_of(self, variant: str, task: Task) -> Loss:
+    """A variant's loss for a task."""
     return dataclasses.replace(self.objective, alpha=self.alpha_of(variant)).build(task)
 
   def alpha_of(self, variant: str) -> float:

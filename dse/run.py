@@ -38,7 +38,7 @@ class RunConfig:
 
   def __post_init__(self):
     data = self.experiment.data
-    self.train.objective.check(data.table.task, data.table.outputs)
+    self.train.objective.check(self.experiment.task)
     self.train.objective.check_settings()
     if len(data.table.text_columns) != 2:
       raise InputError(f'--text_columns names {len(data.table.text_columns)} texts; DSE takes two')
@@ -58,7 +58,9 @@ class DSEStudent:
     self.config = config
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)
-    self.losses = [config.train.loss_of(name, 'regression') for name in config.train.variants]
+    self.losses = [
+      config.train.loss_of(name, config.experiment.task) for name in config.train.variants
+    ]
     self.batch_sizes = config.train.batch_sizes
 
   def check(self) -> None:

@@ -307,7 +307,7 @@ def _stages():
 
   def stages(student, config):
     ran, strategy = config.experiment, tf.distribute.get_strategy()
-    shared = Shared(ran.data.table, ran.devices, strategy, ran.seed, ran.primary_metric)
+    shared = Shared(ran.data.table, ran.task, ran.devices, strategy, ran.seed)
     folder = RunFolder('run', config, 'toy.run', redo=False)
     run.declare(folder, ran, student(config), shared)
     return folder.stages

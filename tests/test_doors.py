@@ -174,7 +174,7 @@ def _made(tmp_path_factory):
     patch.setitem(runtimes.HEADS, 'halved', HeadKind(Halved, write=Halved.write))
     config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
     strategy = strategies.create(config.devices)
-    shared = Shared(config.data.table, config.devices, strategy, config.seed)
+    shared = Shared(config.data.table, config.task, config.devices, strategy, config.seed)
     folder = RunFolder(config.run_dir, config, 'toy.run', redo=False)
     export = run.declare(folder, config, ToyStudent(), shared).export
     folder.stages.pop()

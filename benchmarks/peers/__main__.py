@@ -146,8 +146,7 @@ def _ours(
   read = Export(export)
   heads = {name: Scorer.load(read, name) for name in runtimes.HEADS}
   encoders = {name: Scorer.load(read, encoder_runtime=name) for name in runtimes.ENCODERS}
-  task, sets = run.results['task'], run.path('data')
-  worth, stored, encoding = measure.compare(heads, encoders, task, sets)
+  worth, stored, encoding = measure.compare(heads, encoders, run.task, run.path('data'))
   texts, pairs = data['texts'], data['pairs']
   for found, (name, scorer) in zip(encoding, encoders.items(), strict=True):
     encode = functools.partial(scorer.encode, texts, 'right')

@@ -14,6 +14,7 @@ import numpy as np
 from common import flags
 from common.data import glue, tables
 from common.data.items import Item
+from common.data.task import KINDS, Task
 from common.data.texts import hash64
 from common.data.vector_cells import VectorColumn, parse
 from common.errors import InputError
@@ -21,7 +22,6 @@ from common.errors import InputError
 # Asked of a table's labels: all rows have one; some have one, and these must fit; or nothing, and
 # labels that fit are kept.
 Labels = Literal['all', 'some', 'none']
-TASKS = ('regression', 'binary', 'multiclass')
 SCORES = ('logit', 'probability')
 _NO_ROWS = 'no rows below the header; an empty file is no data set'
 _SUM_OFF = 0.02  # of classes' probabilities from 1, rounded as they are written
@@ -64,7 +64,7 @@ class TableConfig:
     bounds=(-(10**12), 10**12),
   )
   task: str = flags.option(
-    'regression', 'what a label is; or the GLUE task in --data_dir', (*TASKS, *glue.NAMES)
+    'regression', 'what a label is; or the GLUE task in --data_dir', (*KINDS, *glue.NAMES)
   )
   classes: tuple[str, ...] = flags.option((), "a multiclass task's labels, in order of the outputs")
   id_column: str = flags.option('', 'column of a unique id; empty: rows are numbered')
@@ -104,12 +104,12 @@ class TableConfig:
       raise InputError('--classes names two or more labels for --task=multiclass, and only for it')
     tables.check_encoding(self.encoding)
 
-  @property
-  def base_task(self) -> str:
-    """The task, one of `TASKS`; a GLUE task is one of them too."""
-    if self.task in TASKS:
-      return self.task
-    return 'multiclass' if glue.classes(self.task) else 'regression'
+  def task_of(self, metric: str = '') -> Task:
+    """The task, of which a metric decides; a GLUE task is of one of the three kinds too."""
+    kind = self.task
+    if kind not in KINDS:
+      kind = 'multiclass' if glue.classes(self.task) else 'regression'
+    return Task(kind, self.class_names, self.label_range, metric)
 
   @property
   def outputs(self) -> int:

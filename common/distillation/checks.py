@@ -18,7 +18,7 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
       the distillation set lacks.
   """
   if function is None:
-    teachers.check(config.teachers, config.teacher.max_length, config.data.table)
+    teachers.check(config.teachers, config.teacher.max_length, config.task)
   columns = config.data.table.text_columns
   asked = config.fine_tunes or config.teachers
   if asked and config.teacher.max_length < (least := len(columns) + 2):

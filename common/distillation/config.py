@@ -3,6 +3,7 @@
 import dataclasses
 
 from common import flags
+from common.data.task import Task
 from common.distillation import function_teacher, judged_set
 from common.distillation.dataset import DataConfig
 from common.distillation.export import ExportConfig
@@ -44,7 +45,7 @@ class ExperimentConfig:
   export: ExportConfig = flags.group(ExportConfig, heading='run')
 
   def __post_init__(self):
-    judged_set.primary(self.data.table.base_task, self.primary_metric)
+    judged_set.primary(self.task)
     table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
     if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
       raise InputError(
@@ -69,6 +70,11 @@ class ExperimentConfig:
         '--train_file is needed: a teacher is fine-tuned on it; or --teacher=DIR, or the scores of '
         '--distillation_file (--teacher_logits_column)'
       )
+
+  @property
+  def task(self) -> Task:
+    """What a label is, and the metric that decides."""
+    return self.data.table.task_of(self.primary_metric)
 
   @property
   def brings_logits(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation import held_out, ranked, unseen
 from common.distillation.judged_set import JudgedSet
 from common.evaluation import reliability, significance
@@ -42,10 +43,9 @@ class Evaluated:
 
 def evaluate(
   scorers: dict[str, SetScorer],
-  task: str,
+  task: Task,
   data: str,
   folder: str,
-  metric: str = '',
   calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
   alone: Sequence[str] = (),
   learnt: Mapping[str, str] = MappingProxyType({}),
@@ -55,17 +55,16 @@ def evaluate(
   Args:
     scorers: Scorers by name; 'teacher' is what the others are compared with, the last is the
       student. With no teacher among them, logits that all of the sets hold are the teacher's.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    task: What a label is, and the metric that decides.
     data: Folder of the record sets `valid` and `test`.
     folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
       several candidates, `test.qrels` and runs.
-    metric: The metric that decides; empty: the task's own.
     calibration: The student's, whose metrics are those of its calibrated scores.
     alone: Names of scorers that are one of several teachers each; 'teacher' is their mean.
     learnt: Folders of record sets that are learnt from, by name, for `unseen.parts`.
   """
   sets = held_out.judging_sets(data)
-  judges = {name: JudgedSet(records, task, metric, ranks=True) for name, records in sets.items()}
+  judges = {name: JudgedSet(records, task, ranks=True) for name, records in sets.items()}
   raw = {} if 'teacher' in scorers else _brought(sets)
   for set_name, records in sets.items():
     for name, scorer in scorers.items():
@@ -97,8 +96,8 @@ def evaluate(
   _save_scores(folder, judges['test'].labels, logits, student)
   return Evaluated(
     models=models,
-    calibration=_reliability(task, judges, raw, logits, student, calibration),
-    unseen=unseen.parts(sets, learnt, compared, task, metric),
+    calibration=_reliability(task.kind, judges, raw, logits, student, calibration),
+    unseen=unseen.parts(sets, learnt, compared, task),
     ranking=ranking,
     significance=tested,
     against_one=[_tested(columns['test'], student, name) for name in alone],
@@ -106,7 +105,7 @@ def evaluate(
 
 
 def _reliability(
-  task: str,
+  kind: str,
   judges: Mapping[str, JudgedSet],
   raw: Logits,
   logits: Logits,
@@ -118,9 +117,9 @@ def _reliability(
   tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
   if calibration != Calibration():
     tested[f'{student}, uncalibrated'] = raw[student]['test']
-  models = {name: reliability.of_logits(task, test, of) for name, of in tested.items()}
+  models = {name: reliability.of_logits(kind, test, of) for name, of in tested.items()}
   found: dict[str, Any] = {**dataclasses.asdict(calibration), 'models': models}
-  if task == 'binary':
+  if kind == 'binary':
     of_sets = [(judges[name].labels, logits[student][name]) for name in ('test', 'valid')]
     found['thresholds'] = reliability.thresholds(*of_sets)
   return found

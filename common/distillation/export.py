@@ -12,6 +12,7 @@ import tensorflow as tf
 from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.distillation.inference import TupleScorer
 from common.distillation.student import TrainedStudent
@@ -72,6 +73,7 @@ class ExportConfig:
 def write(
   config: ExportConfig,
   table: TableConfig,
+  task: Task,
   models: Callable[[], Mapping[str, TrainedStudent]],
   data: str,
   folder: str,
@@ -80,7 +82,8 @@ def write(
 
   Args:
     config: Arithmetic and calibration.
-    table: Columns of a tuple, and what its label is.
+    table: Columns of a tuple.
+    task: What a label is.
     models: Loads the trained models, by name, in the precision that holds then.
     data: Folder of the labelled sets.
     folder: Gets the export.
@@ -99,9 +102,9 @@ def write(
       tokenizer,
       encoder=encoder,
       slots=student_export.slot_names(table.text_columns),
-      task=table.base_task,
+      task=task.kind,
       samples=samples(sets[0]),
-      calibration=_fitted(config.calibration, table.base_task, trained, tokenizer, data),
+      calibration=_fitted(config.calibration, task.kind, trained, tokenizer, data),
     )
   own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
   unlike = list(tokenizer.unlike(own))
@@ -115,12 +118,12 @@ def calibration_of(folder: str) -> Calibration:
   return Calibration(**exported.describe(folder)['calibration'])
 
 
-def _fitted(method: str, task: str, model: Student, tokenizer: Tokenizer, data: str) -> Calibration:
+def _fitted(method: str, kind: str, model: Student, tokenizer: Tokenizer, data: str) -> Calibration:
   if method == calibration.NONE:
     return Calibration()
   valid = RecordSet(os.path.join(data, 'valid'))
   logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set(valid)
-  return calibration.fit(method, task, valid.tuples().labels, logits)
+  return calibration.fit(method, kind, valid.tuples().labels, logits)
 
 
 def samples(test: RecordSet) -> list[tuple[Any, ...]]:

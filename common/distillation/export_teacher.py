@@ -9,6 +9,7 @@ import os
 import tensorflow as tf
 
 from common import digests, files, flags
+from common.data import task
 from common.distillation.teacher import MAX_LENGTH, Teacher
 from common.errors import InputError, check_pattern_free
 from common.export import saved_models
@@ -78,7 +79,9 @@ def main(config: ExportConfig) -> None:
   if os.path.exists(config.output):
     raise InputError(f'--output={config.output}: there already; name another')
   with strategies.precision():
-    teacher = Teacher.load(config.teacher, config.teacher_max_length, classes=config.classes)
+    teacher = Teacher.load(
+      config.teacher, config.teacher_max_length, task.of_classes(config.classes)
+    )
   with files.whole_folder(config.output) as part:
     difference = write(part, teacher, config.texts)
   print(f'{config.output}: the largest difference from the teacher is {difference:.1e}')

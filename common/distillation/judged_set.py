@@ -5,35 +5,35 @@ import os
 import numpy as np
 
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.data.texts import places
 from common.errors import InputError
 from common.evaluation import metrics, ranking, significance
 from common.evaluation.ranking import Candidates
 
 
-def primary(task: str, metric: str = '') -> str:
-  """The metric that decides: `metric`, or where that is empty the task's own.
+def primary(task: Task) -> str:
+  """The metric that decides: the task's `metric`, or where that is empty the kind's own.
 
   Raises:
     InputError: If the task has no such metric.
   """
-  own = metrics.primary_metric(task)
-  ranks = task != 'multiclass' and ranking.is_metric(metric)
-  if metric and metric not in metrics.METRICS[task] and not ranks:
-    of_ranking = f', {ranking.NAMES}' if task != 'multiclass' else ''
-    known = ', '.join(metrics.METRICS[task])
-    raise InputError(f'--primary_metric={metric}: a {task} task has {known}{of_ranking}')
+  kind, metric = task.kind, task.metric
+  own = metrics.primary_metric(kind)
+  ranks = kind != 'multiclass' and ranking.is_metric(metric)
+  if metric and metric not in metrics.METRICS[kind] and not ranks:
+    of_ranking = f', {ranking.NAMES}' if kind != 'multiclass' else ''
+    known = ', '.join(metrics.METRICS[kind])
+    raise InputError(f'--primary_metric={metric}: a {kind} task has {known}{of_ranking}')
   return metric or own
 
 
-def check(data: str, task: str, metric: str, outputs: int, *, learns: bool = False) -> None:
+def check(data: str, task: Task, *, learns: bool = False) -> None:
   """Refuses labelled sets that could not judge what is trained, or teach a teacher.
 
   Args:
     data: Folder of the record sets.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
-    metric: The metric that decides; empty: the task's own.
-    outputs: Logits a tuple.
+    task: The run's.
     learns: Whether a teacher is fine-tuned on `train`, which is checked then too.
 
   Raises:
@@ -41,14 +41,14 @@ def check(data: str, task: str, metric: str, outputs: int, *, learns: bool = Fal
   """
   for name in ('valid', 'test'):
     records = RecordSet(os.path.join(data, name))
-    judged = JudgedSet(records, task, metric)
-    if task == 'multiclass' and judged.labels.min() == judged.labels.max():
+    judged = JudgedSet(records, task)
+    if task.kind == 'multiclass' and judged.labels.min() == judged.labels.max():
       raise InputError(
         f'{_named(records)}: all {len(judged.labels)} labels are of one class; a model that always '
         'says it would be right'
       )
     try:
-      judged.evaluate(np.zeros([len(judged.labels), outputs]))
+      judged.evaluate(np.zeros([len(judged.labels), task.outputs]))
     except InputError as error:
       raise InputError(f'{_named(records)}: {error}') from error
   if learns:
@@ -71,8 +71,7 @@ class JudgedSet:
 
   Args:
     records: The set.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
-    metric: The metric that decides; empty: the task's own.
+    task: What a label is, and the metric that decides.
     ranks: Whether `ranked` is asked for, whatever the metric.
     rows: The set's rows that judge; None: all.
 
@@ -91,26 +90,25 @@ class JudgedSet:
   def __init__(
     self,
     records: RecordSet,
-    task: str,
-    metric: str = '',
+    task: Task,
     *,
     ranks: bool = False,
     rows: np.ndarray | None = None,
   ):
     taken = slice(None) if rows is None else rows
     items = records.tuples().items[taken]
-    self.task, self.primary = task, primary(task, metric)
+    self.kind, self.primary = task.kind, primary(task)
     self.labels, self._queries = records.tuples().labels[taken], items[:, 0]
     self.watched = f'-{self.primary}' if self.primary in metrics.LESS_IS_BETTER else self.primary
     self.rankings = [self.primary] if ranking.is_metric(self.primary) else []
     self.ranked: tuple[np.ndarray, Candidates] | None = None
-    if (ranks or self.rankings) and task != 'multiclass' and records.slots == 2:
+    if (ranks or self.rankings) and task.kind != 'multiclass' and records.slots == 2:
       ties = places(records.items(1).keys())
       self.ranked = ranking.of_pairs(items[:, 0], items[:, 1], self.labels, ties)
     if self.rankings and self.ranked is None:
       raise InputError(
-        f'--primary_metric={metric}: {records.folder} has no left text with two candidates or more; '
-        f'{metrics.primary_metric(task)} needs none'
+        f'--primary_metric={task.metric}: {records.folder} has no left text with two candidates or more; '
+        f'{metrics.primary_metric(task.kind)} needs none'
       )
 
   def evaluate(
@@ -123,7 +121,7 @@ class JudgedSet:
       uncalibrated: What they were before, if they were calibrated: these rank, as a calibration keeps
         the order, but float32 may have one number for several.
     """
-    found = metrics.evaluate(self.task, self.labels, logits)
+    found = metrics.evaluate(self.kind, self.labels, logits)
     if self.rankings:
       by_query = self.by_query(logits if uncalibrated is None else uncalibrated, self.rankings)
       found[self.primary] = float(by_query[self.primary].mean())
@@ -142,8 +140,8 @@ class JudgedSet:
     """
     if self.rankings:
       return ranking.resampled([self.by_query(z, self.rankings)[self.primary] for z in models])
-    metric, labels, scores = metrics.METRICS[self.task][self.primary], self.labels, models
-    if self.task == 'multiclass':
+    metric, labels, scores = metrics.METRICS[self.kind][self.primary], self.labels, models
+    if self.kind == 'multiclass':
       labels = labels.astype(np.int64)
     else:
       scores = [z[:, 0] for z in models]

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
 from common.distillation.function_teacher import Function
@@ -54,9 +55,8 @@ def of_export(
   title: str,
   export_dir: str,
   data: str,
-  task: str,
+  task: Task,
   teachers: Sequence[Teacher],
-  metric: str = '',
   function: Function | None = None,
 ) -> Benchmarked:
   """Speed and quality of an export, by runtime, and quality by vector dtype.
@@ -66,9 +66,8 @@ def of_export(
     title: The student's name, as people write it.
     export_dir: Folder of the export.
     data: Folder of the record sets `valid` and `test`.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    task: What a label is, and the metric that decides.
     teachers: Whose mean logits the student learnt from; none: the run had none.
-    metric: The metric that decides; empty: the task's own.
     function: The teacher, where it is a Python function.
 
   Returns:
@@ -97,7 +96,7 @@ def of_export(
   contenders = [_encoder(name, loaded, encoded) for name, loaded in encoders.items()]
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
   exact = encoding[0]['pairs_per_second']
-  worth, stored, vectors = compare(scorers, encoders, task, data, metric)
+  worth, stored, vectors = compare(scorers, encoders, task, data)
   return Benchmarked(
     rates=[
       {**rate, 'model': model, **of}
@@ -118,18 +117,16 @@ def of_export(
 def compare(
   scorers: Mapping[str, PairScorer],
   encoders: Mapping[str, PairScorer],
-  task: str,
+  task: Task,
   data: str,
-  metric: str = '',
 ) -> tuple[list[dict[str, Any]], ...]:
   """Quality of one export, by runtime of the head, vector dtype and runtime of the encoders.
 
   Args:
     scorers: Scorers by the head's runtime; the first is what the others are compared with.
     encoders: Scorers by the encoders' runtime, likewise; their heads are the first scorer's.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    task: What a label is, and the metric that decides.
     data: Folder of the record sets `valid` and `test`.
-    metric: The metric that decides; empty: the task's own.
 
   Returns:
     A row a runtime, a row a dtype of the store, and a row a runtime of the encoders: the primary
@@ -145,7 +142,7 @@ def compare(
   ]
   for set_name in ('valid', 'test'):
     records = RecordSet(os.path.join(data, set_name))
-    judged = JudgedSet(records, task, metric)
+    judged = JudgedSet(records, task)
     by_encoder = [
       [_side(encoder, slot, records, i) for i, slot in enumerate(first.slots)]
       for encoder in encoders.values()

@@ -76,15 +76,13 @@ def run(
   folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo)
   with run_log.kept(config.run_dir, _about(student.name, resolved)):
     checks.check(config, student, function)
-    table, metric = config.data.table, config.primary_metric
-    shared = Shared(table, config.devices, strategy, config.seed, metric, tuple(callbacks))
+    table, task, devices = config.data.table, config.task, config.devices
+    shared = Shared(table, task, devices, strategy, config.seed, tuple(callbacks))
     stages = declare(folder, config, student, shared, function)
     folder.make()
     title = config.title or os.path.basename(os.path.normpath(config.run_dir))
-    primary = judged_set.primary(shared.task, metric)
-    collected = summary.collect(
-      f'{student.title} on {title}', student.name, resolved, shared.task, stages, primary
-    )
+    title = f'{student.title} on {title}'
+    collected = summary.collect(title, student.name, resolved, task, stages)
     scored = os.path.join(stages.evaluation.folder, 'scores.npz')
     scores = digests.read_arrays(scored, 'delete its folder and run again')
     report.write_report(collected, scores, folder.file('report.html'))
@@ -115,9 +113,7 @@ def declare(
     write_labelled,
     {**config.data.labelled_inputs(), **seeded},
     resumes=bool(config.data.mining.mine_from),  # of vectors
-    check=lambda at: judged_set.check(
-      at, shared.task, shared.metric, shared.table.outputs, learns=config.fine_tunes
-    ),
+    check=lambda at: judged_set.check(at, shared.task, learns=config.fine_tunes),
   )
   train, valid = (os.path.join(data.folder, name) for name in ('train', 'valid'))
 
@@ -181,7 +177,12 @@ def declare(
     'export',
     Exported,
     lambda to: export.write(
-      config.export, shared.table, lambda: student.models(trained.folder), data.folder, to
+      config.export,
+      shared.table,
+      shared.task,
+      lambda: student.models(trained.folder),
+      data.folder,
+      to,
     ),
     flags.flat(config.export),
     after=[trained],
@@ -202,7 +203,6 @@ def declare(
       shared.task,
       data.folder,
       to,
-      shared.metric,
       export.calibration_of(exported.folder) if calibrates else Calibration(),
       alone,
       {'train': train, 'distillation': distill.folder},
@@ -222,7 +222,6 @@ def declare(
       data.folder,
       shared.task,
       loaded,
-      shared.metric,
       function,
     )
 

@@ -1,4 +1,4 @@
-"""Table, devices and seed, which all stages of a run share."""
+"""Table, task, devices and seed, which all stages of a run share."""
 
 import dataclasses
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from common.data.examples import TableConfig
+from common.data.task import Task
 from common.distillation import judged_set
 from common.distillation.trainer import Training
 from common.training.loop import Callback
@@ -17,30 +18,25 @@ class Shared:
   """What all stages of a run share.
 
   Attributes:
-    table: Columns of a tuple, and what its label is.
+    table: Columns of a tuple.
+    task: What a label is, and the metric that decides.
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
     seed: Seed of data, initial weights, dropout and shuffling.
-    metric: The metric that decides; empty: the task's own.
     callbacks: Called at each evaluation of a training.
   """
 
   table: TableConfig
+  task: Task
   devices: DeviceConfig
   strategy: tf.distribute.Strategy
   seed: int
-  metric: str = ''
   callbacks: tuple[Callback, ...] = ()
-
-  @property
-  def task(self) -> str:
-    """What a label is: 'regression', 'binary' or 'multiclass'."""
-    return self.table.base_task
 
   @property
   def training_flags(self) -> dict[str, Any]:
     """Flags that a stage with training depends on."""
-    primary = judged_set.primary(self.task, self.metric)
+    primary = judged_set.primary(self.task)
     return {'seed': self.seed, 'precision': self.devices.precision, 'primary_metric': primary}
 
   def training(self, targets: str, valid: str) -> Training:
@@ -49,11 +45,9 @@ class Shared:
       distill=targets,
       valid=valid,
       task=self.task,
-      outputs=self.table.outputs,
       devices=self.devices,
       strategy=self.strategy,
       seed=self.seed,
-      metric=self.metric,
       callbacks=self.callbacks,
     )
 

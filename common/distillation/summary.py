@@ -4,7 +4,8 @@ import dataclasses
 from typing import Any
 
 from common import flags
-from common.distillation import results
+from common.data.task import Task
+from common.distillation import judged_set, results
 from common.distillation.dataset import LabelledSets
 from common.distillation.evaluation import Evaluated
 from common.distillation.export import Exported
@@ -29,18 +30,15 @@ class Stages:
   benchmark: Stage[Benchmarked]
 
 
-def collect(
-  title: str, student: str, config: Any, task: str, stages: Stages, primary: str
-) -> dict[str, Any]:
+def collect(title: str, student: str, config: Any, task: Task, stages: Stages) -> dict[str, Any]:
   """The results of a run, as in `results.json`.
 
   Args:
     title: Title of the report.
     student: Name of the student's package.
     config: The run's resolved config.
-    task: What a label is.
+    task: What a label is, and the metric that leads.
     stages: The finished stages.
-    primary: The metric that leads.
 
   Returns:
     The input of the report and the model card.
@@ -52,8 +50,8 @@ def collect(
   return {
     'title': title,
     'student': student,
-    'task': task,
-    'primary_metric': primary,
+    'task': task.kind,
+    'primary_metric': judged_set.primary(task),
     'commit': results.commit(),
     'command': command(student, config),
     'environment': results.environment(),

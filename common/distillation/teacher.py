@@ -19,6 +19,7 @@ from common import flags, schema
 from common.data import batches, batching, tokens
 from common.data.orders import ShuffledByLength
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation.annotate import Labeller
@@ -35,6 +36,7 @@ from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
 
 MAX_LENGTH = 128  # most tokens of a packed tuple
+_BINARY = Task('binary')
 _PIECE = 4096  # tuples that are scored, and in an annotation kept, at a time
 
 
@@ -78,20 +80,17 @@ class Teacher:
     cls,
     folder: str,
     max_length: int = MAX_LENGTH,
-    task: str = '',
-    classes: Sequence[str] = (),
+    task: Task = _BINARY,
   ) -> 'Teacher':
     """Reads a folder that `save` wrote, or a classifier (see `classifiers`).
 
     Args:
       folder: The folder; of a classifier a hub id too.
       max_length: Most tokens of a packed tuple, for a classifier; a saved teacher has its own.
-      task: As for `classifiers.read`; empty: 'multiclass' where there are classes, else 'binary'.
-      classes: As for `classifiers.read`.
+      task: As for `classifiers.read`.
     """
-    task = task or ('multiclass' if classes else 'binary')
     if not saving.is_there(folder):
-      return cls._ready(read_ready(folder, max_length, task, classes), max_length)
+      return cls._ready(read_ready(folder, max_length, task), max_length)
     fields, tokenizer = saving.read(folder)
     if fields.get('kind') != 'cross_encoder':
       raise InputError(f'{folder}: not a teacher')
@@ -150,9 +149,9 @@ class Teacher:
     return self.model(ids, segment_ids, training=False)
 
 
-def read_ready(folder: str, max_length: int, task: str, classes: Sequence[str]) -> Classifier:
+def read_ready(folder: str, max_length: int, task: Task) -> Classifier:
   """A classifier that is a teacher as it is; arguments as for `Teacher.load`."""
-  found = classifiers.read(folder, task, classes)
+  found = classifiers.read(folder, task)
   checkpoints.check_length(found.pretrained, '--teacher_max_length', max_length)
   return found
 
@@ -251,7 +250,7 @@ def fine_tune(
   Returns:
     The phase's history, as of `loop.fit`.
   """
-  outputs, strategy = training.outputs, training.strategy
+  outputs, strategy = training.task.outputs, training.strategy
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
   with strategy.scope():
     teacher = Teacher(pretrained.config, tokenizer, max_length, outputs)
@@ -260,7 +259,7 @@ def fine_tune(
   valid_tuples = TokenizedTuples.of_set(valid, tokenizer)
   if share := valid_tuples.cut_packed(max_length):
     print(f'valid: tuples are cut at {max_length} tokens in {share:.1%} (--teacher_max_length)')
-  judged = JudgedSet(valid, training.task, training.metric)
+  judged = JudgedSet(valid, training.task)
 
   def training_batches(start: int) -> tf.data.Dataset:
     train = RecordSet(training.distill)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from common import digests
-from common.data.examples import TableConfig
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation import function_teacher, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.evaluation import SetScorer
@@ -77,16 +77,16 @@ class Teachers:
     """Reads those that are models; one that does not fit the task is refused."""
     if self.function:
       return []
-    table, found = self.shared.table, []
+    task, found = self.shared.task, []
     with self.shared.strategy.scope():
       for path in self.given or [self.own]:
-        loaded = teacher.Teacher.load(path, self.max_length, table.base_task, table.class_names)
-        _check_outputs(path, loaded.outputs, table)
+        loaded = teacher.Teacher.load(path, self.max_length, task)
+        _check_outputs(path, loaded.outputs, task)
         found.append(loaded)
     return found
 
 
-def check(paths: Sequence[str], max_length: int, table: TableConfig) -> None:
+def check(paths: Sequence[str], max_length: int, task: Task) -> None:
   """Refuses a teacher that is not there or not of the task, before a run; arguments as above."""
   for path in paths:
     if function_teacher.is_named(path):
@@ -100,15 +100,15 @@ def check(paths: Sequence[str], max_length: int, table: TableConfig) -> None:
         raise InputError(
           f'--teacher={path}: a {kind} student, and no teacher; --pretrained takes its encoder'
         )
-      _check_outputs(path, fields.get('outputs'), table)
+      _check_outputs(path, fields.get('outputs'), task)
     else:
       try:
-        teacher.read_ready(path, max_length, table.base_task, table.class_names)
+        teacher.read_ready(path, max_length, task)
       except InputError as error:
         flag = '--teacher=' if str(error).startswith(f'{path}: ') else ''  # or it names another
         raise InputError(f'{flag}{error}') from error
 
 
-def _check_outputs(path: str, outputs: int | None, table: TableConfig) -> None:
-  if outputs != table.outputs:
-    raise InputError(f'--teacher={path} has {outputs} outputs, --task needs {table.outputs}')
+def _check_outputs(path: str, outputs: int | None, task: Task) -> None:
+  if outputs != task.outputs:
+    raise InputError(f'--teacher={path} has {outputs} outputs, --task needs {task.outputs}')

@@ -18,6 +18,7 @@ from common.data import orders
 from common.data.batches import TupleBatches
 from common.data.orders import Order, ShuffledGroups, ShuffledTuples
 from common.data.records import BLOCKS, RecordSet
+from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
 from common.data.tuples import Tuples, most_items
@@ -40,23 +41,19 @@ class Training:
   Attributes:
     distill: Record set with the targets.
     valid: Labelled record set that judges.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
-    outputs: Logits a tuple.
+    task: What a label is, and the metric that decides.
     devices: Devices and arithmetic.
     strategy: Made from `devices`; the model's.
     seed: Seed of initial weights, dropout and shuffling.
-    metric: The metric that decides; empty: the task's own.
     callbacks: Called at each evaluation.
   """
 
   distill: str
   valid: str
-  task: str
-  outputs: int
+  task: Task
   devices: strategies.DeviceConfig
   strategy: tf.distribute.Strategy
   seed: int
-  metric: str = ''
   callbacks: tuple[loop.Callback, ...] = ()
 
 
@@ -88,7 +85,7 @@ class Trainer:
         f'{self.distill.widths}'
       )
     self.valid = TokenizedTuples.of_set(valid, tokenizer)
-    self.judged = JudgedSet(valid, training.task, training.metric)
+    self.judged = JudgedSet(valid, training.task)
     for slot, share in enumerate(self.valid.cut(model.max_lengths)):
       if share:
         most = model.max_lengths[slot]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation.held_out import keys, keys_of_tuples
 from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
@@ -19,8 +20,7 @@ def parts(
   judging: Mapping[str, RecordSet],
   learnt: Mapping[str, str],
   logits: Mapping[str, Mapping[str, np.ndarray]],
-  task: str,
-  metric: str = '',
+  task: Task,
 ) -> list[dict[str, Any]]:
   """Each judging set's tuples whose left text, right text, or both, a learnt set lacks.
 
@@ -32,7 +32,6 @@ def parts(
     learnt: Folders of record sets that are learnt from, by name; one that is missing is skipped.
     logits: Models' logits [n, outputs], by model and judging set; 'teacher' is compared with.
     task: As for `JudgedSet`.
-    metric: The metric that decides; empty: the task's own.
 
   Returns:
     For each judging set, learnt set and 'left', 'right' and 'both': {'set', 'learnt', 'unseen',
@@ -51,7 +50,7 @@ def parts(
         rows, key = np.flatnonzero(part), (set_name, part.tobytes())
         if key not in measured:
           of_set = {name: of[set_name][rows] for name, of in logits.items()}
-          measured[key] = _measured(records, rows, of_set, task, metric)
+          measured[key] = _measured(records, rows, of_set, task)
         named = {'set': set_name, 'learnt': learnt_name, 'unseen': text, 'tuples': len(rows)}
         found.append({**named, **measured[key]})
   return found
@@ -69,13 +68,13 @@ def _seen(records: RecordSet) -> np.ndarray:
 
 
 def _measured(
-  records: RecordSet, rows: np.ndarray, logits: dict[str, np.ndarray], task: str, metric: str
+  records: RecordSet, rows: np.ndarray, logits: dict[str, np.ndarray], task: Task
 ) -> dict[str, Any]:
   """The metric that decides on some rows of a set; nothing where they are too few or all alike."""
   if len(rows) < LEAST:
     return {}
   try:
-    resampled = JudgedSet(records, task, metric, rows=rows).resampled(list(logits.values()))
+    resampled = JudgedSet(records, task, rows=rows).resampled(list(logits.values()))
   except InputError:
     return {}
   return {'models': significance.compared(dict(zip(logits, resampled, strict=True)))}

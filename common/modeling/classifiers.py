@@ -7,13 +7,13 @@ pooler, with tanh; DistilBERT's has a ReLU, ELECTRA's a GELU.
 import dataclasses
 import os
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from common import extras
+from common.data.task import Task
 from common.errors import InputError
 from common.modeling import checkpoints, hugging_face
 from common.modeling.checkpoint_files import located, read_json
@@ -50,7 +50,7 @@ class Classifier:
     return len(self.logits[1])
 
 
-def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classifier:
+def read(path: str, task: Task) -> Classifier:
   """Reads a classifier for a task.
 
   For a binary task, two classes become one logit: sigmoid(z_1 - z_0) = softmax(z)_1, exactly. For a
@@ -59,8 +59,7 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
 
   Args:
     path: Folder or hub id, of BERT, DistilBERT or ELECTRA.
-    task: 'regression', 'binary' or 'multiclass'.
-    classes: Names of a multiclass task's classes, in order of the outputs.
+    task: What its scores mean.
 
   Raises:
     InputError: It is no classifier, or its labels are not the task's; one line says why.
@@ -84,7 +83,7 @@ def read(path: str, task: str = 'binary', classes: Sequence[str] = ()) -> Classi
     _check_kind(fields, kind, tensors)
     labels = tensors[f'{last}.bias'].size
     first = _linear(tensors, dense, width, width)
-    logits = _for_task(*_linear(tensors, last, width, labels), fields, task, classes)
+    logits = _for_task(*_linear(tensors, last, width, labels), fields, task)
   config = dataclasses.replace(pretrained.config, pooler_activation=activation)
   return Classifier(dataclasses.replace(pretrained, config=config), first, logits)
 
@@ -129,21 +128,21 @@ def _linear(
 
 
 def _for_task(
-  kernel: np.ndarray, bias: np.ndarray, fields: dict[str, Any], task: str, classes: Sequence[str]
+  kernel: np.ndarray, bias: np.ndarray, fields: dict[str, Any], task: Task
 ) -> tuple[np.ndarray, np.ndarray]:
   """Kernel and bias of the task's outputs."""
-  labels = len(bias)
+  labels, kind, classes = len(bias), task.kind, task.classes
   named = fields.get('id2label') or {}
   names = [str(named.get(str(i), f'LABEL_{i}')) for i in range(labels)]
   listed = f'has {labels} labels ({", ".join(names)})' if labels > 1 else 'has one label'
   if labels > 1 and (problem := fields.get('problem_type')) == 'multi_label_classification':
     raise InputError(f'problem_type={problem!r}: {listed} that do not exclude one another')
   if not classes:
-    if labels == 2 and task == 'binary':
+    if labels == 2 and kind == 'binary':
       return kernel[:, 1:] - kernel[:, :1], bias[1:] - bias[:1]
     if labels != 1:
-      needed = 'one or two' if task == 'binary' else 'one (of two, --task=binary makes one)'
-      raise InputError(f'{listed}; --task={task} needs {needed}')
+      needed = 'one or two' if kind == 'binary' else 'one (of two, --task=binary makes one)'
+      raise InputError(f'{listed}; --task={kind} needs {needed}')
     return kernel, bias
   if labels != len(classes):
     raise InputError(f'{listed}; --task needs {len(classes)} ({", ".join(classes)})')

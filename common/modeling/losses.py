@@ -10,6 +10,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from common import flags
+from common.data.task import Task
 from common.errors import InputError
 from common.modeling.list_losses import ListwiseKL, MarginMSE, Triplet
 
@@ -183,11 +184,12 @@ class LossConfig:
     if self.loss not in LOSSES:
       raise InputError(f'--loss={self.loss}: one of {", ".join(LOSSES)}')
 
-  def check(self, task: str, outputs: int) -> None:
+  def check(self, task: Task) -> None:
     """Refuses a loss over lists for classes, whose logits have no one order."""
-    if outputs > 1 and 'items' in LOSSES[self.loss](self).needs:
+    if task.outputs > 1 and 'items' in LOSSES[self.loss](self).needs:
       raise InputError(
-        f'--loss={self.loss} compares tuples by one output, and --task={task} has {outputs}: '
+        f'--loss={self.loss} compares tuples by one output, and --task={task.kind} has '
+        f'{task.outputs}: '
         '--loss=cross_entropy, kd or squared_error'
       )
 
@@ -200,13 +202,13 @@ class LossConfig:
         f'--loss={self.loss} has none'
       )
 
-  def build(self, task: str = 'regression') -> Loss:
+  def build(self, task: Task = Task()) -> Loss:  # noqa: B008 (a frozen dataclass)
     """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy.
 
     Args:
       task: What a label is. DSE's own loss is a regression's; classes have cross-entropy.
     """
-    squared = self.loss == 'squared_error' and task == 'regression'
+    squared = self.loss == 'squared_error' and task.kind == 'regression'
     labels: Loss = ScoreError() if squared else CrossEntropy('label')
     return WithLabels(LOSSES[self.loss](self), labels, self.alpha)
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
 from common import flags
-from common.data import record_writer, records
+from common.data import record_writer, records, task
 from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import MANIFEST, Manifest, Table
@@ -82,8 +82,8 @@ class AnnotateJob:
         f'{", ".join(config.teachers)}; give the workers those, or choose another --output'
       )
     limit_threads(config.threads)
-    length, classes = config.teacher_max_length, config.classes
-    return [Teacher.load(folder, length, classes=classes) for folder in config.teachers], versions
+    length, of = config.teacher_max_length, task.of_classes(config.classes)
+    return [Teacher.load(folder, length, of) for folder in config.teachers], versions
 
   def run(self, unit: Unit, model: tuple[list[Teacher], list[str]], shard: Shard) -> int:
     teachers, shard.note['teachers'] = model

@@ -31,7 +31,7 @@ def main(config: StudyConfig) -> None:
   os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   print(planned.cost())
   planned.make()
-  own = metrics.METRICS[run.table.base_task]
+  own = metrics.METRICS[run.task.kind]
   study = results.finite(
     {
       'title': run.results['title'],

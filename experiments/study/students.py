@@ -138,7 +138,7 @@ class Model:
     tf_keras.utils.set_random_seed(self.seed)
     devices = strategies.DeviceConfig(precision=self.precision)
     strategy = strategies.create(devices)
-    return self.source.training(self.source.table.outputs, strategy, self.seed, devices)
+    return self.source.training(strategy, self.seed, devices)
 
 
 class TeacherScores(Model):
@@ -185,13 +185,13 @@ class Student(Model):
     if not self.own:
       return
     try:
-      table, objective = self.source.table, self.phases.objective
-      checks.check_texts(self.config, table)
-      checks.check_start(self.config, table.outputs)
+      task, objective = self.source.task, self.phases.objective
+      checks.check_texts(self.config, self.source.table)
+      checks.check_start(self.config, task.outputs)
       if 'loss_temperature' in self.own:
         objective.check_settings()
-      objective.check(table.task, table.outputs)
-      losses = [objective.build(table.base_task)]
+      objective.check(task)
+      losses = [objective.build(task)]
       check_set(RecordSet(self.source.path('distill')), losses, self.phases.batch_sizes)
     except InputError as error:
       raise InputError(f'{self.name}: {error}') from error
@@ -229,9 +229,7 @@ class Student(Model):
       source.export(to, self.model(folder))
       scorers = {name: Scorer.load(to, name) for name in RUNTIMES}
       first = {name: scorers[name] for name in RUNTIMES[:1]}
-      of_heads, *_ = measure.compare(
-        scorers, first, source.table.base_task, source.path('data'), source.metric
-      )
+      of_heads, *_ = measure.compare(scorers, first, source.task, source.path('data'))
     named = zip(RUNTIMES, of_heads, strict=True)
     return Worth(finite({name: {s: row[s] for s in SETS} for name, row in named}))
 

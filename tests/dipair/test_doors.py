@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.trainer import Training
@@ -109,7 +110,7 @@ def train(config, folder, distill, loss='cross_entropy', stages=2):
       stage2=dataclasses.replace(PHASE, steps=stages - 1, patience=0),
     ),
     folder,
-    Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
+    Training(distill, distill, Task(), devices, strategy, seed=1),
   )
   model, tokenizer = DiPair.load(folder)
   last = tf.train.latest_checkpoint(f'{folder}/stage{stages}/checkpoints')  # not the best one

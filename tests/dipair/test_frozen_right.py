@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.data.task import Task
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.export import student_export
@@ -58,7 +59,7 @@ def test_training_moves_the_left_side_and_the_head_alone(old, distill, tmp_path)
     config,
     TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
     str(tmp_path / 'student'),
-    Training(distill, distill, 'regression', 1, devices, strategies.create(devices), seed=1),
+    Training(distill, distill, Task(), devices, strategies.create(devices), seed=1),
   )
   model, _ = DiPair.load(str(tmp_path / 'student'))
   lefts = []

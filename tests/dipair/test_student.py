@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.distillation.trainer import Training
@@ -36,7 +37,7 @@ def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill,
     config,
     TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
     str(tmp_path / 'student'),
-    Training(distill, distill, 'regression', 1, devices, strategies.create(devices), seed=1),
+    Training(distill, distill, Task(), devices, strategies.create(devices), seed=1),
   )
   assert len(histories) == 2
   model, tokenizer = DiPair.load(str(tmp_path / 'student'))

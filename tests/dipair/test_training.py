@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from common import flags
+from common.data.task import Task
 from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.modeling.losses import CrossEntropy
@@ -19,7 +20,7 @@ from tests.dipair.two_stages import PHASE, PHASES, losses, train
 def trainer(model, tokenizer, distill, **devices):
   devices = strategies.DeviceConfig(**devices)
   strategy = tf.distribute.get_strategy()
-  training = Training(distill, distill, 'regression', 1, devices, strategy, seed=1)
+  training = Training(distill, distill, Task(), devices, strategy, seed=1)
   return Trainer(model, tokenizer, training, CrossEntropy())
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import tf_keras
 
+from common.data.task import Task
 from common.distillation.trainer import Training
 from common.training import strategies
 from common.training.optimization import PhaseConfig
@@ -22,7 +23,7 @@ def train(config, folder, distill, phases=PHASES, **devices):
     config,
     phases,
     str(folder),
-    Training(distill, distill, 'regression', 1, devices, strategy, seed=1),
+    Training(distill, distill, Task(), devices, strategy, seed=1),
   )
 
 

@@ -10,6 +10,7 @@ import tf_keras
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation.trainer import Trainer, Training
 from common.modeling.losses import LossConfig
 from common.training import strategies
@@ -41,7 +42,7 @@ def train(config, folder, distill, valid='', **changes):
     config,
     TrainConfig(**{'phase': PHASE, 'frozen_phase': PHASE, **changes}),
     str(folder),
-    Training(distill, valid or distill, 'multiclass', 2, devices, strategy, seed=1),
+    Training(distill, valid or distill, Task('multiclass', ('a', 'b')), devices, strategy, seed=1),
   )
   return [[entry['loss'] for entry in history['history'][1:]] for history in histories]
 

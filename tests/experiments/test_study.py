@@ -13,6 +13,7 @@ import tf_keras
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
@@ -209,7 +210,7 @@ def test_a_cross_attention_student_depends_on_what_its_checkpoint_holds(build, t
 
 def test_a_cross_attention_student_learns_soft_labels_by_its_first_layer(distill, tmp_path):
   devices = strategies.DeviceConfig()
-  training = Training(distill, distill, 'regression', 1, devices, strategies.create(devices), 1)
+  training = Training(distill, distill, Task(), devices, strategies.create(devices), 1)
   whole = checkpoints.read(checkpoints.RANDOM_TINY)
   shape = dataclasses.replace(whole.config, num_layers=1, dropout=0.0)
   pretrained = dataclasses.replace(whole, config=shape)

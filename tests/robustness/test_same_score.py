@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from common.data import record_writer
 from common.data.examples import Example
+from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation import measure
 from common.distillation.inference import TupleScorer
@@ -146,7 +147,7 @@ def test_int8_is_as_near_as_the_report_states(exported, load, exact, table, tmp_
   record_writer.write_sets(str(tmp_path / 'data'), sets, 2)
   scorers = {name: load(exported.folder, name) for name in ('tensorflow', 'litert-int8')}
   encoders = {name: load(exported.folder, encoder_runtime=name) for name in runtimes.ENCODERS}
-  heads, _, encodings = measure.compare(scorers, encoders, 'binary', str(tmp_path / 'data'))
+  heads, _, encodings = measure.compare(scorers, encoders, Task('binary'), str(tmp_path / 'data'))
   head, encoding = heads[-1]['max_difference'], encodings[-1]['max_difference']
   assert 0 < head < 0.03 and 0 < encoding < 0.06
 

@@ -67,7 +67,7 @@ def tables(tmp_path, rows, judging=(('judge', 'a', 1), ('judge', 'b', 0)), **con
 def declared(folder, config, losses=(), **sizes):
   """A run's folder with its first stages: the labelled sets and the unlabelled tuples."""
   student = types.SimpleNamespace(losses=losses, batch_sizes=sizes, depends_on={})
-  shared = Shared(config.table, DeviceConfig(), None, 7)
+  shared = Shared(config.table, config.table.task_of(), DeviceConfig(), None, 7)
   of = RunFolder(str(folder), config, 'toy.run', redo=False)
   run.declare(of, ExperimentConfig(data=config), student, shared)
   del of.stages[2:]
@@ -281,7 +281,7 @@ def test_a_glue_task_as_record_sets_its_training_tuples_to_be_scored(tmp_path):
   (tmp_path / 'RTE' / 'train.tsv').write_text(HEADER + rows, encoding='utf-8')
   (tmp_path / 'RTE' / 'dev.tsv').write_text(HEADER + '0\tA.\tB.\tentailment\n', encoding='utf-8')
   config = DataConfig(glue=GlueConfig(str(tmp_path)), table=RTE, pairing=TRAIN_ITSELF)
-  assert (config.table.base_task, config.table.outputs) == ('multiclass', 2)
+  assert (config.table.task_of().kind, config.table.outputs) == ('multiclass', 2)
   data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
   counts = dataset.write_labelled(config, str(data), seed=1).counts
   assert counts['train'] + counts['valid'] == 30

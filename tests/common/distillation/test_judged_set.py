@@ -11,6 +11,7 @@ from common.data import record_writer
 from common.data.examples import Example, TableConfig
 from common.data.items import Items
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation import judged_set, measure
 from common.distillation.config import ExperimentConfig
 from common.distillation.judged_set import JudgedSet
@@ -27,26 +28,26 @@ def _set(folder, rows):
 
 def test_a_metric_of_ranking_decides(tmp_path):
   rows = [(('q', 'a'), 1), (('q', 'b'), 0), (('r', 'a'), 0), (('r', 'b'), 1), (('s', 'a'), 1)]
-  judged = JudgedSet(_set(tmp_path, rows), 'binary', 'mrr@10')
+  judged = JudgedSet(_set(tmp_path, rows), Task('binary', metric='mrr@10'))
   logits = np.array([[2.0], [1.0], [2.0], [1.0], [0.0]])
   found = judged.evaluate(logits)
   assert (judged.watched, found['mrr@10']) == ('mrr@10', 0.75)  # of q and r; s has one alone
   assert judged.resampled([logits, -logits])[:, 0].tolist() == [0.75, 0.75]
-  assert JudgedSet(_set(tmp_path, rows), 'binary', 'log_loss').watched == '-log_loss'
+  assert JudgedSet(_set(tmp_path, rows), Task('binary', metric='log_loss')).watched == '-log_loss'
 
 
 def test_one_long_id_takes_its_own_memory(tmp_path, monkeypatch):
   records = _set(tmp_path, [(('q', str(n)), n % 2) for n in range(1000)])
   monkeypatch.setattr(Items, 'keys', lambda items: ['b' * 10_000, *map(str, range(1, len(items)))])
   tracemalloc.start()
-  JudgedSet(records, 'binary', 'map')
+  JudgedSet(records, Task('binary', metric='map'))
   assert tracemalloc.get_traced_memory()[1] < 4 << 20
   tracemalloc.stop()
 
 
 def test_a_query_is_drawn_with_all_its_candidates(tmp_path):
   rows = [((q, f'{q}{n}'), q == 'q') for n in range(3) for q in 'qrst']
-  judged = JudgedSet(_set(tmp_path, rows), 'binary', 'accuracy')
+  judged = JudgedSet(_set(tmp_path, rows), Task('binary', metric='accuracy'))
   right = np.array([[1.0 if text == 'q' else -1.0] for (text, _), _ in rows])
   wrong_of_r = np.where([[text == 'r'] for (text, _), _ in rows], -right, right)
   assert set(judged.resampled([wrong_of_r])[0]) == {0, 0.25, 0.5, 0.75, 1}
@@ -66,7 +67,7 @@ def test_unknown_metrics_are_refused_with_the_list(metric, says):
 
 def test_classes_are_not_ranked():
   with pytest.raises(InputError, match='a multiclass task has accuracy, f1, log_loss$'):
-    judged_set.primary('multiclass', 'map')
+    judged_set.primary(Task('multiclass', metric='map'))
 
 
 def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
@@ -75,18 +76,18 @@ def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
   with pytest.raises(
     InputError, match='/test: AUC-ROC needs both classes; all 2 labels are of one'
   ):
-    judged_set.check(str(tmp_path), 'binary', 'auc_roc', 1)
+    judged_set.check(str(tmp_path), Task('binary', metric='auc_roc'))
   with pytest.raises(InputError, match='/test: all 2 labels are of one class; a model that always'):
-    judged_set.check(str(tmp_path), 'multiclass', '', 2)
+    judged_set.check(str(tmp_path), Task('multiclass', ('a', 'b')))
   with pytest.raises(
     InputError, match='valid has no left text with two candidates or more; auc_roc'
   ):
-    judged_set.check(str(tmp_path), 'binary', 'map', 1)
+    judged_set.check(str(tmp_path), Task('binary', metric='map'))
 
 
 def test_training_depends_on_the_metric_that_decides():
   def flags(metric):
-    return Shared(TableConfig(), DeviceConfig(), None, 7, metric).training_flags
+    return Shared(TableConfig(), Task(metric=metric), DeviceConfig(), None, 7).training_flags
 
   assert flags('') == flags('pearson')
   assert flags('')['primary_metric'] == 'pearson'
@@ -94,7 +95,7 @@ def test_training_depends_on_the_metric_that_decides():
 
 
 def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path, monkeypatch):
-  judged = JudgedSet(_set(tmp_path, [((f'q{n}', 'a'), n % 2) for n in range(4)]), 'binary')
+  judged = JudgedSet(_set(tmp_path, [((f'q{n}', 'a'), n % 2) for n in range(4)]), Task('binary'))
   logits = np.array([20, 30, 25, 28], np.float32)  # in float32 each sigmoid is 1
   scorer = types.SimpleNamespace(outputs=1, calibration={'temperature': 2.0})
   scorer.scored = lambda vectors: (logits[vectors], expit(logits[vectors]))

@@ -6,6 +6,7 @@ import pytest
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation import reversal
 from common.errors import InputError
 
@@ -21,7 +22,7 @@ def check(folder, task, labels, logits):
   def labeller(items, advance):  # a text's number is its tuple's
     yield np.asarray(logits, np.float32)[items[:, 0]]
 
-  reversal.check('T', task, records, labeller)
+  reversal.check('T', Task(task), records, labeller)
 
 
 def one_hot(classes):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import BLOCKS, RecordSet
+from common.data.task import Task
 from common.data.tuples import Tuples, most_items
 from common.distillation.trainer import Trainer, Training
 from common.modeling.losses import LOSSES, CrossEntropy, LossConfig, cross_entropy
@@ -22,7 +23,7 @@ PHASE = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=3, warmup_steps=1, 
 def trainer(model, tokenizer, distill, loss=None, **devices):
   devices = strategies.DeviceConfig(**devices)
   strategy = tf.distribute.get_strategy()
-  training = Training(distill, distill, 'regression', 1, devices, strategy, seed=1)
+  training = Training(distill, distill, Task(), devices, strategy, seed=1)
   return Trainer(model, tokenizer, training, loss or CrossEntropy())
 
 

@@ -6,6 +6,7 @@ import pytest
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation import unseen
 from common.evaluation import metrics
 
@@ -25,7 +26,7 @@ def test_parts_of_a_set_by_what_was_not_learnt_with_the_metric_and_its_interval(
     for name, by in (('teacher', 0.1), ('student', 0.3))
   }
   folders = {'train': str(tmp_path / 'train'), 'distillation': str(tmp_path / 'missing')}
-  left, right, both = unseen.parts({'test': test}, folders, logits, 'regression')
+  left, right, both = unseen.parts({'test': test}, folders, logits, Task())
   new = np.arange(400) >= 150
   never = np.arange(400) % 3 > 0
   assert [part['tuples'] for part in (left, right, both)] == [250, never.sum(), (new & never).sum()]
@@ -53,6 +54,6 @@ def test_labels_that_are_alike_in_a_part_give_no_metric(tmp_path):
   record_writer.write_sets(str(tmp_path), numbered, 2)
   test, z = RecordSet(str(tmp_path / 'test')), np.zeros([201, 1])
   learnt = {'train': str(tmp_path / 'train')}
-  parts = unseen.parts({'test': test}, learnt, {'student': {'test': z}}, 'binary')
+  parts = unseen.parts({'test': test}, learnt, {'student': {'test': z}}, Task('binary'))
   assert [part['tuples'] for part in parts] == [200, 201, 200]
   assert ['models' in part for part in parts] == [False, True, False]

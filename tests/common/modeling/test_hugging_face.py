@@ -9,6 +9,7 @@ import safetensors.numpy
 import scipy.special
 import tensorflow as tf
 
+from common.data.task import Task
 from common.errors import InputError
 from common.modeling import checkpoints, classifiers, encoders
 from common.modeling.cross_encoder import CrossEncoder
@@ -184,13 +185,13 @@ def test_one_label_is_one_logit(tmp_path, kind):
   folder = write(tmp_path / 'hub', kind, tensors, id2label={'0': 'LABEL_0'})
   expected = slow(kind, tensors, IDS, SEGMENTS)[1]
   for task in ('regression', 'binary'):
-    np.testing.assert_allclose(logits_of(classifiers.read(folder, task)), expected, atol=2e-5)
+    np.testing.assert_allclose(logits_of(classifiers.read(folder, Task(task))), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_two_labels_of_a_binary_task_are_one_logit(tmp_path, kind):
   tensors = random_tensors(kind, 2)
-  found = logits_of(classifiers.read(write(tmp_path / 'hub', kind, tensors), 'binary'))
+  found = logits_of(classifiers.read(write(tmp_path / 'hub', kind, tensors), Task('binary')))
   softmax = scipy.special.softmax(slow(kind, tensors, IDS, SEGMENTS)[1], -1)
   np.testing.assert_allclose(scipy.special.expit(found[:, 0]), softmax[:, 1], atol=1e-5)
 
@@ -202,7 +203,7 @@ def test_two_labels_of_a_binary_task_are_one_logit(tmp_path, kind):
 def test_classes_are_in_the_tasks_order(tmp_path, names, order):
   tensors = random_tensors('bert', 3)
   folder = write(tmp_path / 'hub', 'bert', tensors, id2label=dict(enumerate(names)))
-  found = logits_of(classifiers.read(folder, 'multiclass', ('yes', 'no', 'maybe')))
+  found = logits_of(classifiers.read(folder, Task('multiclass', ('yes', 'no', 'maybe'))))
   expected = slow('bert', tensors, IDS, SEGMENTS)[1][:, order]
   np.testing.assert_allclose(found, expected, atol=2e-5)
   config = AnnotateConfig((folder,), teacher_max_length=7, classes=('yes', 'no', 'maybe'))
@@ -216,7 +217,7 @@ def test_classes_are_in_the_tasks_order(tmp_path, names, order):
 def test_classes_that_are_numbers_are_the_outputs_own(tmp_path, names, order):
   tensors = random_tensors('bert', 2)
   folder = write(tmp_path / 'hub', 'bert', tensors, id2label=dict(enumerate(names)))
-  found = logits_of(classifiers.read(folder, 'multiclass', ('0', '1')))
+  found = logits_of(classifiers.read(folder, Task('multiclass', ('0', '1'))))
   np.testing.assert_allclose(found, slow('bert', tensors, IDS, SEGMENTS)[1][:, order], atol=2e-5)
 
 
@@ -341,7 +342,7 @@ TWO = {'id2label': {'0': 'no', '1': 'yes'}}
 def test_labels_that_are_not_the_tasks_are_refused(tmp_path, labels, changes, wanted, message):
   folder = write(tmp_path / 'hub', 'bert', random_tensors('bert', labels), **changes)
   with pytest.raises(InputError, match=message) as error:
-    classifiers.read(folder, *wanted)
+    classifiers.read(folder, Task(*wanted))
   assert str(error.value).startswith(f'{folder}: ')
   assert '\n' not in str(error.value)
 
@@ -358,7 +359,7 @@ def test_labels_that_are_not_the_tasks_are_refused(tmp_path, labels, changes, wa
 def test_fields_of_other_types_are_refused(tmp_path, changes, message):
   folder = write(tmp_path / 'hub', 'bert', random_tensors('bert', 2), **changes)
   with pytest.raises(InputError, match=f'^{folder}: {message}'):
-    classifiers.read(folder)
+    classifiers.read(folder, Task('binary'))
 
 
 @pytest.mark.parametrize('missing', ['classifier.bias', 'bert.pooler.dense.weight'])
@@ -366,17 +367,17 @@ def test_a_missing_classifier_is_named(tmp_path, missing):
   tensors = random_tensors('bert', 1)
   del tensors[missing]
   with pytest.raises(InputError, match=f'no {missing}.*--teacher_pretrained'):
-    classifiers.read(write(tmp_path / 'hub', 'bert', tensors))
+    classifiers.read(write(tmp_path / 'hub', 'bert', tensors), Task('binary'))
 
 
 def test_a_classifier_of_another_shape_is_refused(tmp_path):
   tensors = random_tensors('bert', 1) | {'classifier.weight': np.zeros([1, 9], np.float32)}
   with pytest.raises(InputError, match=r'classifier: weight \(1, 9\) and bias \(1,\); \(1, 8\)'):
-    classifiers.read(write(tmp_path / 'hub', 'bert', tensors))
+    classifiers.read(write(tmp_path / 'hub', 'bert', tensors), Task('binary'))
 
 
 def test_what_is_no_teacher_is_refused(tmp_path):
   with pytest.raises(InputError, match=r'no teacher there: neither .*model\.json.* nor .*Hugging'):
-    classifiers.read(str(tmp_path))
+    classifiers.read(str(tmp_path), Task('binary'))
   with pytest.raises(InputError, match='random-tiny: no classifier'):
-    classifiers.read(checkpoints.RANDOM_TINY)
+    classifiers.read(checkpoints.RANDOM_TINY, Task('binary'))
