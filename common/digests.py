@@ -1,7 +1,7 @@
 """Digests: what the files of a folder must be, as their writer left word; checked before use.
 
 `digests.json` names files with their sizes and sha256. It is written where they are, last, and found
-from any of them. Folders from before have none, and are not checked.
+from any of them. A folder without it is not checked.
 """
 
 import contextlib

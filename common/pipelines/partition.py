@@ -68,15 +68,17 @@ class Buckets:
     """Reads a folder; refuses one that is neither a partition nor a store."""
     if is_partition(folder):
       path = FileSystems.join(folder, PARTITION)
-      manifest = store.check_manifest(shards.read_json(path), path, buckets=int, rows=int)
+      fields = {'buckets': int, 'rows': int, _SOURCE: str}
+      manifest = store.check_manifest(shards.read_json(path), path, **fields)
       names = map(_name, range(manifest['buckets']))
       buckets, rows = [FileSystems.join(folder, name) for name in names], manifest['rows']
+      version = manifest[_SOURCE]
     else:
       manifest = _manifest(folder)
       _shard_units(folder, manifest)
       buckets, rows = [folder], sum(shard['rows'] for shard in manifest['shards'])
-    side, version = manifest['side'], _digest(manifest)
-    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], side, version)
+      version = _digest(manifest)
+    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], manifest['side'], version)
 
   def check(self, opened: store.VectorStore) -> None:
     """Refuses an opened bucket, or its copy, of another version than these."""

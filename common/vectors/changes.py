@@ -181,8 +181,6 @@ def without(
 def publish(folder: str, before: dict[str, Any], shards: Sequence[dict[str, Any]]) -> VectorStore:
   """Makes shards the store, at once, and then removes the files of those that it had before alone.
 
-  So are the indexes of what the store was, each as large as its pooled vectors.
-
   Args:
     folder: The store's folder.
     before: The manifest as it was.
@@ -192,20 +190,7 @@ def publish(folder: str, before: dict[str, Any], shards: Sequence[dict[str, Any]
   files.write_json(path, {**before, 'shards': list(shards)}, sealed=True)
   for name in {s['name'] for s in before['shards']} - {s['name'] for s in shards}:
     os.remove(os.path.join(folder, name))
-  store = VectorStore(folder)
-  _remove_indexes(store)
-  return store
-
-
-def _remove_indexes(store: VectorStore) -> None:
-  """Removes the indexes of what a store was before, with what killed processes left of them.
-
-  One that is being written goes too: who makes it then has it in memory alone.
-  """
-  for name in files.names(store.folder):
-    version = re.fullmatch(r'nearest-(\w+)\.faiss(\.lock|(\.json)?(\.tmp)?)', name)
-    if version and not store.version.startswith(version[1]):
-      os.remove(os.path.join(store.folder, name))
+  return VectorStore(folder)
 
 
 def shard_entry(path: str, rows: int) -> dict[str, Any]:

@@ -34,9 +34,8 @@ class ShardWriter:
   def __enter__(self) -> 'ShardWriter':
     width = math.prod(self.description['shape'])
     vectors = pa.from_numpy_dtype(self.description['dtype'])
-    fields: list[Any] = [('id', pa.string()), ('vectors', pa.list_(vectors, width))]
-    if self.description['version'] > 1:
-      fields.insert(1, ('text_hash', pa.uint64()))
+    fields: list[Any] = [('id', pa.string()), ('text_hash', pa.uint64())]
+    fields.append(('vectors', pa.list_(vectors, width)))
     if self.description['dtype'] == 'int8':
       fields.append(('scale', pa.list_(pa.float32(), width // self.description['shape'][-1])))
     self._schema = pa.schema(fields, metadata=metadata(self.description, self.runtime))

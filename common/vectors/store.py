@@ -9,7 +9,6 @@ Rows are deleted by the manifest, which numbers them, so that no shard is touche
 without them. A store that is open stays what it was, whatever becomes of the folder.
 
 An id is in a store once; `text_hash` tells whether a text that comes for it is the one encoded.
-Stores of version 1 do not have it: they are read, and not added to.
 
 Bytes of a text of k tokens, D wide: float32 4 k D, float16 2 k D, int8 k D + 4 k; 8 of its hash.
 """
@@ -36,7 +35,7 @@ MANIFEST = 'manifest.json'
 _FIELDS = {'version': int, 'shape': [int], 'dtype': str, 'fingerprint': str, 'side': str}
 SHARDS = [{'name': str, 'rows': int, **digests.ENTRY}]
 REMEDY = 'write the store anew'
-_VERSION = 2  # 1: without `text_hash`
+_VERSION = 2
 
 
 class VectorStore:
@@ -204,8 +203,8 @@ def check_manifest(manifest: Any, path: str, **others: Any) -> dict[str, Any]:
     schema.check(manifest, {**_FIELDS, **others}, 'store')
     for shard in manifest.get('shards', ()):
       schema.check(shard.get('deleted', []), [int], f'{shard["name"]}.deleted')
-  if (version := manifest['version']) not in (1, _VERSION):
-    raise InputError(f'{path}: version {version}; this program reads 1 to {_VERSION}')
+  if (version := manifest['version']) != _VERSION:
+    raise InputError(f'{path}: version {version}; this program reads {_VERSION}: {REMEDY}')
   return manifest
 
 

@@ -44,7 +44,7 @@ class VectorWriter:
     runtime: Name of the encoder's runtime; what a killed call left of another one is made anew.
 
   Raises:
-    InputError: If the folder has a store of another shape, dtype, encoder or version.
+    InputError: If the folder has a store of another shape, dtype or encoder.
   """
 
   def __init__(
@@ -69,8 +69,7 @@ class VectorWriter:
       self.before = there.pop('shards')
       for name, value in self.description.items():
         if there[name] != value:
-          hint = '; it is read, not added to: encode into another folder' * (name == 'version')
-          raise InputError(f'{self.folder}: a store of {name} {there[name]}, not {value}{hint}')
+          raise InputError(f'{self.folder}: a store of {name} {there[name]}, not {value}')
     self._first = changes.free_number(self.before)
 
   def has(self, number: int, ids: Sequence[str], texts: Sequence[Any]) -> bool:

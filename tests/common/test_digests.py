@@ -67,7 +67,7 @@ def test_a_file_is_checked_by_the_digests_above_it(folder):
     digests.check(str(below), 'do')
   (folder / 'c.txt').write_text('of somebody else')
   digests.check(str(folder / 'c.txt'))
-  os.remove(folder / digests.NAME)  # as in folders from before
+  os.remove(folder / digests.NAME)
   digests.check(str(folder))
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from common import files, verify
 from common.errors import InputError
-from common.vectors import changes, neighbors, store, values
+from common.vectors import changes, store, values
+from common.vectors.neighbors import Index
 from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 
@@ -72,7 +73,7 @@ def test_a_deleted_id_comes_again_with_any_text_and_a_changed_one_moves(tmp_path
   assert contents(moved.delete(['b', 'c', 'a'])) == [('d', 4), ('e', 5)]
   empty = moved.delete(key for key, _ in ROWS)
   assert contents(empty) == contents(empty.compact()) == []
-  assert neighbors.nearest(empty, np.ones([1, 2], np.float32), 3).shape == (1, 0)
+  assert Index.of_store(empty).nearest(np.ones([1, 2], np.float32), 3).shape == (1, 0)
   assert contents(fill(tmp_path, [('a', 'x')])) == [('a', 1)]
 
 
@@ -101,45 +102,15 @@ def test_an_open_store_stays_what_it_was(tmp_path):
   query = np.array([[5.0, 1.0]], np.float32)  # the more letters, the nearer
   expected = contents(before)
   after = before.delete(['e', 'a'])
-  assert neighbors.nearest(after, query, 5).tolist() == [[2, 1, 0]]  # d, c, b
   fill(tmp_path, [('d', 'x')], replace=True)
   after.compact()
   assert contents(before) == expected
   assert contents(after) == [('b', 2), ('c', 3), ('d', 4)]
-  assert neighbors.nearest(before, query, 5).tolist() == [[4, 3, 2, 1, 0]]
-  assert neighbors.nearest(after, query, 5).tolist() == [[2, 1, 0]]
+  assert Index.of_store(before).nearest(query, 5).tolist() == [[4, 3, 2, 1, 0]]
+  assert Index.of_store(after).nearest(query, 5).tolist() == [[2, 1, 0]]  # d, c, b
   now = VectorStore(str(tmp_path))
   assert contents(now) == [('b', 2), ('c', 3), ('d', 1)]
-  assert neighbors.nearest(now, query, 5).tolist() == [[1, 0, 2]]
-  (kept,) = tmp_path.glob('nearest-*.faiss')  # before's and after's are in memory alone
-  assert now.version[:12] in kept.name
-  for end in ('tmp', 'json.tmp'):  # as a process that was killed leaves them
-    (tmp_path / f'nearest-0123456789ab.faiss.{end}').touch()
-  now.compact()
-  VectorStore(str(tmp_path)).verify()
-  assert [
-    name for name in names(tmp_path) if 'nearest' in name and now.version[:12] not in name
-  ] == []
-
-
-def test_a_store_keeps_the_index_of_what_it_is_alone(tmp_path, monkeypatch):
-  query = np.array([[5.0, 1.0]], np.float32)
-  opened = fill(tmp_path)
-  assert neighbors.nearest(opened, query, 1).tolist() == [[4]]
-  late = VectorStore(str(tmp_path))  # it has not read the index yet
-  read = neighbors.faiss.read_index
-
-  def changed_meanwhile(path, flags):
-    monkeypatch.setattr(neighbors.faiss, 'read_index', read)
-    fill(tmp_path, [('f', 'x' * 9)])
-    return read(path, flags)
-
-  monkeypatch.setattr(neighbors.faiss, 'read_index', changed_meanwhile)
-  assert neighbors.nearest(late, query, 1).tolist() == [[4]]
-  assert [name for name in names(tmp_path) if 'nearest' in name] == []
-  now = VectorStore(str(tmp_path))
-  assert neighbors.nearest(now, np.array([[9.0, 1.0]], np.float32), 1).tolist() == [[5]]
-  assert len([name for name in names(tmp_path) if name.endswith('.faiss')]) == 1
+  assert Index.of_store(now).nearest(query, 5).tolist() == [[1, 0, 2]]
 
 
 def test_a_store_that_changes_while_it_is_opened_is_opened_anew(tmp_path, monkeypatch):

@@ -13,8 +13,7 @@ import pytest
 from common import files as common_files
 from common.errors import InputError
 from common.vectors import text_hashes
-from common.vectors.shard_writer import ShardWriter
-from common.vectors.store import VectorStore, batches
+from common.vectors.store import VectorStore
 from common.vectors.text_hashes import TextHashes, hashes, repeated
 from common.vectors.writer import VectorWriter
 
@@ -170,24 +169,6 @@ def test_shards_missing_from_the_numbers_are_not_written_over(fill):
   manifest['shards'][1]['name'] = 'vectors-00002.arrow'  # as where units of a job had no rows
   path.write_text(json.dumps(manifest))
   assert contents(fill([('d', 'xxxx')])) == [('a', 1), ('b', 2), ('c', 3), ('d', 4)]
-
-
-def test_a_store_without_hashes_is_read_and_not_added_to(fill):
-  fill([('a', 'x'), ('b', 'xx')])
-  path, shard = fill.folder / 'manifest.json', fill.folder / 'vectors-00000.arrow'
-  manifest = {**common_files.read_json(str(path)), 'version': 1}
-  kind = {name: value for name, value in manifest.items() if name != 'shards'}
-  with ShardWriter(f'{shard}.tmp', kind) as old:
-    for batch in batches(str(shard)):
-      old.copy(batch.drop_columns(['text_hash']))
-  os.replace(f'{shard}.tmp', shard)
-  manifest['shards'] = [{**manifest['shards'][0], 'bytes': shard.stat().st_size}]
-  path.write_text(json.dumps(manifest))
-  store = VectorStore(str(fill.folder))
-  assert store.ids(store.rows(['b', 'a'])) == ['b', 'a']
-  assert store.vectors([1, 0])[:, 0].tolist() == [2, 1]
-  with pytest.raises(InputError, match='a store of version 1, not 2; it is read, not added to'):
-    fill([('c', 'x')])
 
 
 def test_hashes_take_rows_in_as_a_dictionary_does():
