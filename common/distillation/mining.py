@@ -24,8 +24,9 @@ from common.data.records import Manifest
 from common.data.tuples import Tuples
 from common.distillation import datasheet, embedders
 from common.errors import InputError
+from common.vectors import manifest
 from common.vectors.neighbors import Index
-from common.vectors.store import MANIFEST, VectorStore
+from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 
 COLUMNS = ('query', 'passage')
@@ -209,7 +210,7 @@ def _embedded(
   digest.update(b']')
   fingerprint = f'{embedder.fingerprint} {digest.hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
-  if os.path.exists(os.path.join(folder, MANIFEST)):
+  if manifest.is_there(folder):
     store = VectorStore(folder)
     if (store.fingerprint, store.shape) != (fingerprint, (width,)):
       raise InputError(f'{folder}: vectors of other texts or another embedder; remove it')

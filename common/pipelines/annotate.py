@@ -16,11 +16,11 @@ import numpy as np
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
-from common import flags
+from common import flags, sharded
 from common.data import record_writer, records
 from common.data.examples import Example
 from common.data.items import ItemWriter
-from common.data.records import MANIFEST, Manifest, Table
+from common.data.records import Manifest, Table
 from common.data.tokens import TokenizedTuples
 from common.data.tuples import parse, serialize
 from common.distillation import annotate as annotation
@@ -133,7 +133,7 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
     if config.id_column:
       paths = [FileSystems.join(output, shard.name) for shard in manifest.shards]
       jobs.check_ids(output, paths, _ids)
-    shards.write_json(FileSystems.join(output, MANIFEST), dataclasses.asdict(manifest))
+    shards.write_manifest(FileSystems.join(output, sharded.NAME), manifest)
 
 
 def _mean_logits(teachers: Sequence[Teacher], texts: Sequence[tuple[str, ...]]) -> np.ndarray:
@@ -153,15 +153,14 @@ def _manifest(marks: Sequence[dict[str, Any]], info: dict[str, Any]) -> Manifest
   listed, tables = [], []
   for number, mark in enumerate(marks):
     slots = len(mark['items'])
-    files = {file['name']: (file['bytes'], file['sha256']) for file in mark['files']}
-    name = record_writer.shard_name(mark['number'])
-    listed.append(records.Shard(name, mark['rows'], *files[name], (number,) * slots))
+    files = {file['name']: file for file in mark['files']}
+    own = files[record_writer.shard_name(mark['number'])]
+    listed.append(records.Shard(count=mark['rows'], tables=(number,) * slots, **own))
     names = [_table_name(mark['number'], slot) for slot in range(slots)]
     tables.append(
-      [Table(table, n, *files[table]) for table, n in zip(names, mark['items'], strict=True)]
+      [Table(count=n, **files[name]) for name, n in zip(names, mark['items'], strict=True)]
     )
-  by_slot = tuple(zip(*tables, strict=True))
-  return Manifest(sum(mark['rows'] for mark in marks), tuple(listed), by_slot, info)
+  return Manifest(tuple(listed), tuple(zip(*tables, strict=True)), info)
 
 
 def _table_name(unit: int, slot: int) -> str:

@@ -28,7 +28,7 @@ from common.errors import InputError
 from common.pipelines import plans, shards, units
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
-from common.vectors.text_hashes import hashes, repeated
+from common.vectors.ids import hashes, repeated
 
 _REFUSED = re.compile(rf'\b{InputError.__name__}: (.*?)(?: \[while running|\n|$)')
 Source = Callable[[beam.Pipeline, Sequence[Unit]], beam.PCollection]

@@ -20,14 +20,15 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from common import digests, files, schema
+from common import digests, files, schema, sharded
 from common.errors import InputError, damaged
 from common.pipelines.files import copy_out, each, open_file
 from common.scoring import exported, hub
+from common.sharded import Of
 
 _MARKS = 'done'
 _BAD = 'bad'
-_FILE = {'name': str, **digests.ENTRY}
+_FILE = {'name': str, 'bytes': int, 'sha256': str}
 _MARK = {'number': int, 'rows': int, 'seconds': float, 'bad_rows': int, 'files': [_FILE]}
 
 
@@ -52,7 +53,7 @@ class Shard:
     with tempfile.TemporaryDirectory() as folder:
       path = os.path.join(folder, posixpath.basename(name))
       yield path
-      self.files.append({'name': name, **digests.of(path)})
+      self.files.append({'name': name, **sharded.as_json(digests.Digest.of(path))})
       copy_in(path, FileSystems.join(self.output, name))
 
   def refuse(self, where: str, why: str, row: str) -> None:
@@ -165,10 +166,25 @@ def read_json(path: str) -> Any:
 
 def write_json(path: str, value: Any) -> None:
   """Writes a JSON file, sealed, whole or not at all."""
+  _write_text(path, files.json_text(value, sealed=True))
+
+
+def read_manifest(path: str, kind: type[Of], remedy: str) -> Of:
+  """Reads a manifest's file, as `sharded.read` does."""
+  with contextlib.closing(FileSystems.open(path)) as file:
+    return sharded.parsed(file.read(), path, kind, remedy)
+
+
+def write_manifest(path: str, manifest: sharded.Manifest) -> None:
+  """Writes a manifest's file, which declares its folder whole."""
+  _write_text(path, sharded.text(manifest))
+
+
+def _write_text(path: str, text: str) -> None:
   with tempfile.TemporaryDirectory() as folder:
     local = os.path.join(folder, 'value.json')
     with open(local, 'w', encoding='utf-8') as file:
-      file.write(files.json_text(value, sealed=True))
+      file.write(text)
     copy_in(local, path)
 
 

@@ -140,7 +140,7 @@ class PairScorer:
     total: int | None = None,
     progress: bool = True,
   ) -> VectorStore:
-    """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
+    """Encodes any number of texts into a vector store, by shards; holds 25 bytes an id and new ids.
 
     Killed at any moment, the same call by the same encoder runtime goes on with the first missing
     shard. A store that is there gets the texts added whose ids it does not have. With `replace`, a
@@ -226,7 +226,8 @@ class PairScorer:
       top_k: Results at the most.
       parts: The candidates', where they have been computed.
       rows: The candidates to be ranked, where it is not all: a first stage's.
-      first_stage: A store's `common.vectors.neighbors.Index`: the head ranks the `shortlist` nearest alone.
+      first_stage: The `common.vectors.neighbors.Index` of a store. The head ranks the `shortlist`
+        nearest alone.
       shortlist: Candidates of the first stage.
 
     Returns:
@@ -400,3 +401,17 @@ class PairScorer:
   def _none(self) -> np.ndarray:
     """Scores of no pairs."""
     return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
+
+
+def _check_index(index: Any, candidates: Any, rows: Any) -> None:
+  """Refuses a first stage that is no index of the candidates, all of a store."""
+  from common.vectors.neighbors import Index
+
+  stored = isinstance(candidates, VectorStore) and rows is None
+  if not stored or not isinstance(index, Index):
+    raise InputError('first_stage: neighbors.Index.of_store(candidates), of a store without rows')
+  if len(index) != len(candidates):
+    raise InputError(
+      f'first_stage: an index of {len(index)} texts; the store has {len(candidates)}: '
+      'make the index anew'
+    )

@@ -75,8 +75,14 @@ def test_a_file_is_checked_by_the_digests_above_it(folder):
   ('content', 'message'),
   [
     ({'files': []}, 'digests.json: damaged (its content.files is [], not an object); do'),
-    ({'files': {'a.txt': None}}, 'a.txt: damaged (its content is None, not an object); do'),
-    ({'files': {'a.txt': {'bytes': 3}}}, 'a.txt: damaged (its content.sha256 is missing); do'),
+    (
+      {'files': {'a.txt': None}},
+      "digests.json: damaged (its content.files['a.txt'] is None, not an object); do",
+    ),
+    (
+      {'files': {'a.txt': {'bytes': 3}}},
+      "digests.json: damaged (its content.files['a.txt'].sha256 is missing); do",
+    ),
   ],
 )
 def test_digests_of_other_types_are_refused(folder, content, message):
