@@ -77,11 +77,11 @@ class EncodeJob:
           ids, texts = [ids[row] for row in vectors], list(vectors.values())
         if ids:
           if not count:  # a unit without rows has no file
-            path = opened.enter_context(shard.file(_name(unit)))
-            writer = opened.enter_context(ShardWriter(path, self.description))
+            file = opened.enter_context(shard.file(_name(unit)))
+            writer = opened.enter_context(ShardWriter(file.path, self.description))
           once, of_row = distinct(texts)
           writer.write(ids, texts, model.encode(once, self.config.side)[of_row])
-        count += len(ids)
+          file.count = count = count + len(ids)
     return count
 
 
@@ -109,8 +109,7 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   with shards.alone(output):
     _refuse_changed(output, todo)
     marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
-    found = [mark for mark in marks if mark['rows']]
-    listed = tuple(manifest.Shard(count=mark['rows'], **mark['files'][0]) for mark in found)
+    listed = tuple(manifest.Shard(**vars(mark.shards[0])) for mark in marks if mark.rows)
     jobs.check_ids(output, [FileSystems.join(output, shard.name) for shard in listed], _ids)
     path = FileSystems.join(output, sharded.NAME)
     shards.write_manifest(path, Manifest(description, listed))

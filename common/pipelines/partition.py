@@ -21,7 +21,7 @@ from common.errors import InputError
 from common.pipelines import jobs, shards
 from common.pipelines.files import on_disk
 from common.pipelines.jobs import OutputConfig
-from common.pipelines.shards import Shard
+from common.pipelines.shards import File, Shard
 from common.pipelines.units import Unit
 from common.vectors.manifest import REMEDY, Description, Manifest
 from common.vectors.manifest import Shard as StoreShard
@@ -118,9 +118,8 @@ class PartitionJob:
 
   def run(self, unit: Unit, model: None, shard: Shard) -> int:
     del model
-    counts: dict[str, int] = {}
     with contextlib.ExitStack() as open_files:
-      writers: dict[int, tuple[str, ShardWriter]] = {}
+      writers: dict[int, tuple[File, ShardWriter]] = {}
       source = open_files.enter_context(on_disk(unit.path))
       own = self.manifest.shards[unit.number]
       own.check(source, f'{REMEDY} ({unit.path})')  # what is copied gets digests of its own
@@ -132,15 +131,13 @@ class PartitionJob:
         for number, of_bucket in rows.items():
           if number not in writers:
             name = f'{_name(number)}/vectors-{unit.number:05d}.arrow'
-            path = open_files.enter_context(shard.file(name))
-            writer = open_files.enter_context(ShardWriter(path, self.manifest.vectors))
-            writers[number] = (name, writer)
-          name, writer = writers[number]
+            file = open_files.enter_context(shard.file(name))
+            writer = open_files.enter_context(ShardWriter(file.path, self.manifest.vectors))
+            writers[number] = (file, writer)
+          file, writer = writers[number]
           writer.copy(batch.take(pa.array(of_bucket)))
-          counts[name] = counts.get(name, 0) + len(of_bucket)
-    for file in shard.files:
-      file['count'] = counts[file['name']]
-    return sum(counts.values())
+          file.count += len(of_bucket)
+    return sum(file.count for file, _ in writers.values())
 
 
 def is_partition(folder: str) -> bool:
@@ -162,13 +159,13 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
     marks = jobs.run(job, todo, config.out, plan, options)
     of_bucket: dict[str, list[StoreShard]] = {_name(n): [] for n in range(config.buckets)}
     for mark in marks:
-      for file in mark['files']:
-        folder, name = file['name'].split('/')
-        of_bucket[folder].append(StoreShard(**{**file, 'name': name}))
+      for file in mark.shards:
+        folder, name = file.name.split('/')
+        of_bucket[folder].append(StoreShard(**{**vars(file), 'name': name}))
     for folder, files in of_bucket.items():
       path = FileSystems.join(config.out.output, folder, sharded.NAME)
       shards.write_manifest(path, Manifest(manifest.vectors, tuple(files)))
-    rows = sum(mark['rows'] for mark in marks)
+    rows = sum(mark.rows for mark in marks)
     whole = Partition(manifest.vectors, config.buckets, rows, _digest(manifest))
     shards.write_manifest(FileSystems.join(config.out.output, PARTITION), whole)
 
