@@ -2,8 +2,9 @@
 
   python -m benchmarks.shortlist --run_dir=runs/homedepot --output=benchmarks/results/shortlist.json
 
-The right texts of a finished run's test set are stored. For each of some left texts the head ranks all
-of them, then only the nearest by pooled vectors (`rank(..., first_stage=index)`), of several numbers.
+The right texts of a finished run's test set are stored. For each of some left texts the head ranks
+all of them, then only the nearest by pooled vectors (`rank(..., first_stage=index)`), of several
+numbers.
 Recall is the share of the head's best that the shortlist holds.
 """
 

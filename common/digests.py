@@ -1,7 +1,7 @@
 """Digests: sizes and SHA-256 of files, as they were written; checked before use.
 
-`digests.json` names the files of a folder with their digests. It is written last, and found from any
-of them. A folder without it is not checked.
+`digests.json` names the files of a folder with their digests. It is written last, and found from
+any of them. A folder without it is not checked.
 """
 
 import contextlib
@@ -78,8 +78,9 @@ def write(folder: str, names: Iterable[str] = ()) -> None:
 def contents(*paths: str) -> dict[str, str]:
   """{'contents of PATH': digest} of local folders and archives of models.
 
-  Where a folder has a list of digests, the list stands for the files; elsewhere hidden files and notes
-  (.md) do not count. Any other name has none: a built-in checkpoint, a hub's id, a remote folder.
+  Where a folder has a list of digests, the list stands for the files; elsewhere hidden files and
+  notes (.md) do not count. Any other name has none: a built-in checkpoint, a hub's id, a remote
+  folder.
   """
   found = {}
   for path in filter(os.path.isfile, paths):

@@ -18,7 +18,7 @@ def check(value: Any, schema: Any, name: str = 'its content') -> None:
     ValueError: Names the place; `errors.damaged` adds the file and the remedy.
 
   Example:
-    check({'rows': [-1]}, {'rows': [int]}, 'shard')  # shard.rows[0] is -1, not a whole number from 0
+    check({'rows': [-1]}, {'rows': [int]}, 'shard')  # shard.rows[0] is -1, not a whole number …
   """
   if isinstance(schema, dict):
     _check_type(value, dict, name)

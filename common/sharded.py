@@ -47,7 +47,7 @@ def _located(folder: str, name: str) -> str:
 
 
 def check_counts(shards: Iterable[Shard]) -> None:
-  """Refuses more rows than bytes: memory for so many would be asked, where each takes some bytes."""
+  """Refuses more rows than bytes, where each row takes some: memory for so many would be asked."""
   for shard in shards:
     if shard.count > shard.bytes:
       raise ValueError(f'{shard.name}: {shard.count} rows in {shard.bytes} bytes')

@@ -86,8 +86,8 @@ class ItemWriter:
     else:
       if len(item) != (self.width or len(item)):
         raise InputError(
-          f'{key or f"item {len(self) - 1}"}: a vector of {len(item)} numbers; others of its column '
-          f'have {self.width}'
+          f'{key or f"item {len(self) - 1}"}: a vector of {len(item)} numbers; others of its '
+          f'column have {self.width}'
         )
       self.width = len(item)
       feature['floats'] = tf.train.Feature(float_list=tf.train.FloatList(value=item))
@@ -178,7 +178,7 @@ class Items:
     return [digest.hex()[:16] for digest in self._distinct('hash')]
 
   def beside(self, name: str, write: Callable[[str], None]) -> str:
-    """A folder beside the tables for arrays of their items; `write` fills it where it is missing."""
+    """A folder beside the tables for arrays of their items; `write` fills it if it is missing."""
     root = os.path.join(os.path.dirname(self.paths[0]), _BESIDE)
     folder = os.path.join(root, f'{self.digest}-{name}')
     if not os.path.exists(folder):

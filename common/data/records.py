@@ -1,9 +1,9 @@
 """Record sets: tuples of items as row numbers, with labels and soft labels.
 
-A record set is a sharded folder (`common.sharded`) of tuple shards. Its manifest names the item tables
-too (`common.data.items`), which may lie in another folder of the run. A record of a shard is a group
-(`common.data.tuples`): tuples that share items and stand together in training. Match tuples of two
-sets by id or by their items, never by position.
+A record set is a sharded folder (`common.sharded`) of tuple shards. Its manifest names the item
+tables too (`common.data.items`), which may lie in another folder of the run. A record of a shard is
+a group (`common.data.tuples`): tuples that share items and stand together in training. Match tuples
+of two sets by id or by their items, never by position.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """A job's output: a shard a unit, whole, with a mark that says what it holds, or not there at all.
 
-A mark is the manifest (`common.sharded`) of a unit's files. A second run skips what is marked. Paths
-are those of Beam's filesystems.
+A mark is the manifest (`common.sharded`) of a unit's files. A second run skips what is marked.
+Paths are those of Beam's filesystems.
 """
 
 import atexit

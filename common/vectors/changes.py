@@ -1,8 +1,8 @@
 """Changes of a vector store: ids deleted, shards compacted.
 
-A change counts at once, when the new manifest is renamed into place. A row is deleted by its number in
-the manifest. Files that no manifest names any more are removed after that; a store that is open has
-them memory-mapped, and stays whole.
+A change counts at once, when the new manifest is renamed into place. A row is deleted by its number
+in the manifest. Files that no manifest names any more are removed after that; a store that is open
+has them memory-mapped, and stays whole.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Record sets: round trips, items once, what the manifest holds, and damage of every kind refused."""
+"""Record sets: round trips, items once, the manifest's contents; any damage is refused."""
 
 import hashlib
 import json

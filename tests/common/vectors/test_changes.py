@@ -1,4 +1,4 @@
-"""A store's rows deleted and its shards compacted: at once or not at all, open readers undisturbed."""
+"""Rows deleted and shards compacted: at once or not at all, open readers undisturbed."""
 
 import errno
 import signal
@@ -139,9 +139,10 @@ def killed(source, target):
   replace(source, target)
 
 os.replace = killed
-{'delete': lambda: changes.delete(sys.argv[2], ['a', 'd']), 'compact': lambda: changes.compact(sys.argv[2])}[
-  sys.argv[1]
-]()
+if sys.argv[1] == 'delete':
+  changes.delete(sys.argv[2], ['a', 'd'])
+else:
+  changes.compact(sys.argv[2])
 """
 
 

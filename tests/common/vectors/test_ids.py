@@ -1,4 +1,4 @@
-"""Ids are found exactly, whatever their hashes; ids that occur twice in many parts are found in little memory."""
+"""Ids are found exactly, whatever their hashes; repeated ids are found in little memory."""
 
 import tracemalloc
 

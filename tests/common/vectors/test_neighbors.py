@@ -1,4 +1,4 @@
-"""An index finds what a product of matrices finds, is made in bounded memory, and kept in a file."""
+"""An index finds the nearest of all, is made in bounded memory, and kept in a file."""
 
 import numpy as np
 import pytest
