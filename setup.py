@@ -18,7 +18,6 @@ TENSORFLOW = [
   'tf_keras~=2.20.0',
 ]
 
-SCANN = ['scann==1.4.2']  # the release built for TensorFlow 2.20
 SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
   'werkzeug>=3',  # HTTP of the local server and the page
@@ -91,8 +90,7 @@ setup(
     'beam': BEAM,
     'docs': DOCS,
     'hub': ['huggingface_hub>=0.30'],  # pretrained weights and exports by hub id
-    'scann': SCANN,
     'serving': SERVING,
-    'test': [*BEAM, *DOCS, *SCANN, *SERVING, *TEST],
+    'test': [*BEAM, *DOCS, *SERVING, *TEST],
   },
 )

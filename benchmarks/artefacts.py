@@ -188,7 +188,7 @@ class Artefacts:
       scorer.encode_to(folder, ((text, text) for text in _LEFT), 'left', dtype='int8')
     store = VectorStore(folder)
     store.verify()
-    near = neighbors.nearest(store, store.vectors([1, 2]), 3)
+    near = neighbors.Index.of_store(store).nearest(store.vectors([1, 2]), 3)
     return [store.ids(range(len(store))), store.vectors(slice(None)), near]
 
   def reader(self, name: str) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class Bench:
     found = self._job(self.inputs.pairs(count), self._fresh(f'scores-{count}'))
     head = (before + self._head()) / 2
     marks = list(shards.marks(self._output(f'scores-{count}')).values())
-    rows, seconds = (sum(mark[name] for mark in marks) for name in ('rows', 'seconds'))
+    rows, seconds = sum(mark.rows for mark in marks), sum(mark.seconds for mark in marks)
     steady = rows / (seconds / self.workers)
     return {
       'pairs': rows,
@@ -98,7 +98,7 @@ class Bench:
       'wall_ratio': rows / found['seconds'] / head,
       'rss': found['rss'],
       'uss': found['uss'],
-      'written_bytes_per_pair': sum(f['bytes'] for m in marks for f in m['files']) / rows,
+      'written_bytes_per_pair': sum(file.bytes for mark in marks for file in mark.shards) / rows,
     }
 
   def kill(self, count: int) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
   python -m benchmarks.shortlist --run_dir=runs/homedepot --output=benchmarks/results/shortlist.json
 
-The right texts of a finished run's test set are stored. For each of some left texts the head ranks all
-of them, then only the nearest by pooled vectors (`rank(..., first_stage='ann')`), of several numbers.
+The right texts of a finished run's test set are stored. For each of some left texts the head ranks
+all of them, then only the nearest by pooled vectors (`rank(..., first_stage=index)`), of several
+numbers.
 Recall is the share of the head's best that the shortlist holds.
 """
 
@@ -21,6 +22,7 @@ from common.data.records import RecordSet
 from common.errors import InputError
 from common.evaluation import report
 from common.scoring import runtimes
+from common.vectors.neighbors import Index
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 
@@ -54,11 +56,11 @@ def main(config: ShortlistConfig) -> None:
     rows = ((str(i), title) for i, title in enumerate(titles))
     store = scorer.encode_to(f'{folder}/titles', rows, 'right', total=len(titles))
     queries = scorer.encode([terms[i] for i in sorted(drawn)], 'left')
-    scorer.rank(queries[0], store, config.top_k, first_stage='ann')  # makes the index
+    index = Index.of_store(store)
     exact, seconds = _ranked(scorer, queries, store, config.top_k, '')
     found = [{'name': 'all', 'recall': 1.0, 'seconds': seconds}]
     for count in config.shortlists:
-      options = {'first_stage': 'ann', 'shortlist': count}
+      options = {'first_stage': index, 'shortlist': count}
       near, seconds = _ranked(scorer, queries, store, config.top_k, f' of {count:,}', **options)
       kept = [len(best & whole) / len(whole) for best, whole in zip(near, exact, strict=True)]
       found.append({'name': f'{count:,}', 'recall': float(np.mean(kept)), 'seconds': seconds})

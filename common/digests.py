@@ -1,15 +1,16 @@
-"""Digests: what the files of a folder must be, as their writer left word; checked before use.
+"""Digests: sizes and SHA-256 of files, as they were written; checked before use.
 
-`digests.json` names files with their sizes and sha256. It is written where they are, last, and found
-from any of them. Folders from before have none, and are not checked.
+`digests.json` names the files of a folder with their digests. It is written last, and found from
+any of them. A folder without it is not checked.
 """
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,36 +21,66 @@ NAME = 'digests.json'
 CONTENTS = 'contents of '  # a path, in the keys of `contents`
 FILE = 'sha256 of '  # a path, in what a stage depends on
 STAGE = 'stage.json'  # a run's note of a stage, sealed, written again when the stage is done
-ENTRY = {'bytes': int, 'sha256': str}  # the schema of a file's size and digest
 _ABOVE = 3  # folders above a file, at the most, that digests of it may stand in
 _AGAIN = 'delete its folder and run again'
 
 
-def of(path: str) -> dict[str, Any]:
-  """A file's size and digest, for a manifest."""
-  found = files.stat(path)
-  if found is None:
-    raise FileNotFoundError(path)
-  return {'bytes': found[0], 'sha256': files.sha256(path)}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Digest:
+  """Size and SHA-256 that a file must have."""
+
+  bytes: int
+  sha256: str
+
+  @classmethod
+  def of(cls, path: str) -> Self:
+    """The digest of a file that has been written."""
+    found = files.stat(path)
+    if found is None:
+      raise FileNotFoundError(path)
+    return cls(bytes=found[0], sha256=files.sha256(path))
+
+  def check_size(self, path: str, remedy: str = _AGAIN) -> None:
+    """Refuses a file that is missing or of another size."""
+    found = files.stat(path)
+    if found is None:
+      raise InputError(f'{path}: missing; {remedy}')
+    if found[0] != self.bytes:
+      raise InputError(f'{path}: damaged: {found[0]} bytes; {self.bytes} were written; {remedy}')
+
+  def check(self, path: str, remedy: str = _AGAIN) -> None:
+    """Refuses a file that is missing, cut or changed; a process reads it once for that."""
+    self.check_size(path, remedy)
+    if _sha256(path, *(files.stat(path) or (0, 0))) != self.sha256:
+      raise InputError(f'{path}: damaged: its bytes are not those that were written; {remedy}')
+
+
+@dataclasses.dataclass(frozen=True)
+class _List:
+  """Contents of `digests.json`, by the files' names."""
+
+  files: dict[str, Digest]
 
 
 def write(folder: str, names: Iterable[str] = ()) -> None:
-  """Writes the digests of files in a folder: of those named, beside others that there are; or of all.
+  """Writes digests of files of a folder: the named ones, beside digests that are there; or all.
 
-  All below a local folder are taken where none is named, but for what is sealed itself.
+  All files below a local folder are taken where none is named, without those that are sealed.
   """
   names = list(names)
   found = _read(folder, _AGAIN) if names else {}
   for name in sorted(names or set(_below(folder)) - {NAME, STAGE}):
-    found[name] = of(os.path.join(folder, name))
-  files.write_json(os.path.join(folder, NAME), {'files': found}, sealed=True)
+    found[name] = Digest.of(os.path.join(folder, name))
+  listed = dataclasses.asdict(_List(found))
+  files.write_json(os.path.join(folder, NAME), listed, sealed=True)
 
 
 def contents(*paths: str) -> dict[str, str]:
-  """{'contents of PATH': digest} of local folders and archives, for what is made of the models in them.
+  """{'contents of PATH': digest} of local folders and archives of models.
 
-  Where a folder has a list of digests it stands for the files; of others hidden files and notes (.md) do
-  not count. Any other name has none: a built-in checkpoint, a hub's id, a remote folder.
+  Where a folder has a list of digests, the list stands for the files; elsewhere hidden files and
+  notes (.md) do not count. Any other name has none: a built-in checkpoint, a hub's id, a remote
+  folder.
   """
   found = {}
   for path in filter(os.path.isfile, paths):
@@ -85,28 +116,10 @@ def check(path: str, remedy: str = _AGAIN) -> None:
     own = os.path.relpath(path, base)
     for name, expected in found.items():
       if own in (name, '.') or name.startswith(own + '/'):
-        check_entry(os.path.join(base, name), expected, remedy)
+        expected.check(os.path.join(base, name), remedy)
     if found:
       return
     base = os.path.dirname(base)
-
-
-def check_entry(path: str, entry: Any, remedy: str = _AGAIN) -> None:
-  """`check_file` by a manifest's entry, which is refused where it is none."""
-  with damaged(path, remedy):
-    schema.check(entry, ENTRY)
-  check_file(path, bytes=entry['bytes'], sha256=entry['sha256'], remedy=remedy)
-
-
-def check_file(path: str, *, bytes: int, sha256: str, remedy: str = _AGAIN) -> None:
-  """Refuses a file of another size or digest; a process reads it once for that."""
-  found = files.stat(path)
-  if found is None:
-    raise InputError(f'{path}: missing; {remedy}')
-  if found[0] != bytes:
-    raise InputError(f'{path}: damaged: {found[0]} bytes; {bytes} were written; {remedy}')
-  if _sha256(path, *found) != sha256:
-    raise InputError(f'{path}: damaged: its bytes are not those that were written; {remedy}')
 
 
 def read_arrays(path: str, remedy: str) -> Any:
@@ -117,15 +130,14 @@ def read_arrays(path: str, remedy: str) -> Any:
     return found if isinstance(found, np.ndarray) else dict(stack.enter_context(found))
 
 
-def _read(folder: str, remedy: str) -> dict[str, dict[str, Any]]:
+def _read(folder: str, remedy: str) -> dict[str, Digest]:
   path = os.path.join(folder, NAME)
   try:
     value = files.read_json(path, remedy)
   except (FileNotFoundError, NotADirectoryError):
     return {}
   with damaged(path, remedy):
-    schema.check(value, {'files': dict})
-  return value['files']
+    return schema.parsed(_List, value).files
 
 
 def _below(folder: str) -> Iterable[str]:

@@ -11,10 +11,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from common import digests, files, flags
-from common.errors import InputError
+from common import digests, files, flags, schema, sharded
+from common.digests import Digest
+from common.errors import InputError, damaged
+from common.vectors.manifest import Manifest
 
-_MANIFEST, _MARKS = 'manifest.json', 'done'
+_MARKS = 'done'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,17 +37,19 @@ def verify(folder: str) -> tuple[int, int]:
     marks = os.path.basename(base) == _MARKS
     store = marks and _is_store(os.path.dirname(base))
     for name in sorted(names):
-      if name not in (digests.NAME, _MANIFEST, digests.STAGE) and not (
+      if name not in (digests.NAME, sharded.NAME, digests.STAGE) and not (
         marks and name.endswith('.json')
       ):
         continue
-      value = files.read_json(os.path.join(base, name))
-      for path, entry in _entries(value):
+      value = files.read_json(listed := os.path.join(base, name))
+      with damaged(listed, 'delete its folder and run again'):
+        entries = list(_entries(value))
+      for path, entry in entries:
         path = os.path.normpath(os.path.join(os.path.dirname(base) if marks else base, path))
         if store and path.endswith('.arrow'):
           continue  # as a job made it; what there is of it now the manifest says
-        digests.check_entry(path, entry)
-        sizes[path] = entry['bytes']
+        entry.check(path)
+        sizes[path] = entry.bytes
   if not sizes:
     raise InputError(f'--folder={folder}: nothing there names the digests of its files')
   return len(sizes), sum(sizes.values())
@@ -53,22 +57,22 @@ def verify(folder: str) -> tuple[int, int]:
 
 def _is_store(folder: str) -> bool:
   """Whether a folder's manifest is a vector store's, which changes after the job that made it."""
-  path = os.path.join(folder, _MANIFEST)
-  return os.path.exists(path) and 'fingerprint' in files.read_json(path)
+  path = os.path.join(folder, sharded.NAME)
+  return os.path.exists(path) and files.read_json(path).get('form') == Manifest.form
 
 
 def _unread(error: OSError) -> None:
   raise InputError(f'{error.filename}: cannot be read: {error.strerror}') from error
 
 
-def _entries(value: Any, name: str = '') -> Iterator[tuple[str, dict[str, Any]]]:
-  """Paths, and their entries, wherever in a manifest they stand."""
+def _entries(value: Any, name: str = '') -> Iterator[tuple[str, Digest]]:
+  """Names of files, and what they must be, wherever in a manifest they stand."""
   if isinstance(value, list):
     for item in value:
       yield from _entries(item)
   elif isinstance(value, dict):
     if {'bytes', 'sha256'} <= value.keys():
-      yield str(value.get('name') or value.get('path') or name), value
+      yield str(value.get('name', name)), schema.parsed(Digest, value, name)
       return
     for key, item in value.items():
       yield from _entries(item, key)

@@ -11,6 +11,7 @@ import argparse
 import product_search
 
 from common.data import catalog
+from common.vectors.neighbors import Index
 
 TOP_K = 10
 
@@ -21,8 +22,9 @@ def main(run_dir: str, toy: bool) -> None:
   _, store = product_search.stored(scorer, run_dir)
   queries = sorted({pair.term for pair in catalog.splits(train=0, distillation=0)['test']})[:100]
   every = scorer.rank(queries, store, TOP_K)  # scores all products for each query
+  index = Index.of_store(store)
   for shortlist in (len(store) // 20, len(store) // 5, len(store)):
-    near = scorer.rank(queries, store, TOP_K, first_stage='ann', shortlist=shortlist)
+    near = scorer.rank(queries, store, TOP_K, first_stage=index, shortlist=shortlist)
     found = sum(len(dict(a).keys() & dict(b).keys()) for a, b in zip(every, near, strict=True))
     print(
       f'{shortlist} of {len(store)} scored: recall@{TOP_K} {found / (TOP_K * len(queries)):.3f}'

@@ -28,6 +28,7 @@ from common.errors import InputError, damaged
 Item = str | np.ndarray  # a text, or a vector of floats
 _READ = 4096  # items read at a time
 _BESIDE = 'tokens'  # folder of what is made of the items
+_REMEDY = 'delete its folder and run again'
 
 
 def content_hash(item: Item) -> bytes:
@@ -74,7 +75,7 @@ class ItemWriter:
     return number
 
   def copy(self, items: 'Items') -> None:
-    """Writes a slot's items with their ids; a table that begins with them numbers them as the slot does."""
+    """Writes a slot's items with their ids; at a table's beginning they keep their numbers."""
     for item, key in zip(items.contents(), items.ids(), strict=True):
       self.number(item, key)
 
@@ -85,8 +86,8 @@ class ItemWriter:
     else:
       if len(item) != (self.width or len(item)):
         raise InputError(
-          f'{key or f"item {len(self) - 1}"}: a vector of {len(item)} numbers; others of its column '
-          f'have {self.width}'
+          f'{key or f"item {len(self) - 1}"}: a vector of {len(item)} numbers; others of its '
+          f'column have {self.width}'
         )
       self.width = len(item)
       feature['floats'] = tf.train.Feature(float_list=tf.train.FloatList(value=item))
@@ -177,7 +178,7 @@ class Items:
     return [digest.hex()[:16] for digest in self._distinct('hash')]
 
   def beside(self, name: str, write: Callable[[str], None]) -> str:
-    """A folder beside the tables for what is made of their items; `write` fills it where it is missing."""
+    """A folder beside the tables for arrays of their items; `write` fills it if it is missing."""
     root = os.path.join(os.path.dirname(self.paths[0]), _BESIDE)
     folder = os.path.join(root, f'{self.digest}-{name}')
     if not os.path.exists(folder):
@@ -210,9 +211,6 @@ class Items:
         seen += len(batch[name])
       if seen != count:
         raise InputError(f'{path}: {seen} items; the manifest says {count}; {_REMEDY}')
-
-
-_REMEDY = 'delete its folder and run again'
 
 
 def _put(part: str, folder: str) -> None:

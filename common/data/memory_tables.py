@@ -1,7 +1,7 @@
 """Tables in memory: their rows, and files of them for a command to read.
 
-Taken are what gives itself out as an Arrow table (of pandas, pyarrow, polars), a `tf.data.Dataset` of
-dicts, and whatever yields dicts: a list, a Hugging Face `Dataset`. None of their packages is imported.
+A table is anything with Arrow's interface (of pandas, pyarrow, polars), a `tf.data.Dataset` of
+dicts, or whatever yields dicts: a list, a Hugging Face `Dataset`. No package of theirs is imported.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Digests numbered in the order in which they first came, in some 30 bytes each; a dict takes 130."""
+"""Digests numbered in the order in which they came, in some 30 bytes each; a dict takes 130."""
 
 import array
 
@@ -7,7 +7,7 @@ _FREE = -1
 
 
 class NumberedDigests:
-  """A hash table with open addressing: the digests end to end, and their numbers at places that they name.
+  """A hash table with open addressing: digests end to end, and numbers at places that they name.
 
   Example:
     digests = NumberedDigests()

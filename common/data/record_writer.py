@@ -1,4 +1,4 @@
-"""Writing record sets (`common.data.records`): shards, the item tables that they name, manifests."""
+"""Writing record sets (`common.data.records`): shards, item tables, manifests."""
 
 import contextlib
 import dataclasses
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import digests, files
+from common import files, sharded
 from common.data.examples import Example
 from common.data.items import ItemWriter
-from common.data.records import MANIFEST, Manifest, RecordSet, Shard, Table
+from common.data.records import Manifest, RecordSet, Shard, Table
 from common.data.tuples import FLOATS, Tuples, serialize
+from common.digests import Digest
 
 SHARD_TUPLES = 65_536  # of a shard, about: it ends with a group
 
@@ -49,10 +50,10 @@ def write_sets(
   """Writes record sets that share one item table a slot.
 
   Args:
-    folder: Folder that gets a folder a set, and `items/` with the tables. Files of an earlier call that was cut
-      short are written anew.
-    sets: For each name ('' is `folder` itself), a function that streams a set's groups; it numbers their
-      items with the slots' writers, which it is given.
+    folder: Folder that gets a folder a set, and `items/` with the tables. Files of an earlier call
+      that was cut short are written anew.
+    sets: For each name ('' is `folder` itself), a function that streams a set's groups; it numbers
+      their items with the slots' writers, which it is given.
     slots: Items of a tuple.
     info: Goes into the manifests.
 
@@ -80,10 +81,7 @@ def write_sets(
 def tables_from(record_set: RecordSet, folder: str) -> tuple[tuple[Table, ...], ...]:
   """The tables of a set, for the manifest of another one in `folder` that shares them."""
   return tuple(
-    tuple(
-      dataclasses.replace(t, path=_relative(os.path.join(record_set.folder, t.path), folder))
-      for t in slot
-    )
+    tuple(dataclasses.replace(t, name=_relative(t.path(record_set.folder), folder)) for t in slot)
     for slot in record_set.manifest.tables
   )
 
@@ -145,23 +143,21 @@ def shard_name(number: int) -> str:
 
 def shard_entry(folder: str, number: int, count: int, tables: Sequence[int]) -> Shard:
   """The manifest's entry of a shard that was written."""
-  name = shard_name(number)
-  of_file = digests.of(os.path.join(folder, name))
-  return Shard(name, count, **of_file, tables=tuple(tables))
+  return Shard.written(folder, shard_name(number), count, tables=tuple(tables))
 
 
 def table(folder: str, path: str, count: int, width: int = 0) -> Table:
   """The entry, in the manifest of the set in `folder`, of an item table of `count` items."""
-  return Table(_relative(path, folder), count, **digests.of(path), width=width)
+  of_file = dataclasses.asdict(Digest.of(path))
+  return Table(name=_relative(path, folder), count=count, width=width, **of_file)
 
 
 def finish(
   folder: str, shards: Sequence[Shard], tables: Sequence[Sequence[Table]], info: dict[str, Any]
 ) -> Manifest:
   """Writes the manifest, which declares the folder whole, and returns it."""
-  count = sum(shard.count for shard in shards)
-  manifest = Manifest(count, tuple(shards), tuple(map(tuple, tables)), info)
-  files.write_json(os.path.join(folder, MANIFEST), dataclasses.asdict(manifest), sealed=True)
+  manifest = Manifest(tuple(shards), tuple(map(tuple, tables)), info)
+  sharded.write(os.path.join(folder, sharded.NAME), manifest)
   return manifest
 
 

@@ -1,53 +1,40 @@
-"""Record sets: tuples of items as row numbers, with labels and soft labels; what stages hand on.
+"""Record sets: tuples of items as row numbers, with labels and soft labels.
 
-A folder with tuple shards, item tables (`common.data.items`; its own, or those of another folder of
-the run) and `manifest.json`, written last: a folder that has one is whole. A record of a shard is a
-group (`common.data.tuples`): tuples that share items and stand together in training. Match tuples of
-two sets by id or by their items, never by position.
+A record set is a sharded folder (`common.sharded`) of tuple shards. Its manifest names the item
+tables too (`common.data.items`), which may lie in another folder of the run. A record of a shard is
+a group (`common.data.tuples`): tuples that share items and stand together in training. Match tuples
+of two sets by id or by their items, never by position.
 """
 
 import dataclasses
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
 
-from common import digests, files, schema
+from common import files, sharded
 from common.data.items import Items
 from common.data.tuples import FLOATS, Tuples, concatenated, parse
 from common.errors import InputError, damaged
 
-SCHEMA_VERSION = 2
-MANIFEST = 'manifest.json'
 BLOCKS = 'blocks'  # in a manifest's `info`, true: a group is many pairs of few items
 _REMEDY = 'delete its folder and run again'
-_TABLE = {'path': str, 'count': int, **digests.ENTRY}
-_SHARD = {'name': str, 'count': int, **digests.ENTRY, 'tables': [int]}
-_SCHEMA = {'count': int, 'shards': [_SHARD], 'tables': [[_TABLE]], 'info': dict}
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-  """An item table: its path, relative to the set's folder, what the file must be, its vectors' width."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table(sharded.Shard):
+  """An item table, maybe of another folder, and the width of its vectors; 0: it holds texts."""
 
-  path: str
-  count: int
-  bytes: int
-  sha256: str
   width: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Shard:
-  """A file of tuples: its name, what it must be, and the number of each slot's table."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shard(sharded.Shard):
+  """A file of tuples, and the number of each slot's table."""
 
-  name: str
-  count: int
-  bytes: int
-  sha256: str
   tables: tuple[int, ...]
 
 
@@ -55,15 +42,26 @@ class Shard:
 class Manifest:
   """Contents of a record set; `tables` by slot. `info` is free: temperature, teacher, source."""
 
-  count: int
+  form: ClassVar[str] = 'record set 3'
+
   shards: tuple[Shard, ...]
   tables: tuple[tuple[Table, ...], ...]
   info: dict[str, Any]
-  schema_version: int = SCHEMA_VERSION
+
+  def __post_init__(self):
+    sharded.check_counts(itertools.chain(self.shards, *self.tables))
+    for shard in self.shards:
+      if any(n >= len(slot) for n, slot in zip(shard.tables, self.tables, strict=True)):
+        raise ValueError(f'{shard.name} names tables that are not there')
+
+  @property
+  def count(self) -> int:
+    """Number of tuples."""
+    return sum(shard.count for shard in self.shards)
 
 
 class RecordSet:
-  """A record set, opened: sizes are checked, nothing is read. Digests are, when a file first is.
+  """A record set, opened: sizes are checked now, digests when a file is first read.
 
   Args:
     folder: Folder with a manifest.
@@ -81,10 +79,8 @@ class RecordSet:
     self.slots = len(self.manifest.tables)
     self._items: dict[int, Items] = {}
     self._tuples: Tuples | None = None
-    for table in (table for slot in self.manifest.tables for table in slot):
-      _check_size(os.path.join(folder, table.path), table.bytes)
-    for shard in self.manifest.shards:
-      _check_size(os.path.join(folder, shard.name), shard.bytes)
+    for file in (*itertools.chain(*self.manifest.tables), *self.manifest.shards):
+      file.check_size(file.path(folder), _REMEDY)
 
   def __len__(self) -> int:
     return self.manifest.count
@@ -108,8 +104,7 @@ class RecordSet:
 
   def shard(self, shard: Shard) -> Iterator[Tuples]:
     """Streams a shard's groups, their items numbered as those of the set."""
-    path = os.path.join(self.folder, shard.name)
-    digests.check_file(path, bytes=shard.bytes, sha256=shard.sha256, remedy=_REMEDY)
+    shard.check(path := shard.path(self.folder), _REMEDY)
     count, tables = 0, self.manifest.tables
     rows = [tables[slot][number].count for slot, number in enumerate(shard.tables)]
     for group in groups_of(path):
@@ -178,51 +173,23 @@ class RecordSet:
           arrays[name][start : start + len(group)] = np.nan
       sizes.append(len(group))
       start += len(group)
-    if start != len(self):
-      raise InputError(f'{self.folder}: {start} tuples; the manifest says {len(self)}; {_REMEDY}')
     groups = np.cumsum([0, *sizes], dtype=np.int64)
     return Tuples(**{'items': np.zeros([0, self.slots], np.int32), **arrays}, groups=groups)
 
 
 def read_manifest(folder: str) -> Manifest:
   """Reads the manifest of a record set; a missing or foreign one is refused."""
-  path = os.path.join(folder, MANIFEST)
   try:
-    fields = files.read_json(path, _REMEDY)
+    return sharded.read(os.path.join(folder, sharded.NAME), Manifest, _REMEDY)
   except FileNotFoundError as error:
-    raise InputError(f'{folder}: no {MANIFEST}; not a whole record set') from error
-  if not isinstance(fields, dict):
-    raise InputError(f'{path}: damaged: no manifest; {_REMEDY}')
-  if (version := fields.get('schema_version')) != SCHEMA_VERSION:
-    raise InputError(
-      f'{path}: schema version {version}; this program reads {SCHEMA_VERSION}: make the set anew'
-    )
-  with damaged(path, _REMEDY):
-    schema.check(fields, _SCHEMA, 'set')
-    shards = tuple(
-      Shard(**{**shard, 'tables': tuple(shard['tables'])}) for shard in fields['shards']
-    )
-    tables = tuple(tuple(Table(**table) for table in slot) for slot in fields['tables'])
-    manifest = Manifest(**{**fields, 'shards': shards, 'tables': tables})
-    if (found := sum(shard.count for shard in shards)) != manifest.count:
-      raise ValueError(f'its shards have {found} tuples, not {manifest.count}')
-    for shard in shards:
-      if any(n >= len(slot) for n, slot in zip(shard.tables, tables, strict=True)):
-        raise ValueError(f'{shard.name} names tables that are not there')
-    listed: list[Shard | Table] = [*shards, *itertools.chain(*tables)]
-    for file in listed:
-      schema.check(getattr(file, 'width', 0), int, 'width')
-      if file.count > file.bytes:
-        raise ValueError(f'{file.count} rows in {file.bytes} bytes')
-  return manifest
+    raise InputError(f'{folder}: no {sharded.NAME}; not a whole record set') from error
 
 
 def open_items(folder: str, tables: Sequence[Table]) -> Items:
   """The items of a slot, of the tables that a set in `folder` names; a damaged table is refused."""
-  scheme, found, root = folder.rpartition('://')  # gs://, which is no part of a path
-  paths = [scheme + found + os.path.normpath(os.path.join(root, table.path)) for table in tables]
+  paths = [table.path(folder) for table in tables]
   for path, table in zip(paths, tables, strict=True):
-    digests.check_file(path, bytes=table.bytes, sha256=table.sha256, remedy=_REMEDY)
+    table.check(path, _REMEDY)
   counts, sha256 = [table.count for table in tables], [table.sha256 for table in tables]
   return Items.open(paths, counts, sha256, _width(tables))
 
@@ -247,10 +214,3 @@ def _check_rows(group: Tuples, rows: Sequence[int], path: str) -> None:
   """Refuses row numbers that the shard's tables, of so many rows, do not have."""
   if group.items.shape[1] != len(rows) or (group.items < 0).any() or (group.items >= rows).any():
     raise InputError(f'{path}: names items that are not in its tables; {_REMEDY}')
-
-
-def _check_size(path: str, size: int) -> None:
-  found = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
-  if found != size:
-    state = 'missing' if found is None else f'{found} bytes'
-    raise InputError(f'{path}: {state}; the manifest says {size} bytes; {_REMEDY}')

@@ -16,7 +16,7 @@ _REMEDY = 'delete it and run again'
 
 @dataclasses.dataclass(frozen=True)
 class VectorTable:
-  """The vectors of a slot's items, with the face of a `TokenTable` of items that are all as short as can be.
+  """The vectors of a slot's items, with the methods of a `TokenTable` of items without word pieces.
 
   Attributes:
     rows: [items, width] float32.

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from common.vectors import neighbors
-from common.vectors.neighbors import Vectors
+from common.vectors.neighbors import Index, Vectors
 
 _NEIGHBOURS = 16
 _BLOCK = 8192  # vectors read at a time
@@ -123,7 +122,7 @@ def neighbour_order(vectors: Vectors, size: int, rng: np.random.Generator) -> np
 
 def _neighbours(queries: Vectors, items: Vectors) -> np.ndarray:
   """[queries, k] numbers of each query's nearest items, by inner product, nearest first."""
-  index, count = neighbors.index_of(items), min(_NEIGHBOURS, len(items))
+  index, count = Index.of(items), min(_NEIGHBOURS, len(items))
   starts = range(0, len(queries), _BLOCK)
   return np.concatenate([index.search(queries[i : i + _BLOCK], count)[1] for i in starts])
 

@@ -9,7 +9,7 @@ from typing import Any
 from common import flags
 from common.data import examples, record_writer
 from common.data.examples import Labels, TableConfig
-from common.data.records import BLOCKS, SCHEMA_VERSION, RecordSet, open_items
+from common.data.records import BLOCKS, Manifest, RecordSet, open_items
 from common.digests import contents
 from common.distillation import augmentation, held_out, pairing
 from common.distillation.mining import MiningConfig
@@ -109,7 +109,7 @@ class DataConfig:
 
   def labelled_inputs(self) -> dict[str, Any]:
     """Inputs of the labelled sets: flags, and each file's sha256."""
-    schema = {'schema of record sets': SCHEMA_VERSION}
+    schema = {'schema of record sets': Manifest.form}
     return {**schema, **flags.flat(self.table), **self.source.labelled_inputs()}
 
   def unlabelled_inputs(self) -> dict[str, Any]:

@@ -24,13 +24,15 @@ from common.data.records import Manifest
 from common.data.tuples import Tuples
 from common.distillation import datasheet, embedders
 from common.errors import InputError
-from common.vectors import neighbors
-from common.vectors.store import MANIFEST, VectorStore
+from common.vectors import manifest
+from common.vectors.neighbors import Index
+from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 
 COLUMNS = ('query', 'passage')
 QUERIES = 4096  # searched at a time
 LABELLED, KNOWN, VECTORS = 'labelled.json', 'known.npz', 'vectors'
+INDEX = f'{VECTORS}/right.faiss'  # of the passages
 _GROUP = 64  # labelled pairs of neighbouring queries that stay together
 
 
@@ -49,7 +51,6 @@ class MiningConfig:
     'minilm',
     "what says how near texts are: a run's export, a SavedModel or its hub URL, a checkpoint",
   )
-  index: str = flags.option('faiss', 'library that finds the nearest', neighbors.LIBRARIES)
   negatives_from: int = flags.option(
     30, "nearest passages that a query's negatives are drawn from", bounds=(1, 10**6)
   )
@@ -143,7 +144,7 @@ def mine(
     for texts, side in ((found.queries, 'left'), (found.passages, 'right'))
   )
   positives = _scored(found.positives, queries, passages)
-  index = neighbors.open_index(passages, config.index)
+  index = Index.of_store(passages, os.path.join(folder, INDEX))
   near = _negatives_of(config, found, positives, queries, index)
   threshold = config.negative_threshold
   if config.negative_quantile:
@@ -209,7 +210,7 @@ def _embedded(
   digest.update(b']')
   fingerprint = f'{embedder.fingerprint} {digest.hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
-  if os.path.exists(os.path.join(folder, MANIFEST)):
+  if manifest.is_there(folder):
     store = VectorStore(folder)
     if (store.fingerprint, store.shape) != (fingerprint, (width,)):
       raise InputError(f'{folder}: vectors of other texts or another embedder; remove it')
@@ -238,7 +239,7 @@ def similarity(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -
   return np.concatenate(scores)
 
 
-def nearest(numbers: np.ndarray, queries: VectorStore, index: neighbors.Index, count: int) -> Pairs:
+def nearest(numbers: np.ndarray, queries: VectorStore, index: Index, count: int) -> Pairs:
   """The nearest passages of queries, in their order."""
   scores, rows = index.search(queries.vectors(numbers), count)
   found = rows.ravel() >= 0
@@ -251,7 +252,7 @@ def _negatives_of(
   found: Matching,
   positives: Pairs,
   queries: VectorStore,
-  index: neighbors.Index,
+  index: Index,
 ) -> Pairs:
   """Pairs that may be negative: near, and neither positive nor related."""
   passages = len(found.passages)

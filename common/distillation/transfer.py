@@ -16,7 +16,7 @@ from common.data.tuples import Tuples
 from common.distillation import blocks, datasheet, mining
 from common.distillation.mined_task import MinedTask
 from common.distillation.mining import MiningConfig, Pairs
-from common.vectors import neighbors
+from common.vectors.neighbors import Index
 from common.vectors.store import VectorStore
 
 TRANSFER = 'transfer'
@@ -48,7 +48,7 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
     passages=mined.passages,
     numbers=np.flatnonzero(mined.splits == 0),
     known=blocks.partners_of(mined.positives, 0, len(mined.queries)),
-    index=neighbors.open_index(mined.passages, config.index),
+    index=Index.of_store(mined.passages, os.path.join(data, mining.INDEX)),
     count=min(config.transfer_per_query, len(mined.passages)),
     rng=np.random.default_rng(seed),
   )
@@ -100,7 +100,7 @@ class _Pool:
   passages: VectorStore
   numbers: np.ndarray  # of the training queries
   known: list[np.ndarray]  # matches of each query
-  index: neighbors.Index
+  index: Index
   count: int  # nearest passages of a query
   rng: np.random.Generator
 

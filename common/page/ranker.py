@@ -12,7 +12,8 @@ from common.errors import InputError
 from common.scoring import archive, hub
 from common.scoring.best import top
 from common.scoring.scorer import PairScorer
-from common.vectors.store import MANIFEST, VectorStore
+from common.vectors import manifest
+from common.vectors.store import VectorStore
 
 _PARTS = 20_000  # texts up to which the head's parts of them are kept: faster, three times as large
 
@@ -45,7 +46,7 @@ class Ranker:
       raise InputError(f'{folder}: the page takes models of two texts and one score')
     side = self._scorer.slots[1]
     dtype = 'int8'
-    if os.path.exists(os.path.join(store, MANIFEST)):
+    if manifest.is_there(store):
       there = VectorStore(store)
       if there.fingerprint != self._scorer.fingerprints[side]:
         raise InputError(f'{store}: vectors of another encoder than {folder}; name a new folder')

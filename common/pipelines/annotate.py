@@ -16,11 +16,11 @@ import numpy as np
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
-from common import flags
+from common import flags, sharded
 from common.data import record_writer, records, task
 from common.data.examples import Example
 from common.data.items import ItemWriter
-from common.data.records import MANIFEST, Manifest, Table
+from common.data.records import Manifest, Table
 from common.data.tokens import TokenizedTuples
 from common.data.tuples import parse, serialize
 from common.distillation import annotate as annotation
@@ -29,7 +29,7 @@ from common.errors import InputError
 from common.pipelines import jobs, plans, reading, shards
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import limit_threads
-from common.pipelines.shards import Shard
+from common.pipelines.shards import Mark, Shard
 from common.pipelines.units import Unit
 
 _CHUNK = 4096  # tuples in memory at a time
@@ -87,13 +87,13 @@ class AnnotateJob:
 
   def run(self, unit: Unit, model: tuple[list[Teacher], list[str]], shard: Shard) -> int:
     teachers, shard.note['teachers'] = model
-    slots, count = len(self.config.text_columns), 0
+    slots = len(self.config.text_columns)
     with contextlib.ExitStack() as stack:
       names = [_table_name(unit.number, slot) for slot in range(slots)]
-      paths = [stack.enter_context(shard.file(name)) for name in names]
-      items = [stack.enter_context(ItemWriter(path)) for path in paths]
-      path = stack.enter_context(shard.file(record_writer.shard_name(unit.number)))
-      writer = stack.enter_context(tf.io.TFRecordWriter(path))
+      tables = [stack.enter_context(shard.file(name)) for name in names]
+      items = [stack.enter_context(ItemWriter(table.path)) for table in tables]
+      tuples = stack.enter_context(shard.file(record_writer.shard_name(unit.number)))
+      writer = stack.enter_context(tf.io.TFRecordWriter(tuples.path))
       for cells in reading.cells(unit, self.config.columns, _CHUNK, shard.refuse):
         texts = list(zip(*cells[:slots], strict=True))
         ids = cells[-1] if self.config.id_column else [''] * len(texts)
@@ -101,9 +101,10 @@ class AnnotateJob:
         logits = _mean_logits(teachers, texts)
         for group in annotation.with_logits(groups, logits, _TEMPERATURE):
           writer.write(serialize(group))
-        count += len(texts)
-    shard.note['items'] = [len(writer) for writer in items]
-    return count
+        tuples.count += len(texts)
+      for table, own in zip(tables, items, strict=True):
+        table.count = len(own)
+    return tuples.count
 
 
 def main(config: AnnotateConfig, options: Sequence[str]) -> None:
@@ -123,17 +124,18 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   }
   output = config.out.output
   with shards.alone(output):
-    known = (shards.a_mark(output) or {}).get('teachers')
+    begun = shards.a_mark(output)
+    known = begun.note['teachers'] if begun else None
     marks = jobs.run(AnnotateJob(config, known), todo, config.out, plan, options)
-    if len({tuple(mark['teachers']) for mark in marks}) > 1:
+    if len({tuple(mark.note['teachers']) for mark in marks}) > 1:
       raise InputError(
         f'{output}: its shards are of teachers of different contents; choose another --output'
       )
-    manifest = _manifest([mark for mark in marks if mark['rows']], info)
+    manifest = _manifest([mark for mark in marks if mark.rows], len(config.text_columns), info)
     if config.id_column:
       paths = [FileSystems.join(output, shard.name) for shard in manifest.shards]
       jobs.check_ids(output, paths, _ids)
-    shards.write_json(FileSystems.join(output, MANIFEST), dataclasses.asdict(manifest))
+    shards.write_manifest(FileSystems.join(output, sharded.NAME), manifest)
 
 
 def _mean_logits(teachers: Sequence[Teacher], texts: Sequence[tuple[str, ...]]) -> np.ndarray:
@@ -148,20 +150,15 @@ def _ids(path: str) -> Iterator[Sequence[str]]:
     yield parse(record).ids
 
 
-def _manifest(marks: Sequence[dict[str, Any]], info: dict[str, Any]) -> Manifest:
+def _manifest(marks: Sequence[Mark], slots: int, info: dict[str, Any]) -> Manifest:
   """The manifest of a record set of which each unit wrote a shard and its own tables."""
   listed, tables = [], []
   for number, mark in enumerate(marks):
-    slots = len(mark['items'])
-    files = {file['name']: (file['bytes'], file['sha256']) for file in mark['files']}
-    name = record_writer.shard_name(mark['number'])
-    listed.append(records.Shard(name, mark['rows'], *files[name], (number,) * slots))
-    names = [_table_name(mark['number'], slot) for slot in range(slots)]
-    tables.append(
-      [Table(table, n, *files[table]) for table, n in zip(names, mark['items'], strict=True)]
-    )
-  by_slot = tuple(zip(*tables, strict=True))
-  return Manifest(sum(mark['rows'] for mark in marks), tuple(listed), by_slot, info)
+    files = {file.name: vars(file) for file in mark.shards}
+    own = files[record_writer.shard_name(mark.number)]
+    listed.append(records.Shard(**own, tables=(number,) * slots))
+    tables.append([Table(**files[_table_name(mark.number, slot)]) for slot in range(slots)])
+  return Manifest(tuple(listed), tuple(zip(*tables, strict=True)), info)
 
 
 def _table_name(unit: int, slot: int) -> str:

@@ -10,12 +10,11 @@ The output is what `common.vectors.store.VectorStore` opens, once all of it is t
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from common import flags
+from common import flags, sharded
 from common.data import vector_cells
 from common.data.texts import distinct
 from common.errors import InputError, damaged
@@ -27,8 +26,9 @@ from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
-from common.vectors import store, values
-from common.vectors.shard_writer import ShardWriter
+from common.vectors import manifest, values
+from common.vectors.manifest import Description, Manifest
+from common.vectors.shards import ShardWriter
 
 _CHUNK = 16_384  # texts in memory at a time
 
@@ -59,7 +59,7 @@ class EncodeJob:
   """`jobs.Job`: a unit's texts as one shard of a store, each text of a chunk encoded once."""
 
   config: EncodeConfig
-  description: dict[str, Any]
+  description: Description
 
   def load(self) -> PairScorer:
     config = self.config
@@ -77,11 +77,11 @@ class EncodeJob:
           ids, texts = [ids[row] for row in vectors], list(vectors.values())
         if ids:
           if not count:  # a unit without rows has no file
-            path = opened.enter_context(shard.file(_name(unit)))
-            writer = opened.enter_context(ShardWriter(path, self.description))
+            file = opened.enter_context(shard.file(_name(unit)))
+            writer = opened.enter_context(ShardWriter(file.path, self.description))
           once, of_row = distinct(texts)
           writer.write(ids, texts, model.encode(once, self.config.side)[of_row])
-        count += len(ids)
+          file.count = count = count + len(ids)
     return count
 
 
@@ -95,12 +95,12 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
     raise InputError(f'--side={config.side}: one of {", ".join(slots)}')
   shape = export['vector_shapes'][slots.index(config.side)]
   fingerprint = exported.fingerprints(export)[config.side]
-  description = store.description(shape, config.dtype, fingerprint, config.side)
+  description = Description(tuple(shape), config.dtype, fingerprint, config.side)
   todo = config.files.units()
   columns = [config.id_column, config.text_column]
   reading.check_columns(todo, columns)
   plan = {
-    'store': description,
+    'store': sharded.as_json(description),
     'columns': columns,
     'encoder_runtime': config.encoder_runtime,
     plans.FILES: config.files.state(),
@@ -109,11 +109,10 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   with shards.alone(output):
     _refuse_changed(output, todo)
     marks = jobs.run(EncodeJob(config, description), todo, config.out, plan, options)
-    listed = [{**mark['files'][0], 'rows': mark['rows']} for mark in marks if mark['rows']]
-    paths = [FileSystems.join(output, shard['name']) for shard in listed]
-    jobs.check_ids(output, paths, _ids)
-    path = FileSystems.join(output, store.MANIFEST)
-    shards.write_json(path, {**description, 'shards': listed})
+    listed = tuple(manifest.Shard(**vars(mark.shards[0])) for mark in marks if mark.rows)
+    jobs.check_ids(output, [FileSystems.join(output, shard.name) for shard in listed], _ids)
+    path = FileSystems.join(output, sharded.NAME)
+    shards.write_manifest(path, Manifest(description, listed))
 
 
 def _name(unit: Unit) -> str:
@@ -122,13 +121,13 @@ def _name(unit: Unit) -> str:
 
 def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   """Refuses a store that is not as this job left it: its manifest would be written as it was."""
-  path = FileSystems.join(output, store.MANIFEST)
+  path = FileSystems.join(output, sharded.NAME)
   if not shards.exists(path):
     return
-  there = store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
-  listed = {shard['name'] for shard in there['shards']}
+  there = shards.read_manifest(path, Manifest, manifest.REMEDY)
+  listed = {shard.name for shard in there.shards}
   names = {_name(unit) for unit in todo}
-  changed = any('deleted' in shard or shard['name'] not in names for shard in there['shards'])
+  changed = any(shard.deleted or shard.name not in names for shard in there.shards)
   gone = (unit for unit in todo if _name(unit) not in listed)  # without rows, or all were deleted
   changed = changed or any(shards.rows(output, unit.number) for unit in gone)
   kept = 'the store there stays as it is: choose another --output'
@@ -142,7 +141,7 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
 def _ids(path: str) -> Iterator[list[str]]:
   """The ids of a shard, local or remote, by piece; its vectors are not read."""
   options = pa.ipc.IpcReadOptions(included_fields=[0])
-  with open_file(path) as file, damaged(path, store.REMEDY):
+  with open_file(path) as file, damaged(path, manifest.REMEDY):
     reader = pa.ipc.open_file(file, options=options)
     for number in range(reader.num_record_batches):
       yield reader.get_batch(number).column('id').to_pylist()

@@ -26,9 +26,9 @@ from tqdm import tqdm
 from common import flags
 from common.errors import InputError
 from common.pipelines import plans, shards, units
-from common.pipelines.shards import Shard
+from common.pipelines.shards import Mark, Shard
 from common.pipelines.units import Unit
-from common.vectors.text_hashes import hashes, repeated
+from common.vectors.ids import hashes, repeated
 
 _REFUSED = re.compile(rf'\b{InputError.__name__}: (.*?)(?: \[while running|\n|$)')
 Source = Callable[[beam.Pipeline, Sequence[Unit]], beam.PCollection]
@@ -92,7 +92,7 @@ def run(
   plan: dict[str, Any],
   options: Sequence[str],
   source: Source = spread,
-) -> list[dict[str, Any]]:
+) -> list[Mark]:
   """Runs a job over the units whose shards are missing, in an output that the caller holds.
 
   Args:
@@ -116,8 +116,8 @@ def run(
     _run(job, left, config, options, len(todo), source)
     done = shards.marks(config.output)
   found = [done[unit.number] for unit in todo]
-  bad = sum(mark['bad_rows'] for mark in found)
-  rows, seconds = (sum(mark[name] for mark in found) for name in ('rows', 'seconds'))
+  bad, rows = sum(mark.bad_rows for mark in found), sum(mark.rows for mark in found)
+  seconds = sum(mark.seconds for mark in found)
   rate = f'{rows / seconds:,.0f} rows/s a worker' if seconds else ''
   print(f'{rows:,} rows in {len(found):,} shards, {bad:,} bad rows; {rate}')
   if bad > config.max_bad_rows:
@@ -154,11 +154,11 @@ def check_ids(
         first[key] = path
 
 
-def finish(shard: Shard, rows: int, started: float) -> dict[str, Any]:
+def finish(shard: Shard, rows: int, started: float) -> Mark:
   """Marks a shard whose work started at that `time.monotonic()`; counts its rows for Beam."""
-  mark = shard.finish(rows=rows, seconds=time.monotonic() - started)
-  for name in ('rows', 'bad_rows'):
-    Metrics.counter('pipelines', name).inc(mark[name])
+  mark = shard.finish(rows, time.monotonic() - started)
+  Metrics.counter('pipelines', 'rows').inc(mark.rows)
+  Metrics.counter('pipelines', 'bad_rows').inc(mark.bad_rows)
   return mark
 
 
@@ -211,7 +211,7 @@ class _Do(beam.DoFn):
     shard = Shard(self.config.output, unit.number)
     rows = self.job.run(unit, self.model, shard)
     mark = finish(shard, rows, started)
-    rate = int(rows / max(mark['seconds'], 1e-9))
+    rate = int(rows / max(mark.seconds, 1e-9))
     Metrics.distribution('pipelines', 'rows_per_second').update(rate)
 
 

@@ -29,8 +29,8 @@ from common.pipelines.partition import Buckets
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.scoring.scorer import PairScorer
+from common.vectors.ids import hashes
 from common.vectors.store import VectorStore
-from common.vectors.text_hashes import hashes
 
 _READ = 1 << 18  # tuples read at a time: the more, the fewer and longer the values of a block
 _SCORED = 4096  # tuples scored at a time

@@ -24,15 +24,14 @@ def write_table(
     pieces: Rows, some at a time, each piece a sequence of columns.
   """
   schema = pa.schema([(column, _TYPES[of]) for column, of in columns.items()])
-  count = 0
   with (
-    shard.file(name) as path,
-    pq.ParquetWriter(path, schema, write_page_checksum=True) as writer,
+    shard.file(name) as file,
+    pq.ParquetWriter(file.path, schema, write_page_checksum=True) as writer,
   ):
     for group in _row_groups(schema, pieces):
       writer.write_table(group)
-      count += len(group)
-  return count
+      file.count += len(group)
+  return file.count
 
 
 def _row_groups(schema: pa.Schema, pieces: Iterable[Sequence[Any]]) -> Iterator[pa.Table]:

@@ -9,27 +9,46 @@ and opens two buckets at a time. A bucket is itself a store; vectors are copied 
 import contextlib
 import dataclasses
 import hashlib
-import json
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from common import digests, flags
+from common import flags, sharded
 from common.data.texts import hash64
 from common.errors import InputError
 from common.pipelines import jobs, shards
 from common.pipelines.files import on_disk
 from common.pipelines.jobs import OutputConfig
-from common.pipelines.shards import Shard
+from common.pipelines.shards import File, Shard
 from common.pipelines.units import Unit
-from common.vectors import store
-from common.vectors.shard_writer import ShardWriter
+from common.vectors.manifest import REMEDY, Description, Manifest
+from common.vectors.manifest import Shard as StoreShard
+from common.vectors.shards import ShardWriter, pieces, taken
+from common.vectors.store import VectorStore
 
 PARTITION = 'partition.json'
-_SOURCE = 'source'  # in it: digest of the manifest of the store that was cut, so of its contents
 _MOST = 512  # buckets: a worker has a file of each open
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+  """Contents of `partition.json`, which is written when all buckets are there.
+
+  Attributes:
+    vectors: What the vectors of all buckets have in common.
+    buckets: Number of buckets.
+    rows: Rows of all buckets together.
+    source: Digest of the manifest of the store that was cut, so of its contents.
+  """
+
+  form: ClassVar[str] = 'partitioned store 2'
+
+  vectors: Description
+  buckets: int
+  rows: int
+  source: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,17 +87,18 @@ class Buckets:
     """Reads a folder; refuses one that is neither a partition nor a store."""
     if is_partition(folder):
       path = FileSystems.join(folder, PARTITION)
-      manifest = store.check_manifest(shards.read_json(path), path, buckets=int, rows=int)
-      names = map(_name, range(manifest['buckets']))
-      buckets, rows = [FileSystems.join(folder, name) for name in names], manifest['rows']
+      found = shards.read_manifest(path, Partition, REMEDY)
+      names = map(_name, range(found.buckets))
+      buckets = tuple(FileSystems.join(folder, name) for name in names)
+      vectors, rows, version = found.vectors, found.rows, found.source
     else:
-      manifest = _manifest(folder)
-      _shard_units(folder, manifest)
-      buckets, rows = [folder], sum(shard['rows'] for shard in manifest['shards'])
-    side, version = manifest['side'], _digest(manifest)
-    return cls(folder, tuple(buckets), rows, manifest['fingerprint'], side, version)
+      whole = _manifest(folder)
+      _shard_units(folder, whole)
+      buckets, rows = (folder,), sum(shard.rows for shard in whole.shards)
+      vectors, version = whole.vectors, _digest(whole)
+    return cls(folder, buckets, rows, vectors.fingerprint, vectors.side, version)
 
-  def check(self, opened: store.VectorStore) -> None:
+  def check(self, opened: VectorStore) -> None:
     """Refuses an opened bucket, or its copy, of another version than these."""
     whole = self.buckets == (self.folder,)
     found = Buckets.of(opened.folder if whole else self.folder)
@@ -90,8 +110,7 @@ class Buckets:
 class PartitionJob:
   """`jobs.Job`: a shard of the store, as one shard of each bucket that it has rows of."""
 
-  description: dict[str, Any]
-  shards: list[dict[str, Any]]
+  manifest: Manifest
   buckets: int
 
   def load(self) -> None:
@@ -99,31 +118,26 @@ class PartitionJob:
 
   def run(self, unit: Unit, model: None, shard: Shard) -> int:
     del model
-    counts: dict[str, int] = {}
     with contextlib.ExitStack() as open_files:
-      writers: dict[int, tuple[str, ShardWriter]] = {}
+      writers: dict[int, tuple[File, ShardWriter]] = {}
       source = open_files.enter_context(on_disk(unit.path))
-      own = self.shards[unit.number]  # what is copied gets digests of its own
-      digests.check_file(
-        source, bytes=own['bytes'], sha256=own['sha256'], remedy=f'{store.REMEDY} ({unit.path})'
-      )
-      for batch, live in store.pieces(source, own):
-        batch = store.taken(batch, live)
+      own = self.manifest.shards[unit.number]
+      own.check(source, f'{REMEDY} ({unit.path})')  # what is copied gets digests of its own
+      for batch, live in pieces(source, own):
+        batch = taken(batch, live)
         rows: dict[int, list[int]] = {}
         for row, key in enumerate(batch.column('id').to_pylist()):
           rows.setdefault(hash64(key) % self.buckets, []).append(row)
         for number, of_bucket in rows.items():
           if number not in writers:
             name = f'{_name(number)}/vectors-{unit.number:05d}.arrow'
-            path = open_files.enter_context(shard.file(name))
-            writer = open_files.enter_context(ShardWriter(path, self.description))
-            writers[number] = (name, writer)
-          name, writer = writers[number]
+            file = open_files.enter_context(shard.file(name))
+            writer = open_files.enter_context(ShardWriter(file.path, self.manifest.vectors))
+            writers[number] = (file, writer)
+          file, writer = writers[number]
           writer.copy(batch.take(pa.array(of_bucket)))
-          counts[name] = counts.get(name, 0) + len(of_bucket)
-    for file in shard.files:
-      file['rows'] = counts[file['name']]
-    return sum(counts.values())
+          file.count += len(of_bucket)
+    return sum(file.count for file, _ in writers.values())
 
 
 def is_partition(folder: str) -> bool:
@@ -138,45 +152,44 @@ def main(config: PartitionConfig, options: Sequence[str]) -> None:
   if is_partition(config.store):
     raise InputError(f'--store={config.store}: a partition already; give the store it was cut from')
   manifest = _manifest(config.store)
-  description = {name: value for name, value in manifest.items() if name != 'shards'}
   todo = _shard_units(config.store, manifest)
-  plan = {'store': manifest, 'buckets': config.buckets}
-  job = PartitionJob(description, manifest['shards'], config.buckets)
+  plan = {'store': sharded.as_json(manifest), 'buckets': config.buckets}
+  job = PartitionJob(manifest, config.buckets)
   with shards.alone(config.out.output):
     marks = jobs.run(job, todo, config.out, plan, options)
-    of_bucket: dict[str, list[dict[str, Any]]] = {_name(n): [] for n in range(config.buckets)}
+    of_bucket: dict[str, list[StoreShard]] = {_name(n): [] for n in range(config.buckets)}
     for mark in marks:
-      for file in mark['files']:
-        folder, name = file['name'].split('/')
-        of_bucket[folder].append({**file, 'name': name})
+      for file in mark.shards:
+        folder, name = file.name.split('/')
+        of_bucket[folder].append(StoreShard(**{**vars(file), 'name': name}))
     for folder, files in of_bucket.items():
-      path = FileSystems.join(config.out.output, folder, store.MANIFEST)
-      shards.write_json(path, {**description, 'shards': files})
-    whole = {**description, 'buckets': config.buckets, 'rows': sum(mark['rows'] for mark in marks)}
-    whole[_SOURCE] = _digest(manifest)
-    shards.write_json(FileSystems.join(config.out.output, PARTITION), whole)
+      path = FileSystems.join(config.out.output, folder, sharded.NAME)
+      shards.write_manifest(path, Manifest(manifest.vectors, tuple(files)))
+    rows = sum(mark.rows for mark in marks)
+    whole = Partition(manifest.vectors, config.buckets, rows, _digest(manifest))
+    shards.write_manifest(FileSystems.join(config.out.output, PARTITION), whole)
 
 
 def _name(number: int) -> str:
   return f'bucket-{number:05d}'
 
 
-def _digest(manifest: dict[str, Any]) -> str:
-  return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+def _digest(manifest: Manifest) -> str:
+  return hashlib.sha256(sharded.text(manifest).encode()).hexdigest()
 
 
-def _manifest(folder: str) -> dict[str, Any]:
-  path = FileSystems.join(folder, store.MANIFEST)
+def _manifest(folder: str) -> Manifest:
+  path = FileSystems.join(folder, sharded.NAME)
   if not shards.exists(path):
-    raise InputError(f'{folder}: no whole vector store there ({store.MANIFEST} is missing)')
-  return store.check_manifest(shards.read_json(path), path, shards=store.SHARDS)
+    raise InputError(f'{folder}: no whole vector store there ({sharded.NAME} is missing)')
+  return shards.read_manifest(path, Manifest, REMEDY)
 
 
-def _shard_units(folder: str, manifest: dict[str, Any]) -> list[Unit]:
+def _shard_units(folder: str, manifest: Manifest) -> list[Unit]:
   """A store's shards; raises InputError if one is missing or not as long as it was."""
   sizes = shards.sizes(folder)
-  shards_of = enumerate(manifest['shards'])
-  todo = [Unit(i, FileSystems.join(folder, s['name']), 0, s['bytes']) for i, s in shards_of]
+  shards_of = enumerate(manifest.shards)
+  todo = [Unit(i, FileSystems.join(folder, s.name), 0, s.bytes) for i, s in shards_of]
   for unit in todo:
     if sizes.get(unit.path) != unit.stop:
       raise InputError(f'{unit.path}: missing or cut short; write the store anew')

@@ -1,10 +1,12 @@
 """A job's output: a shard a unit, whole, with a mark that says what it holds, or not there at all.
 
-A second run skips what is marked. Paths are those of Beam's filesystems.
+A mark is the manifest (`common.sharded`) of a unit's files. A second run skips what is marked.
+Paths are those of Beam's filesystems.
 """
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import glob
 import hashlib
@@ -15,20 +17,50 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from common import digests, files, schema
-from common.errors import InputError, damaged
+from common import digests, files, sharded
+from common.errors import InputError
 from common.pipelines.files import copy_out, each, open_file
 from common.scoring import exported, hub
+from common.sharded import Of
 
 _MARKS = 'done'
 _BAD = 'bad'
-_FILE = {'name': str, **digests.ENTRY}
-_MARK = {'number': int, 'rows': int, 'seconds': float, 'bad_rows': int, 'files': [_FILE]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+  """Contents of a finished unit's mark.
+
+  Attributes:
+    number: Number of the unit.
+    rows: Rows written.
+    bad_rows: Rows refused.
+    seconds: Time that they took.
+    shards: The unit's files.
+    note: What else the job says of them.
+  """
+
+  form: ClassVar[str] = 'unit of a job 1'
+
+  number: int
+  rows: int
+  bad_rows: int
+  seconds: float
+  shards: tuple[sharded.Shard, ...]
+  note: dict[str, Any]
+
+
+@dataclasses.dataclass
+class File:
+  """A file that is being written: a local path, and the rows in it so far."""
+
+  path: str
+  count: int = 0
 
 
 class Shard:
@@ -41,19 +73,20 @@ class Shard:
 
   def __init__(self, output: str, number: int):
     self.output, self.number = output, number
-    self.files: list[dict[str, Any]] = []
+    self.files: list[sharded.Shard] = []
     self.refused = 0
     self._bad: Any = None  # a temporary file of the refused rows: a unit may be all of a large file
     self.note: dict[str, Any] = {}  # what else the mark holds
 
   @contextlib.contextmanager
-  def file(self, name: str) -> Iterator[str]:
-    """A local path to write to; at the end of the block it is the output's file `name`."""
+  def file(self, name: str) -> Iterator[File]:
+    """A local file to write to; at the end of the block it is the output's file `name`."""
     with tempfile.TemporaryDirectory() as folder:
-      path = os.path.join(folder, posixpath.basename(name))
-      yield path
-      self.files.append({'name': name, **digests.of(path)})
-      copy_in(path, FileSystems.join(self.output, name))
+      file = File(os.path.join(folder, posixpath.basename(name)))
+      yield file
+      of_file = vars(digests.Digest.of(file.path))
+      self.files.append(sharded.Shard(name=name, count=file.count, **of_file))
+      copy_in(file.path, FileSystems.join(self.output, name))
 
   def refuse(self, where: str, why: str, row: str) -> None:
     """Puts a row aside."""
@@ -62,21 +95,16 @@ class Shard:
     self._bad.write(json.dumps({'where': where, 'why': why, 'row': row}) + '\n')
     self.refused += 1
 
-  def finish(self, **counts: float) -> dict[str, Any]:
-    """Writes the refused rows, then the mark; returns what the mark holds."""
+  def finish(self, rows: int, seconds: float) -> Mark:
+    """Writes the refused rows, then the mark; returns the mark."""
     if self.refused:
-      name = f'{_BAD}/{self.number:05d}.jsonl'
       self._bad.seek(0)
-      with self._bad, self.file(name) as path, open(path, 'w', encoding='utf-8') as file:
-        shutil.copyfileobj(self._bad, file)
-    mark = {
-      'number': self.number,
-      **counts,
-      **self.note,
-      'bad_rows': self.refused,
-      'files': self.files,
-    }
-    write_json(_mark_path(self.output, self.number), mark)
+      with self._bad, self.file(f'{_BAD}/{self.number:05d}.jsonl') as bad:
+        bad.count = self.refused
+        with open(bad.path, 'w', encoding='utf-8') as file:
+          shutil.copyfileobj(self._bad, file)
+    mark = Mark(self.number, rows, self.refused, seconds, tuple(self.files), self.note)
+    write_manifest(_mark_path(self.output, self.number), mark)
     return mark
 
 
@@ -97,7 +125,7 @@ def alone(output: str) -> Iterator[None]:
     yield
 
 
-def marks(output: str) -> dict[int, dict[str, Any]]:
+def marks(output: str) -> dict[int, Mark]:
   """The marks of an output's finished shards, by number.
 
   Raises:
@@ -105,9 +133,9 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
   """
   found, there, mark_files = {}, sizes(output), _mark_files(output)
   for mark_file, mark in zip(mark_files, each(_read_mark, mark_files), strict=True):
-    found[mark['number']] = mark
-    for of in mark['files']:
-      path, size = FileSystems.join(output, of['name']), of['bytes']
+    found[mark.number] = mark
+    for of in mark.shards:
+      path, size = FileSystems.join(output, of.name), of.bytes
       if there.get(path) != size:
         raise InputError(
           f'{path}: {there.get(path, 0)} bytes; {size} were written; {_remedy(mark_file)}'
@@ -115,7 +143,7 @@ def marks(output: str) -> dict[int, dict[str, Any]]:
   return found
 
 
-def a_mark(output: str) -> dict[str, Any] | None:
+def a_mark(output: str) -> Mark | None:
   """Some finished shard's mark, if there is one."""
   return next(map(_read_mark, _mark_files(output)), None)
 
@@ -123,7 +151,7 @@ def a_mark(output: str) -> dict[str, Any] | None:
 def rows(output: str, number: int) -> int:
   """Rows of a shard by its mark, whatever has become of its files; 0 without one."""
   path = _mark_path(output, number)
-  return read_json(path)['rows'] if exists(path) else 0
+  return _read_mark(path).rows if exists(path) else 0
 
 
 def sizes(folder: str) -> dict[str, int]:
@@ -165,10 +193,25 @@ def read_json(path: str) -> Any:
 
 def write_json(path: str, value: Any) -> None:
   """Writes a JSON file, sealed, whole or not at all."""
+  _write_text(path, files.json_text(value, sealed=True))
+
+
+def read_manifest(path: str, kind: type[Of], remedy: str) -> Of:
+  """Reads a manifest's file, as `sharded.read` does."""
+  with contextlib.closing(FileSystems.open(path)) as file:
+    return sharded.parsed(file.read(), path, kind, remedy)
+
+
+def write_manifest(path: str, manifest: sharded.Manifest) -> None:
+  """Writes a manifest's file, which declares its folder whole."""
+  _write_text(path, sharded.text(manifest))
+
+
+def _write_text(path: str, text: str) -> None:
   with tempfile.TemporaryDirectory() as folder:
     local = os.path.join(folder, 'value.json')
     with open(local, 'w', encoding='utf-8') as file:
-      file.write(files.json_text(value, sealed=True))
+      file.write(text)
     copy_in(local, path)
 
 
@@ -225,11 +268,8 @@ def _mark_path(output: str, number: int) -> str:
   return FileSystems.join(output, _MARKS, f'{number:05d}.json')
 
 
-def _read_mark(path: str) -> dict[str, Any]:
-  with damaged(path, _remedy(path)):
-    mark = read_json(path)
-    schema.check(mark, _MARK, 'mark')
-    return mark
+def _read_mark(path: str) -> Mark:
+  return read_manifest(path, Mark, _remedy(path))
 
 
 def _remedy(mark_file: str) -> str:

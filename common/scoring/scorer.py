@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from tqdm import tqdm
@@ -14,6 +14,9 @@ from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.scoring.sides import Side, Texts, checked, listed
 from common.vectors.store import VectorStore, row_numbers
 from common.vectors.values import Stored, are_vectors, finite
+
+if TYPE_CHECKING:
+  from common.vectors.neighbors import Index
 
 
 class PairScorer:
@@ -137,7 +140,7 @@ class PairScorer:
     total: int | None = None,
     progress: bool = True,
   ) -> VectorStore:
-    """Encodes any number of texts into a vector store, by shards; holds 17 bytes a text.
+    """Encodes any number of texts into a vector store, by shards; holds 25 bytes an id and new ids.
 
     Killed at any moment, the same call by the same encoder runtime goes on with the first missing
     shard. A store that is there gets the texts added whose ids it does not have. With `replace`, a
@@ -210,7 +213,7 @@ class PairScorer:
     *,
     parts: np.ndarray | None = None,
     rows: Sequence[int] | np.ndarray | None = None,
-    first_stage: str = '',
+    first_stage: 'Index | None' = None,
     shortlist: int = 1000,
   ) -> Any:
     """Ranks candidates (right) for a query (left), whose own part is computed once.
@@ -223,7 +226,8 @@ class PairScorer:
       top_k: Results at the most.
       parts: The candidates', where they have been computed.
       rows: The candidates to be ranked, where it is not all: a first stage's.
-      first_stage: 'ann': a store's `shortlist` nearest by pooled vectors (FAISS), then the head.
+      first_stage: The `common.vectors.neighbors.Index` of a store. The head ranks the `shortlist`
+        nearest alone.
       shortlist: Candidates of the first stage.
 
     Returns:
@@ -232,9 +236,8 @@ class PairScorer:
     """
     check_whole('top_k', top_k, 1)
     check_whole('shortlist', shortlist, 1)
-    stored = isinstance(candidates, VectorStore) and rows is None
-    if first_stage not in ('', 'ann') or (first_stage and not stored):
-      raise InputError(f"first_stage={first_stage!r}: '' or 'ann', the latter on a store, no rows")
+    if first_stage is not None:
+      _check_index(first_stage, candidates, rows)
     self.check_ranks()
     queries, several = self._queries(query)
     given = self._candidates(candidates)
@@ -246,10 +249,8 @@ class PairScorer:
     # `best.ranked` looks at the numbers of what it reads.
     right = self._encoded(given, self.slots[1]) if isinstance(given, Side) else given
     left_parts = self._parts(left, self.slots[0])
-    if isinstance(right, VectorStore) and first_stage:
-      from common.vectors import neighbors
-
-      near = neighbors.nearest(right, left := left[:], shortlist)
+    if first_stage is not None:
+      near = first_stage.nearest(left := left[:], shortlist)
       ranked = [
         self._ranked(u[None], part[None], right, top_k, parts, np.sort(own[own >= 0]))[0]
         for u, part, own in zip(left, left_parts, near, strict=True)
@@ -400,3 +401,17 @@ class PairScorer:
   def _none(self) -> np.ndarray:
     """Scores of no pairs."""
     return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
+
+
+def _check_index(index: Any, candidates: Any, rows: Any) -> None:
+  """Refuses a first stage that is no index of the candidates, all of a store."""
+  from common.vectors.neighbors import Index
+
+  stored = isinstance(candidates, VectorStore) and rows is None
+  if not stored or not isinstance(index, Index):
+    raise InputError('first_stage: neighbors.Index.of_store(candidates), of a store without rows')
+  if len(index) != len(candidates):
+    raise InputError(
+      f'first_stage: an index of {len(index)} texts; the store has {len(candidates)}: '
+      'make the index anew'
+    )

@@ -32,7 +32,7 @@ class Stored:
 
 
 def are_vectors(side: Any) -> bool:
-  """Whether a side is stored vectors or an array of numbers, and not texts, as an empty list's is."""
+  """Whether a side is stored vectors or an array of numbers, and not texts or an empty list."""
   values = side.values if isinstance(side, Stored) else side
   return isinstance(values, np.ndarray) and values.dtype.kind not in 'OUST' and values.shape != (0,)
 
@@ -55,7 +55,7 @@ def widened(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
 
 
 def finite(vectors: np.ndarray, where: str, rows: np.ndarray | None = None) -> np.ndarray:
-  """Vectors [n, ...] in float32; refuses those that hold NaN or infinity, by the first one's row."""
+  """Vectors [n, ...] in float32; refuses NaN and infinity, by the first such row."""
   if vectors.dtype.kind not in 'fiu':
     raise InputError(f'{where}: vectors of {vectors.dtype}; numbers are needed')
   with np.errstate(over='ignore', invalid='ignore'):

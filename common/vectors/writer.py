@@ -1,6 +1,5 @@
 """Writes vector stores: shards whole or not at all, the manifest last."""
 
-import importlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,24 +11,12 @@ from tqdm import tqdm
 from common import files
 from common.data.texts import check_text, distinct, shown
 from common.errors import InputError, check_whole, damaged
-from common.vectors import changes
-from common.vectors.shard_writer import ShardWriter, metadata
-from common.vectors.store import (
-  MANIFEST,
-  REMEDY,
-  VectorStore,
-  check_size,
-  description,
-  folder_of_store,
-  pieces,
-  pyarrow,
-  read_manifest,
-  taken,
-)
-from common.vectors.text_hashes import TextHashes, hashes
-
-pa = pyarrow()
-pc = importlib.import_module('pyarrow.compute')
+from common.vectors import changes, manifest
+from common.vectors.ids import Ids, hashes
+from common.vectors.manifest import Description, Manifest, Shard
+from common.vectors.shards import ShardWriter, batches, columns, made_with
+from common.vectors.store import VectorStore
+from common.vectors.values import DTYPES
 
 
 class VectorWriter:
@@ -44,7 +31,7 @@ class VectorWriter:
     runtime: Name of the encoder's runtime; what a killed call left of another one is made anew.
 
   Raises:
-    InputError: If the folder has a store of another shape, dtype, encoder or version.
+    InputError: If the folder has a store of another shape, dtype or encoder.
   """
 
   def __init__(
@@ -56,35 +43,35 @@ class VectorWriter:
     side: str,
     runtime: str = '',
   ):
-    self.folder = folder = folder_of_store(folder)
-    self.description, self.runtime = description(shape, dtype, fingerprint, side), runtime
+    self.folder = folder = manifest.folder_of_store(folder)
+    if dtype not in DTYPES:
+      raise InputError(f'dtype={dtype!r}: one of {", ".join(DTYPES)}')
+    self.description = Description(tuple(shape), dtype, fingerprint, side)
+    self.runtime = runtime
     os.makedirs(folder, exist_ok=True)
     self._read()
 
   def _read(self) -> None:
     """Takes in what is there."""
-    self.before: list[dict[str, Any]] = []
-    if os.path.exists(os.path.join(self.folder, MANIFEST)):
-      there = read_manifest(self.folder)
-      self.before = there.pop('shards')
-      for name, value in self.description.items():
-        if there[name] != value:
-          hint = '; it is read, not added to: encode into another folder' * (name == 'version')
-          raise InputError(f'{self.folder}: a store of {name} {there[name]}, not {value}{hint}')
-    self._first = changes.free_number(self.before)
+    self.before = Manifest(self.description)
+    if manifest.is_there(self.folder):
+      self.before = manifest.read(self.folder)
+      for name, value in vars(self.description).items():
+        if (found := getattr(self.before.vectors, name)) != value:
+          raise InputError(f'{self.folder}: a store of {name} {found}, not {value}')
+    self._first = changes.free_number(self.before.shards)
 
   def has(self, number: int, ids: Sequence[str], texts: Sequence[Any]) -> bool:
-    """Whether shard `number` of this writer's is there, of the same description, runtime and rows."""
-    path, own = self._path(number), metadata(self.description, self.runtime)
+    """Whether this writer's shard `number` is there, by the same runtime and of the same rows."""
+    path, own = self._path(number), made_with(self.description, self.runtime)
     if not os.path.exists(path):
       return False
-    with damaged(path, 'delete it and run again'), pa.memory_map(path) as file:
-      reader = pa.ipc.open_file(file)
-      if reader.num_record_batches != 1 or reader.schema.metadata != own:
+    with damaged(path, 'delete it and run again'):
+      found = list(batches(path))
+      if len(found) != 1 or found[0].schema.metadata != own:
         return False
-      batch = reader.get_batch(0)
-      same = batch.column('id').to_pylist() == list(ids)
-      return same and np.array_equal(batch.column('text_hash').to_numpy(), hashes(texts))
+      same = found[0].column('id').to_pylist() == list(ids)
+      return same and np.array_equal(found[0].column('text_hash').to_numpy(), hashes(texts))
 
   def fill(
     self,
@@ -96,11 +83,12 @@ class VectorWriter:
     total: int | None = None,
     progress: str = '',
   ) -> VectorStore:
-    """Writes (id, text) or (id, vector) rows as shards, but what is there, and finishes.
+    """Writes the (id, text) or (id, vector) rows that are not there as shards, and finishes.
 
-    A row whose id is there with the same text changes nothing. With `replace`, one with another text
-    moves: its new vectors stand among the added rows, at the end, and its old row is deleted. The
-    manifest changes at once, when all is encoded, so a call that is killed leaves the store as it was.
+    A row whose id is there with the same text changes nothing. With `replace`, a row with another
+    text moves: its new vectors stand among the added rows, at the end, and its old row is deleted.
+    The manifest changes at once, when all is encoded: a call that is killed leaves the store as it
+    was, and the same call goes on with the shards that it wrote.
 
     Args:
       rows: Ids with their texts.
@@ -111,42 +99,25 @@ class VectorWriter:
       progress: Name of the bar; empty: none is shown.
 
     Raises:
-      InputError: If a row holds no text, or an id another text than the store, or two in this call; or
-        if another process changes the store.
+      InputError: If a row holds no text, or an id comes with another text than the store's, or with
+        two in this call; or if another process changes the store.
     """
     check_whole('shard_size', shard_size, 1)
     with files.alone(self.folder, 'folder'):
       self._read()
-      changes.clear(self.folder, self.before)
-      return self._fill(rows, encode, replace, shard_size, total, progress)
-
-  def _fill(
-    self,
-    rows: Iterable[tuple[str, Any]],
-    encode: Callable[[list[Any]], np.ndarray],
-    replace: bool,
-    shard_size: int,
-    total: int | None,
-    progress: str,
-  ) -> VectorStore:
-    chunks = _checked(rows, shard_size)
-    first = next(chunks, [])
-    # Where these are all rows, no others are looked for.
-    ids = pa.array([key for key, _ in first], pa.string()) if len(first) < shard_size else None
-    stored = (self._hashes(shard, ids) for shard in self.before)
-    there, number = TextHashes(self.folder, stored, replace), 0
-    with tqdm(total=total, desc=progress, disable=not progress, unit=' texts') as bar:
-      stream = _needed(filter(None, itertools.chain([first], chunks)), there, bar)
-      while chunk := list(itertools.islice(stream, shard_size)):
-        ids, texts = map(list, zip(*chunk, strict=True))
-        if not self.has(number, ids, texts):
-          once, numbers = distinct(texts)
-          self.write(number, ids, texts, encode(once)[numbers])
-        number += 1
-    replaced = there.replaced
-    if not number and not len(replaced) and os.path.exists(os.path.join(self.folder, MANIFEST)):
-      return VectorStore(self.folder)  # as it is, so that a folder may be one that is only read
-    return self.finish(number, replaced)
+      changes.clear(self.folder, self.before.shards)
+      contents, number = Contents(self.folder, self.before, replace), 0
+      with tqdm(total=total, desc=progress, disable=not progress, unit=' texts') as bar:
+        stream = _needed(_checked(rows, shard_size), contents, bar)
+        while chunk := list(itertools.islice(stream, shard_size)):
+          ids, texts = map(list, zip(*chunk, strict=True))
+          if not self.has(number, ids, texts):
+            once, numbers = distinct(texts)
+            self.write(number, ids, texts, encode(once)[numbers])
+          number += 1
+      if not number and not len(contents.replaced) and manifest.is_there(self.folder):
+        return VectorStore(self.folder)  # as it is, so that a folder may be one that is only read
+      return self.finish(number, contents.replaced)
 
   def write(
     self, number: int, ids: Sequence[str], texts: Sequence[Any], vectors: np.ndarray
@@ -158,38 +129,71 @@ class VectorWriter:
     ):
       shard.write(ids, texts, vectors)
 
-  def finish(self, shards: int, replaced: Any = ()) -> VectorStore:
+  def finish(self, shards: int, replaced: np.ndarray | None = None) -> VectorStore:
     """Makes shards 0 to `shards` - 1, and what was there before, the store.
 
     Args:
       shards: How many were written.
-      replaced: Ids that were there before, and are left out of it: an Arrow array of strings.
+      replaced: Rows of what was there before that are left out of it.
     """
-    listed = changes.without(self.folder, self.before, replaced)
-    for place in range(shards):
-      with pa.memory_map(self._path(place)) as file:
-        rows = pa.ipc.open_file(file).get_batch(0).num_rows
-      listed.append(changes.shard_entry(self._path(place), rows))
-    return changes.publish(self.folder, {**self.description, 'shards': self.before}, listed)
-
-  def _hashes(self, shard: dict[str, Any], wanted: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Hashes of a shard's ids and of its texts, but of deleted rows; of ids that are wanted, or (None) of all."""
-    path = os.path.join(self.folder, shard['name'])
-    check_size(path, shard)
-    with damaged(path, REMEDY):
-      ids, texts = [], []
-      for batch, live in pieces(path, shard):
-        of_batch, of_texts = (taken(batch.column(name), live) for name in ('id', 'text_hash'))
-        if wanted is not None:
-          of_batch.validate(full=True)
-          found = pc.is_in(of_batch, wanted)
-          of_batch, of_texts = of_batch.filter(found), of_texts.filter(found)
-        ids.append(hashes(of_batch.to_pylist()))
-        texts.append(of_texts.to_numpy())
-      return np.concatenate(ids), np.concatenate(texts)
+    rows = np.zeros(0, np.int64) if replaced is None else replaced
+    listed = changes.without(self.before.shards, rows)
+    for path in map(self._path, range(shards)):
+      count = sum(batch.num_rows for batch in batches(path))
+      listed.append(Shard.written(self.folder, os.path.basename(path), count))
+    changes.publish(self.folder, self.before, listed)
+    return VectorStore(self.folder)
 
   def _path(self, number: int) -> str:
-    return changes.shard_path(self.folder, self._first + number)
+    return os.path.join(self.folder, changes.shard_name(self._first + number))
+
+
+class Contents:
+  """Ids of a store and of added rows, each with its text's hash: 25 bytes an id, and the new ids.
+
+  Args:
+    folder: The store's folder.
+    before: Its manifest.
+    replace: Whether another text may take the place of a stored one.
+
+  Attributes:
+    replaced: Rows of the store whose ids were given another text.
+  """
+
+  def __init__(self, folder: str, before: Manifest, replace: bool = False):
+    found = list(columns(folder, before, 'id', 'text_hash'))
+    self._ids = Ids(ids for ids, _ in found)
+    self._texts = np.concatenate([np.zeros(0, np.uint64), *(of.to_numpy() for _, of in found)])
+    self._given = np.zeros(len(self._ids), bool)  # to `add`, beside what was stored
+    self._folder, self._replace = folder, replace
+    self.replaced = np.zeros(0, np.int64)
+
+  def add(self, ids: Sequence[str], texts: Sequence[Any]) -> np.ndarray:
+    """Takes rows in; returns the numbers of those whose vectors are needed, in order.
+
+    Raises:
+      InputError: If an id comes with two texts, or with another than the store's and must not.
+    """
+    values, first = hashes(texts), {}
+    of_row = np.array([first.setdefault(key, row) for row, key in enumerate(ids)], np.int64)
+    rows = np.array([*first.values()], np.int64)  # the first of each id
+    at = self._ids.find([*first])
+    new, (at, known) = rows[at < 0], (at[at >= 0], rows[at >= 0])
+    other, given = self._texts[at] != values[known], self._given[at]
+    twice = [*np.flatnonzero(values != values[of_row]), *known[other & given]]
+    if twice:
+      raise InputError(f'id {ids[min(twice)]!r}: given with two texts; an id has one')
+    if other.any() and not self._replace:
+      key = ids[min(known[other])]
+      raise InputError(
+        f'{self._folder}: id {key!r} is there with another text; replace=True replaces its vectors'
+      )
+    self.replaced = np.concatenate([self.replaced, at[other]])
+    self._texts[at], self._given[at] = values[known], True
+    self._ids.add([ids[row] for row in new.tolist()])
+    self._texts = np.concatenate([self._texts, values[new]])
+    self._given = np.concatenate([self._given, np.ones(len(new), bool)])
+    return np.sort(np.concatenate([new, known[other]]))
 
 
 def _checked(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[list[tuple[str, Any]]]:
@@ -199,25 +203,7 @@ def _checked(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[list[tuple[
   stream, number, first = iter(rows), 0, None
   while chunk := list(itertools.islice(stream, size)):
     for place, row in enumerate(chunk):
-      if not isinstance(row, (Sequence, np.ndarray)) or isinstance(row, str) or len(row) != 2:
-        raise InputError(f'row {number}: an id and a text are needed')
-      (key, item), kinds = row, (str, np.ndarray)
-      if isinstance(item, (list, tuple)):
-        try:
-          item = np.asarray(item, np.float32)
-        except (TypeError, ValueError) as error:
-          raise InputError(f'row {number} (id {key!r}): no vector of numbers: {error}') from error
-        chunk[place] = key, item
-      for value, what, known in ((key, 'an id', str), (item, 'a text', kinds)):
-        if not isinstance(value, known):
-          right = '; ids are texts: str(id)' if what == 'an id' else ''
-          raise InputError(f'row {number}: {shown(value)} is not {what}{right}')
-        if isinstance(value, str):
-          check_text(value, f'row {number}')
-      if isinstance(item, np.ndarray) and not (
-        item.dtype.kind in 'fiu' and np.isfinite(item).all()
-      ):
-        raise InputError(f'row {number} (id {key!r}): not all of its numbers are finite numbers')
+      chunk[place] = key, item = _checked_row(row, f'row {number}')
       first = item if first is None else first
       if isinstance(item, str) != isinstance(first, str) or np.shape(item) != np.shape(first):
         raise InputError(
@@ -227,13 +213,35 @@ def _checked(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[list[tuple[
     yield chunk
 
 
+def _checked_row(row: Any, where: str) -> tuple[str, Any]:
+  """An id and a text, or a vector as an array."""
+  if not isinstance(row, (Sequence, np.ndarray)) or isinstance(row, str) or len(row) != 2:
+    raise InputError(f'{where}: an id and a text are needed')
+  key, item = row
+  if isinstance(item, (list, tuple)):
+    try:
+      item = np.asarray(item, np.float32)
+    except (TypeError, ValueError) as error:
+      raise InputError(f'{where} (id {key!r}): no vector of numbers: {error}') from error
+  if not isinstance(key, str):
+    raise InputError(f'{where}: {shown(key)} is not an id; ids are texts: str(id)')
+  check_text(key, where)
+  if isinstance(item, str):
+    check_text(item, where)
+  elif not isinstance(item, np.ndarray):
+    raise InputError(f'{where}: {shown(item)} is not a text')
+  elif item.dtype.kind not in 'fiu' or not np.isfinite(item).all():
+    raise InputError(f'{where} (id {key!r}): not all of its numbers are finite numbers')
+  return key, item
+
+
 def _needed(
-  chunks: Iterable[list[tuple[str, Any]]], there: TextHashes, bar: tqdm
+  chunks: Iterable[list[tuple[str, Any]]], contents: Contents, bar: tqdm
 ) -> Iterator[tuple[str, Any]]:
   """Rows that are to be encoded."""
   for chunk in chunks:
     ids, texts = zip(*chunk, strict=True)
-    yield from (chunk[added] for added in there.add(ids, texts))
+    yield from (chunk[added] for added in contents.add(ids, texts))
     bar.update(len(chunk))
 
 

@@ -67,7 +67,7 @@ def test_a_file_is_checked_by_the_digests_above_it(folder):
     digests.check(str(below), 'do')
   (folder / 'c.txt').write_text('of somebody else')
   digests.check(str(folder / 'c.txt'))
-  os.remove(folder / digests.NAME)  # as in folders from before
+  os.remove(folder / digests.NAME)
   digests.check(str(folder))
 
 
@@ -75,8 +75,14 @@ def test_a_file_is_checked_by_the_digests_above_it(folder):
   ('content', 'message'),
   [
     ({'files': []}, 'digests.json: damaged (its content.files is [], not an object); do'),
-    ({'files': {'a.txt': None}}, 'a.txt: damaged (its content is None, not an object); do'),
-    ({'files': {'a.txt': {'bytes': 3}}}, 'a.txt: damaged (its content.sha256 is missing); do'),
+    (
+      {'files': {'a.txt': None}},
+      "digests.json: damaged (its content.files['a.txt'] is None, not an object); do",
+    ),
+    (
+      {'files': {'a.txt': {'bytes': 3}}},
+      "digests.json: damaged (its content.files['a.txt'].sha256 is missing); do",
+    ),
   ],
 )
 def test_digests_of_other_types_are_refused(folder, content, message):

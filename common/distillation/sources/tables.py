@@ -10,12 +10,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from common import files, flags
+from common import files, flags, sharded
 from common.data import examples, record_writer, vector_cells
 from common.data.examples import Example, Labels, TableConfig
 from common.data.items import ItemWriter
 from common.data.matching import SPLITS, plain, split_of
-from common.data.records import MANIFEST, Manifest, RecordSet
+from common.data.records import Manifest, RecordSet
 from common.data.texts import hash64
 from common.data.tuples import Tuples
 from common.data.vector_cells import VectorColumn
@@ -48,7 +48,7 @@ class TablesConfig:
   @property
   def annotated(self) -> bool:
     """Whether the distillation file is a record set with the teacher's logits."""
-    path = os.path.join(self.distillation_file, MANIFEST)
+    path = os.path.join(self.distillation_file, sharded.NAME)
     return bool(self.distillation_file) and files.stat(path) is not None
 
 
@@ -96,7 +96,7 @@ class Tables(Source):
 
   def unlabelled_inputs(self) -> dict[str, Any]:
     path = self.config.distillation_file
-    known_by = os.path.join(path, MANIFEST) if self.config.annotated else path
+    known_by = os.path.join(path, sharded.NAME) if self.config.annotated else path
     return {'distillation_file': path, **digests([known_by])}
 
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:

@@ -1,4 +1,4 @@
-"""Record sets: round trips, items once, what the manifest holds, and damage of every kind refused."""
+"""Record sets: round trips, items once, the manifest's contents; any damage is refused."""
 
 import hashlib
 import json
@@ -101,7 +101,8 @@ def test_a_text_stands_in_a_set_once_and_sets_share_their_tables(tmp_path):
   assert made['train'].tables == made['test'].tables
   content = (tmp_path / 'items/0.tfrecord').read_bytes()
   digest = hashlib.sha256(content).hexdigest()
-  assert made['test'].tables[0] == (Table('../items/0.tfrecord', 2, len(content), digest),)
+  table = Table(name='../items/0.tfrecord', count=2, bytes=len(content), sha256=digest)
+  assert made['test'].tables[0] == (table,)
 
 
 def test_items_alike_in_several_tables_have_one_number(tmp_path):
@@ -175,7 +176,7 @@ def test_the_manifest_by_hand(tmp_path, monkeypatch):
     assert shard['sha256'] == hashlib.sha256(content).hexdigest()
     assert shard['tables'] == [0, 0]
   assert [[t['count'] for t in slot] for slot in fields['tables']] == [[5], [9]]
-  assert (fields['count'], fields['info'], fields['schema_version']) == (9, {'teacher': 'T'}, 2)
+  assert (fields['info'], fields['form']) == ({'teacher': 'T'}, 'record set 3')
 
 
 def test_an_interrupted_set_is_not_there_and_is_written_anew(tmp_path):
@@ -190,27 +191,34 @@ def test_an_interrupted_set_is_not_there_and_is_written_anew(tmp_path):
   assert write(tmp_path, numbered(3)).texts() == [row.texts for row in numbered(3)]
 
 
-def test_another_schema_version_is_refused(tmp_path):
+def test_another_form_is_refused(tmp_path):
   write(tmp_path)
   path = tmp_path / 'manifest.json'
-  fields = {**files.read_json(str(path)), 'schema_version': 1}
+  fields = {**files.read_json(str(path)), 'form': 'record set 2'}
   files.write_json(str(path), fields, sealed=True)
-  with pytest.raises(InputError, match='manifest.json: schema version 1; this program reads 2'):
+  message = "manifest.json: of the form 'record set 2', not 'record set 3'; delete its folder"
+  with pytest.raises(InputError, match=message):
     RecordSet(str(tmp_path))
 
 
 @pytest.mark.parametrize(
   ('change', 'message'),
   [
-    (lambda set: set.update(shards={}), 'set.shards is {}, not a list'),
-    (lambda set: set.update(info=None), 'set.info is None, not an object'),
-    (lambda set: set['shards'][0].update(name=None), 'set.shards[0].name is None, not a text'),
+    (lambda set: set.update(shards={}), 'manifest.shards is {}, not a list'),
+    (lambda set: set.update(info=None), 'manifest.info is None, not an object'),
+    (lambda set: set['shards'][0].update(name=None), 'manifest.shards[0].name is None, not a text'),
     (
       lambda set: set['shards'][0].update(tables=[0, 1]),
       '00000.tfrecord names tables that are not',
     ),
-    (lambda set: set['tables'][0][0].update(count=10**18), '1000000000000000000 rows in'),
-    (lambda set: set['tables'][1][0].update(width='x'), "width is 'x', not a whole number from 0"),
+    (
+      lambda set: set['tables'][0][0].update(count=10**18),
+      'items/0.tfrecord: 1000000000000000000 rows in',
+    ),
+    (
+      lambda set: set['tables'][1][0].update(width='x'),
+      "manifest.tables[1][0].width is 'x', not a whole number from 0",
+    ),
   ],
 )
 def test_a_manifest_of_other_types_is_refused(change, message, tmp_path):
@@ -245,7 +253,9 @@ def test_lost_records_are_found_before_any_is_read(name, damage, tmp_path):
   path.unlink()
   if damage == 'short':  # cut where a record ends: TFRecord itself has nothing to object
     path.write_bytes(content[: len(content) // 2])
-  with pytest.raises(InputError, match=f'{name}: (missing|[0-9]+ bytes); the manifest'):
+  with pytest.raises(
+    InputError, match=f'{name}: (missing|damaged: [0-9]+ bytes; .* were written); delete'
+  ):
     RecordSet(str(tmp_path))
 
 
@@ -253,7 +263,8 @@ def test_an_entry_is_that_of_what_was_written(tmp_path):
   group = Tuples(np.array([[0], [1]], np.int32))
   written = record_writer.write_shard(str(tmp_path), 3, [group], (0,))
   assert record_writer.shard_entry(str(tmp_path), 3, 2, (0,)) == written
-  assert written == Shard('00003.tfrecord', 2, written.bytes, written.sha256, (0,))
+  of_file = {'bytes': written.bytes, 'sha256': written.sha256}
+  assert written == Shard(name='00003.tfrecord', count=2, **of_file, tables=(0,))
   assert os.listdir(tmp_path) == ['00003.tfrecord']
 
 

@@ -74,13 +74,13 @@ def test_shards_of_other_teachers_are_not_gone_on_with(tmp_path, tsv):
   annotate.main(config, [])
   path, digest = f'{output}/done/00000.json', shards.version(folder)
   mark = shards.read_json(path)
-  assert mark['teachers'] == [digest]
-  shards.write_json(path, {**mark, 'teachers': ['other']})
+  assert mark['note'] == {'teachers': [digest]}
+  shards.write_json(path, {**mark, 'note': {'teachers': ['other']}})
   with pytest.raises(InputError, match='its shards are of teachers of different contents'):
     annotate.main(config, [])
   os.remove(f'{output}/done/00001.json')
   for name in os.listdir(f'{output}/done'):
     mark = shards.read_json(f'{output}/done/{name}')
-    shards.write_json(f'{output}/done/{name}', {**mark, 'teachers': ['other']})
+    shards.write_json(f'{output}/done/{name}', {**mark, 'note': {'teachers': ['other']}})
   with pytest.raises(InputError, match="teachers of other contents than the workers' .*/teacher;"):
     annotate.main(config, [])

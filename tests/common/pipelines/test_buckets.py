@@ -98,15 +98,15 @@ def put(name, *lines):
 def test_what_a_shard_wrote_is_listed_marked_and_copied():
   for number in (0, 1):
     shard = Shard('flat://b', number)
-    with shard.file(f'part/{number}.txt') as path, open(path, 'w') as file:
-      file.write('x' * (3 + number))
+    with shard.file(f'part/{number}.txt') as file, open(file.path, 'w') as opened:
+      opened.write('x' * (3 + number))
     shard.finish(rows=number, seconds=0.5)
   OBJECTS['flat://b/'] = OBJECTS['flat://b/part/'] = b''  # folders that a console made
   assert shards.sizes('flat://b/part') == {
     'flat://b/part/0.txt': 3,
     'flat://b/part/1.txt': 4,
   }
-  assert [mark['rows'] for mark in shards.marks('flat://b').values()] == [0, 1]
+  assert [mark.rows for mark in shards.marks('flat://b').values()] == [0, 1]
   assert shards.sizes('flat://none') == shards.marks('flat://none') == {}
   found = [unit.path for unit in units.of_files(['flat://b/part/*'], 100)]
   assert found == ['flat://b/part/0.txt', 'flat://b/part/1.txt']
@@ -121,8 +121,8 @@ def test_what_a_shard_wrote_is_listed_marked_and_copied():
 def test_marks_are_read_many_at_a_time(monkeypatch):
   for number in range(8):
     Shard('flat://b/out', number).finish(rows=1, seconds=0.5)
-  read, four = shards.read_json, threading.Barrier(4, timeout=60)
-  monkeypatch.setattr(shards, 'read_json', lambda path: [four.wait(), read(path)][1])
+  read, four = shards.read_manifest, threading.Barrier(4, timeout=60)
+  monkeypatch.setattr(shards, 'read_manifest', lambda *of: [four.wait(), read(*of)][1])
   assert [*shards.marks('flat://b/out')] == [*range(8)]
 
 

@@ -67,7 +67,7 @@ def test_a_store_that_was_changed_since_stays_as_it_is(exported, tmp_path, tsv):
   copy = str(tmp_path / 'copy')
   shutil.copytree(out.output, copy)
   manifest = json.loads((tmp_path / 'copy' / 'manifest.json').read_text())
-  last = PRODUCTS[-manifest['shards'][-1]['rows'] :]
+  last = PRODUCTS[-manifest['shards'][-1]['count'] :]
   VectorStore(copy).delete([key for key, _ in last])  # all of a shard
   assert verify.verify(copy)[0] > 1  # what is left of it is whole
   with pytest.raises(InputError, match='copy/manifest.json: changed since a job made it'):

@@ -328,8 +328,8 @@ def test_a_file_that_ends_in_the_middle_is_refused(name, tmp_path):
 def test_a_shard_that_was_lost_is_not_taken_for_done(tmp_path):
   output = str(tmp_path / 'out')
   shard = Shard(output, 3)
-  with shard.file('x.txt') as path:
-    pathlib.Path(path).write_text('whole')
+  with shard.file('x.txt') as file:
+    pathlib.Path(file.path).write_text('whole')
   shard.finish(rows=1, seconds=0.5)
   pathlib.Path(output, 'x.txt').write_text('who')
   mark = f'{output}/done/00003.json'
@@ -346,17 +346,18 @@ def test_a_shard_is_whole_or_not_there(tmp_path, monkeypatch, name):
   monkeypatch.chdir(tmp_path)
   output = name
   shard = Shard(output, 3)
-  with pytest.raises(ZeroDivisionError), shard.file('x.txt') as path:
-    pathlib.Path(path).write_text('half')
+  with pytest.raises(ZeroDivisionError), shard.file('x.txt') as file:
+    pathlib.Path(file.path).write_text('half')
     1 / 0  # noqa: B018
   assert not os.path.exists(f'{output}/x.txt')
   assert shards.marks(output) == {}
-  with shard.file('x.txt') as path:
-    pathlib.Path(path).write_text('whole')
+  with shard.file('x.txt') as file:
+    pathlib.Path(file.path).write_text('whole')
   shard.refuse('here', 'so', 'row')
   shard.finish(rows=1, seconds=0.5)
   (mark,) = shards.marks(output).values()
-  assert (mark['rows'], mark['bad_rows'], mark['files'][0]['bytes']) == (1, 1, 5)
+  assert (mark.rows, mark.bad_rows, [of.bytes for of in mark.shards]) == (1, 1, [5, 45])
+  assert [(of.name, of.count) for of in mark.shards] == [('x.txt', 0), ('bad/00003.jsonl', 1)]
   bad = {'where': 'here', 'why': 'so', 'row': 'row'}
   assert json.loads(pathlib.Path(output, 'bad/00003.jsonl').read_text()) == bad
   assert sorted(os.listdir(output)) == ['bad', 'done', 'x.txt']

@@ -178,12 +178,13 @@ def test_parts_are_taken_at_any_stage_and_vectors_are_read_where_the_head_takes_
   scorer = load(exported[0])
   store = scorer.encode_to(str(tmp_path), enumerate_ids(RIGHT), 'right')
   parts = scorer.parts(store.stored(slice(None)), 'right')
-  expected = scorer.rank('red', store, first_stage='ann')
+  index = neighbors.Index.of_store(store)
+  expected = scorer.rank('red', store, first_stage=index)
   asked, read, stored = [], [], store.stored
   one_to_many = scorer._one_to_many
   monkeypatch.setattr(scorer, '_one_to_many', lambda *of: asked.append(of[3]) or one_to_many(*of))
   monkeypatch.setattr(store, 'stored', lambda rows: read.append(rows) or stored(rows))
-  for stage in ('', 'ann'):
+  for stage in (None, index):
     found = scorer.rank('red', store, parts=parts, first_stage=stage)
     assert [row for row, _ in found] == [row for row, _ in expected]
     with pytest.raises(InputError, match='parts: of shape .* is needed'):
@@ -218,13 +219,21 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   scores = scorer.score(['red'] * 10, products)
   assert sorted(i for i, _ in some) == [0, 3, 9]
   np.testing.assert_allclose([s for _, s in some], sorted(scores[[9, 0, 3]])[::-1], atol=1e-6)
-  for _ in range(2):  # the index made, then read
-    assert scorer.rank('red', store, 4, first_stage='ann', shortlist=10) == ranking
-  short = scorer.rank(['red'], store, 10, first_stage='ann', shortlist=3)[0]
+  index = neighbors.Index.of_store(store)
+  assert scorer.rank('red', store, 4, first_stage=index, shortlist=10) == ranking
+  short = scorer.rank(['red'], store, 10, first_stage=index, shortlist=3)[0]
   near = neighbors.pooled(products) @ neighbors.pooled(scorer.encode(['red'], 'left'))[0]
   assert {scores[i] for i, _ in short} <= set(scores[np.argsort(-near)[:6]])
-  with pytest.raises(InputError, match="first_stage='ann': '' or 'ann', the latter on a store"):
-    scorer.rank('red', products, first_stage='ann')
+  for asked, stage, rows_alone in (
+    (products, index, None),
+    (store, 'ann', None),
+    (store, index, [1]),
+  ):
+    with pytest.raises(InputError, match=r'first_stage: neighbors.Index.of_store\(candidates\)'):
+      scorer.rank('red', asked, first_stage=stage, rows=rows_alone)
+  fewer = scorer.encode_to(f'{tmp_path}/fewer', rows[:3], 'right')
+  with pytest.raises(InputError, match='an index of 10 texts; the store has 3: make the index'):
+    scorer.rank('red', fewer, first_stage=index)
 
   os.remove(tmp_path / 'manifest.json')
   os.remove(tmp_path / 'vectors-00001.arrow')
@@ -265,7 +274,7 @@ def test_deleted_rows_are_never_ranked(exported, load, tmp_path):
   best = store.ids([row for row, _ in scorer.rank('red', store)])
   assert sorted(best) == sorted(RIGHT)
   left = store.delete([best[0], best[2]])
-  for stage in ('', 'ann'):
+  for stage in (None, neighbors.Index.of_store(left)):
     assert left.ids([row for row, _ in scorer.rank('red', left, first_stage=stage)]) == best[1:4:2]
 
 

@@ -1,7 +1,6 @@
-"""A store's rows deleted and its shards compacted: at once or not at all, open readers undisturbed."""
+"""Rows deleted and shards compacted: at once or not at all, open readers undisturbed."""
 
 import errno
-import json
 import signal
 import subprocess
 import sys
@@ -11,7 +10,9 @@ import pytest
 
 from common import files, verify
 from common.errors import InputError
-from common.vectors import changes, neighbors, store, values
+from common.vectors import changes, shards, values
+from common.vectors.manifest import Shard
+from common.vectors.neighbors import Index
 from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 
@@ -72,21 +73,22 @@ def test_a_deleted_id_comes_again_with_any_text_and_a_changed_one_moves(tmp_path
   assert contents(moved.delete(['b', 'c', 'a'])) == [('d', 4), ('e', 5)]
   empty = moved.delete(key for key, _ in ROWS)
   assert contents(empty) == contents(empty.compact()) == []
-  assert neighbors.nearest(empty, np.ones([1, 2], np.float32), 3).shape == (1, 0)
+  assert Index.of_store(empty).nearest(np.ones([1, 2], np.float32), 3).shape == (1, 0)
   assert contents(fill(tmp_path, [('a', 'x')])) == [('a', 1)]
 
 
 @pytest.mark.parametrize('dtype', values.DTYPES)
 def test_compaction_leaves_out_deleted_rows_and_joins_small_shards(tmp_path, dtype):
   fill(tmp_path, dtype=dtype).delete(['b', 'c'])
-  found = changes.compact(str(tmp_path), shard_size=2)  # [a] [d] are one, [e] is as it was
+  changes.compact(str(tmp_path), shard_size=2)  # [a] [d] are one, [e] is as it was
+  found = VectorStore(str(tmp_path))
   assert contents(found) == [('a', 1), ('d', 4), ('e', 5)]
   assert names(tmp_path) == {'manifest.json', 'vectors-00002.arrow', 'vectors-00003.arrow'}
-  assert {name: shard['rows'] for name, shard in listed(tmp_path).items()} == {
+  assert {name: shard['count'] for name, shard in listed(tmp_path).items()} == {
     'vectors-00003.arrow': 2,
     'vectors-00002.arrow': 1,
   }
-  assert not any('deleted' in shard for shard in listed(tmp_path).values())
+  assert not any(shard['deleted'] for shard in listed(tmp_path).values())
   found.verify()
   assert contents(found.compact()) == [('a', 1), ('d', 4), ('e', 5)]
   assert list(listed(tmp_path)) == ['vectors-00004.arrow']
@@ -101,57 +103,27 @@ def test_an_open_store_stays_what_it_was(tmp_path):
   query = np.array([[5.0, 1.0]], np.float32)  # the more letters, the nearer
   expected = contents(before)
   after = before.delete(['e', 'a'])
-  assert neighbors.nearest(after, query, 5).tolist() == [[2, 1, 0]]  # d, c, b
   fill(tmp_path, [('d', 'x')], replace=True)
   after.compact()
   assert contents(before) == expected
   assert contents(after) == [('b', 2), ('c', 3), ('d', 4)]
-  assert neighbors.nearest(before, query, 5).tolist() == [[4, 3, 2, 1, 0]]
-  assert neighbors.nearest(after, query, 5).tolist() == [[2, 1, 0]]
+  assert Index.of_store(before).nearest(query, 5).tolist() == [[4, 3, 2, 1, 0]]
+  assert Index.of_store(after).nearest(query, 5).tolist() == [[2, 1, 0]]  # d, c, b
   now = VectorStore(str(tmp_path))
   assert contents(now) == [('b', 2), ('c', 3), ('d', 1)]
-  assert neighbors.nearest(now, query, 5).tolist() == [[1, 0, 2]]
-  (kept,) = tmp_path.glob('nearest-*.faiss')  # before's and after's are in memory alone
-  assert now.version[:12] in kept.name
-  for end in ('tmp', 'json.tmp'):  # as a process that was killed leaves them
-    (tmp_path / f'nearest-0123456789ab.faiss.{end}').touch()
-  now.compact()
-  VectorStore(str(tmp_path)).verify()
-  assert [
-    name for name in names(tmp_path) if 'nearest' in name and now.version[:12] not in name
-  ] == []
-
-
-def test_a_store_keeps_the_index_of_what_it_is_alone(tmp_path, monkeypatch):
-  query = np.array([[5.0, 1.0]], np.float32)
-  opened = fill(tmp_path)
-  assert neighbors.nearest(opened, query, 1).tolist() == [[4]]
-  late = VectorStore(str(tmp_path))  # it has not read the index yet
-  read = neighbors.faiss.read_index
-
-  def changed_meanwhile(path, flags):
-    monkeypatch.setattr(neighbors.faiss, 'read_index', read)
-    fill(tmp_path, [('f', 'x' * 9)])
-    return read(path, flags)
-
-  monkeypatch.setattr(neighbors.faiss, 'read_index', changed_meanwhile)
-  assert neighbors.nearest(late, query, 1).tolist() == [[4]]
-  assert [name for name in names(tmp_path) if 'nearest' in name] == []
-  now = VectorStore(str(tmp_path))
-  assert neighbors.nearest(now, np.array([[9.0, 1.0]], np.float32), 1).tolist() == [[5]]
-  assert len([name for name in names(tmp_path) if name.endswith('.faiss')]) == 1
+  assert Index.of_store(now).nearest(query, 5).tolist() == [[1, 0, 2]]
 
 
 def test_a_store_that_changes_while_it_is_opened_is_opened_anew(tmp_path, monkeypatch):
   fill(tmp_path).delete(['a'])
-  check = store.check_size
+  opened = shards.opened
 
-  def compacted(path, shard):
-    monkeypatch.setattr(store, 'check_size', check)
+  def compacted(*of):
+    monkeypatch.setattr(shards, 'opened', opened)
     changes.compact(str(tmp_path))  # the shards that the manifest named are gone
-    check(path, shard)
+    return opened(*of)
 
-  monkeypatch.setattr(store, 'check_size', compacted)
+  monkeypatch.setattr(shards, 'opened', compacted)
   assert contents(VectorStore(str(tmp_path))) == [('b', 2), ('c', 3), ('d', 4), ('e', 5)]
 
 
@@ -167,9 +139,10 @@ def killed(source, target):
   replace(source, target)
 
 os.replace = killed
-{'delete': lambda: changes.delete(sys.argv[2], ['a', 'd']), 'compact': lambda: changes.compact(sys.argv[2])}[
-  sys.argv[1]
-]()
+if sys.argv[1] == 'delete':
+  changes.delete(sys.argv[2], ['a', 'd'])
+else:
+  changes.compact(sys.argv[2])
 """
 
 
@@ -194,21 +167,21 @@ def test_a_compaction_that_is_broken_off_leaves_no_copy(tmp_path, monkeypatch):
   fill(tmp_path).delete(['b', 'c', 'e'])
   whole = {'manifest.json', *listed(tmp_path)}
   (tmp_path / 'vectors-00009.arrow.tmp').touch()  # of one that was killed
-  entry, copied = changes.shard_entry, []
+  written, copied = Shard.written, []
 
-  def full(path, rows):
+  def full(folder, name, count):
     if copied:
-      raise OSError(errno.ENOSPC, 'No space left on device', path)
-    copied.append(path)
-    return entry(path, rows)
+      raise OSError(errno.ENOSPC, 'No space left on device', name)
+    copied.append(name)
+    return written(folder, name, count)
 
-  monkeypatch.setattr(changes, 'shard_entry', full)
+  monkeypatch.setattr(Shard, 'written', full)
   with pytest.raises(OSError, match='No space left'):
     changes.compact(str(tmp_path), shard_size=1)
   assert copied and names(tmp_path) == whole
   monkeypatch.undo()
-  found = changes.compact(str(tmp_path), shard_size=1)
-  assert contents(found) == [('a', 1), ('d', 4)]
+  changes.compact(str(tmp_path), shard_size=1)
+  assert contents(VectorStore(str(tmp_path))) == [('a', 1), ('d', 4)]
   assert names(tmp_path) == {'manifest.json', *listed(tmp_path)}
 
 
@@ -218,12 +191,6 @@ def test_files_that_are_not_the_stores_stay(tmp_path):
     (tmp_path / name).write_text('mine')
   fill(tmp_path).delete(['b']).compact()
   assert own == names(tmp_path) - {'manifest.json', *listed(tmp_path)}
-
-
-def test_no_stored_id_is_hashed_to_delete_some(tmp_path, monkeypatch):
-  opened = fill(tmp_path)
-  monkeypatch.setattr('common.vectors.text_hashes.hash64', None)
-  assert contents(opened.delete(['b', 'b', 'nobody'])) == [('a', 1), ('c', 3), ('d', 4), ('e', 5)]
 
 
 def test_what_cannot_be_deleted_is_refused(tmp_path):
@@ -241,11 +208,13 @@ def test_what_cannot_be_deleted_is_refused(tmp_path):
   assert contents(VectorStore(str(tmp_path))) == contents(opened)
 
 
-def test_a_program_that_does_not_know_of_deleted_rows_refuses_them(tmp_path):
-  fill(tmp_path).delete(['b'])
-  path = tmp_path / 'manifest.json'
-  manifest = files.read_json(str(path))
-  del manifest['shards'][0]['deleted']
-  path.write_text(json.dumps(manifest))
-  with pytest.raises(InputError, match='damaged .2 rows; manifest.json says 1.'):
+@pytest.mark.parametrize('deleted', [[2], [1, 0], [0, 0]])
+def test_deleted_rows_that_a_shard_does_not_have_are_refused(tmp_path, deleted):
+  fill(tmp_path)
+  path = str(tmp_path / 'manifest.json')
+  manifest = files.read_json(path)
+  manifest['shards'][0]['deleted'] = deleted
+  files.write_json(path, manifest)
+  message = r'vectors-00000.arrow: its deleted rows are none of its 2\); write the store anew'
+  with pytest.raises(InputError, match=message):
     VectorStore(str(tmp_path))

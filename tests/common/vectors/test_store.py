@@ -46,7 +46,7 @@ def test_vectors_are_read_as_they_were_written(tmp_path, dtype, atol, size):
   assert store.ids(picked) == ['é6', 'é0', 'é4', 'é5', 'é5']
   assert store.rows(['é7', 'é0']).tolist() == [7, 0]
   store.verify()
-  arrays = [a for shard in store._shards for a in shard if a is not None]
+  arrays = [a for p in store._pieces for a in (p.vectors, p.scale) if a is not None]
   assert sum(a.nbytes for a in arrays) == 8 * size
 
 
@@ -55,7 +55,7 @@ def test_rows_that_follow_one_another_are_the_files_own_bytes(tmp_path, dtype):
   store, values = write(tmp_path, dtype)
   stored = store.stored(slice(1, 4))
   assert len(stored) == 3 and stored.values.dtype == dtype
-  assert np.shares_memory(stored.values, store._shards[0][0])
+  assert np.shares_memory(stored.values, store._pieces[0].vectors)
   assert stored[1:].dtype == np.float32
   np.testing.assert_allclose(stored[1:], values[2:4], atol=0.02)
   np.testing.assert_array_equal(store.stored([5, 1])[:], store.vectors([5, 1]))  # of two shards
@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
   with pytest.raises(InputError, match='damaged'):
     VectorStore(str(tmp_path))
   os.truncate(path, len(data) - 1)
-  with pytest.raises(InputError, match='missing or cut short'):
+  with pytest.raises(InputError, match='damaged: .* bytes; .* were written; write the store anew'):
     VectorStore(str(tmp_path))
 
 
@@ -202,21 +202,20 @@ def test_a_shard_outside_of_the_folder_is_refused(tmp_path):
   manifest = json.loads(path.read_text())
   manifest['shards'][0]['name'] = '../thesis.txt'  # would be removed once its rows are replaced
   files.write_json(str(path), {k: v for k, v in manifest.items() if k != 'seal'}, sealed=True)
-  with pytest.raises(InputError, match="damaged: '../thesis.txt' is no file of this folder"):
+  with pytest.raises(InputError, match=r"damaged \('../thesis.txt' is no file of this folder\)"):
     VectorStore(str(tmp_path / 'store'))
 
 
 @pytest.mark.parametrize(
   ('place', 'value', 'message'),
   [
-    (['shape'], None, 'store.shape is None, not a list'),
-    (['shards'], {}, 'store.shards is {}, not a list'),
-    (['shards', 0], 'x', "store.shards[0] is 'x', not an object"),
-    (['shards', 0, 'name'], ['x'], "store.shards[0].name is ['x'], not a text"),
-    (['shards', 1, 'rows'], -1, 'store.shards[1].rows is -1, not a whole number from 0'),
-    (['shards', 1], {'name': 'vectors-00001.arrow'}, 'store.shards[1].rows is missing'),
-    (['shards', 0, 'deleted'], 0, 'vectors-00000.arrow.deleted is 0, not a list'),
-    (['version'], True, 'store.version is True, not a whole number from 0'),
+    (['vectors', 'shape'], None, 'manifest.vectors.shape is None, not a list'),
+    (['shards'], {}, 'manifest.shards is {}, not a list'),
+    (['shards', 0], 'x', "manifest.shards[0] is 'x', not an object"),
+    (['shards', 0, 'name'], ['x'], "manifest.shards[0].name is ['x'], not a text"),
+    (['shards', 1, 'count'], -1, 'manifest.shards[1].count is -1, not a whole number from 0'),
+    (['shards', 1], {'name': 'vectors-00001.arrow'}, 'manifest.shards[1].bytes is missing'),
+    (['shards', 0, 'deleted'], 0, 'manifest.shards[0].deleted is 0, not a list'),
   ],
 )
 def test_a_manifest_of_other_types_is_refused(tmp_path, place, value, message):
@@ -228,6 +227,16 @@ def test_a_manifest_of_other_types_is_refused(tmp_path, place, value, message):
   at[place[-1]] = value
   files.write_json(path, manifest)
   with pytest.raises(InputError, match=re.escape(f'{path}: damaged ({message}); write the store')):
+    VectorStore(str(tmp_path))
+
+
+@pytest.mark.parametrize('form', ['record set 3', 'vector store 2', None])
+def test_a_manifest_of_another_form_is_refused(tmp_path, form):
+  write(tmp_path)
+  path = str(tmp_path / 'manifest.json')
+  files.write_json(path, {**files.read_json(path), 'form': form})
+  message = f"{path}: of the form {form!r}, not 'vector store 3'; write the store anew"
+  with pytest.raises(InputError, match=re.escape(message)):
     VectorStore(str(tmp_path))
 
 

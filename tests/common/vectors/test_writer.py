@@ -5,17 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
 
 from common import files as common_files
 from common.errors import InputError
-from common.vectors import text_hashes
-from common.vectors.shard_writer import ShardWriter
-from common.vectors.store import VectorStore, batches
-from common.vectors.text_hashes import TextHashes, hashes, repeated
+from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 
 
@@ -61,17 +57,8 @@ def test_what_is_there_with_the_same_text_is_not_added_again(fill):
   assert (fill.folder / 'manifest.json').stat().st_ino == written  # it is not written anew
   assert contents(fill([('d', 'xxxx'), *rows, ('e', '')])) == [*once, ('d', 4), ('e', 0)]
   assert fill.encoded == ['', 'xxxx']
-
-
-def test_few_rows_are_looked_for_and_no_other_stored_id_is_hashed(fill, monkeypatch):
-  fill([(str(i), 'x' * i) for i in range(7)]).delete(['3'])
-  hashed, hash64 = [], text_hashes.hash64
-  monkeypatch.setattr(text_hashes, 'hash64', lambda text: hashed.append(text) or hash64(text))
-  assert contents(fill([('5', 'yy')], replace=True))[-2:] == [('6', 6), ('5', 2)]
-  assert set(hashed) == {'5', 'yy'}
-  with pytest.raises(InputError, match="id '6' is there with another text"):
-    fill([('6', 'y')])
-  assert contents(fill([('3', 'z')]))[-1] == ('3', 1)  # whose row was deleted
+  VectorStore(str(fill.folder)).delete(['b'])
+  assert contents(fill(rows))[-1] == ('b', 2)  # whose row was deleted
 
 
 def test_another_text_for_an_id_is_refused_or_replaces_its_vectors(fill):
@@ -170,52 +157,3 @@ def test_shards_missing_from_the_numbers_are_not_written_over(fill):
   manifest['shards'][1]['name'] = 'vectors-00002.arrow'  # as where units of a job had no rows
   path.write_text(json.dumps(manifest))
   assert contents(fill([('d', 'xxxx')])) == [('a', 1), ('b', 2), ('c', 3), ('d', 4)]
-
-
-def test_a_store_without_hashes_is_read_and_not_added_to(fill):
-  fill([('a', 'x'), ('b', 'xx')])
-  path, shard = fill.folder / 'manifest.json', fill.folder / 'vectors-00000.arrow'
-  manifest = {**common_files.read_json(str(path)), 'version': 1}
-  kind = {name: value for name, value in manifest.items() if name != 'shards'}
-  with ShardWriter(f'{shard}.tmp', kind) as old:
-    for batch in batches(str(shard)):
-      old.copy(batch.drop_columns(['text_hash']))
-  os.replace(f'{shard}.tmp', shard)
-  manifest['shards'] = [{**manifest['shards'][0], 'bytes': shard.stat().st_size}]
-  path.write_text(json.dumps(manifest))
-  store = VectorStore(str(fill.folder))
-  assert store.ids(store.rows(['b', 'a'])) == ['b', 'a']
-  assert store.vectors([1, 0])[:, 0].tolist() == [2, 1]
-  with pytest.raises(InputError, match='a store of version 1, not 2; it is read, not added to'):
-    fill([('c', 'x')])
-
-
-def test_hashes_take_rows_in_as_a_dictionary_does():
-  rng = np.random.default_rng(0)
-  there = TextHashes('', [(hashes(['1', '2']), hashes(['a', 'b'])), (hashes(['3']), hashes(['c']))])
-  known = {'1': 'a', '2': 'b', '3': 'c'}
-  for _ in range(50):
-    ids = [str(i) for i in rng.integers(0, 200, 20)]
-    texts = [known.get(key, f'text {key}') for key in ids]
-    expected = []
-    for row, key in enumerate(ids):
-      if key not in known:
-        expected.append(row)
-        known[key] = texts[row]
-    assert there.add(ids, texts).tolist() == expected
-  assert len(there.replaced) == 0
-
-
-def test_what_occurs_twice_in_all_parts_together():
-  parts = [hashes(['a', 'b', 'c']), hashes([]), hashes(['d', 'c', 'e', 'e', 'e'])]
-  assert repeated(parts).tolist() == sorted(hashes(['c', 'e']).tolist())
-  assert repeated([]).tolist() == []
-
-
-def test_ids_that_are_compared_take_10_bytes_each():
-  parts = (np.arange(start, start + 1000, dtype=np.uint64) for start in range(0, 50_000, 1000))
-  tracemalloc.start()
-  assert len(repeated(parts)) == 0
-  _, peak = tracemalloc.get_traced_memory()
-  tracemalloc.stop()
-  assert peak / 50_000 < 11
