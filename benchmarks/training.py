@@ -49,7 +49,7 @@ def main(config: BenchmarkConfig) -> None:
   strategy = strategies.create(strategies.DeviceConfig())
   teacher = Teacher.load(run.path('teacher'))
   student, tokenizer = DiPair.load(run.path('student'))
-  trainer = trainer_of(run, student, tokenizer, strategy)
+  trainer = _trainer(run, student, tokenizer, strategy)
   small, large = run.flags['teacher_batch_size'], run.flags['stage2_batch_size']
   phase = PhaseConfig(batch_size=large)
   tuples, replicas = trainer.distill.tuples(), 1
@@ -101,7 +101,7 @@ def main(config: BenchmarkConfig) -> None:
 
   with strategies.precision('mixed_bfloat16'):
     quick_teacher = Teacher.load(run.path('teacher'))
-    quick = trainer_of(run, *DiPair.load(run.path('student')), strategy)
+    quick = _trainer(run, *DiPair.load(run.path('student')), strategy)
 
   everything, new = student.used_variables, student.new_variables
   cached = run.path('benchmark/cache')
@@ -131,22 +131,18 @@ def main(config: BenchmarkConfig) -> None:
     print(f'{name:34} {rates[0]:8.0f} {rates[1]:8.0f}  x{rates[0] / rates[1]:.2f}')
   if config.output:
     blocks = run.flags['block_pairs']
-    committed.write(config.output, 'training', config, block_pairs=blocks, rows=rows)
+    committed.write(config.output, 'benchmarks.training', config, block_pairs=blocks, rows=rows)
 
 
-def trainer_of(
-  run: FinishedRun,
-  model: DiPair,
-  tokenizer: Tokenizer,
-  strategy: tf.distribute.Strategy,
-  seed: int | None = None,
+def _trainer(
+  run: FinishedRun, model: DiPair, tokenizer: Tokenizer, strategy: tf.distribute.Strategy
 ) -> Trainer:
-  """A student's trainer on a run's distillation set, with the run's seed or another."""
-  return Trainer(model, tokenizer, run.training(model.outputs, strategy, seed), CrossEntropy())
+  """A student's trainer on a run's distillation set."""
+  return Trainer(model, tokenizer, run.training(model.outputs, strategy), CrossEntropy())
 
 
 def _steps(model, variables, loss, dataset, batch_size, strategy) -> Iterator[None]:
-  """One training step at each `next`."""
+  """Training steps, one at each `next`."""
   phase = loop.Phase('benchmark', model, variables, loss, lambda start: dataset, dict, '')
   config = PhaseConfig(learning_rate=1e-9, batch_size=batch_size)
   run = loop.Run(phase, config, '')

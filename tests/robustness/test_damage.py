@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import artefacts, damages
+from tests.robustness import artefacts, damages
 
 
 @pytest.fixture(name='made', scope='module')
