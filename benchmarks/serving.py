@@ -4,9 +4,9 @@
 
 The head runs in LiteRT int8 with random weights, which do not change the time. A request has the
 query's part and 1,000 vectors of candidates (`one_to_many`), then the same as an int8 store has
-them (`one_to_many_int8`). Before and after, the head alone is measured on the same cores. Then a real
-run's export stands behind the page's API: a query's way to its best ten of 10,000 stored products,
-from the request to the answer, and by stage.
+them (`one_to_many_int8`). Before and after, the head alone is measured on the same cores. Then a
+real run's export stands behind the page's API: a query's way to its best ten of 10,000 stored
+products, from the request to the answer, and by stage.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The number blocks of the documents: what the files under benchmarks/results give, nothing else."""
+"""The number blocks of the documents: what files under benchmarks/results give, nothing else."""
 
 from collections.abc import Iterator
 
