@@ -7,12 +7,13 @@ vector store, outputs of Beam jobs.
 """
 
 import dataclasses
+import itertools
 import os
 import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def main(config: DamagesConfig) -> None:
     ways = [*DAMAGES, *(f'flipped {number}' for number in range(2, config.flips + 1))]
     rows, faults = {}, []
     for artefact in artefacts.NAMES:
-      found = [case for damage in ways for case in damages(made, artefact, damage)]
+      found = [case for damage in ways for case in damages(made, artefact, [damage])]
       rows[artefact] = Counter(said for _, said in found if said in OUTCOMES)
       faults += [f'{name}: {said}' for name, said in found if said not in OUTCOMES]
       print(f'{artefact}: {dict(rows[artefact])}', flush=True)
@@ -63,12 +64,14 @@ def main(config: DamagesConfig) -> None:
     committed.write(config.output, 'tests.robustness.damages', config, **found)
 
 
-def damages(made: Artefacts, artefact: str, damage: str) -> Iterator[tuple[str, str]]:
-  """Damages each file of an artefact in one way, alone: (name, one of OUTCOMES or the fault)."""
-  for name in made.files(artefact):
+def damages(made: Artefacts, artefact: str, ways: Sequence[str]) -> Iterator[tuple[str, str]]:
+  """Damages each file of an artefact, alone: (name, one of OUTCOMES or the fault).
+
+  Files take turns among the ways.
+  """
+  names = [name for name in made.files(artefact) if os.path.getsize(made.path(name))]
+  for name, damage in zip(names, itertools.cycle(ways), strict=False):
     path = made.path(name)
-    if not os.path.getsize(path):
-      continue
     shutil.copy2(path, f'{made.folder}/whole')
     with open(path, 'rb') as file:
       content = file.read()
