@@ -1,19 +1,14 @@
-"""A fork of this process that runs a command, kills itself before a step, and leaves files.
+"""A fork of this process that runs a command and kills itself before a step.
 
 A step is one of Python's audit events of files (opened to be written, renamed, removed), a sync, or
 a call of TensorFlow's own files.
 """
 
-import hashlib
-import json
 import os
-import re
 import runpy
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from tests import forks
 
@@ -27,12 +22,6 @@ _OF_TENSORFLOW = {
   'CopyFile',
   'WritableFile',
 }
-# Values of a time or a machine; or of a graph's file, whose names follow from earlier traces.
-_VARIES = re.compile(
-  'seconds|per_second|speed|rates|stored|encoders|commit|command|environment|flags'
-  '|bytes$|max_difference|^seal$|^sha256$'
-)
-_OF_THOSE = ('run.log', 'report.html', 'README.md', 'digests.json')
 _PLACE = 'steps'  # beside the output: the steps as they come
 
 
@@ -143,65 +132,3 @@ def _watch_tensorflow(step: Callable[[str, Any], None]) -> None:
     gen_io_ops.merge_v2_checkpoints,
     lambda _, destination_prefix='', *__, **___: prefix(destination_prefix),
   )
-
-
-def state(folder: str) -> dict[str, str]:
-  """Files of a folder with digests of what they hold, but for times and logs."""
-  found = {}
-  for base, _, names in os.walk(folder):
-    for name in names:
-      path = os.path.join(base, name)
-      if base.endswith('/logs'):
-        continue  # TensorBoard's: a file a start
-      if name in _OF_THOSE:
-        content = b''
-      elif name == 'checkpoint':
-        with open(path, encoding='utf-8') as file:  # two lines of paths, then times
-          content = ''.join(line for line in file if 'timestamp' not in line).encode()
-      elif name.endswith('.json'):
-        content = json.dumps(_lasting(_json(path)), sort_keys=True).encode()
-      elif name.endswith('.pb') or '.data-' in name:
-        content = b''  # .index finds the values
-      elif name.endswith('.index'):
-        content = _tensors(path.removesuffix('.index'))
-      elif name.endswith('.tflite'):
-        content = _constants(path)
-      else:
-        with open(path, 'rb') as file:
-          content = file.read()
-      found[os.path.relpath(path, folder)] = hashlib.sha256(content).hexdigest()[:16]
-  return found
-
-
-def _json(path: str) -> Any:
-  with open(path, encoding='utf-8') as file:
-    return json.load(file)
-
-
-def _lasting(value: Any) -> Any:
-  """A JSON value without what varies."""
-  if isinstance(value, dict):
-    return {name: _lasting(of) for name, of in value.items() if not _VARIES.search(name)}
-  return [_lasting(item) for item in value] if isinstance(value, list) else value
-
-
-def _tensors(prefix: str) -> bytes:
-  """The numbers of a checkpoint."""
-  import tensorflow as tf
-
-  reader = tf.train.load_checkpoint(prefix)
-  digest = hashlib.sha256()
-  for name in sorted(reader.get_variable_to_shape_map()):
-    if 'save_counter' not in name and name != '_CHECKPOINTABLE_OBJECT_GRAPH':
-      digest.update(name.encode() + np.ascontiguousarray(reader.get_tensor(name)).tobytes())
-  return digest.digest()
-
-
-def _constants(path: str) -> bytes:
-  """The numbers of a LiteRT file."""
-  from tensorflow.lite.python import schema_py_generated as schema
-
-  with open(path, 'rb') as file:
-    model = schema.Model.GetRootAs(file.read())
-  buffers = (model.Buffers(number).DataAsNumpy() for number in range(model.BuffersLength()))
-  return b''.join(sorted(hashlib.sha256(np.array(of).tobytes()).digest() for of in buffers))

@@ -25,7 +25,7 @@ os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')  # as tests/conftest.py has 
 from benchmarks import committed
 from common import flags
 from common.errors import InputError
-from tests.robustness import killed
+from tests.robustness import contents, killed
 
 _ROWS = 48
 _TINY = '--pretrained=random-tiny --encoder_layers=1 --max_lengths=16,16'
@@ -140,7 +140,7 @@ def kills(program: str, arguments: Sequence[str], output: str, count: int) -> di
   """
   shutil.rmtree(output, ignore_errors=True)
   _finish(program, arguments, output)
-  expected, steps = killed.state(output), len(killed.steps(output))
+  expected, steps = contents.of(output), len(killed.steps(output))
   found = []
   places = np.linspace(1, steps, min(count or steps, steps)).round().astype(int)
   for turn, at in enumerate(places):
@@ -154,7 +154,7 @@ def kills(program: str, arguments: Sequence[str], output: str, count: int) -> di
       _finish(program, arguments, output)
     except RuntimeError as error:
       refused.append(str(error))
-    there = killed.state(output)
+    there = contents.of(output)
     differ = sorted(p for p in there.keys() | expected.keys() if there.get(p) != expected.get(p))
     if differ or not all(_WHOLE in said for said in refused):  # some refuse what is whole already
       wrong += refused + differ
