@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from common import flags, verify
-from common.errors import InputError
 from common.scoring import exported
 from dipair import Scorer
 from dipair.run import DiPairStudent, RunConfig
@@ -209,8 +208,6 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, refusals):
     assert message in lines[0]
     assert 'Traceback' not in said
   assert not (tmp_path / 'run' / 'data').exists()
-
-
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path, run):
