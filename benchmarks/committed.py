@@ -11,11 +11,13 @@ from common.files import read_json, write_json
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, 'benchmarks', 'results')
+_TRIALS = ('damages', 'kills', 'knocks', 'malformed')
 _NOW = {  # folders of the machine that measured, and commands by their names today
   '../shared/data/': 'data/',
   '=/tmp/': '=benchmarks/results/',
   '=/work/': '=',
   'dse.run --suite': 'experiments.suite --suite',
+  **{f'benchmarks.{name}': f'tests.robustness.{name}' for name in _TRIALS},
 }
 
 
