@@ -3,28 +3,24 @@
   python -m benchmarks.cost --pairs=1e9,1e12 --lefts=1e6 --rights=1e7 \\
     --output=benchmarks/results/cost.json
 
-Arithmetic on what was measured (benchmarks/results: scoring.json, homedepot.json, score_job.json, peers.json)
-and on what the flags assume, all of which is printed. Rates are those of a core of that machine, the
-head's the job's own; more cores are taken to be as many times as fast, since nothing is shared but the
-reading of files.
-Cross-encoders take 128 tokens a pair: MiniLM-L6, which teachers are by default, and BERT-base.
+Arithmetic on measured rates (benchmarks/results: scoring.json, homedepot.json, score_job.json,
+peers.json) and on the flags' assumptions, all of which is printed. A rate is a core's; the head's
+is the scoring job's. More cores are taken to be as many times as fast, since nothing is shared but
+the reading of files. Cross-encoders take 128 tokens a pair: MiniLM-L6, the default teacher, and
+BERT-base.
 """
 
 import dataclasses
 import math
-import os
 from typing import Any
 
+from benchmarks import committed
 from common import flags
-from common.distillation import results
-from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.cells import digits
 from common.evaluation.tables import Table
-from common.files import read_json, write_json
 from common.vectors.values import DTYPES
 
-RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'results')
 _ENCODER = 'litert-int8'
 _TEACHER = 'MiniLM-L6 cross-encoder, 128 tokens'
 _IN_INT8 = f'{_TEACHER}, int8'
@@ -108,27 +104,24 @@ def main(config: CostConfig) -> None:
   print('\n' + report.grid(costs_table(rows, config)))
   print('\n' + report.grid(stores_table(stores)))
   if config.output:
-    command = flags.command_line('benchmarks.cost', flags.changed(asked))
-    made: dict[str, Any] = {
-      'command': command,
-      'commit': results.commit(),
-      'assumed': dataclasses.asdict(config),
-    }
-    made |= {'rates': dataclasses.asdict(rates), 'rows': rows, 'stores': stores}
+    made: dict[str, Any] = {'assumed': dataclasses.asdict(config)}
     tables = [table._asdict() for table in (costs_table(rows, config), stores_table(stores))]
-    write_json(config.output, {**made, 'tables': tables})
+    made |= {'rates': dataclasses.asdict(rates), 'rows': rows, 'stores': stores, 'tables': tables}
+    committed.write(config.output, 'benchmarks.cost', asked, **made)
 
 
 def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
   """The config with nothing left open, and the rates."""
-  scoring, encoding, scored = (_read(name) for name in ('scoring', 'homedepot', 'score_job'))
+  scoring, encoding, scored = (
+    committed.read(name) for name in ('scoring', 'homedepot', 'score_job')
+  )
   job = scored['rows'][-1]  # of the most pairs
   written = config.written_bytes or round(job['written_bytes_per_pair'], 1)
   config = dataclasses.replace(config, written_bytes=written)
   speed = {row['name']: row['pairs_per_second'] for row in scoring['rows']}
   texts = next(r['texts_per_second'] for r in encoding['encoders'] if r['name'] == _ENCODER)
   cores = scoring['environment']['cores']
-  of = {row['name']: row.get('pairs_per_second', 0) for row in _read('peers')['rows']}
+  of = {row['name']: row.get('pairs_per_second', 0) for row in committed.read('peers')['rows']}
   exact, int8 = (of[f"DiPair's teacher, {runtime}"] for runtime in ('tensorflow', 'litert-int8'))
   return config, Rates(
     job['pairs_per_second'] / scored['environment']['cores'],
@@ -196,14 +189,6 @@ def stores_table(stores: list[dict[str, Any]]) -> Table:
     [s['dtype'], f'{s["left_bytes"]:,}', f'{s["right_bytes"]:,}', _size(s['bytes'])] for s in stores
   ]
   return Table('', ['vectors in', 'bytes a left text', 'bytes a right text', 'all'], cells)
-
-
-def _read(name: str) -> dict[str, Any]:
-  path = os.path.join(RESULTS, f'{name}.json')
-  try:
-    return read_json(path)
-  except OSError as error:
-    raise InputError(f'{path} is missing: run benchmarks.{name.split("_")[-1]} first') from error
 
 
 def _plain(value: Any) -> str:

@@ -3,9 +3,10 @@
   python -m benchmarks.encoding --run_dir=runs/p2t --stored_texts=1000000 \\
     --output=benchmarks/results/p2t_encoding.json
 
-Both have the student's layers and widths. The export tokenizes, sorts by length and keeps the first
-rows alone; the plain encoder is given ids, padded to the student's greatest length. Then a vector
-store is written of as many left texts as asked for: the run's own, over and over, each with a number.
+Both have the student's layers and widths. The export tokenizes, sorts by length and keeps the
+first rows alone; the plain encoder is given ids, padded to the student's greatest length. Then a
+vector store is written of as many left texts as asked for: the run's own, over and over, each with
+a number.
 """
 
 import dataclasses
@@ -16,11 +17,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from benchmarks import committed
+from benchmarks import committed, tables
 from common import flags
 from common.data.records import RecordSet
 from common.distillation.run_log import peak_memory
-from common.evaluation import benchmark
+from common.evaluation import benchmark, report
 from common.modeling import bert_network
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
@@ -66,14 +67,11 @@ def main(config: EncodingConfig) -> None:
   for row in rows:
     row['texts_per_second'] = row.pop('pairs_per_second')
     row['ratio'] = row['texts_per_second'] / base
-    print(
-      f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {row["ratio"]:.2f}x {rows[0]["name"]}'
-    )
   if config.stored_texts:
     rows.append({**stored(scorer, lefts, config.stored_texts), 'ratio': None})
+  print(report.grid(tables.encoding({'rows': rows})))
   if config.output:
-    os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
-    committed.write(config.output, 'encoding', config, rows=rows)
+    committed.write(config.output, 'benchmarks.encoding', config, rows=rows)
 
 
 def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
@@ -86,16 +84,13 @@ def stored(scorer: Scorer, texts: list[str], count: int) -> dict[str, Any]:
     seconds = time.monotonic() - started
     size = sum(entry.stat().st_size for entry in os.scandir(folder))
   assert len(store) == count
-  row: dict[str, Any] = {
+  return {
     'name': f'export into a store, {count:,} left texts, int8',
     'texts_per_second': count / seconds,
     'bytes_per_text': size / count,
     'memory_before': before,
     'peak_memory': peak_memory(),
   }
-  print(f'{row["name"]}: {row["texts_per_second"]:,.0f} texts/s, {size / count:,.0f} bytes a text')
-  print(f'peak memory {before / 1e9:.2f} GB before, {row["peak_memory"] / 1e9:.2f} GB after')
-  return row
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""A process that scores without TensorFlow: seconds to each step, memory, and what is installed.
+"""A process that scores without TensorFlow: seconds to each step, memory, bytes installed.
 
   python3 -m venv LIGHT && LIGHT/bin/pip install --no-deps -r light.txt
   python -m benchmarks.light --export_dir=runs/homedepot/export --python=LIGHT/bin/python \
@@ -14,10 +14,10 @@ import statistics
 import subprocess
 import tempfile
 
-from benchmarks import committed
+from benchmarks import committed, tables
 from common import flags
 from common.errors import InputError
-from common.evaluation import report, tables
+from common.evaluation import report
 
 _STEPS = """
 import json, sys, time
@@ -31,13 +31,14 @@ times.append(time.perf_counter())
 steps = [after - before for before, after in zip(times, times[1:])]
 assert not any(name.split('.')[0] == 'tensorflow' for name in sys.modules)
 peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))
-print(json.dumps(dict(zip(('import', 'load', 'score'), steps), peak_memory=1024 * int(peak.split()[1]))))
+found = dict(zip(('import', 'load', 'score'), steps), peak_memory=1024 * int(peak.split()[1]))
+print(json.dumps(found))
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class LightConfig:
-  """What scores what."""
+  """Export to score with, and the environment that scores."""
 
   export_dir: str = flags.option('', "a run's export folder")
   python: str = flags.option('', 'the python of a light environment')
@@ -54,11 +55,9 @@ def main(config: LightConfig) -> None:
   rounds = [_round(python, export) for _ in range(config.rounds)]
   found = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
   found['installed'] = _installed(os.path.dirname(os.path.dirname(python)))
-  rows = [[name, f'{found[name]:.2f} s'] for name in ('import', 'load', 'score')]
-  rows += [[name, f'{found[name] / 1e6:,.0f} MB'] for name in ('peak_memory', 'installed')]
-  print(report.grid(tables.Table('', ['', 'median'], rows)))
+  print(report.grid(tables.light(found)))
   if config.output:
-    committed.write(config.output, 'light', config, **found)
+    committed.write(config.output, 'benchmarks.light', config, **found)
 
 
 def _round(python: str, export: str) -> dict[str, float]:

@@ -2,22 +2,23 @@
 
   python -m benchmarks.memory --output=benchmarks/results/memory.json
 
-Each step runs in a process of its own, on texts that are generated; mining on a tenth of them. What
-counts against a machine's memory is what is the process's own; pages of memory-mapped files are
-given back when others need them.
+Each step runs in a process of its own, on texts that are generated; mining on a tenth of them. A
+process's own memory counts against a machine's; pages of memory-mapped files are given back when
+others need them.
 """
 
 import dataclasses
 import multiprocessing
 import os
 import tempfile
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 from tqdm import tqdm
 
-from benchmarks import committed, random_exports, speed_tables
-from benchmarks.large_set import measured
+from benchmarks import committed, random_exports, tables
 from common import flags
 from common.data import examples
 from common.data.examples import TableConfig
@@ -58,25 +59,42 @@ def main(config: MemoryConfig) -> None:
         _step(name, [_alone(_measure, name, folder, rows) for rows in sizes]) for name in STEPS
       ],
     }
-  table = speed_tables.memory(made)
-  print(report.grid(table))
+  print(report.grid(tables.memory(made)))
   if config.output:
-    committed.write(config.output, 'memory', config, **made)
+    committed.write(config.output, 'benchmarks.memory', config, **made)
 
 
-def _step(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-  own, resident = ([one[key] for one in found] for key in ('anonymous_gb', 'resident_gb'))
+def _step(name: str, peaks: list[tuple[float, float]]) -> dict[str, Any]:
+  own, resident = ([peak[i] for peak in peaks] for i in (0, 1))
   return {'name': name, 'own_gb': own, 'resident_gb': resident, 'ratio': own[1] / own[0]}
 
 
 def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
-  """What a function returns in a process of its own."""
+  """Result of a function in a process of its own."""
   with multiprocessing.get_context('spawn').Pool(1) as pool:
     return pool.apply(work, arguments)
 
 
-def _measure(name: str, folder: str, rows: int) -> dict[str, Any]:
-  return measured(name, lambda: STEPS[name](folder, rows))
+def _measure(name: str, folder: str, rows: int) -> tuple[float, float]:
+  """Peaks of this process in a step, in gigabytes: without pages of files, and with them."""
+  own, resident, done = [0], [0], threading.Event()
+
+  def watch() -> None:
+    ended = False
+    while not ended:
+      ended = done.wait(0.5)  # once more at the end, for work that is short
+      memory = psutil.Process().memory_info()
+      own.append(memory.rss - memory.shared)
+      resident.append(memory.rss)
+
+  watcher = threading.Thread(target=watch)
+  watcher.start()
+  try:
+    STEPS[name](folder, rows)
+  finally:
+    done.set()
+    watcher.join()
+  return max(own) / 1e9, max(resident) / 1e9
 
 
 def _models(folder: str) -> None:

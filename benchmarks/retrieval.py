@@ -1,11 +1,11 @@
-"""A mined task as retrieval: the nearest passages of a query, reranked by the student and by its teacher.
+"""A mined task as retrieval: nearest passages, reranked by the student and by its teacher.
 
   python -m benchmarks.retrieval --run_dir=runs/q2p --student=pretrained/medquad.tar.gz \
     --output=benchmarks/results/retrieval.json
 
-The first stage is what the task was mined with: inner products of the embedder's vectors, of all passages.
-The student has these stored in int8 and encodes the query; the teacher reads each pair. Relevant is what is
-known to match, whether the first stage found it or not.
+The first stage takes the inner products of the embedder that mined the task, over all passages.
+The student has the passages stored in int8 and encodes the query; the teacher reads each pair. A
+passage is relevant if it is known to match, whether the first stage found it or not.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from benchmarks import committed, speed_tables
+from benchmarks import committed, tables
 from common import flags
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
@@ -91,13 +91,13 @@ def main(config: RetrievalConfig) -> None:
     'found': float(candidates.relevant.sum() / candidates.judged.relevants.sum()),
     'rows': _rows(candidates, scores, seconds),
   }
-  print(report.grid(speed_tables.retrieval(made)))
+  print(report.grid(tables.retrieval(made)))
   if config.output:
-    committed.write(config.output, 'retrieval', config, **made)
+    committed.write(config.output, 'benchmarks.retrieval', config, **made)
 
 
 def _candidates(task: MinedTask, chosen: np.ndarray, near: list[np.ndarray]) -> Candidates:
-  """The nearest of each query, and what is known of it."""
+  """Nearest passages of each query, and which of them are relevant."""
   place = np.full(len(task.splits), -1)
   place[chosen] = np.arange(len(chosen))
   known = task.positives[place[task.positives[:, 0]] >= 0]
@@ -123,7 +123,7 @@ def _by_student(scorer: Scorer, store: Any, text: str, rows: np.ndarray) -> np.n
 def _timed(
   name: str, texts: list[str], near: list[np.ndarray], score: Any
 ) -> tuple[list[np.ndarray], list[float]]:
-  """Scores of each query's candidates, and the seconds of each; the first call, which compiles, counts not."""
+  """Scores of each query's candidates, and its seconds, after a first call that compiles."""
   score(texts[0], near[0])
   found, seconds = [], []
   for text, rows in zip(tqdm(texts, desc=name), near, strict=True):

@@ -1,12 +1,11 @@
 """Inputs of `benchmarks.score_job`: a random export, stores of random vectors, tables of pairs.
 
-Made once in a folder and kept: `export`, `left`, `right`, `pairs-N.parquet`, `bad-N.tsv`.
+Made once in a folder and kept: `export`, `left`, `right`, `pairs-N.parquet`.
 """
 
 import dataclasses
 import os
 import shutil
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,21 +69,6 @@ class Inputs:
     os.replace(f'{path}.tmp', path)
     return path
 
-  def spoilt(self, count: int, bad: int) -> tuple[str, dict[str, int]]:
-    """A TSV of `count` pairs, `bad` of which are none, of several kinds; how many of each."""
-    lefts, rights = (_ids(s, c) for s, c in zip(('left', 'right'), self._codes(count), strict=True))
-    lines = [f'{left}\t{right}'.encode() for left, right in zip(lefts, rights, strict=True)]
-    places = np.random.default_rng(1).permutation(count)[:bad]
-    made = dict.fromkeys(_SPOIL, 0)
-    for i, place in enumerate(places):
-      kind = list(_SPOIL)[i % len(_SPOIL)]
-      lines[place] = _SPOIL[kind](lines[place])
-      made[kind] += 1
-    path = self.path(f'bad-{count}.tsv')
-    with open(path, 'wb') as file:
-      file.write(b'left\tright\n' + b'\n'.join(lines) + b'\n')
-    return path, made
-
   def _store(self, side: str, rows: int, shape: list[int], fingerprint: str) -> None:
     writer = VectorWriter(self.path(side), shape, 'int8', fingerprint, side)
     rng, starts = np.random.default_rng(rows), range(0, rows, _SHARD)
@@ -108,12 +92,3 @@ class Inputs:
 
 def _ids(side: str, rows: np.ndarray) -> list[str]:
   return [f'{side}-{row:08d}' for row in rows]
-
-
-_SPOIL: dict[str, Any] = {
-  'an id without vectors': lambda line: line.replace(b'left-', b'none-'),
-  'a cell is missing': lambda line: line.split(b'\t')[0],
-  'a cell too many': lambda line: line + b'\tmore',
-  'not UTF-8': lambda line: line + b'\xff',
-  'an id is empty': lambda line: line.split(b'\t')[0] + b'\t',
-}

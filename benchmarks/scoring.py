@@ -2,8 +2,8 @@
 
   python -m benchmarks.scoring --output=benchmarks/results/scoring.json
 
-Weights are random: they do not change the time. Heads score vectors that are in memory; their
-baselines are cross-encoders on 128 tokens. Operations are those of the products of matrices.
+Weights are random: they do not change the time. Heads score vectors that are in memory. Their
+baselines are cross-encoders on 128 tokens. Operations count the products of matrices alone.
 """
 
 import dataclasses
@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import committed, random_exports, speed_tables
+from benchmarks import committed, random_exports, tables
 from common import flags
 from common.evaluation import benchmark, report
 from common.evaluation.benchmark import Contender
-from common.evaluation.cells import digits
-from common.evaluation.tables import Table
 from common.modeling.encoders import EncoderConfig
 from common.scoring import runtimes
 from dipair.heads.transformer import TransformerConfig, TransformerHead
@@ -70,13 +68,11 @@ def main(config: ScoringConfig) -> None:
     share = rate['pairs_per_second'] * row.mflop / peak
     cost = {'mflop': round(row.mflop, 3), 'kilobytes': round(row.kilobytes, 2), 'gemm_share': share}
     found.append({**rate, 'ratio': rate['pairs_per_second'] / base, **cost})
-  latencies = [_latency(*rank) for rank in ranks]
-  made = {'rows': found, 'gemm_mflops': peak}
-  print(report.grid(speed_tables.scoring(made)))
-  cells = [[r['name'], f'{r["p50"]:.1f}', f'{r["p99"]:.1f}', digits(r['rate'])] for r in latencies]
-  print(report.grid(Table('', ['rank, 1,000 candidates', 'p50 ms', 'p99 of 50', 'Pairs/s'], cells)))
+  made = {'rows': found, 'gemm_mflops': peak, 'rank': [_latency(*rank) for rank in ranks]}
+  print(report.grid(tables.scoring(made)))
+  print(report.grid(tables.rank(made)))
   if config.output:
-    committed.write(config.output, 'scoring', config, **made, rank=latencies)
+    committed.write(config.output, 'benchmarks.scoring', config, **made)
 
 
 def _gemm() -> Contender:
@@ -106,11 +102,6 @@ def _rows(folder: str) -> list[Row]:
     scorer = Scorer.load(path, name)
     rows.append(_pairs(f'DiPair, {name}', scorer, tokens, 12 * _TOKEN + 3.15 + _LAST))
     rows.append(_of_parts(f'DiPair, parts, {name}', scorer, tokens, 12 * _TOKEN + _LAST))
-  relu = random_exports.dipair(f'{folder}/relu', head_activation='relu')
-  for name in ('litert', 'litert-int8'):
-    scorer = Scorer.load(relu, name)
-    rows.append(_pairs(f'DiPair ReLU, {name}', scorer, tokens, 12 * _TOKEN + 3.15 + _LAST))
-    rows.append(_of_parts(f'DiPair ReLU, parts, {name}', scorer, tokens, 12 * _TOKEN + _LAST))
   ffnn = random_exports.dipair(f'{folder}/ffnn', head='ffnn')
   for name in ('tensorflow', 'litert', 'litert-int8'):
     scorer = Scorer.load(ffnn, name)
@@ -200,13 +191,12 @@ def _rank_contenders(folder: str) -> list[tuple[str, Callable[[], Any]]]:
   found: list[tuple[str, Callable[[], Any]]] = []
   products = np.random.default_rng(1).normal(size=(1000, 8, 256)).astype(np.float32)
   query = np.random.default_rng(2).normal(size=(4, 256)).astype(np.float32)
-  heads = [('DiPair', f'{folder}/dipair', name) for name in runtimes.HEADS]
-  for title, export, name in [*heads, ('DiPair ReLU', f'{folder}/relu', 'litert-int8')]:
-    scorer = Scorer.load(export, name)
+  for name in runtimes.HEADS:
+    scorer = Scorer.load(f'{folder}/dipair', name)
     parts = scorer.parts(products, 'right')
     for kind, given in (('', None), (', parts', parts)):
       call = functools.partial(scorer.rank, query, products, 10, parts=given)
-      found.append((f'{title}{kind}, {name}', call))
+      found.append((f'DiPair{kind}, {name}', call))
   return found
 
 

@@ -1,195 +1,434 @@
-"""Writes the tables of README, docs/results.md, docs/scaling.md, and the pictures, from results.
+"""Fills the number blocks of the documents from benchmarks/results.
 
 python -m benchmarks.tables
+
+A block stands between `<!-- NAME: written by benchmarks/tables.py -->` and `<!-- /NAME -->`. The
+sentences around it are written by hand.
 """
 
 import os
 import re
+from collections.abc import Callable
+from typing import Any
 
-from benchmarks import (
-  dse_tables,
-  encoder_tables,
-  home_depot_studies,
-  home_depot_tables,
-  inspection_table,
-  pictures,
-  robustness_table,
-  speed_sections,
-  speed_tables,
-  summary,
-)
-from benchmarks.committed import (
-  ROOT,
-  command,
-  markdown,
-  measured,
-  read,
-  section,
-  shown,
-  transductive,
-)
-from benchmarks.findings import findings
-from experiments.study import tables as study_tables
+from benchmarks.committed import ROOT, command, exists, read
+from benchmarks.peers import tables as peers
+from common.errors import InputError
+from common.evaluation import speeds
+from common.evaluation.cells import chance, change, digits, label, metric, moved, percent, times
+from common.evaluation.tables import Table
 
-_STUDIES = {  # by run: how to read what it found; a folder each in docs/study
-  'homedepot_seeds': "Stage 1 alone, 1,000 steps of 256 pairs, a quarter of the shipped config's, at one learning rate "
-  "for all heads; the encoders are frozen, so DE-Cos is the start's own cosine with a scale and a bias. As in the paper, "
-  "DE-Cos is last and DiPair's transformer first, above LITE, the next below, and above all others; DiPair's FFNN stands "
-  'below DE-FFNN here, on MedQuAD and in the larger heads of its Table 4. LITE and the Poly-encoder, which compare '
-  'tokens with one another, are above both; MaxSim and DE-FFNN cannot be told apart, nor can LITE and the Poly-encoder.',
-  'p2t': 'One seed, and short stages: 500 steps, then 20, which are all that "one stage" has; the '
-  "cross-attention students have 300 steps, too few to compare with. The catalogue's labels follow words that two "
-  'texts share, which favours MaxSim and cosines; FFNNs, which start at random, are far from done.',
-  'q2p': 'On an earlier run than the one below, whose flags were not kept with it. '
-  'One seed, and stage 1 alone, 2,000 steps at one learning rate for all heads; the cross-attention '
-  'students have 400 steps of 32 pairs and are no baselines. With its encoders frozen and no projection, DE-Cos '
-  "is the start's own cosine, of which a scale and a bias are learnt. DE-FFNN and DiPair's transformer stand in the "
-  "paper's order; DiPair's FFNN, below DE-FFNN, does not. LITE is as good as the transformer here.",
+PAGES = ('README.md', 'docs/results.md', 'docs/scaling.md')
+_BLOCK = re.compile(r'(<!-- (\S+): .*? -->\n)(.*?)(<!-- /\2 -->)', re.DOTALL)
+
+_RESULTS = {  # runs that are judged by pairs that nothing has learnt from
+  'homedepot_products': 'Home Depot, new products',
+  'homedepot_queries': 'Home Depot, new queries',
+  'p2t': 'synthetic catalogue',
+  'q2p': 'MedQuAD, answer or not',
 }
+_GLUE = {'mrpc': 'MRPC, paraphrase or not', 'snli': 'SNLI, entailment'}
+_TASKS = {'qqp': 'QQP', 'mrpc': 'MRPC', 'stsb': 'STS-B', 'snli': 'SNLI'}
+_MODELS = {  # of MedQuAD's study
+  'teacher': 'cross-encoder, the teacher',
+  'DiPair, transformer': 'DiPair',
+  'LITE': 'DiPair, `--head=lite`',
+  'MaxSim': 'late interaction, `--head=max_sim`',
+  'Poly-encoder': 'Poly-encoder, `--head=poly_encoder`',
+  'DE-FFNN': 'one vector of each text, two layers',
+}
+_SPEEDS = {'homedepot': 'Home Depot'}  # a run whose quality is told elsewhere
+# Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
+_TEACHERS = {'DiPair': 'MiniLM-L6', 'DSE': 'BERT-large'}
 
 
 def main() -> None:
-  """Writes the files, and draws the pictures."""
-  for path, text in written().items():
-    with open(os.path.join(ROOT, path), 'w', encoding='utf-8') as file:
+  """Writes the pages."""
+  for page in PAGES:
+    text = filled(page)
+    with open(os.path.join(ROOT, page), 'w', encoding='utf-8') as file:
       file.write(text)
-  pictures.draw()
-  for run in (*home_depot_studies.STUDIES, *_STUDIES):
-    pictures.study(run)
 
 
-def written() -> dict[str, str]:
-  """{path below the root: its text}: what stands between two markers is new, or the whole."""
-  parts = {
-    'How near on Home Depot': home_depot_tables.sections(),
-    'What a student is made of': [
-      *home_depot_studies.sections(),
-      measured(
-        'homedepot_inspect',
-        'What the output tokens carry, on Home Depot',
-        inspection_table.tokens,
-      ),
-    ],
-    "The papers' comparisons": [*map(_study, _STUDIES), _mined()],
-    'Encoders and language models': encoder_tables.sections(),
-    'DSE': dse_tables.sections(),
-    'Speed': speed_sections.sections(),
-    'Robustness': [_robustness()],
-  }
-  parts = {part: [*map(_marked, sections)] for part, sections in parts.items()}
-  sections = [section for of_part in parts.values() for section in of_part]
-  intro = """# Results
+def filled(page: str) -> str:
+  """A page's text, its blocks filled anew.
 
-Written by `python -m benchmarks.tables` from the files under [benchmarks/results](../benchmarks/results). Two cores, no
-GPU, where nothing else is said.
-
-## Transductive figures
-
-Home Depot's figures on this page were measured before the toolkit left judged pairs out of training. Its
-students saw some of the pairs that judge them, and its teachers some:
-
-- 105 of test's 7,552 pairs and 85 of valid's 7,335 also stand in train, with their labels.
-- `--unlabelled_texts` added the titles of valid and test. So the teacher scored 1,865 of test's pairs and
-  1,799 of valid's, and the student learnt these scores.
-- 97% of test's terms stand in train. No figure here is about new queries.
-
-Sections with such figures are marked "transductive". They will be measured again on unseen pairs. Speeds are
-not affected. The catalogue, MedQuAD, MRPC, RTE and SNLI share no pair between training and judging sets. Of
-STS-B's 5,168 training pairs 17 do, of QQP's 43,011 one."""
-  return {
-    'README.md': _filled('README.md', results=summary.results(), models=summary.models()),
-    'docs/scaling.md': _filled('docs/scaling.md', cost=_cost(), memory=_memory()),
-    'docs/results.md': '\n\n'.join(filter(None, [intro, findings(), _contents(parts), *sections]))
-    + '\n',
-  }
+  Raises:
+    InputError: If a block is not known, or its results are missing.
+  """
+  with open(os.path.join(ROOT, page), encoding='utf-8') as file:
+    text = file.read()
+  return _BLOCK.sub(lambda found: f'{found[1]}{_block(found[2], page)}\n{found[4]}', text)
 
 
-def _marked(text: str) -> str:
-  """A section, marked where its quality was measured by pairs that were learnt from."""
-  heading = text.partition('\n')[0]
-  return transductive(text) if 'Home Depot' in heading and 'Pearson' in text else text
+def _block(name: str, page: str) -> str:
+  """Text of a block."""
+  if name in BLOCKS:
+    return BLOCKS[name]()
+  if name not in TABLES:
+    raise InputError(
+      f'{page}: no block is called {name}; there are {", ".join([*BLOCKS, *TABLES])}'
+    )
+  made = read(name)
+  return '\n\n'.join([_shown(TABLES[name](made)), f'{_by(made)}{_on(made)}.'])
 
 
-def _contents(parts: dict[str, list[str]]) -> str:
-  """A line a part, which links to its sections."""
-  lines = []
-  for part, sections in parts.items():
-    links = []
-    for title in re.findall('^## (.*)$', '\n'.join(sections), re.MULTILINE):
-      anchor = re.sub(r'[^\w\- ]', '', title.lower()).replace(' ', '-')
-      links.append(f'[{title.removeprefix("Home Depot: ")}](#{anchor})')
-    lines.append(f'- **{part}**: {" · ".join(links)}')
-  return '\n\n'.join(['## All sections', '\n'.join(lines)])
+# What students lose and gain
 
 
-def _filled(name: str, **texts: str) -> str:
-  """A file's text with others between the markers of their names."""
-  with open(os.path.join(ROOT, name), encoding='utf-8') as file:
-    found = file.read()
-  for marker, text in texts.items():
-    before, first, rest = re.split(f'(<!-- {marker}: .*? -->\n)', found)
-    last = f'<!-- /{marker} -->'
-    found = f'{before}{first}{text}\n{last}{rest.split(last, 1)[1]}'
-  return found
+def results() -> str:
+  """A row a task: quality of teacher and student, and the ratio of their speeds in float32."""
+  rows = [_run(read(name), title) for name, title in _RESULTS.items() if exists(name)]
+  rows.append(_reranking(read('retrieval')))
+  glue = read('glue')['results']
+  rows += [_run(glue[task], f'DSE: {title}') for task, title in _GLUE.items()]
+  headers = ['task', 'metric', 'teacher', 'student', 'change', 'pairs/s, × its teacher']
+  return _markdown(headers, rows)
 
 
-def _robustness() -> str:
-  made = {name: found for name in robustness_table.TRIALS if (found := read(name))}
-  table = robustness_table.robustness(made)
-  return f'## Hard knocks\n\n{markdown(table.headers, table.rows)}\n\n{table.note}' if made else ''
+def made_by() -> str:
+  """The command of each row of `results`."""
+  made = {title: read(name) for name, title in _RESULTS.items() if exists(name)}
+  made |= {'reranking': read('retrieval'), 'DSE': read('glue')}
+  return '\n'.join(f'- {title}: {_by(of)}' for title, of in made.items())
 
 
-def _study(run: str) -> str:
-  """The first comparison, and where the others are."""
-  made = read(f'study_{run}')
-  if not made:
-    return ''
-  table = study_tables.table(made, next(iter(made['comparisons'])))
-  note = f'{table.note}\n\n![Speed and quality](study/{run}/figure1.png)\n\n'
-  note += f'[All of its tables and figures](study/{run}/study.md). {_STUDIES[run]}'
-  title = f'The students of the DiPair paper, on {made["title"].removeprefix("DiPair on ")}'
-  if (seeds := len(next(iter(made['comparisons'].values()))['rows'][0]['students'])) > 1:
-    title += f', {seeds} seeds'
-  return shown(title, made, table, note)
+def models() -> str:
+  """A row a model that MedQuAD's study trained: quality, pairs a second, bytes of two texts."""
+  made = read('study_q2p')
+  primary, speed = made['metrics'][0], made['speed']
+  rate = speed['teacher']['pairs_per_second']
+  cells = {'teacher': [metric(made['teacher']['test'][primary]), digits(rate), '']}
+  for row in made['comparisons']['table2']['rows']:
+    if row['name'] in _MODELS:
+      (name,) = row['students']
+      rate = speed['students'][name]['litert']['pairs_per_second']
+      size = ' + '.join(f'{count:,}' for count in made['students'][name]['bytes'])
+      quality = metric(made['students'][name]['test'][primary])
+      cells[row['name']] = [quality, digits(rate), size]
+  rows = [[title, *cells[name]] for name, title in _MODELS.items()]
+  return _markdown(['model', label(primary), 'pairs/s', 'bytes of question + answer'], rows)
 
 
-def _mined() -> str:
-  made = read('q2p')
-  if not made:
-    return ''
-  sheet = made['mined']
-  rows = [
-    [split, *(f'{counts[name]:,}' for name in ('queries', 'positive', 'negative'))]
-    for split, counts in sheet['splits'].items()
+def glue() -> str:
+  """A row a task of GLUE: DSE's student against its teacher, and against the labels alone."""
+  rows, runs = [], read('glue')['results']
+  for task, title in _TASKS.items():
+    tested = runs[task]['significance']
+    gain = moved(tested['delta'], tested['low'], tested['high'])
+    rows.append([*_run(runs[task], title), gain])
+  headers = ['task', 'metric', 'teacher', 'student', 'change', 'pairs/s, × its teacher']
+  return _markdown([*headers, 'change against the labels alone'], rows)
+
+
+def _run(made: dict[str, Any], title: str) -> list[str]:
+  primary = made['primary_metric']
+  teacher, student = made['models'][0], made['models'][-1]
+  ratio, _ = speeds.multiples(made, speeds.heads(made)[0])
+  return [
+    *(title, label(primary), metric(teacher['test'][primary]), metric(student['test'][primary])),
+    *(change(student, 'test'), times(ratio)),
   ]
-  transfer = sheet['transfer']
-  rows.append(['transfer set', f'{transfer["queries"]:,}', f'{transfer["pairs"]:,} unlabelled', ''])
-  metric = made['primary_metric']
-  found = ', '.join(f'{m["name"]} {m["test"][metric]:.3f}' for m in made['models'])
-  note = f'Of {sheet["known"]["positive"]:,} matches of {sheet["queries"]:,} queries and '
-  note += f'{sheet["passages"]:,} passages; negatives have an inner product below '
-  note += f'{sheet["threshold"]:.3f}. Queries that two splits share: '
-  note += (
-    f'{sum(sheet["shared"]["queries"].values())}; pairs: {sum(sheet["shared"]["pairs"].values())}. '
+
+
+def _reranking(made: dict[str, Any]) -> list[str]:
+  """MRR of candidates that student and teacher rerank; their speeds are of other arithmetic."""
+  of = {row['name']: row['metrics']['mrr@10']['value'] for row in made['rows']}
+  title = f'MedQuAD, {made["depth"]} candidates a question reranked'
+  lost = percent(of['student'] / of['teacher'] - 1)
+  return [title, label('mrr@10'), metric(of['teacher']), metric(of['student']), lost, '']
+
+
+def retrieval(made: dict[str, Any]) -> Table:
+  """Ranking of the first stage, and of those that rank its nearest anew."""
+  note = (
+    f'{made["queries"]:,} queries of the test split, {made["passages"]:,} passages; the nearest '
+    f'{made["depth"]:,} hold {made["found"]:.1%} of what is relevant.'
   )
-  note += f'AUC-ROC on test: {found}; of the inner product alone {sheet["similarity_auc_roc"]:.3f}.'
-  headers = ['', 'queries', 'positive', 'negative']
-  return section('MedQuAD, mined (Q2P-MAT)', made, markdown(headers, rows), note)
+  headers, rows = ['ranked by'], []
+  for name in made['rows'][0]['metrics']:
+    headers += [label(name), 'p']
+  for row in made['rows']:
+    cells = [row['name']]
+    for of in row['metrics'].values():
+      cells.append(f'{metric(of["value"])} [{metric(of["low"])}, {metric(of["high"])}]')
+      cells.append(chance(of['p_value']) if 'p_value' in of else '')
+    rows.append([*cells, digits(row['milliseconds'])])
+  return Table(note, [*headers, 'p50, ms a query'], rows)
 
 
-def _memory() -> str:
-  made = read('memory')
-  table = speed_tables.memory(made) if made else None
-  return f'{markdown(table.headers, table.rows)}\n\n{table.note}' if table else ''
+# Speeds
+
+
+def run_speeds() -> str:
+  """A row a run: pairs a second of its teacher and its head, and the multiples in float32."""
+  rows = []
+  for title, made in _timed_runs().items():
+    heads = _by_runtime(speeds.heads(made))
+    own, base = speeds.multiples(made, heads['tensorflow'])
+    teacher = speeds.by_model(made)['teacher']
+    rates = [row['pairs_per_second'] for row in (teacher, *(heads[name] for name in _RUNTIMES))]
+    rows.append([title, *map(digits, rates), times(own), times(base)])
+  headers = ['run', 'teacher', *(f'head, {name}' for name in _RUNTIMES)]
+  return _markdown([*headers, *speeds.AGAINST], rows)
+
+
+def run_encoders() -> str:
+  """A row a run: texts a second of its exported encoders, and what int8 costs."""
+  rows = []
+  for title, made in _timed_runs().items():
+    encoders = {row['name']: row for row in made['encoders']}
+    int8 = encoders['litert-int8']
+    rates = [digits(encoders[name]['texts_per_second']) for name in _RUNTIMES]
+    tests = [f'{encoders["tensorflow"]["test"]:.4f}', f'{int8["test"]:.4f}']
+    rows.append([title, *rates, times(int8['ratio']), f'{int8["cosine"]:.4f}', *tests])
+  headers = ['run', *_RUNTIMES, 'int8, × tensorflow', 'cosine of int8', 'test metric', 'in int8']
+  return _markdown(headers, rows)
+
+
+_RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
+
+
+def _timed_runs() -> dict[str, dict[str, Any]]:
+  """Runs whose speeds are shown, by title."""
+  names = {**_RESULTS, **_SPEEDS}
+  runs = {title: read(name) for name, title in names.items() if exists(name)}
+  glue = read('glue')['results']
+  return runs | {f'DSE: {title}': glue[task] for task, title in _TASKS.items()}
+
+
+def _by_runtime(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+  return {row['name'].rpartition(', ')[2]: row for row in rows}
+
+
+def scoring(made: dict[str, Any]) -> Table:
+  """A row a model of `benchmarks.scoring`, in its quickest forms."""
+  rates = {row['name']: row['pairs_per_second'] for row in made['rows']}
+  rows = []
+  for r in quickest(made['rows']):
+    teacher = _TEACHERS.get(r['name'].replace(',', '').split()[0])
+    own = r['pairs_per_second'] / rates[f'{teacher} cross-encoder, 128 tokens'] if teacher else None
+    rows.append(
+      [
+        *(r['name'], digits(r['pairs_per_second']), f'{digits(r["least"])} to {digits(r["most"])}'),
+        *(times(own), times(r['ratio']), f'{r["mflop"]:,.2f}', f'{r["gemm_share"]:.0%}'),
+        f'{r["kilobytes"]:,.1f}',
+      ]
+    )
+  note = f'GEMM: {made["gemm_mflops"] / 1e3:,.0f} GFLOP/s in float32.'
+  headers = ['', 'pairs/s', 'range', "× a teacher's shape", speeds.AGAINST[1], 'MFLOP/pair']
+  return Table(note, [*headers, 'of GEMM', 'kB/pair'], rows)
+
+
+def quickest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+  """Each model's quickest row: exact, and in int8 where that is quicker."""
+  exact: dict[str, dict[str, Any]] = {}
+  int8: dict[str, dict[str, Any]] = {}
+  for row in rows:
+    model, best = row['name'].split(',')[0], int8 if 'int8' in row['name'] else exact
+    if 'float16' not in row['name']:
+      best[model] = max(best.get(model, row), row, key=lambda row: row['pairs_per_second'])
+  worth = [
+    row
+    for model, row in int8.items()
+    if row['pairs_per_second'] > 1.1 * exact[model]['pairs_per_second']
+  ]
+  kept = {row['name'] for row in (*exact.values(), *worth)}
+  return [row for row in rows if row['name'] in kept]
+
+
+def rank(made: dict[str, Any]) -> Table:
+  """A row a form of LiteRT in `benchmarks.scoring`'s ranking of 1,000 stored candidates."""
+  rows = [
+    [r['name'], f'{r["p50"]:.1f}', f'{r["p99"]:.1f}', digits(r['rate'])]
+    for r in made['rank']
+    if r['name'].endswith(('litert', 'litert-int8'))
+  ]
+  return Table('', ['rank, 1,000 candidates', 'p50, ms', 'p99 of 50, ms', 'pairs/s'], rows)
+
+
+def encoding(made: dict[str, Any]) -> Table:
+  """A row a form of `benchmarks.encoding`."""
+  rows, note = [], ''
+  for row in made['rows']:
+    ratio = times(row['ratio']) if row['ratio'] else ''
+    rows.append([row['name'], digits(row['texts_per_second']), ratio])
+    if 'peak_memory' in row:
+      before, peak = (f'{row[key] / 1e9:.1f} GB' for key in ('memory_before', 'peak_memory'))
+      note = f'The store: {row["bytes_per_text"]:,.0f} bytes a text; memory {peak} at the most, '
+      note += f'{before} before it.'
+  return Table(note, ['', 'texts/s', f'× {made["rows"][0]["name"]}'], rows)
+
+
+def training(made: dict[str, Any]) -> Table:
+  """A row a pair of forms of `benchmarks.training`."""
+  rows = []
+  for row in made['rows']:
+    (what, forms), rates = row['name'].split(': '), row['pairs_per_second']
+    one, other = forms.split(' / ')
+    rows.append([what, f'{one} against {other}', *map(digits, rates), times(row['ratio'])])
+  return Table('', ['', 'forms', 'pairs/s', 'against', '×'], rows)
+
+
+def light(made: dict[str, Any]) -> Table:
+  """Times and sizes of `benchmarks.light`."""
+  rows = [
+    ['import dipair', f'{made["import"]:.2f} s'],
+    ['load an export, head and encoder in LiteRT int8', f'{made["load"]:.2f} s'],
+    ['first score, of two texts', f'{made["score"]:.2f} s'],
+    ['peak memory', f'{made["peak_memory"] / 1e6:,.0f} MB'],
+    ['the environment on disk, pip with it', f'{made["installed"] / 1e6:,.0f} MB'],
+  ]
+  return Table('', ['', ''], rows)
+
+
+def score_job(made: dict[str, Any]) -> Table:
+  """A row a job of `benchmarks.score_job`."""
+  headers = ['pairs', 'seconds', 'pairs/s', 'head alone', 'of the head', 'steady', 'RSS', 'USS']
+  cells = [
+    [f'{r["pairs"]:,}', f'{r["seconds"]:,.0f}', digits(r['pairs_per_second'])]
+    + [digits(r['head_pairs_per_second']), f'{r["wall_ratio"]:.1%}', f'{r["ratio"]:.1%}']
+    + [f'{r[key] / 1e9:.2f} GB' for key in ('rss', 'uss')]
+    for r in made['rows']
+  ]
+  return Table(f'{made["workers"]} processes, {made["runtime"]}.', headers, cells)
+
+
+def serving(made: dict[str, Any]) -> Table:
+  """Load on the local server, and a query's way through the page, of `benchmarks.serving`."""
+  query = made['query']
+  stages = {name: f'{1e3 * query[name]:.0f}' for name in ('whole', 'p99', 'encode', 'head')}
+  rows = [
+    [
+      f'{load["requests"]:,} requests of {kind} vectors, {load["concurrency"]} at a time',
+      f'{digits(load["rows_per_second"])} pairs/s, {load["ratio"]:.0%} of the head alone; '
+      f'p50 {load["p50"]:.2f} s, p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost',
+    ]
+    for kind, load in (('float32', made['load']), ('int8', made['load_int8']))
+  ]
+  rows.append(
+    [
+      f'a query of the page, its best ten of {query["products"]:,} stored products',
+      f'p50 {stages["whole"]} ms, p99 {stages["p99"]}; of it encode {stages["encode"]}, '
+      f'head {stages["head"]}, sort {1e3 * query["sort"]:.1f}',
+    ]
+  )
+  return Table('', ['', 'local server, head in LiteRT int8'], rows)
+
+
+def memory(made: dict[str, Any]) -> Table:
+  """Peaks of a step on both sizes of data, and how many times the one the other is."""
+  rows = []
+  for step in made['steps']:
+    peaks = [f'{1e3 * value:,.0f}' for key in ('own_gb', 'resident_gb') for value in step[key]]
+    rows.append([step['name'], *peaks, f'{step["ratio"]:.2f}×'])
+  return Table('', ['', 'own, 1x', 'own, 10x', 'all, 1x', 'all, 10x', 'own, 10x to 1x'], rows)
+
+
+def _peers() -> str:
+  made = read('peers')
+  return '\n\n'.join([*map(_shown, peers.peers(made)), f'{_by(made)}{_on(made)}.'])
 
 
 def _cost() -> str:
   made = read('cost')
-  if not made:
-    return ''
-  tables = [markdown(table['headers'], table['rows']) for table in made['tables']]
+  tables = [_markdown(table['headers'], table['rows']) for table in made['tables']]
   notes = [table['note'] for table in made['tables'] if table['note']]
   return '\n\n'.join([f'`{command(made)}`', *tables, *notes])
+
+
+# Trials of tests/robustness
+
+
+def robustness() -> str:
+  """A row a kind of trial: cases, what came of them, and the command."""
+  rows = []
+  for name, of_trial in _TRIALS.items():
+    made = read(name)
+    rows += [
+      [what, f'{cases:,}', outcome, f'`{command(made)}`, {made["commit"]}']
+      for what, cases, outcome in of_trial(made)
+    ]
+  return _markdown(['trial', 'cases', 'outcome', 'by'], rows)
+
+
+def _knocks(made: dict[str, Any]) -> list[tuple[str, int, str]]:
+  names = {'commands': 'flags with wrong values', 'tables': 'tables with one fault, or none'}
+  rows = []
+  for key, what in names.items():
+    refused, taken = (sum(c.get(o, 0) for c in made[key].values()) for o in ('refused', 'taken'))
+    faults = sum(fault.split()[0].rstrip(',') in made[key] for fault in made['faults'])
+    outcome = f'{refused:,} refused, {taken:,} taken as they are meant; {faults} faults'
+    rows.append((what, refused + taken + faults, outcome))
+  return rows
+
+
+def _damages(made: dict[str, Any]) -> list[tuple[str, int, str]]:
+  named, same, faults = made['named'], made['the same'], len(made['faults'])
+  outcome = f'{named:,} refused, {same:,} read as ever; {faults} faults'
+  return [('files cut, emptied, removed, with a bit flipped', named + same + faults, outcome)]
+
+
+def _malformed(made: dict[str, Any]) -> list[tuple[str, int, str]]:
+  lost = sum(made['lost'].values())
+  outcome = f'{made["faults"]} faults; of {made["good"]:,} good ones beside them {lost} lost'
+  return [('malformed requests to the local server', made['cases'], outcome)]
+
+
+def _kills(made: dict[str, Any]) -> list[tuple[str, int, str]]:
+  what = f'{len(made["subjects"])} commands killed before a step that writes, and run again'
+  return [(what, made['kills'], f'{made["equal"]} ended as an unbroken run, bit by bit')]
+
+
+_TRIALS = {'knocks': _knocks, 'damages': _damages, 'malformed': _malformed, 'kills': _kills}
+
+
+# Markdown
+
+
+def _markdown(headers: list[str], rows: list[list[str]]) -> str:
+  lines = [headers, ['---'] * len(headers), *rows]
+  return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
+
+
+def _shown(table: Table) -> str:
+  """A table, and its note below it."""
+  return '\n\n'.join(filter(None, [_markdown(table.headers, table.rows), table.note]))
+
+
+def _by(made: dict[str, Any]) -> str:
+  """The command of results, and its commit."""
+  return f'`{command(made)}`, commit {made["commit"]}'
+
+
+def _on(made: dict[str, Any]) -> str:
+  """The processor, where it is not the one of nearly all results."""
+  cpu = made['environment'].get('cpu', 'Intel')
+  return '' if cpu.startswith('Intel') else f', on two cores of {cpu}'
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+  'results': results,
+  'made_by': made_by,
+  'models': models,
+  'glue': glue,
+  'run_speeds': run_speeds,
+  'run_encoders': run_encoders,
+  'peers': _peers,
+  'cost': _cost,
+  'memory': lambda: _shown(memory(read('memory'))),
+  'rank': lambda: _shown(rank(read('scoring'))),
+  'robustness': robustness,
+}
+TABLES: dict[str, Callable[[dict[str, Any]], Table]] = {  # by the name of their results
+  'p2t_encoding': encoding,
+  'light': light,
+  'retrieval': retrieval,
+  'score_job': score_job,
+  'scoring': scoring,
+  'serving': serving,
+  'training': training,
+}
 
 
 if __name__ == '__main__':

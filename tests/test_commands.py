@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import common
-from benchmarks import knocks
 from common import console, extras, flags
 from common.errors import InputError
 from tests import limits
+from tests.robustness import knocks
 
 ROOT = Path(__file__).parents[1]
 NO_FLAGS = {
@@ -22,6 +22,7 @@ NO_FLAGS = {
   'benchmarks.tables',
   'common.export.saved_models',
 }  # nothing to set, or a process that another one starts
+UNLISTED = ('benchmarks.', 'tests.')  # for those who develop
 
 
 def guarded(tree: ast.Module) -> list[ast.stmt]:
@@ -35,7 +36,7 @@ def guarded(tree: ast.Module) -> list[ast.stmt]:
 def commands() -> dict[str, str]:
   """{module: name of its config class}; '' where the module does not end in a `command(…)`."""
   found = {}
-  for folder in ('benchmarks', 'common', 'dipair', 'dse', 'experiments'):
+  for folder in ('benchmarks', 'common', 'dipair', 'dse', 'experiments', 'tests/robustness'):
     for path in sorted((ROOT / folder).rglob('*.py')):
       module = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
       if (lines := guarded(ast.parse(path.read_text('utf-8')))) and module not in NO_FLAGS:
@@ -70,14 +71,15 @@ def test_the_guide_lists_the_commands():
   )
   for module in COMMANDS:
     room, _, name = module.removesuffix('.__main__').rpartition('.')
-    if room != 'benchmarks' and not room.startswith('benchmarks.'):
+    if not module.startswith(UNLISTED):
       assert f'`{room}.{name}`' in table or (f'`{room}.' in table and f'`.{name}`' in table), module
 
 
 def test_the_programs_know_the_commands():
   known = {module for commands in console.COMMANDS.values() for module in commands.values()}
   own = {module.removesuffix('.__main__') for module in COMMANDS}
-  assert known == {name for name in own if not name.startswith(('benchmarks.', 'experiments.'))}
+  outside = (*UNLISTED, 'experiments.')  # not installed
+  assert known == {module for module in own if not module.startswith(outside)}
 
 
 def program(*arguments: str) -> subprocess.CompletedProcess:

@@ -1,12 +1,11 @@
 """The cost calculator, against sums done by hand."""
 
 import dataclasses
-import os
 
 import pytest
 
-from benchmarks.cost import RESULTS, CostConfig, Rates, costs, measured, stored
-from common.files import read_json
+from benchmarks import committed
+from benchmarks.cost import CostConfig, Rates, costs, measured, stored
 
 
 def test_costs_by_hand():
@@ -26,5 +25,5 @@ def test_costs_by_hand():
 
 
 def test_the_committed_cost_is_of_the_committed_speeds():
-  committed = read_json(os.path.join(RESULTS, 'cost.json'))['rates']
-  assert committed == pytest.approx(dataclasses.asdict(measured(CostConfig())[1]))
+  rates = committed.read('cost')['rates']
+  assert rates == pytest.approx(dataclasses.asdict(measured(CostConfig())[1]))

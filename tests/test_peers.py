@@ -1,4 +1,4 @@
-"""The comparison with other libraries, without them: its tables, its process and what it refuses."""
+"""The comparison with other libraries, without them: tables, process, refusals."""
 
 import json
 import sys
@@ -32,6 +32,7 @@ def test_a_row_is_against_the_first_one_of_its_table():
   made = {'rows': rows, 'counts': counts, 'versions': {'torch': '2.13'}, 'quantized': 'avx2'}
   encoding, scoring = tables.peers(made)
   assert encoding.headers[3] == '× theirs' and 'avx2' in encoding.note
+  assert scoring.note == '512 pairs from their text; 2,048 stored titles for each of 8 queries.'
   assert encoding.rows[1] == ['DiPair encoder', '300', '150 to 600', '1.5×', '128', '0.545']
   cells = {row[0]: row[1:] for row in scoring.rows}
   assert cells['CrossEncoder'] == ['100', '50 to 200', '1×', '', '', '', '']

@@ -32,4 +32,4 @@ def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
   assert 'href="../tutorial.ipynb"' in tutorial and (tmp_path / 'tutorial.ipynb').exists()
   results = (tmp_path / 'results' / 'index.html').read_text('utf-8')
   assert 'benchmarks/results' in results and 'href="../benchmarks' not in results
-  assert '<a href="#hard-knocks">Hard knocks</a>' in results
+  assert 'id="hard-knocks"' in results

@@ -45,7 +45,7 @@ _TOP_K = 10
 
 @dataclasses.dataclass(frozen=True)
 class PeersConfig:
-  """What is compared, and how long."""
+  """Texts and pairs to compare on, and the length of a measurement."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run, of --task=regression')
   python: str = flags.option('', "the python of the peers' environment")
@@ -102,11 +102,11 @@ def main(config: PeersConfig) -> None:
   for table in tables.peers({'rows': rows, **told}):
     print(f'{report.grid(table)}\n')
   if config.output:
-    committed.write(config.output, 'peers', config, **told, rows=rows)
+    committed.write(config.output, 'benchmarks.peers', config, **told, rows=rows)
 
 
 def _data(config: PeersConfig, run: FinishedRun) -> dict[str, Any]:
-  """What both sides measure on."""
+  """Texts and pairs that both sides measure on."""
   test = [list(pair) for pair in RecordSet(run.path('data/test')).texts()]
   lefts, rights = (list(dict.fromkeys(column)) for column in zip(*test, strict=True))
   train = None

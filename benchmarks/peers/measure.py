@@ -2,8 +2,8 @@
 
   PEERS/bin/python benchmarks/peers/measure.py given.json
 
-Once all is loaded it writes a line of JSON, its contenders; then it calls one for each number that it
-reads, and answers each with a line. Whatever the libraries print goes to stderr.
+Once all is loaded it writes a line of JSON, its contenders. Then it calls one for each number that
+it reads, and answers each with a line. Whatever the libraries print goes to stderr.
 
 Dimensions: q queries of s tokens, d documents of t, h the encoder's width.
 """
@@ -40,7 +40,7 @@ def max_sim(queries: torch.Tensor, documents: torch.Tensor) -> torch.Tensor:
 
 
 class Contenders:
-  """What is measured: descriptions, as JSON wants them, and their calls, by the same number."""
+  """Contenders: descriptions, as JSON wants them, and their calls, by the same number."""
 
   def __init__(self, batch_sizes: list[int]):
     self.described: list[dict[str, Any]] = []
@@ -203,7 +203,7 @@ def mean_max_sims(encoder: SentenceTransformer, pairs: list[list[str]]) -> list[
 def token_vectors(
   encoder: SentenceTransformer, texts: list[str], progress: bool = False
 ) -> list[torch.Tensor]:
-  """All of a text's tokens, [CLS] and [SEP] too: [t, h] each, of length one."""
+  """Token vectors of each text, [CLS] and [SEP] too: [t, h] each, of length one."""
   options: dict[str, Any] = {'output_value': 'token_embeddings', 'show_progress_bar': progress}
   return [torch.nn.functional.normalize(v, dim=-1) for v in encoder.encode(texts, **options)]
 

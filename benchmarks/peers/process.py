@@ -55,7 +55,7 @@ class Peers:
     self._process.wait()
 
   def contender(self, number: int) -> Contender:
-    """One of `described`, called there while this process waits."""
+    """Contender of a number in `described`; it runs there while this process waits."""
     return Contender(
       self.described[number]['name'], lambda: self._call(number), self.described[number]['rows']
     )

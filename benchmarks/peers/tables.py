@@ -7,18 +7,6 @@ from common.evaluation.tables import Table
 
 KINDS = ('encoding', 'pairs', 'stored')  # texts; pairs from their text; pairs of stored vectors
 _DTYPES = ('float32', 'int8')
-_ENCODING = """\
-{texts:,} distinct titles, sorted by length by each library itself, at the batch size that was \
-fastest for it; all on the same {threads} cores, in turn. Int8 of theirs: sentence-transformers' own \
-dynamic quantization, {quantized}. Pearson: on the test set; theirs by the cosine of \
-all-MiniLM-L6-v2, not trained on the task, ours by the exact head, of a student from before the one \
-of the README. Theirs: {versions}."""
-_SCORING = """\
-Cross-encoders: {pairs:,} test pairs from their text; CrossEncoder has MiniLM-L6's shape and an \
-untrained output, so no Pearson. The others: the best of {candidates:,} stored titles for each of \
-{queries:,} queries; encoding, once per text, is not in their pairs/s. Cosine and MaxSim (ColBERT's \
-score, here by all-MiniLM-L6-v2's tokens, in torch) are not trained on the task, but where it is \
-said; MaxSim's Pearson is of its mean over the query's tokens."""
 
 
 def peers(made: dict[str, Any]) -> list[Table]:
@@ -29,8 +17,6 @@ def peers(made: dict[str, Any]) -> list[Table]:
       'batch_size', 'bytes' of a right text by dtype and 'test' (Pearson); 'counts', 'versions' and
       'quantized'.
   """
-  versions = ', '.join(f'{name} {version}' for name, version in made['versions'].items())
-  known = {**made['counts'], 'quantized': made['quantized'], 'versions': versions}
   encoding, pairs, stored = ([r for r in made['rows'] if r['kind'] == kind] for kind in KINDS)
   batch = 'batch', [str(row['batch_size']) for row in encoding]
   scorers = [*pairs, *stored]
@@ -38,9 +24,13 @@ def peers(made: dict[str, Any]) -> list[Table]:
   max_sim = [row for row in stored if row['name'].startswith('MaxSim')]
   against = '× MaxSim', ['' if row in pairs else _times(row, max_sim[0]) for row in scorers]
   of_bytes = zip(('bytes a title, float32', 'int8'), sizes, strict=True)
+  counts = made['counts']
+  versions = ', '.join(f'{name} {version}' for name, version in made['versions'].items())
+  encoded = f'{counts["texts"]:,} titles, {counts["threads"]} cores. {versions}; int8 of theirs: '
+  scored = f'{counts["pairs"]:,} pairs from their text; {counts["candidates"]:,} stored titles for '
   return [
-    _table(_ENCODING.format(**known), encoding, batch),
-    _table(_SCORING.format(**known), scorers, against, *of_bytes),
+    _table(f'{encoded}{made["quantized"]}.', encoding, batch),
+    _table(f'{scored}each of {counts["queries"]:,} queries.', scorers, against, *of_bytes),
   ]
 
 

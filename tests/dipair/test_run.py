@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import compared, stages
 from common import flags, verify
-from common.errors import InputError
 from common.scoring import exported
 from dipair import Scorer
 from dipair.run import DiPairStudent, RunConfig
@@ -210,36 +208,6 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, refusals):
     assert message in lines[0]
     assert 'Traceback' not in said
   assert not (tmp_path / 'run' / 'data').exists()
-
-
-def test_two_runs_students_are_compared_on_what_each_was_judged_by(smoke, tmp_path):
-  folder, other, output = smoke[0], tmp_path / 'other', tmp_path / 'made.json'
-  other.symlink_to(folder)
-  compared.main(compared.ComparedConfig((str(folder), str(other)), str(output)))
-  made, of_run = json.loads(output.read_text()), metrics(folder)[0][1:]
-  expected = [
-    (name, model['name'], model['test']['pearson']) for name in ('run', 'other') for model in of_run
-  ]
-  found = [(row['run'], row['model'], row['test']) for row in made['models']]
-  assert [row[:2] for row in found] == [row[:2] for row in expected]
-  np.testing.assert_allclose([row[2] for row in found], [row[2] for row in expected], rtol=1e-6)
-  assert [(row['delta'], row['p_value']) for row in made['differences']] == [(0, 1), (0, 1)]
-  with pytest.raises(InputError, match='--run_dirs=a/b,c/b: two folders or more, each of its name'):
-    compared.main(compared.ComparedConfig(('a/b', 'c/b')))
-
-
-def test_a_runs_log_says_how_long_its_stages_took_and_on_what(smoke, tmp_path):
-  log = f'2026-11-27 == {(smoke[0] / "run.log").read_text("utf-8").split(" == ")[1]}\n'
-  (tmp_path / 'run.log').write_text(log)
-  found = stages.read(str(tmp_path))
-  results = json.loads((smoke[0] / 'results.json').read_text('utf-8'))
-  assert (*found['seconds'],) == STAGES
-  assert found['seconds']['teacher'] > 0
-  own = {**results['environment'], 'commit': results['commit']}
-  assert all(found[name] == own[name] for name in ('commit', 'cpu', 'cores', 'accelerators'))
-  (tmp_path / 'run.log').write_text(2 * log)
-  with pytest.raises(InputError, match='of 2 starts; a run that ran in one go has one'):
-    stages.read(str(tmp_path))
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path, run):

@@ -6,13 +6,13 @@ import os
 import numpy as np
 import pytest
 
-from benchmarks import kills
 from common import files
 from common.distillation.mining import MiningConfig
 from common.errors import InputError
 from common.pipelines import shards
 from common.vectors.writer import VectorWriter
 from dipair import mine
+from tests.robustness import kills
 
 RUN = """
 import dataclasses, os, sys
@@ -45,7 +45,7 @@ run.make()
 """
 KILLS = """
 import json, sys
-from benchmarks import kills
+from tests.robustness import kills
 program, output, count, *arguments = sys.argv[1:]
 found = kills.kills(program, arguments, output, int(count))
 with open(output + '.json', 'w') as file:

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import bad_tables, knocks
 from common.data import examples, memory_tables, tables
 from common.data.examples import Example, TableConfig
 from common.errors import InputError
@@ -317,10 +316,3 @@ def test_config_is_refused_when_made(config, message):
   with pytest.raises(InputError, match=message) as caught:
     TableConfig(**config)
   assert '\n' not in str(caught.value)
-
-
-@pytest.mark.parametrize('form', bad_tables.FORMS)
-def test_one_fault_is_refused_where_it_is(form, tmp_path):
-  found = list(bad_tables.knocks(str(tmp_path), form))
-  assert len(found) > 150
-  assert [case for case in found if case[1] not in knocks.OUTCOMES] == []

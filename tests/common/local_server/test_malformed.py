@@ -5,7 +5,7 @@ import socket
 import numpy as np
 import pytest
 
-from benchmarks import malformed
+from tests.robustness import malformed
 
 X = np.array([[1, 2], [3, 4]], np.float32)
 
