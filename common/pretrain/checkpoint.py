@@ -13,7 +13,7 @@ from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import bert_weights, checkpoints, hugging_face
-from common.modeling.checkpoint_files import located, read_json
+from common.modeling.checkpoint_files import located
 from common.modeling.checkpoints import Pretrained
 from common.pretrain.language_model import LanguageModel
 
@@ -30,12 +30,7 @@ _ALSO = {  # of Google's checkpoints as they were converted, of tied biases, and
 def check(pretrained: Pretrained) -> None:
   """Refuses an ELECTRA: a BERT alone can be written."""
   config = pretrained.config
-  electra = config.embedding_width not in (None, config.hidden_size)
-  if pretrained.format == 'safetensors' and not electra:
-    with located(pretrained.path):
-      fields = read_json(pretrained.path, hugging_face.CONFIG)
-      electra = hugging_face.kind(fields) == 'electra'
-  if electra or config.pooler_activation != 'tanh':
+  if config.embedding_width is not None or config.pooler_activation != 'tanh':
     raise InputError(f'{pretrained.path}: an ELECTRA; pretraining goes on from a BERT')
 
 

@@ -222,10 +222,21 @@ def test_data_is_never_run():
   assert [use for path, tree in trees.items() for use in code_of_data(tree, path)] == []
 
 
-@pytest.mark.parametrize('student', ['dipair', 'dse'])
-def test_importing_a_student_loads_what_scores_alone(student):
-  heavy = ['tensorflow', 'pyarrow', 'common.training', 'common.distillation', 'common.modeling']
-  code = f'import sys, {student}; print(sorted(set(sys.modules) & set({heavy})))'
+_TRAINING = ('pyarrow', 'common.training', 'common.distillation', 'common.modeling')
+
+
+@pytest.mark.parametrize(
+  ('module', 'others'),
+  [
+    ('dipair', _TRAINING),
+    ('dse', _TRAINING),
+    ('common.page.__main__', ('grpc',)),
+    ('common.rerank.__main__', ('grpc',)),
+  ],
+)
+def test_importing_what_scores_loads_no_more(module, others):
+  heavy = ['tensorflow', *others]
+  code = f'import sys, {module}; print(sorted(set(sys.modules) & set({heavy})))'
   done = subprocess.run(
     [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=limits.PROCESS
   )
