@@ -8,6 +8,7 @@ import numpy as np
 from tqdm import tqdm
 
 from common import extras, files
+from common.errors import check_parent
 from common.vectors.store import VectorStore
 
 with extras.needed('', 'nearest neighbours: '):
@@ -59,6 +60,7 @@ class Index:
     """
     if not path:
       return cls(_made(store))
+    check_parent(path, 'path')
     if not os.path.exists(path) or _saved_version(path) != store.version:
       with files.whole(path) as temporary:
         faiss.write_index(_made(store), temporary)

@@ -63,7 +63,7 @@ def test_items_stay_where_they_are(source, tmp_path):
     'manifest.json',
   ]
   tables = RecordSet(str(tmp_path / 'out')).manifest.tables
-  assert [table.path for (table,) in tables] == [f'../source/items/{i}.tfrecord' for i in (0, 1)]
+  assert [table.name for (table,) in tables] == [f'../source/items/{i}.tfrecord' for i in (0, 1)]
 
 
 def test_classes_are_the_softmax(source, tmp_path):

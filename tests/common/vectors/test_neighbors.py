@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from common.vectors import neighbors
 from common.vectors.neighbors import Index
 from common.vectors.store import VectorStore
@@ -55,6 +56,8 @@ def test_an_index_that_the_disk_has_no_room_for_leaves_no_file(tmp_path, monkeyp
   with pytest.raises(RuntimeError, match='No space left'):
     Index.of_store(made, str(path))
   assert not path.exists()
+  with pytest.raises(InputError, match='^path=.*/none/i.faiss: there is no folder .*/none$'):
+    Index.of_store(made, str(tmp_path / 'none' / 'i.faiss'))
 
 
 def test_the_cells_of_an_index_of_many_vectors_stay_in_its_file(tmp_path, monkeypatch):
