@@ -42,7 +42,8 @@ def commands() -> dict[str, str]:
       if (lines := guarded(ast.parse(path.read_text('utf-8')))) and module not in NO_FLAGS:
         called, _, arguments = ast.unparse(lines[-1]).partition('(')
         is_command = called in ('flags.command', 'jobs.command')
-        found[module] = arguments.rstrip(')').split('.')[-1].split(', ')[-1] * is_command
+        config = arguments.rstrip(')').split(', ')[1].split('.')[-1] if is_command else ''
+        found[module] = config
   return found
 
 
