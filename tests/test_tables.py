@@ -86,7 +86,7 @@ def _figures() -> Iterator[tuple[str, str]]:
   yield 'docs/architecture.md', f'{whole:.2f} MFLOP a pair become {split:.2f}'
 
 
-@pytest.mark.parametrize(('page', 'passage'), _figures())
+@pytest.mark.parametrize(('page', 'passage'), list(_figures()))
 def test_figures_in_the_text_are_those_of_the_files(page, passage):
   with open(f'{committed.ROOT}/{page}', encoding='utf-8') as file:
     assert passage in ' '.join(file.read().split())
