@@ -40,7 +40,7 @@ def dse() -> None:
 
 
 def _run(program: str, arguments: list[str]) -> None:
-  """Becomes the command's process, as `python -m` starts it but for the working folder's modules."""
+  """Becomes the command's process, like `python -m`, but without the working folder's modules."""
   commands = COMMANDS[program]
   if not arguments or arguments[0] in ('-h', '-help', '--help'):
     lines = (f'  {program} {name:<16} python -m {module}' for name, module in commands.items())

@@ -43,9 +43,9 @@ def check_parent(path: str, name: str) -> None:
 
 
 def check_pattern_free(path: str, flag: str = '') -> None:
-  """Refuses a folder whose path, as that of a checkpoint or a SavedModel, TensorFlow takes for a pattern.
+  """Refuses the path of a checkpoint or SavedModel if TensorFlow would read it as a pattern.
 
-  It would find nothing there, or what lies beside it.
+  TensorFlow would find nothing there, or files that lie beside it.
   """
   if found := re.search(r'[*?[\\]', path):
     name = f'{flag}={path}' if flag else path
@@ -68,7 +68,7 @@ def damaged(path: str, remedy: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-  """Ends the process in one line where the block raises InputError, or the system refuses a file."""
+  """Ends the process with one line if the block raises InputError or the system refuses a file."""
   try:
     yield
   except InputError as error:

@@ -39,7 +39,7 @@ def whole(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def whole_folder(path: str) -> Iterator[str]:
-  """A new folder's name to write it under, which becomes `path` when the block ends without an error."""
+  """A temporary name for a new folder; it becomes `path` when the block ends without an error."""
   temporary = f'{os.path.normpath(path)}.part'  # beside it, also of one that ends with a slash
   shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
   yield temporary
@@ -58,7 +58,7 @@ def put(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def blamed(path: str) -> Iterator[None]:
-  """Names a path in an error of the system, raised in the block, that names none, as of a full disk."""
+  """Adds a path to a system error of the block that names none, such as that of a full disk."""
   try:
     yield
   except OSError as error:
@@ -70,10 +70,10 @@ def blamed(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(path: str, flag: str = '') -> Iterator[None]:
-  """Keeps other processes out of a local folder, named by a flag, and is its errors' path.
+  """Keeps other processes out of a local folder, named by a flag, and adds its path to errors.
 
-  A folder that is gone at the end of the block, though another stand there, is an error. Where a file
-  system has no locks, nobody is kept out.
+  A folder that is gone at the end of the block is an error, even if another took its place. On a
+  file system without locks, nobody is kept out.
   """
   if not fcntl:
     termination.resumable()
@@ -131,7 +131,7 @@ def turn(path: str) -> Iterator[bool]:
 
 
 def reserve(path: str) -> None:
-  """Gives a sparse local file its room: a full disk is an error now, and not a signal at a write."""
+  """Gives a sparse local file its room, so that a full disk is an error now, not a signal later."""
   if hasattr(os, 'posix_fallocate'):
     with open(path, 'r+b') as file:
       os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
@@ -167,7 +167,7 @@ def is_remote(path: str) -> bool:
 
 
 def gfile(url: str) -> Any:
-  """TensorFlow's functions for files, imported for URLs alone; refuses one that they cannot open."""
+  """TensorFlow's functions for files, imported for URLs only; refuses a URL they cannot open."""
   if (scheme := url.partition('://')[0]) not in ('http', 'https'):
     with extras.needed('', f'{url}: '):
       import tensorflow as tf

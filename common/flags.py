@@ -110,7 +110,7 @@ def lines(values: dict[str, Any]) -> list[str]:
 
 
 def changed(config: Any, also: Collection[str] = ()) -> list[str]:
-  """The kept flags that differ from the defaults, and those of the names `also`, as `--name=value`."""
+  """Kept flags that differ from the defaults, and the flags named in `also`, as `--name=value`."""
   defaults, of_config = flat(type(config)()), kept(config)
   shown = {k for k, v in of_config.items() if v != defaults[k]}.union(also)
   return lines({k: v for k, v in flat(config).items() if k in shown})

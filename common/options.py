@@ -1,7 +1,7 @@
 """Fields of config dataclasses that are flags, and which of them are kept.
 
-`option` declares a field, `group` a nested dataclass, whose flags may carry a prefix. `common.flags`
-makes flags of them, and names these functions too.
+`option` declares a field, `group` a nested dataclass with an optional prefix for its flags.
+`common.flags` makes flags of them, and names these functions too.
 """
 
 import dataclasses

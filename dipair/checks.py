@@ -1,4 +1,4 @@
-"""Refusals of a student's flags before anything is trained, for a run and for students beside it alike."""
+"""Refusals of a student's flags before training, for a run and for students beside it."""
 
 from common.data import vector_cells
 from common.data.examples import TableConfig
@@ -11,7 +11,7 @@ _LEAST_LENGTH = 2
 
 
 def check_texts(config: StudentConfig, table: TableConfig) -> None:
-  """Refuses a student of another number of texts than the table's, or one that cuts texts to nothing."""
+  """Refuses a student whose number of texts differs from the table's, or that leaves no tokens."""
   columns, texts = table.text_columns, len(config.output_tokens)
   if len(columns) != texts:
     raise InputError(

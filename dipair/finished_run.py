@@ -50,7 +50,7 @@ class FinishedRun(finished_run.FinishedRun):
     return 'teacher' in self.stage('distill')['after']
 
   def judged(self, name: str, *, ranks: bool = False) -> JudgedSet:
-    """A labelled set, `valid` or `test`, which judges as it did in the run; it may be asked to rank too."""
+    """The labelled set `valid` or `test`, which judges as in the run and, with `ranks`, ranks too."""
     records = RecordSet(self.path(f'data/{name}'))
     return JudgedSet(records, self.task, ranks=ranks)
 
@@ -60,7 +60,7 @@ class FinishedRun(finished_run.FinishedRun):
     seed: int | None = None,
     devices: DeviceConfig | None = None,
   ) -> Training:
-    """Training on the run's distillation set, with the run's seed or another, in float32 or else."""
+    """Training on the run's distillation set; the seed defaults to the run's, the device to float32."""
     return Training(
       distill=self.path('distill'),
       valid=self.path('data/valid'),
@@ -82,7 +82,7 @@ class FinishedRun(finished_run.FinishedRun):
     return [Teacher.load(path, length, self.task) for path in paths]
 
   def export(self, folder: str, student: tuple[DiPair, Tokenizer] | None = None) -> str:
-    """Exports the run's student, or another of its data, as this version does, into a folder, and returns it."""
+    """Exports the run's student, or another one of its data, into a folder; returns the folder."""
     model, tokenizer = student or DiPair.load(self.path('student'))
     student_export.write(
       folder,

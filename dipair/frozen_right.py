@@ -1,4 +1,4 @@
-"""The right encoder of a finished run, against which another left one is trained (`--freeze_right`).
+"""The right encoder of a finished run, frozen to train a new left one against (`--freeze_right`).
 
 Vectors that the run's export stored of right texts stay valid: the new export takes them too.
 """
@@ -21,7 +21,7 @@ _FREE = {  # flags in which the two students may differ
 
 
 def contents(config: StudentConfig) -> dict[str, str]:
-  """What a student depends on beside its flags: the vectors' encoder; empty without a finished run."""
+  """Inputs of a student beside its flags: the vectors' encoder; empty without a finished run."""
   if not config.freeze_right:
     return {}
   there = exported.describe(os.path.join(config.freeze_right, 'export'))
@@ -55,7 +55,7 @@ def read(config: StudentConfig, outputs: int) -> DiPair:
 
 
 def check_precision(config: StudentConfig, precision: str) -> None:
-  """Refuses an export in another precision than the finished run's, whose vectors would not be its own."""
+  """Refuses an export whose precision differs from the finished run's, as its vectors would differ."""
   there = FinishedRun(config.freeze_right, 'dipair').flags.get('encoder_precision', 'float32')
   if there != precision:
     raise InputError(
@@ -73,7 +73,7 @@ def start(student: DiPair, frozen: DiPair) -> None:
 
 
 def _compared(config: StudentConfig, encoder: Any, outputs: int) -> dict[str, object]:
-  """What both students need alike."""
+  """Settings that both students must share."""
   return {
     **{f'--{name}': value for name, value in flags.flat(config).items() if name not in _FREE},
     'depth of its right encoder': config.depths[-1] or encoder.num_layers,

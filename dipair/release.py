@@ -1,11 +1,12 @@
 """A finished run's student as one small archive, to be shared, which `dipair.Scorer.load` opens.
 
-  python -m dipair.release --run_dir=runs/q2p --output=dist/medquad-0.1.0.tar.gz --license=apache-2.0 \\
-    --data='MedQuAD, Ben Abacha and Demner-Fushman, 2019' --data_license='CC BY 4.0'
+  python -m dipair.release --run_dir=runs/q2p --output=dist/medquad-0.1.0.tar.gz \\
+    --license=apache-2.0 --data_license='CC BY 4.0' \\
+    --data='MedQuAD, Ben Abacha and Demner-Fushman, 2019'
 
-It holds what scoring without TensorFlow takes: encoder and head in LiteRT's int8, word pieces, their
-description, digests, and the run's model card with these licences. It is loaded in a fresh process, and its
-scores compared with the export's, before it gets its name.
+It holds the files for scoring without TensorFlow: encoder and head in LiteRT's int8, word pieces,
+their description, digests, and the run's model card with these licences. Before it gets its name, a
+fresh process loads it and compares its scores with the export's.
 """
 
 import dataclasses

@@ -99,8 +99,8 @@ def distill(
   """Distils a DiPair student: `python -m dipair.run` from Python, with its flags as arguments.
 
   A table is a path (.tsv, .csv, .jsonl, .parquet), a table of pandas or pyarrow, a Hugging Face
-  `datasets.Dataset`, a `tf.data.Dataset` of dicts, or a list of dicts. One in memory is kept in the run's
-  folder: the same call on the same folder goes on, or is done; other rows are refused.
+  `datasets.Dataset`, a `tf.data.Dataset` of dicts, or a list of dicts. A table in memory is kept in
+  the run's folder. The same call on the same folder resumes, or is done; other rows are refused.
 
   >>> result = dipair.distill(train, valid, test, run_dir='runs/mine', teacher=model.predict,
   ...                         text_columns=('query', 'title'), label_column='relevance')
@@ -112,15 +112,15 @@ def distill(
     test: Labelled test tuples.
     run_dir: The run's folder.
     distillation: Tuples for the teacher, labelled or not; None: pairs made from the training texts.
-    teacher: A folder, as `--teacher` takes it, or several; or a function of a list of tuples of texts, such
-      as the `predict` of sentence-transformers' `CrossEncoder` (or an object that has it), to scores [n]
-      or, of classes, [n, C]. Its scores are logits; `teacher_scores='probability'` says that they are
-      probabilities, as after a sigmoid. It is called with up to 2,048 tuples at a time; a call that is
-      repeated after an interruption goes on with the first call that had not ended, after up to 768 tuples
-      that it is checked by.
+    teacher: A folder, as `--teacher` takes it, or several; or a function from a list of tuples of
+      texts to scores [n], or [n, C] for classes, such as the `predict` of sentence-transformers'
+      `CrossEncoder` (or an object that has it). The scores are logits;
+      `teacher_scores='probability'` says that they are probabilities, as after a sigmoid. The
+      function gets up to 2,048 tuples at a time. After an interruption, the same call checks it on
+      up to 768 tuples and goes on with the first batch that had not ended.
       None: a cross-encoder is fine-tuned on `train`.
-    callbacks: Functions of a training's stage ('teacher', 'stage 1', 'stage 2'), step and metrics, called
-      at each evaluation.
+    callbacks: Functions of a training's stage ('teacher', 'stage 1', 'stage 2'), step and metrics,
+      called at each evaluation.
     **flags: The command's other flags; `flagfile='p2t'` too, which the others override.
 
   Raises:

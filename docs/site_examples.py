@@ -1,4 +1,4 @@
-"""Examples in docstrings as code of the site, by an extension of griffe, which reads the docstrings."""
+"""Shows examples in docstrings as code of the site: an extension of griffe, the docstring reader."""
 
 import re
 from typing import Any

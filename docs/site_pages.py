@@ -1,7 +1,7 @@
 """Pages of the site that lie outside docs/, and links as the site has them (a hook of mkdocs).
 
-README, CONTRIBUTING and CHANGELOG are read where they are; the tutorial is its cells and outputs. Links in all pages are those that GitHub shows; one
-to a file that is no page becomes its text.
+README, CONTRIBUTING and CHANGELOG are read where they are; the tutorial is its cells and outputs.
+Links in all pages are those that GitHub shows; a link to a file that is no page becomes its text.
 """
 
 import json

@@ -1,9 +1,11 @@
 """The first ranking: a student that is trained already ranks answers to a question.
 
   python examples/first_ranking.py 'what are the symptoms of gout'
-  python examples/first_ranking.py 'nike shoes' --export_dir=runs/p2t/export --input=products.tsv --text_column=title
+  python examples/first_ranking.py 'nike shoes' \\
+    --export_dir=runs/p2t/export --input=products.tsv --text_column=title
 
-The student was distilled from MedQuAD's questions and answers. It needs no TensorFlow (docs/serving.md).
+The student was distilled from MedQuAD's questions and answers. It needs no TensorFlow
+(docs/serving.md).
 """
 
 import argparse

@@ -3,7 +3,8 @@
   python examples/graded_lists.py                                     # a student of use
   python examples/graded_lists.py --toy --run_dir=runs/toy_lists      # soon there, of no use
 
-The table is made up here, so that it runs as it is; put your own in its place. Its rows may be in any order.
+The table is made up here, so that it runs as it is. Put your own in its place, with rows in any
+order.
 """
 
 import argparse
@@ -20,7 +21,7 @@ TOY = {'flagfile': 'smoke', 'head': 'ffnn', 'stage2_batch_size': 64}
 
 
 def rows(colours: tuple[str, ...], candidates: int) -> list[dict]:
-  """Graded rows: 3 is what was asked for, 2 the thing in another colour, 1 the colour alone, 0 neither."""
+  """Graded rows: 3 has thing and colour, 2 the thing alone, 1 the colour alone, 0 neither."""
   rng, found = random.Random(len(colours)), []
   offers = list(itertools.product(COLOURS, THINGS, SELLERS))
   for colour, thing in itertools.product(colours, THINGS):

@@ -1,4 +1,4 @@
-"""A cross-encoder of sentence-transformers teaches a DiPair student, which then ranks; all in Python.
+"""A cross-encoder of sentence-transformers teaches a DiPair student, which then ranks, in Python.
 
   pip install sentence-transformers
   python examples/teacher_from_sentence_transformers.py

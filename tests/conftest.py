@@ -53,7 +53,7 @@ TINY = {  # flags of each student's tiny config
 def pytest_collection_modifyitems(items):
   """Files that run commands come first: they take longest, and both processes then end together.
 
-  Of them those that share exports or the smoke run come last: two at once would wait for their making.
+  Among them, files that share exports or the smoke run come last: two at once would wait for these.
   """
   of = lambda fixture: {item.path for item in items if fixture in item.fixturenames}  # noqa: E731
   running, exporting = of('start'), of('export')
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-  """Collections of garbage leave out what imports made, most of all objects: an export asks for five."""
+  """Garbage collection skips objects made by imports, which are most; an export collects five times."""
   gc.freeze()
   gc.set_threshold(100_000)
 
@@ -122,7 +122,7 @@ def _once(tmp_path_factory, request):
 
 @pytest.fixture(name='smoke_run', scope='session')
 def _smoke_run(once):
-  """Folder of `run`, a finished smoke run by a process of its own; its `output`; and a `copy` of the run.
+  """Folder of `run`, a smoke run finished by a process of its own, its `output`, and its `copy`.
 
   The copy is left as it is, to be copied.
   """
@@ -164,7 +164,7 @@ def _export(build, once):
 
 @pytest.fixture(name='load', scope='session')
 def _load():
-  """`PairScorer.load`, of each folder and runtime once: for tests that leave the scorer as it is."""
+  """`PairScorer.load`, once for each folder and runtime: for tests that do not change the scorer."""
   from common.scoring.scorer import PairScorer
 
   return functools.cache(PairScorer.load)
@@ -325,7 +325,7 @@ def _interruptible():
 
 @pytest.fixture(name='kill_at', scope='session')
 def _kill_at(start):
-  """A function that runs a command and kills it once a phase's checkpoint is of a step, or later."""
+  """A function that runs a command and kills it once a phase's checkpoint reaches a step."""
 
   def reached(phase):
     """The step of the last checkpoint, by the file that names it once it is whole."""

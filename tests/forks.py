@@ -94,7 +94,7 @@ def end(work: Callable[[], None]) -> NoReturn:
 
 
 def shorten_benchmark() -> None:
-  """A run's benchmark has a toy for BERT-base, and a call a model: else half of a toy run's time."""
+  """Gives a run's benchmark a toy BERT-base and one call a model; it took half of a toy run's time."""
   from common.evaluation import benchmark
 
   rates = benchmark.rates
@@ -105,7 +105,7 @@ def shorten_benchmark() -> None:
 
 
 def convert_without_loading() -> None:
-  """LiteRT's converter loads a SavedModel as Python before each conversion, and takes only names of it."""
+  """Spares LiteRT's converter loading a SavedModel before each conversion, only to read names."""
   from tensorflow.lite.python import lite
 
   class Names(dict):
@@ -122,7 +122,7 @@ def convert_without_loading() -> None:
 
 
 def reload_in_a_fork() -> None:
-  """Exports are reloaded by a fork of this process as it is now, in half the time of a new Python."""
+  """Reloads exports in a fork of this process as it is now, in half the time of a new Python."""
   from common.export import saved_models
 
   here, there = multiprocessing.Pipe()

@@ -1,4 +1,4 @@
-"""A source, a metric, a runtime, a student, a loss and a stage, each entered where CONTRIBUTING.md says."""
+"""Enters a source, metric, runtime, student, loss and stage where CONTRIBUTING.md says."""
 
 import dataclasses
 import os

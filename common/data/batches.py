@@ -48,7 +48,7 @@ class TupleBatches:
   def packed(
     self, start: int, tables: Sequence[TokenTable], max_length: int, lengths: Sequence[int]
   ) -> tf.data.Dataset:
-    """Batches with {'ids', 'segment_ids'} [B, L], L the least of `lengths` that holds the longest."""
+    """Batches {'ids', 'segment_ids'} [B, L]; L is the least of `lengths` that holds the longest."""
 
     def take(rows: np.ndarray) -> list[np.ndarray]:
       items = np.asarray(self.tuples.items[rows])
@@ -95,8 +95,8 @@ class TupleBatches:
         the slot's most tokens. Otherwise few length buckets.
 
     Returns:
-      {'ids': n of tuples of [U_b, L_b] int32, a bucket each (of vectors, [U, w] float32), none of them empty;
-      'index': n of [B] int32, into the buckets' rows laid end to end}.
+      {'ids': n tuples of [U_b, L_b] int32, one for each bucket ([U, w] float32 for vectors), none
+      empty; 'index': n arrays [B] int32, into the buckets' rows laid end to end}.
     """
     lengths = [(most,) if rows_of else few_bucket_lengths(most) for most in max_lengths]
     pad_id = next((t.tokenizer.pad_id for t in tables if isinstance(t, TokenTable)), 0)

@@ -47,7 +47,10 @@ def sets(task: str, made: Any) -> dict[str, str]:
 
 
 def read(task: str, made: Any, name: str) -> Iterator[tuple[str, tuple[str, str], float]]:
-  """Streams (id, texts, label) of a set, as `glue.read`; undecided rows (label -1) and empty texts are skipped, and counted."""
+  """Streams (id, texts, label) of a set, as `glue.read`.
+
+  Undecided rows (label -1) and rows with an empty text are skipped and counted.
+  """
   of_task, splits = glue.TASKS[task], sets(task, made)
   shared, split = splits['valid'] == 'train' and name in ('train', 'valid'), splits[name]
   rows = undecided = broken = 0

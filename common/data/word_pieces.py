@@ -1,4 +1,4 @@
-"""BERT's word pieces without TensorFlow, for scoring: the same ids as `tokenization.Tokenizer`'s."""
+"""BERT's word pieces for scoring without TensorFlow; ids equal those of `tokenization.Tokenizer`."""
 
 from collections.abc import Iterator, Sequence
 from typing import Self
@@ -95,7 +95,10 @@ class WordPieces:
     return [np.array([self._start, *ids, self._end], np.int32) for ids in found]
 
   def _pieces(self, texts: Sequence[str | bytes], most: int | None) -> Iterator[list[int]]:
-    """The first ids of each text; some texts at a time, as the library keeps pieces and places of all."""
+    """The first ids of each text.
+
+    A few texts at a time: the library keeps the pieces and positions of all that it is given.
+    """
     for start in range(0, len(texts), _TEXTS):
       some = [_text(text) for text in texts[start : start + _TEXTS]]
       firsts = some if most is None else [_first(text, _CHARACTERS * most) for text in some]
@@ -127,6 +130,6 @@ def _text(text: str | bytes) -> str:
 
 
 def _first(text: str, most: int) -> str:
-  """The whole words that a long text begins with, in so many characters: split as they are in all of it."""
+  """Whole words at the start of a long text, within so many characters; they split as in the whole."""
   end = text.rfind(' ', 0, most) if len(text) > most else -1
   return text[:end] if end > 0 else text

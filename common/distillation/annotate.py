@@ -80,7 +80,7 @@ def _distinct(records: RecordSet) -> list[int]:
 
 
 def _scored(path: str, items: np.ndarray, logits_of: Labeller, bar: tqdm) -> np.ndarray:
-  """Logits of a shard's items, kept in a file as they come: a killed annotation goes on from there."""
+  """Logits of a shard's items, kept in a file as they come, so that a killed annotation resumes."""
   logits = _kept(path, len(items))
   bar.update(len(logits))
   for found in logits_of(items[len(logits) :], bar.update):
@@ -105,7 +105,7 @@ def _kept(path: str, count: int) -> np.ndarray:
 
 
 def _is_whole(path: str, count: int) -> bool:
-  """Whether a shard of so many annotated tuples is there; one that cannot be read is written anew."""
+  """Whether a shard holds so many annotated tuples; False for one that cannot be read."""
   try:
     return tf.io.gfile.exists(path) and count == sum(map(len, records.groups_of(path)))
   except InputError:

@@ -1,9 +1,9 @@
-"""A distillation set from training tuples, words masked and n-grams sampled (Tang et al., 2019, §3.3).
+"""A distillation set made from training tuples by masking and n-grams (Tang et al., 2019, §3.3).
 
-Of a text each word is masked with probability 0.1; then, with probability 0.25, of the whole text nothing stays
-but 1 to 5 words that follow one another. A tuple's texts change in turn: the first alone, the second alone, and
-so on, then all of them. The paper's third way, another word of the same part of speech, needs a tagger, and is
-left out.
+Each word of a text is masked with probability 0.1. Then, with probability 0.25, only 1 to 5
+neighbouring words of the text stay. A tuple's texts change in turn: the first alone, the second
+alone, and so on, then all of them. The paper's third way puts in another word of the same part of
+speech; it needs a tagger and is left out.
 """
 
 import itertools
@@ -14,7 +14,7 @@ import numpy as np
 from common.data.examples import Example
 from common.data.records import RecordSet
 
-# What a masked word becomes: a noncharacter, so that it is [UNK] in every vocabulary, the teacher's too.
+# Stands for a masked word: a noncharacter is [UNK] in every vocabulary, the teacher's too.
 MASK = '\ufdd0'
 _MASKED, _NGRAM, _LONGEST = 0.1, 0.25, 5
 _TOGETHER = 4096  # training tuples whose first ones come first, then their second ones, and so on
@@ -23,11 +23,12 @@ _TOGETHER = 4096  # training tuples whose first ones come first, then their seco
 def from_training(train: RecordSet, count: int, seed: int) -> Iterator[Example]:
   """Yields each training tuple with its label, and up to `count` tuples made of it, none twice.
 
-  Those of one are far apart, so that a batch is of many.
+  Tuples made of one stand far apart, so that a batch mixes many.
 
   Args:
     train: The training set.
-    count: Attempts a tuple, of which those are dropped that give what it, or one before, is already.
+    count: Attempts for each tuple; an attempt that gives the tuple itself, or an earlier one, is
+      dropped.
     seed: Seed of what is masked and sampled.
   """
   rng = np.random.default_rng(seed)

@@ -27,8 +27,8 @@ class ExperimentConfig:
   data: DataConfig = flags.group(DataConfig)
   teachers: tuple[str, ...] = flags.option(
     (),
-    "teachers' folders, from other runs or of a Hugging Face sequence classifier, whose mean logits "
-    "are the teacher's; empty: fine-tune one",
+    'folders of teachers, from other runs or of Hugging Face sequence classifiers; the student '
+    'learns their mean logits; empty: fine-tune one',
     alias='teacher',
   )
   teacher: TeacherConfig = flags.group(TeacherConfig, 'teacher_')
@@ -38,8 +38,9 @@ class ExperimentConfig:
   annotation: AnnotationConfig = flags.group(AnnotationConfig, heading='run')
   primary_metric: str = flags.option(
     '',
-    'metric that picks checkpoints, ends training and leads the report: one of the task, or of ranking '
-    "(ndcg@10, mrr@10, map, recall@10, precision@10; any number); empty: the task's own",
+    'metric that picks checkpoints, ends training and leads the report: one of the task, or a '
+    'ranking metric with any number (ndcg@10, mrr@10, map, recall@10, precision@10); '
+    "empty: the task's own",
   )
   devices: DeviceConfig = flags.group(DeviceConfig)
   export: ExportConfig = flags.group(ExportConfig, heading='run')
@@ -53,7 +54,8 @@ class ExperimentConfig:
       )
     if self.teachers and self.brings_logits:
       raise InputError(
-        f'--teacher={self.teachers[0]}: the distillation file brings its scores already; one of the two'
+        '--distillation_file already has teacher scores: remove '
+        f'--teacher={",".join(self.teachers)}'
       )
     if table.vector_columns and not (self.brings_logits or functions):
       raise InputError(

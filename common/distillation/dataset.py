@@ -47,8 +47,8 @@ class DataConfig:
     self.source.check()
     if self.source.pairs and (texts := len(self.table.text_columns)) > 2:
       raise InputError(
-        f'{self.source.named}: pairs of texts, and --text_columns names {texts}; --train_file and the '
-        'like may hold more'
+        f'{self.source.named}: holds pairs of texts, and --text_columns names {texts}; name two, or '
+        'give tables (--train_file)'
       )
     if self.table.teacher_logits_column and not self.files.distillation_file:
       raise InputError(
@@ -79,8 +79,8 @@ class DataConfig:
       raise InputError(f'--unlabelled_texts={flag}: not one of --text_columns={",".join(columns)}')
     if len(columns) > 2 and column != columns[0]:
       raise InputError(
-        f'--unlabelled_texts={flag}: of {len(columns)} texts all but {columns[0]!r} stand together in a '
-        'pair; name a --distillation_file with the whole of them'
+        f'--unlabelled_texts={flag}: pairs are made of {columns[0]!r} and the other '
+        f'{len(columns) - 1} texts together; give whole tuples as a --distillation_file'
       )
     if not isinstance(self.source, Tables) or self.files.distillation_file:
       raise InputError(
@@ -104,7 +104,7 @@ class DataConfig:
     return self.source.brings_labels is None and self.pairing.makes
 
   def _asked(self) -> list[Source]:
-    """The sources that the flags ask for; the last one, which always is, where they ask for none."""
+    """Sources that the flags ask for, or the last one, which always applies, if they ask for none."""
     return [source for source in (make(self) for make in SOURCES) if source.asked]
 
   def labelled_inputs(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def histogram(values: np.ndarray) -> list[int]:
 def describe(
   sets: dict[str, RecordSet], similarity: Callable[[np.ndarray], np.ndarray]
 ) -> dict[str, Any]:
-  """Looks at the sets as they were written: what they share, how well similarity alone tells labels.
+  """Describes the written sets: shared items, and how well similarity alone predicts the labels.
 
   Args:
     sets: Record sets by name, in this order: training set, validation set, test set, transfer set.

@@ -1,7 +1,7 @@
 """A run from Python: tables in memory and a function as the teacher, by the command's own path.
 
-A table in memory is written into the run's folder, which the run's flags then name: what follows is the
-command's run of these flags, resumed and refused as that one.
+A table in memory is written into the run's folder, and the run's flags name that file. Then the
+command's run follows, resumed and refused in the same way.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ Scorer = TypeVar('Scorer', bound=PairScorer)
 
 @dataclasses.dataclass(frozen=True)
 class Distilled(Generic[Scorer]):
-  """What a run has left.
+  """Results of a finished run.
 
   Attributes:
     run_dir: The run's folder, with `report.html` and `README.md`, the model card.
@@ -107,7 +107,7 @@ def distill(
 
 
 def _keep(table: Any, name: str, path: str, config: ExperimentConfig, *, begun: bool) -> None:
-  """Writes a table to its file in the run's folder; another one than a run began with is refused."""
+  """Writes a table into the run's folder; refuses a table that differs from the one it began with."""
   columns, new = config.data.table, f'{path}.tmp'
   needed, known = [*columns.text_columns], [columns.teacher_logits_column]
   (known if name == 'distillation' else needed).append(columns.label_column)

@@ -1,4 +1,4 @@
-"""Embedders, which say how near two texts are: an export, a SavedModel or hub handle, a checkpoint."""
+"""Embedders, which measure how near two texts are: an export, a SavedModel, a hub handle, a checkpoint."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -38,10 +38,10 @@ def load(handle: str) -> Embedder:
   """Loads an embedder.
 
   Args:
-    handle: A run's `export` folder, its archive, or `hf://org/name` of one (the mean of a text's tokens); a
-      SavedModel's folder or hub URL that takes texts, such as universal-sentence-encoder-qa
-      (`question_encoder` for queries, `response_encoder` for passages); or a checkpoint, whose last
-      layer's tokens are averaged.
+    handle: A run's `export` folder, its archive, or `hf://org/name` of one (the mean of a text's
+      tokens); a SavedModel's folder or hub URL that takes texts, such as
+      universal-sentence-encoder-qa (`question_encoder` for queries, `response_encoder` for
+      passages); or a checkpoint, which averages the tokens of its last layer.
 
   Raises:
     InputError: If it is none of them.

@@ -1,6 +1,7 @@
 """A teacher as a SavedModel of texts, to be served beside its students.
 
-python -m common.distillation.export_teacher --teacher=runs/p2t/teacher --output=runs/p2t/teacher_export
+  python -m common.distillation.export_teacher \\
+    --teacher=runs/p2t/teacher --output=runs/p2t/teacher_export
 """
 
 import dataclasses

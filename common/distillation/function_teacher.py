@@ -1,7 +1,7 @@
 """A teacher that is a function of texts, given from Python in place of a folder.
 
-Its name stands for it among a run's flags (`python:CrossEncoder.predict`): a run goes on with a function
-of the same name, and is refused another one.
+A run's flags hold its name (`python:CrossEncoder.predict`). The run goes on with a function of the
+same name and refuses any other.
 """
 
 import functools

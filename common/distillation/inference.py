@@ -79,7 +79,7 @@ class TupleScorer:
   def head_logits(
     self, features: Sequence[np.ndarray], index: np.ndarray, batch_size: int = 1024
   ) -> np.ndarray:
-    """Logits of tuples given as row numbers into the slots' features: [tuples, n] to [tuples, O]."""
+    """Logits [tuples, O] of tuples given as row numbers [tuples, n] into the slots' features."""
     rows = range(0, len(index), batch_size)
     batches = (
       (
@@ -103,7 +103,10 @@ class TupleScorer:
   def gather(
     self, tuples: TokenizedTuples, folders: Sequence[str] = ()
   ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Features of each slot's items that occur, `kept` in folders if given, and [tuples, n] rows of them."""
+    """Features of each slot's occurring items, and the tuples' rows [tuples, n] into them.
+
+    With folders, the features are `kept` there.
+    """
     features, index = [], []
     for slot, table in enumerate(tuples.tables):
       items, rows = np.unique(tuples.items[:, slot], return_inverse=True)
@@ -113,9 +116,9 @@ class TupleScorer:
     return features, np.stack(index, 1)
 
   def kept(self, folder: str, table: Any, items: np.ndarray, slot: int) -> np.ndarray:
-    """Features of items in a file, named by their tokens: memory-mapped, and made where it is not there.
+    """Memory-mapped features of items, from a file named by its tokens; made if it is missing.
 
-    A file of further tokens will do, of the same encoder and items: its first tokens are the same.
+    A file with more tokens, of the same encoder and items, serves too: its first tokens are the same.
     """
     shape = tuple(self.shape(len(items), slot))
     path = _holding(folder, shape[1])

@@ -107,8 +107,8 @@ class JudgedSet:
       self.ranked = ranking.of_pairs(items[:, 0], items[:, 1], self.labels, ties)
     if self.rankings and self.ranked is None:
       raise InputError(
-        f'--primary_metric={task.metric}: {records.folder} has no left text with two candidates or more; '
-        f'{metrics.primary_metric(task.kind)} needs none'
+        f'--primary_metric={task.metric}: {records.folder} has no left text with two candidates or '
+        f'more; use --primary_metric={metrics.primary_metric(task.kind)}'
       )
 
   def evaluate(
@@ -117,9 +117,9 @@ class JudgedSet:
     """The task's metrics of logits [n, outputs], and the one that decides.
 
     Args:
-      logits: As calibrated.
-      uncalibrated: What they were before, if they were calibrated: these rank, as a calibration keeps
-        the order, but float32 may have one number for several.
+      logits: Calibrated logits.
+      uncalibrated: Logits before calibration, if there was one. These rank: calibration keeps the
+        order, but in float32 it may map several to one number.
     """
     found = metrics.evaluate(self.kind, self.labels, logits)
     if self.rankings:

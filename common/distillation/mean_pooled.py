@@ -52,7 +52,7 @@ class MeanPooledEncoder:
   def encode(
     self, texts: Sequence[str], advance: Callable[[int], Any] = lambda _: None
   ) -> np.ndarray:
-    """Returns [len(texts), dim] float32 vectors of length one; `advance` hears how many are done."""
+    """Returns unit vectors [len(texts), dim], float32; `advance` hears how many are done."""
     vectors = np.zeros([len(texts), self.dim], np.float32)
     self._encoder.encode(texts, ANY_SLOT, vectors, 0, advance)
     return vectors

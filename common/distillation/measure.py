@@ -71,8 +71,8 @@ def of_export(
     function: The teacher, where it is a Python function.
 
   Returns:
-    `rates`: rows of `benchmark.rates`, of BERT-base, of the teachers where there are some, and of the
-    head by runtime, these with their rows of `compare`, and each one's 'model': 'BERT-base',
+    `rates`: rows of `benchmark.rates`, for BERT-base, the teachers if there are some, and the head
+    by runtime; the head's rows carry their rows of `compare`, and each row its 'model': 'BERT-base',
     'teacher' or 'student'; `stored`: rows of `compare`; `encoders`: rows of `compare` with
     'texts_per_second' and its 'ratio' to TensorFlow's.
   """
@@ -129,10 +129,10 @@ def compare(
     data: Folder of the record sets `valid` and `test`.
 
   Returns:
-    A row a runtime, a row a dtype of the store, and a row a runtime of the encoders: the primary
-    metric on 'valid' and 'test', and 'max_difference' of scores from the exact ones; of a dtype also
-    'bytes' of a text, by slot; of encoders their 'name', 'cosine', the mean of their vectors with
-    the exact ones, and 'int8', the metrics with the head in int8 too.
+    Rows by runtime, by dtype of the store, and by runtime of the encoders. Each has the primary
+    metric on 'valid' and 'test', and the 'max_difference' of scores from the exact ones. A dtype's
+    row also has the 'bytes' of a text, by slot. An encoder's row also has its 'name', 'cosine' (the
+    mean over its vectors and the exact ones) and 'int8' (the metrics with the head in int8 too).
   """
   first, int8 = next(iter(scorers.values())), scorers['litert-int8']
   running: list[dict[str, Any]] = [{'max_difference': 0.0} for _ in scorers]
@@ -183,8 +183,8 @@ def _side(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> Side:
 def judge(judged: JudgedSet, scorer: PairScorer, sides: Sequence[Side]) -> tuple[np.ndarray, float]:
   """Scores [n] or [n, C] of tuples, a side a slot, and the primary metric of their logits.
 
-  In float32 the scores of high logits are alike, so of one output it is the logits that are judged, as
-  calibrated; of classes, the scores' logarithms.
+  In float32, high logits have equal scores. So one output is judged by its calibrated logits, and
+  classes by the scores' logarithms.
   """
   count = len(sides[0].rows)
   gathered = (

@@ -1,4 +1,4 @@
-"""A mined task, opened: its items' vectors, what is known of them, and its pairs as people read them."""
+"""A mined task, opened: vectors of its items, known matches, and its pairs in readable form."""
 
 import dataclasses
 import os

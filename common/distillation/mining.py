@@ -75,8 +75,8 @@ class MiningConfig:
   )
   split_shares: tuple[float, ...] = flags.option(
     (0.8, 0.1, 0.1),
-    'shares of train, valid, test: of mined matches that bring no training split of their own, and of a '
-    '--train_file alone',
+    'shares of train, valid and test, for a lone --train_file and for mined matches without a '
+    'training split of their own',
     bounds=(1e-6, 1),
   )
 
@@ -118,8 +118,8 @@ def mine(
 ) -> dict[str, Manifest]:
   """Writes the labelled record sets `train`, `valid` and `test`, and the vectors of all texts.
 
-  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled half
-  of the datasheet; `known.npz` holds the matches and the query's splits.
+  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled
+  half of the datasheet; `known.npz` holds the matches and the queries' splits.
 
   Args:
     config: Sources and measures.
@@ -131,8 +131,8 @@ def mine(
     The sets' manifests.
 
   Raises:
-    InputError: If the source cannot be read, or a split is left without positives, before anything is
-      embedded, or without negatives.
+    InputError: If the source cannot be read, a split has no positives (both before anything is
+      embedded), or a split has no negatives.
   """
   columns = config.query_column, config.passage_column
   found = matching.read(config.mine_from, *columns, encoding)
@@ -284,8 +284,8 @@ def _labelled(
   own, others = positives[inside[positives.queries]], negatives[inside[negatives.queries]]
   if not len(others):
     raise InputError(
-      f'{split}: no negatives below {threshold:.3g}; more data, another --split_shares or threshold '
-      'is needed'
+      f'{split}: has no negatives below {threshold:.3g}; add data, or change --split_shares or the '
+      'threshold'
     )
   drawn = others[rng.permutation(len(others))[: len(own)]]
   both = Pairs(*map(np.concatenate, zip(_columns(own), _columns(drawn), strict=True)))

@@ -37,8 +37,8 @@ class PairingConfig:
   )
   block_pairs: int = flags.option(
     128,
-    'pairs of a block, the training pairs among its texts first: of fewer, more of the set are such, and '
-    'more texts are in it',
+    'pairs of a block, its training pairs first; fewer: a larger share of training pairs, and '
+    'more texts',
     bounds=(1, 10**9),
   )
   block_near: float = flags.option(
@@ -47,13 +47,13 @@ class PairingConfig:
   pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors say what is near')
   unlabelled_texts: tuple[str, ...] = flags.option(
     (),
-    'more texts that pairs are made of, COLUMN:FILE each: a column of --text_columns in a table whose '
-    'other columns are not read, as product_title:catalogue.tsv',
+    'more texts to make pairs of, each COLUMN:FILE, as product_title:catalogue.tsv; COLUMN is one of '
+    '--text_columns; other columns of the table are not read',
   )
   augmentations: int = flags.option(
     0,
-    'in place of pairs, with --distillation_pairs=0: so many tuples made of each training tuple, at the '
-    'most, by masking words and sampling n-grams (Tang et al., 2019), beside it',
+    'maximum variants per training row, made by masking words and sampling n-grams (Tang et al., '
+    '2019); they replace made pairs: set --distillation_pairs=0',
     bounds=(0, 10**6),
   )
 
@@ -87,7 +87,7 @@ def parse(flag: str) -> tuple[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """The distinct lefts, or rights, that pairs are made of: a training set's, first seen first, then more.
+  """Distinct lefts, or rights, to make pairs of: those of the training set in order, then more.
 
   Attributes:
     items: [distinct, slots of the side] item numbers.
@@ -110,7 +110,7 @@ class Side:
 
 @dataclasses.dataclass(frozen=True)
 class Vectors:
-  """Vectors of a side's members, computed as they are read: the mean of their texts', of length one.
+  """Unit vectors of a side's members, computed when read: the mean of their texts' vectors.
 
   Attributes:
     texts: [texts, D] vectors of all texts, memory-mapped.
@@ -147,8 +147,8 @@ def from_training(
     more: Numbers of further items, by slot; of a side of one slot.
 
   Yields:
-    Whole blocks, about `config.distillation_pairs` tuples in all; a training tuple's with its label, the first
-    one's where it is there more than once.
+    Whole blocks, about `config.distillation_pairs` tuples in all. A training tuple has its label; if
+    it occurs more than once, the first one's.
   """
   sides = [Side.of(train.items[:, :1]), Side.of(train.items[:, 1:])]
   for slot, numbers in (more or {}).items():

@@ -1,4 +1,4 @@
-"""A teacher in int8: weights rounded, inputs as they come, an interpreter a core, 16 at the most."""
+"""A teacher in int8: rounded weights, float inputs, one interpreter per core, at most 16."""
 
 import os
 import tempfile
@@ -53,7 +53,7 @@ class QuantizedTeacher:
     strategy: tf.distribute.Strategy,
     advance: Callable[[int], Any] = lambda tuples: None,
   ) -> np.ndarray:
-    """As `Teacher.logits`; of the strategy, it takes this machine's cores alone."""
+    """Logits, like `Teacher.logits`; uses this machine's cores and ignores the strategy."""
     del strategy
     sizes = tokens.packed_sizes(tuples.tables, tuples.items, self._max_length)
 

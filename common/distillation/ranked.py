@@ -1,4 +1,4 @@
-"""Ranking of a set's queries by a run's models: metrics, by length too, the worst queries, TREC's files."""
+"""Ranking of a set's queries by a run's models: metrics, also by length, worst queries, TREC files."""
 
 import os
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def compare(judged: JudgedSet, logits: Mapping[str, np.ndarray]) -> dict[str, di
 
 
 def _compared(values: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-  """A metric's mean over queries by model, of values [q], as `compare` has it; the teacher is first."""
+  """A metric's mean over queries by model, from values [q], like `compare`; the teacher is first."""
   columns = ranking.resampled(list(values.values()))
   return significance.compared(dict(zip(values, columns, strict=True)))
 
@@ -51,8 +51,9 @@ def by_length(
   """The metric of queries of few words, of more, …: groups of about as many queries each.
 
   Returns:
-    'metric' and 'groups', the shortest first: each with 'words' (the least and the most of a query),
-    'queries' (how many) and, by model, what `compare` has of a metric. No group: vectors, or one length.
+    'metric' and 'groups', shortest queries first. Each group has 'words' (least and most of a
+    query), 'queries' (how many) and, by model, a metric's entry of `compare`. There are no groups
+    for vectors, or if all queries have one length.
   """
   assert judged.ranked is not None
   rows, candidates = judged.ranked
@@ -142,8 +143,8 @@ def write_trec(
   """Writes `test.qrels` and a run a model, `test.<model>.run`, of the queries that are ranked.
 
   Returns:
-    'grade_of_1', which labels are multiplied by, as a grade is whole, and 'relevant_from', the least
-    grade of a relevant text: `trec_eval -l`.
+    'grade_of_1', the factor from labels to whole grades, and 'relevant_from', the least grade of a
+    relevant text: `trec_eval -l`.
   """
   assert judged.ranked is not None
   rows, candidates = judged.ranked

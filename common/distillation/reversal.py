@@ -17,7 +17,7 @@ _SURE = 3  # standard deviations of a metric of scores that know nothing of the 
 
 
 def check(name: str, task: Task, records: RecordSet, labeller: Labeller) -> None:
-  """Prints the task's metric on tuples from all over a labelled set; refuses what is plainly reversed.
+  """Prints the task's metric on tuples from all over a labelled set; refuses reversed scores.
 
   That is an AUC below 0.4 or a Pearson correlation below -0.2, where chance does not explain it. A
   set whose tuples are of one class says nothing.

@@ -258,7 +258,7 @@ class RunFolder:
 
 
 def _by_contents(depends_on: dict[str, Any]) -> dict[str, Any]:
-  """Stage inputs; each file of a flag (`train_file`) by its suffix and SHA-256, wherever it lies."""
+  """Stage inputs, with a flag's file path (`train_file`) replaced by its suffix and SHA-256."""
   keys = {
     name: key
     for name, path in depends_on.items()

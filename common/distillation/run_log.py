@@ -1,7 +1,7 @@
 """A run's log: all that its command prints, with the time of each line, appended at each start.
 
-A progress bar, which overwrites its line many times a second, is noted once a minute and at its end.
-What native code writes past Python's streams is not in it, but for the stack of a crash.
+A progress bar, which overwrites its line many times a second, is noted once a minute and at its
+end. Native code that writes past Python's streams is not logged, except for the stack of a crash.
 """
 
 import contextlib

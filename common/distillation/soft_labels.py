@@ -116,7 +116,7 @@ def _quantized(
 
 
 def _check_direction(teachers: Teachers, loaded: Sequence[teacher.Teacher], valid: str) -> None:
-  """Refuses a teacher that the run did not train, whose scores run against the labels of `valid`."""
+  """Refuses a teacher from outside the run if its scores contradict the labels of `valid`."""
   if teachers.own:
     return
   judging, task = RecordSet(valid), teachers.shared.task

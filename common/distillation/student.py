@@ -26,7 +26,7 @@ class StudentPackage(Protocol):
 
   @property
   def losses(self) -> Collection[Loss]:
-    """Those that it is trained by."""
+    """Losses used in training."""
 
   @property
   def scorer(self) -> type[PairScorer]:
@@ -58,8 +58,9 @@ def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping
     batch_sizes: Tuples of a step, by flag, of what is trained.
 
   Raises:
-    InputError: If a step takes more tuples than there are, a loss compares a left text's tuples and each
-      stands in one alone, a loss takes labels and there are none, or nothing else and a tuple has none.
+    InputError: If a step takes more tuples than there are; a loss compares a left text's tuples and
+      each left text has only one; a loss takes labels and there are none; or a loss takes labels
+      alone and a tuple has none.
   """
   for flag, size in batch_sizes.items():
     if size > len(records):
@@ -69,11 +70,11 @@ def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping
   labels = labels_of(losses)
   if labels == 'all' and not all(group.labelled.all() for group in records.groups()):
     raise InputError(
-      f'{records.folder}: holds tuples without a label, and {LABELS_ALONE} takes labels alone: give each '
-      'one, or leave it out'
+      f'{records.folder}: holds tuples without a label, and {LABELS_ALONE} takes labels alone; give '
+      'each tuple a label, or remove the tuple'
     )
   if labels == 'some' and not any(group.labelled.any() for group in records.groups()):
     raise InputError(
-      f'{records.folder}: holds no tuple with a label, and the loss takes labels: give some (pairs that an '
-      'earlier version made have none: another --run_dir), or --alpha=1'
+      f'{records.folder}: holds no tuple with a label, and this loss needs labels; add labels, or '
+      'use --alpha=1'
     )

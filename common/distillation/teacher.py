@@ -157,7 +157,7 @@ def read_ready(folder: str, max_length: int, task: Task) -> Classifier:
 
 
 class Scores(Protocol):
-  """What scores as a `Teacher` does."""
+  """Interface shared by Teacher and QuantizedTeacher."""
 
   tokenizer: Tokenizer
 
@@ -197,7 +197,7 @@ def mean_logits(
 def labeller(
   teachers: Sequence[Scores], records: RecordSet, strategy: tf.distribute.Strategy
 ) -> Labeller:
-  """A function of tuples of a record set, [n, slots] item numbers, to mean logits, some at a time."""
+  """A function from tuples of a record set, [n, slots] item numbers, to mean logits, in batches."""
   tables = [tokens.tables_of(records, teacher.tokenizer) for teacher in teachers]
 
   def label(items: np.ndarray, advance: Callable[[int], Any]) -> Iterator[np.ndarray]:

@@ -109,8 +109,8 @@ class Trainer:
       folder: The phase's folder.
       frozen: Whether the pretrained encoders stay as they are, without dropout.
       cache_gb: Most disk for frozen encoders' features; beyond, items are encoded batch by batch.
-      shared: A folder a slot for these features, and for those of the validation set, which stay for other
-        students of the same encoders; none: they are removed at the end.
+      shared: A folder for each slot, for these features and the validation set's; they stay for
+        other students of the same encoders. None: features are removed at the end.
 
     Returns:
       The history, as of `loop.fit`.
@@ -167,10 +167,10 @@ class Trainer:
     return self.loss(batch, self.model.logits(parts, vectors, training=True))
 
   def _encoder(self, slot: int, training: bool) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Items of a slot to vectors: a function of its own, so that a step of many buckets is built quickly.
+    """A function from a slot's items to vectors; tracing it once builds a step of many buckets fast.
 
-    Of static shapes there is one bucket, and XLA, to which a function's gradient brings the ids of a
-    batch as constants, would compile each step anew.
+    With static shapes there is one bucket and no such function: its gradient would bring a batch's
+    ids to XLA as constants, and XLA would compile each step anew.
     """
 
     def encode(ids: tf.Tensor) -> tf.Tensor:
@@ -186,7 +186,7 @@ class Trainer:
     )
 
   def _encoded(self, ids: Sequence[Sequence[tf.Tensor]], training: bool) -> list[tf.Tensor]:
-    """Vectors [U, ...] of each slot's buckets; those of a length that are encoded alike go together."""
+    """Vectors [U, ...] of each slot's buckets; buckets of one length and encoder go together."""
     together: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for slot, buckets in enumerate(ids):
       for number, bucket in enumerate(buckets):
@@ -236,7 +236,7 @@ class Trainer:
     return self._batches(tuples, order).gathered(start, features, places)
 
   def _order(self, tuples: Tuples, batch_size: int) -> Order:
-    """Those of an item together for a loss that compares them, or where it saves encodings."""
+    """Batch order; groups an item's tuples for list losses or fewer encodings."""
     compared, blocks = 'items' in self.loss.needs, self.distill.manifest.info.get(BLOCKS, False)
     encoded = [slot for slot, width in enumerate(self.distill.widths) if not width]
     return orders.of_items(
@@ -263,7 +263,7 @@ class Trainer:
     return found
 
   def first_tuples(self, count: int, slots: list[int]) -> tuple[dict[int, np.ndarray], Tuples]:
-    """The first `count` tuples; and features of the items of some slots, which these then number."""
+    """The first `count` tuples, and features of some slots' items, which the tuples then number."""
     tuples, tables, found = self.distill.head(count), tables_of(self.distill, self.tokenizer), {}
     items = tuples.items.copy()
     for slot in slots:

@@ -29,9 +29,9 @@ _EXAMPLES = 3  # rows of each set in the datasheet
 def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, Any]:
   """Writes the unlabelled pairs as a record set of the mined items; and the task's datasheet.
 
-  It holds the nearest passages of each training query; or, where there are more of these than the
-  teacher has time for, `transfer_pairs` pairs in blocks, each of neighbouring queries and of passages
-  that match them or are near: many pairs of few texts, and matches among them.
+  It holds the nearest passages of each training query. If the teacher has no time for so many, it
+  holds `transfer_pairs` pairs in blocks. A block joins neighbouring queries with passages that match
+  them or are near: many pairs of few texts, and matches among them.
 
   Args:
     config: The same as for `mine`.

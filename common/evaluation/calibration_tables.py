@@ -1,4 +1,4 @@
-"""Headers, rows and note of a run's tables of calibration and thresholds, from `results['calibration']`."""
+"""Tables of a run's calibration and thresholds (headers, rows, note) from `results['calibration']`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _WORTH = ('precision', 'recall', 'f1')
 
 
 def by_bin(results: dict[str, Any]) -> Parts:
-  """What came of test's pairs by bin of their score: a column of counts and one of means a model."""
+  """Outcomes of test's pairs by bin of their score: for each model, a column of counts and of means."""
   found, task = results.get('calibration') or {}, results['task']
   models = found.get('models', {})
   headers = ['Score']
@@ -43,7 +43,7 @@ def thresholds(results: dict[str, Any]) -> Parts:
 
 
 def note(results: dict[str, Any]) -> str:
-  """What a score of 0.7 means, and how scores are calibrated; empty where a run did not look."""
+  """Explains a score of 0.7 and the calibration; empty if the run did not look."""
   found = results.get('calibration') or {}
   asked = found.get('models', {}).get(results['models'][-1]['name'], {}).get('asked')
   if not asked:
@@ -62,7 +62,9 @@ def note(results: dict[str, Any]) -> str:
   made = 'as trained'
   if found['temperature'] != 1:
     made = f'calibrated on valid: its logits are divided by {found["temperature"]:.3g}'
-  error = 'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a bin.'
+  error = (
+    'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a bin.'
+  )
   others = ''
   if made != 'as trained' and results.get('significance'):
     others = ' Other students, and the test against them, are not calibrated.'

@@ -90,7 +90,7 @@ def duration(seconds: float) -> str:
 
 
 def compared(found: dict[str, Any]) -> list[str]:
-  """A metric with its interval, its change and p, as of `significance.compared`; empty cells for none."""
+  """A metric with interval, change and p, from `significance.compared`; empty cells for none."""
   if not found:
     return ['', '', '']
   low, high = found['interval']

@@ -16,8 +16,9 @@ def write(path: str, template: str, **shown: Any) -> None:
 
   Args:
     path: The file to write.
-    template: The template's file. It may extend `page.html` and import from `macros.html`. Values are
-      escaped in .html; Markdown has the filters `cell` (inline, no HTML, no column break) and `line`.
+    template: The template's file. It may extend `page.html` and import from `macros.html`. Values
+      are escaped in .html; Markdown has the filters `cell` (inline, no HTML, no column break) and
+      `line`.
     **shown: Values that the template shows; one that is missing is an error.
   """
   environment = jinja2.Environment(

@@ -1,4 +1,4 @@
-"""Headers, rows and note of a run's tables of ranking, from `results['ranking']` and its models'."""
+"""Tables of a run's ranking (headers, rows, note) from `results['ranking']` and its models'."""
 
 from typing import Any
 
@@ -42,15 +42,15 @@ def worst(results: dict[str, Any]) -> Parts:
 
 
 def note(results: dict[str, Any]) -> str:
-  """What the ranked queries of test are; empty where there are none."""
+  """Explains the ranked queries of test; empty if there are none."""
   if not (of := _of_test(results)):
     return ''
   return (
     f'Mean over the {of["queries"]:,} queries (left texts) of test with two candidates or more, '
     f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left out, '
     f'{of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label above '
-    '0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% intervals: bootstrap over queries. Delta: against '
-    'the teacher, p two-sided.'
+    '0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% '
+    'intervals: bootstrap over queries. Delta: against the teacher, p two-sided.'
   )
 
 
@@ -76,9 +76,9 @@ def _length_row(group: dict[str, Any]) -> list[str]:
 
 def _candidates(query: dict[str, Any]) -> str:
   """red shoe (0.75, 1 → 4); ..."""
-  shown = [
-    f'{short(of["text"])} ({of["label"]:.3g}, {" → ".join(str(of[m]) for m in ("teacher", "student") if m in of)})'
-    for of in query['candidates']
-  ]
+  shown = []
+  for of in query['candidates']:
+    places = ' → '.join(str(of[model]) for model in ('teacher', 'student') if model in of)
+    shown.append(f'{short(of["text"])} ({of["label"]:.3g}, {places})')
   more = [f'and {query["more"]:,} more'] if query['more'] else []
   return '; '.join([*shown, *more])

@@ -1,7 +1,8 @@
 """Reliability of scores: what came of the tuples that a model scored alike; and thresholds.
 
-A binary task's score is the chance of a positive label (0.5 and more), a regression's the mean of the
-labels, which are in [0, 1]; of classes it is the likeliest one's, the chance that this one is right.
+A binary task's score is the chance of a positive label (0.5 and more). A regression's score is the
+mean of the labels, which are in [0, 1]. A multiclass score is the chance that the likeliest class is
+right.
 
 Dimensions: n tuples, C classes.
 """
@@ -20,9 +21,9 @@ _ASKED, _AROUND = 0.7, 0.05  # 'what does 0.7 mean': what came of 0.65 to 0.75
 
 
 def of_logits(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, Any]:
-  """Expected calibration error, and what came of the tuples by bin of their score.
+  """Expected calibration error, and outcomes of the tuples by bin of their score.
 
-    ECE = sum over bins b of n_b / n |mean outcome of b - mean score of b|      (Guo et al., 2017, Eq. 3)
+    ECE = sum over bins b of n_b / n |mean outcome of b - mean score of b|  (Guo et al., 2017, Eq. 3)
 
   Args:
     task: 'regression', 'binary' or 'multiclass'.
@@ -30,8 +31,9 @@ def of_logits(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, An
     logits: [n, 1], or [n, C].
 
   Returns:
-    {'ece', 'bins': rows of the ten bins that are not empty, 'asked': the row of scores around 0.7}: a row
-    is {'from', 'to', 'count', 'score', 'outcome'}, means but for the count; None where that is 0.
+    {'ece', 'bins': rows of the ten bins that are not empty, 'asked': the row of scores around 0.7}.
+    A row is {'from', 'to', 'count', 'score', 'outcome'}; score and outcome are means, None if the
+    count is 0.
   """
   scores, outcomes = scores_of(logits), labels.astype(np.float64)
   if task == 'multiclass':

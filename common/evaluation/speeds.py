@@ -1,7 +1,7 @@
 """A run's speeds, as multiples of its own teacher's and of BERT-base's at 128 tokens.
 
-A speed row is {'name', 'model', 'pairs_per_second', 'ratio'} of a run's `results['speed']`: 'model' is
-'student' (the exported one), 'teacher' or another name; `ratio` is to BERT-base at 128 tokens.
+A speed row is {'name', 'model', 'pairs_per_second', 'ratio'} of a run's `results['speed']`: 'model'
+is 'student' (the exported one), 'teacher' or another name; `ratio` is to BERT-base at 128 tokens.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 `online/1` has one signature, `serving_default`. It takes `text` [1] (or `vector` [1, w]) of the
 left slot and `candidates` [n, *vector_shape], n of 1 or more. It gives `scores` [n] and `order`
-[n]; for C classes, which have no order of their own, `scores` [n, C] alone. It holds the left text's
+[n]; for C classes, which have no order, `scores` [n, C] alone. It holds the left text's
 encoder and the head. The query is encoded, and its part of the head computed, once a call. A small
 left encoder (`--left_encoder_layers`) makes it fast.
 """

@@ -239,7 +239,7 @@ def _first_layers(config: Any, pretrained: Pretrained) -> Any:
 
 
 def _given(widths: Sequence[int]) -> list[Sequence[int]]:
-  """The last argument of a student that takes vectors; a student of texts alone need not have it."""
+  """The last argument of a student that takes vectors; a student of texts alone has none."""
   return [widths] if any(widths) else []
 
 

@@ -41,8 +41,8 @@ def count(texts: Iterable[str], lower_case: bool) -> collections.Counter[str]:
 def learn(counts: Mapping[str, int], size: int) -> list[str]:
   """Learns word pieces, the special tokens first, then characters, then pieces by frequency.
 
-  Characters are the most frequent ones, at the most a thousand, or a quarter of `size` where that is
-  more; the others are [UNK].
+  Characters are the most frequent ones: at most a thousand, or a quarter of `size` if that is more.
+  The others are [UNK].
 
   Args:
     counts: Occurrences of each word.

@@ -28,7 +28,7 @@ def of_ids(
     what: 'query' or 'document'.
     id_column: Column of the ids.
     text_column: Column of the texts.
-    needed: Numbers of the only ones whose texts are needed, those of others are empty; None: of all.
+    needed: Row numbers whose texts are needed; the other texts are empty. None: all are needed.
 
   Raises:
     InputError: If the id of a needed one is not in the table, or stands there twice or has an empty

@@ -39,7 +39,10 @@ class States:
       self._remove_unjudged()
 
   def restore(self) -> tuple[int, int] | None:
-    """Reads the newest: its step, and the last one that may have been evaluated; None: there is none."""
+    """Reads the newest checkpoint; returns its step and the last step that may have been evaluated.
+
+    Returns None if there is no checkpoint.
+    """
     kept = max(self._last, self._unjudged, key=_step)
     if (step := _step(kept)) < 0:
       return None

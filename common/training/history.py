@@ -1,4 +1,4 @@
-"""A phase's history: an entry an evaluation, of step, training loss and metrics on the validation set."""
+"""A phase's history: step, training loss and validation metrics of each evaluation."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ Entry = dict[str, Any]
 
 
 def best(history: Sequence[Entry], metric: str) -> Entry:
-  """The best entry by a metric, of which less is better after a '-'; of equals the earliest, NaN never."""
+  """The best entry by a metric; a leading '-' means less is better. Ties: the earliest; NaN: never."""
   sign = -1 if metric.startswith('-') else 1
 
   def goodness(entry: Entry) -> float:
@@ -34,7 +34,7 @@ def text(history: Sequence[Entry], metric: str) -> str:
 
 
 def summary(history: Sequence[Entry], metric: str, batch_size: int) -> dict[str, Any]:
-  """What a phase came to: 'history', 'best_step', 'seconds' and, after a step, 'tuples_per_second'."""
+  """Summary of a phase: 'history', 'best_step', 'seconds' and, after a step, 'tuples_per_second'."""
   last = history[-1]
   rate = last['step'] * batch_size / last['seconds'] if last['seconds'] else None
   return {

@@ -26,8 +26,8 @@ from common.training.optimization import PhaseConfig, check, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
 Callback = Callable[[str, int, dict[str, float]], Any]
-"""Called at each evaluation with the phase's name, its step, and the validation metrics, the learning
-rate and, from the second on, the mean training loss since the one before."""
+"""Called at each evaluation with the phase's name, its step, and a dict of the validation metrics,
+the learning rate and, from the second on, the mean training loss since the one before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +65,8 @@ def fit(
 ) -> dict[str, Any]:
   """Trains until `config.steps`, or until `config.patience` evaluations brought nothing better.
 
-  The model is evaluated before the first step too: a phase that only loses changes nothing. One that
-  diverges, to a loss or weights that are not finite, ends at the next evaluation.
+  The model is evaluated before the first step too: a phase that only loses changes nothing. A phase
+  that diverges (its loss or weights are not finite) ends at the next evaluation.
 
   Args:
     phase: Model, data and judge.

@@ -22,7 +22,7 @@ def _exported(export):
 
 @pytest.fixture(name='trained', scope='session')
 def _trained(tiny, once):
-  """Folder of `distill`, a set, of `student`, the tiny one in two stages by one device, and of its `losses`."""
+  """Folder of a set `distill`, the tiny `student` trained on it in two stages, and its `losses`."""
 
   def make(folder):
     from tests.dipair import two_stages

@@ -17,7 +17,7 @@ TEXTS = ('one two three four five six seven eight', 'a  b c d e f', 'x y z x y z
 
 
 class Draws:
-  """A generator whose numbers are given: uniform ones, and what is drawn of a range, clipped to it."""
+  """A generator of given numbers: uniform ones, and integers clipped to the range drawn from."""
 
   def __init__(self, uniform, integers=()):
     self.uniform, self.of_ranges = iter(uniform), iter(integers)

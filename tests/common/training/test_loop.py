@@ -109,7 +109,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
 
 @pytest.fixture(name='terminated')
 def _terminated():
-  """A function that sends this process a signal, of which it has the commands' handler meanwhile."""
+  """A function that sends this process a signal, which the commands' handler receives."""
   numbers = (signal.SIGTERM, signal.SIGINT)
   before = [signal.signal(number, termination._terminate) for number in numbers]
   yield lambda number: os.kill(os.getpid(), number)
