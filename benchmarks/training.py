@@ -117,7 +117,7 @@ def _of_stage1(run: FinishedRun, trainer: Trainer, size: int) -> Form:
 
 
 def _of_stage2(trainer: Trainer, size: int) -> Form:
-  """All variables; each distinct text of a batch is encoded once."""
+  """A step of all variables; each distinct text of a batch is encoded once."""
   made = trainer.batches_by_item(PhaseConfig(batch_size=size), trainer.distill.tuples())
 
   def loss(batch: dict) -> tf.Tensor:

@@ -267,7 +267,7 @@ def write_json(path: str, value: Any, *, sealed: bool = False) -> None:
 
 
 def json_text(value: Any, *, sealed: bool = False) -> str:
-  """What `write_json` writes."""
+  """Text that `write_json` writes."""
   if sealed:
     value = {**value, _SEAL: _seal(json.loads(json.dumps(value)))}
   return json.dumps(value, indent=1) + '\n'

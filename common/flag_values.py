@@ -1,4 +1,4 @@
-"""What a flag may be, and how it is written."""
+"""Values that a flag may have, and their text."""
 
 import dataclasses
 import re

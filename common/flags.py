@@ -124,7 +124,7 @@ def command_line(program: str, given: Iterable[str]) -> str:
 
 
 def given(config: Any) -> list[str]:
-  """Those that differ from the defaults, and those that the command line names all the same."""
+  """Flags that differ from the defaults, or that the command line names, as `--name=value`."""
   return changed(config, [name for name in flags.FLAGS if flags.FLAGS[name].present])
 
 
@@ -240,7 +240,7 @@ def _parse(argv: list[str], cls: type, others: Others | None, first: Collection[
 
 @contextlib.contextmanager
 def _refusals(argv: Sequence[str]) -> Iterator[None]:
-  """What absl says of arguments that it does not take, as an InputError."""
+  """Turns absl's errors about arguments into an InputError."""
   try:
     yield
   except (flags.CantOpenFlagFileError, UnicodeDecodeError) as error:

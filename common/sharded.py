@@ -36,7 +36,7 @@ class Shard(digests.Digest):
     return cls(**dataclasses.asdict(of_file), name=name, count=count, **fields)
 
   def path(self, folder: str) -> str:
-    """Its path, where `folder` is the manifest's."""
+    """Path of the shard, from the manifest's `folder`."""
     return _located(folder, self.name)
 
 

@@ -15,8 +15,8 @@ class StudentConfig:
 
   pretrained: str = flags.option(
     'minilm',
-    'checkpoint of the encoders: a folder, gs://, a hub id, minilm or random-tiny; bilstm:CHECKPOINT '
-    'builds a bidirectional LSTM on its vocabulary and word embeddings',
+    'checkpoint of the encoders: a folder, gs://, a hub id, minilm or random-tiny; '
+    'bilstm:CHECKPOINT builds a bidirectional LSTM on its vocabulary and word embeddings',
   )
   encoder_layers: int = flags.option(
     0, "K: the encoders are the checkpoint's first K layers; 0: all", bounds=(0, 256)
@@ -73,7 +73,7 @@ class StudentConfig:
 
   @property
   def depths(self) -> tuple[int, ...]:
-    """K of each text's encoder; 0 stands for all layers, and a made student's config never holds it."""
+    """K of each text's encoder; 0: all of the checkpoint's layers, but a made student's has K."""
     if len(self.output_tokens) != 2:
       return (self.encoder_layers,) * len(self.output_tokens)
     depths = (self.left_encoder_layers, self.right_encoder_layers)

@@ -50,7 +50,7 @@ class FinishedRun(finished_run.FinishedRun):
     return 'teacher' in self.stage('distill')['after']
 
   def judged(self, name: str, *, ranks: bool = False) -> JudgedSet:
-    """The labelled set `valid` or `test`, which judges as in the run and, with `ranks`, ranks too."""
+    """The labelled set `valid` or `test`; it judges as in the run and, with `ranks`, ranks too."""
     records = RecordSet(self.path(f'data/{name}'))
     return JudgedSet(records, self.task, ranks=ranks)
 
@@ -60,7 +60,7 @@ class FinishedRun(finished_run.FinishedRun):
     seed: int | None = None,
     devices: DeviceConfig | None = None,
   ) -> Training:
-    """Training on the run's distillation set; the seed defaults to the run's, the device to float32."""
+    """Training on the run's distillation set; the seed defaults to the run's."""
     return Training(
       distill=self.path('distill'),
       valid=self.path('data/valid'),

@@ -55,7 +55,7 @@ def read(config: StudentConfig, outputs: int) -> DiPair:
 
 
 def check_precision(config: StudentConfig, precision: str) -> None:
-  """Refuses an export whose precision differs from the finished run's, as its vectors would differ."""
+  """Refuses an export in another precision than the finished run's: its vectors would differ."""
   there = FinishedRun(config.freeze_right, 'dipair').flags.get('encoder_precision', 'float32')
   if there != precision:
     raise InputError(

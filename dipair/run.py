@@ -27,7 +27,7 @@ FIRST = (  # flags that a newcomer needs
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-  """All flags of a run."""
+  """Flags of a run."""
 
   experiment: ExperimentConfig = flags.group(ExperimentConfig, heading='run')
   student: StudentConfig = flags.group(StudentConfig)

@@ -1,4 +1,4 @@
-"""Shows examples in docstrings as code of the site: an extension of griffe, the docstring reader."""
+"""Shows examples in docstrings as code of the site: an extension of griffe, which reads them."""
 
 import re
 from typing import Any

@@ -16,8 +16,8 @@ class StudentConfig:
 
   pretrained: str = flags.option(
     'minilm',
-    'checkpoint of the encoder: a folder, gs://, a hub id, minilm or random-tiny; bilstm:CHECKPOINT '
-    'builds a bidirectional LSTM on its vocabulary and word embeddings',
+    'checkpoint of the encoder: a folder, gs://, a hub id, minilm or random-tiny; '
+    'bilstm:CHECKPOINT builds a bidirectional LSTM on its vocabulary and word embeddings',
   )
   encoder_layers: int = flags.option(0, "the checkpoint's first layers; 0: all", bounds=(0, 256))
   shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')
@@ -65,8 +65,8 @@ class TrainConfig:
   )
   variants: tuple[str, ...] = flags.option(
     ('distilled',),
-    'students to train: distilled (by --alpha), labels (alpha 0), teacher (alpha 1), frozen (trains f '
-    'alone, alpha 1); the first is exported and tested against the second',
+    'students to train: distilled (by --alpha), labels (alpha 0), teacher (alpha 1), frozen '
+    '(trains f alone, alpha 1); the first is exported and tested against the second',
   )
   cache_gb: float = flags.option(
     8.0,

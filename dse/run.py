@@ -28,7 +28,7 @@ FIRST = (  # flags that a newcomer needs
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-  """All flags of a run; the distillation set is the training set unless flags say otherwise."""
+  """Flags of a run; the distillation set is the training set unless flags say otherwise."""
 
   experiment: ExperimentConfig = flags.group(
     ExperimentConfig, heading='run', data=DataConfig(pairing=PairingConfig(distillation_pairs=0))

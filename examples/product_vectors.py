@@ -50,7 +50,7 @@ def tables(run: FinishedRun, folder: str, width: int) -> dict[str, str]:
 
 
 def main(run_dir: str, toy: bool, width: int) -> None:
-  """Prints the test metric of the run's student and of a vector student, and a term's best product."""
+  """Prints test metrics of the run's student and a vector student, and a term's best product."""
   if not os.path.exists(f'{run_dir}/results.json'):
     product_search.distil(run_dir, toy)
   run, folder = FinishedRun(run_dir), f'{run_dir}-vectors'

@@ -3,8 +3,8 @@
   python examples/public_data.py homedepot train.csv
   python examples/public_data.py medquad MedQuAD
 
-The first takes the `train.csv` of Kaggle's Home Depot Product Search Relevance. The second takes the
-folder that `git clone https://github.com/abachaa/MedQuAD` makes. They become
+The first takes the `train.csv` of Kaggle's Home Depot Product Search Relevance. The second takes
+the folder that `git clone https://github.com/abachaa/MedQuAD` makes. They become
 
 * data/homedepot/{train,valid,test}.tsv: new products. No title is in two of them, most terms are.
 * data/homedepot_queries/{train,valid,test}.tsv: new queries. No term and no title of train is in
@@ -31,7 +31,7 @@ Rows = list[list[str]]
 
 
 def home_depot(sources: list[str], folder: str) -> None:
-  """Writes Kaggle's rows twice: valid and test each hold a tenth of the titles, then of the terms."""
+  """Writes Kaggle's rows twice: valid and test get a tenth each of titles, then of terms."""
   rows = [row for source in sources for row in _home_depot(source)]
   for split, found in _split(rows, TITLE).items():
     write(os.path.join(folder, f'{split}.tsv'), COLUMNS, found)

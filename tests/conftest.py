@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-  """Garbage collection skips objects made by imports, which are most; an export collects five times."""
+  """Garbage collection skips the many objects that imports made; an export collects five times."""
   gc.freeze()
   gc.set_threshold(100_000)
 
@@ -164,7 +164,7 @@ def _export(build, once):
 
 @pytest.fixture(name='load', scope='session')
 def _load():
-  """`PairScorer.load`, once for each folder and runtime: for tests that do not change the scorer."""
+  """`PairScorer.load`, once per folder and runtime: for tests that do not change the scorer."""
   from common.scoring.scorer import PairScorer
 
   return functools.cache(PairScorer.load)

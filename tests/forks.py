@@ -1,4 +1,4 @@
-"""One Python that has imported what a run needs, and forks for each command: `python tests/forks.py`.
+"""A Python with a run's imports done, which forks for each command: `python tests/forks.py`.
 
 It reads a JSON value a line and answers with one: {'start': [...], 'environment', 'out', 'err'},
 `start` as Python takes its arguments (`-m module …`, `-c code …`), with the child's number;
@@ -94,7 +94,7 @@ def end(work: Callable[[], None]) -> NoReturn:
 
 
 def shorten_benchmark() -> None:
-  """Gives a run's benchmark a toy BERT-base and one call a model; it took half of a toy run's time."""
+  """Gives a benchmark a toy BERT-base and one call per model: it took half of a toy run's time."""
   from common.evaluation import benchmark
 
   rates = benchmark.rates

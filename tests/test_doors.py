@@ -226,7 +226,7 @@ def test_a_runtime_enters_by_its_list(made):
   plain, halved = (PairScorer.load(folder, name) for name in ('tensorflow', 'halved'))
   texts = COLOURS, COLOURS[::-1]
   np.testing.assert_allclose(halved.score(*texts), plain.score(*texts) / 2, atol=1e-6)
-  with pytest.raises(InputError, match="threads=2: no effect on runtime='halved' with "):
+  with pytest.raises(InputError, match="threads=2 has no effect on runtime='halved' with "):
     PairScorer.load(folder, 'halved', threads=2)
 
 

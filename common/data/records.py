@@ -135,7 +135,7 @@ class RecordSet:
     return concatenated(some)
 
   def tuples(self, cache: str = '') -> Tuples:
-    """All tuples as arrays.
+    """Arrays of all tuples.
 
     Args:
       cache: A folder for the arrays, which are memory-mapped then; empty: they are in memory, read

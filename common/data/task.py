@@ -1,4 +1,4 @@
-"""What a label is, and the metric that decides: one value from the flags to the page."""
+"""The task: meaning of a label, and the metric that decides; one value from flags to report."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ KINDS = ('regression', 'binary', 'multiclass')
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """What a label is, and the metric that decides.
+  """Meaning of a label, and the metric that decides.
 
   Attributes:
     kind: 'regression', 'binary' or 'multiclass'.

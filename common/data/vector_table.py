@@ -59,6 +59,6 @@ class VectorTable:
     return np.asarray(self.rows[numbers])
 
   def spec(self, rows: int | None, length: int) -> tf.TensorSpec:
-    """What `padded` gives of so many items."""
+    """Shape and type of `padded` for so many items."""
     del length
     return tf.TensorSpec([rows, self.rows.shape[1]], tf.float32)

@@ -1,4 +1,4 @@
-"""BERT's word pieces for scoring without TensorFlow; ids equal those of `tokenization.Tokenizer`."""
+"""BERT's word pieces for scoring without TensorFlow; same ids as `tokenization.Tokenizer`."""
 
 from collections.abc import Iterator, Sequence
 from typing import Self
@@ -130,6 +130,6 @@ def _text(text: str | bytes) -> str:
 
 
 def _first(text: str, most: int) -> str:
-  """Whole words at the start of a long text, within so many characters; they split as in the whole."""
+  """Whole words at the start of a text, in so many characters; they split as in the whole text."""
   end = text.rfind(' ', 0, most) if len(text) > most else -1
   return text[:end] if end > 0 else text

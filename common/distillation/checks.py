@@ -34,14 +34,14 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
   labels = labels_of(student.losses)
   if labels != 'none' and not config.data.brings_labels:
     raise InputError(
-      f'{config.data.source.named}: the loss takes labels, which its distillation set has not; '
-      '--alpha=1 takes none'
+      f'{config.data.source.named}: this loss needs labels, and the distillation set has none; '
+      'use --alpha=1'
     )
   if labels == 'all' and config.data.makes:
-    other = ', or a --distillation_file with labels' if config.data.files.train_file else ''
+    other = ' or a --distillation_file with labels' if config.data.files.train_file else ''
     raise InputError(
-      f'{LABELS_ALONE} takes labels alone, which most pairs made have not: the training set '
-      f'(--distillation_pairs=0 --augmentations=0){other}; or leave it out'
+      f'{LABELS_ALONE} needs a label on every pair, and most made pairs have none; train on the '
+      f'training set (--distillation_pairs=0 --augmentations=0){other}, or remove it'
     )
   # A line of JSON without a label says nothing of the others.
   may_lack = labels == 'some' and path.removesuffix('.gz').endswith('.jsonl')

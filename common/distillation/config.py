@@ -75,7 +75,7 @@ class ExperimentConfig:
 
   @property
   def task(self) -> Task:
-    """What a label is, and the metric that decides."""
+    """Meaning of a label, and the metric that decides."""
     return self.data.table.task_of(self.primary_metric)
 
   @property

@@ -47,8 +47,8 @@ class DataConfig:
     self.source.check()
     if self.source.pairs and (texts := len(self.table.text_columns)) > 2:
       raise InputError(
-        f'{self.source.named}: holds pairs of texts, and --text_columns names {texts}; name two, or '
-        'give tables (--train_file)'
+        f'{self.source.named}: holds pairs of texts, and --text_columns names {texts}; name two, '
+        'or give tables (--train_file)'
       )
     if self.table.teacher_logits_column and not self.files.distillation_file:
       raise InputError(
@@ -104,7 +104,7 @@ class DataConfig:
     return self.source.brings_labels is None and self.pairing.makes
 
   def _asked(self) -> list[Source]:
-    """Sources that the flags ask for, or the last one, which always applies, if they ask for none."""
+    """Sources that the flags ask for; if they ask for none, the last one, which always applies."""
     return [source for source in (make(self) for make in SOURCES) if source.asked]
 
   def labelled_inputs(self) -> dict[str, Any]:

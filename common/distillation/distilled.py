@@ -107,7 +107,7 @@ def distill(
 
 
 def _keep(table: Any, name: str, path: str, config: ExperimentConfig, *, begun: bool) -> None:
-  """Writes a table into the run's folder; refuses a table that differs from the one it began with."""
+  """Writes a table into the run's folder; refuses one that differs from the table it began with."""
   columns, new = config.data.table, f'{path}.tmp'
   needed, known = [*columns.text_columns], [columns.teacher_logits_column]
   (known if name == 'distillation' else needed).append(columns.label_column)

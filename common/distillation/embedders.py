@@ -1,4 +1,4 @@
-"""Embedders, which measure how near two texts are: an export, a SavedModel, a hub handle, a checkpoint."""
+"""Embedders, which say how near two texts are: from an export, SavedModel, hub or checkpoint."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -37,7 +37,7 @@ class FinishedRun:
     return os.path.join(self.folder, name)
 
   def stage(self, name: str) -> dict[str, Any]:
-    """A stage's note: its 'fingerprint', its inputs 'depends_on', and the stages it came 'after'."""
+    """A stage's note: 'fingerprint', inputs ('depends_on') and earlier stages ('after')."""
     return read_json(os.path.join(self.path(name), digests.STAGE))
 
   def config(self, cls: type[Config], **changes: Any) -> Config:

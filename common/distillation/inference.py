@@ -118,7 +118,7 @@ class TupleScorer:
   def kept(self, folder: str, table: Any, items: np.ndarray, slot: int) -> np.ndarray:
     """Memory-mapped features of items, from a file named by its tokens; made if it is missing.
 
-    A file with more tokens, of the same encoder and items, serves too: its first tokens are the same.
+    A file with more tokens of the same encoder and items serves too: its first tokens are the same.
     """
     shape = tuple(self.shape(len(items), slot))
     path = _holding(folder, shape[1])

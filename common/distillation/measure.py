@@ -72,9 +72,9 @@ def of_export(
 
   Returns:
     `rates`: rows of `benchmark.rates`, for BERT-base, the teachers if there are some, and the head
-    by runtime; the head's rows carry their rows of `compare`, and each row its 'model': 'BERT-base',
-    'teacher' or 'student'; `stored`: rows of `compare`; `encoders`: rows of `compare` with
-    'texts_per_second' and its 'ratio' to TensorFlow's.
+    by runtime. The head's rows carry their rows of `compare`; each row has its 'model':
+    'BERT-base', 'teacher' or 'student'. `stored`: rows of `compare`. `encoders`: rows of `compare`
+    with 'texts_per_second' and its 'ratio' to TensorFlow's.
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(export_dir)

@@ -47,8 +47,8 @@ class PairingConfig:
   pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors say what is near')
   unlabelled_texts: tuple[str, ...] = flags.option(
     (),
-    'more texts to make pairs of, each COLUMN:FILE, as product_title:catalogue.tsv; COLUMN is one of '
-    '--text_columns; other columns of the table are not read',
+    'more texts to make pairs of, each COLUMN:FILE, as product_title:catalogue.tsv; COLUMN is one '
+    'of --text_columns; other columns of the table are not read',
   )
   augmentations: int = flags.option(
     0,
@@ -147,8 +147,8 @@ def from_training(
     more: Numbers of further items, by slot; of a side of one slot.
 
   Yields:
-    Whole blocks, about `config.distillation_pairs` tuples in all. A training tuple has its label; if
-    it occurs more than once, the first one's.
+    Whole blocks, about `config.distillation_pairs` tuples in all. A training tuple has its label;
+    if it occurs more than once, the first one's.
   """
   sides = [Side.of(train.items[:, :1]), Side.of(train.items[:, 1:])]
   for slot, numbers in (more or {}).items():

@@ -1,4 +1,4 @@
-"""Ranking of a set's queries by a run's models: metrics, also by length, worst queries, TREC files."""
+"""Rankings by a run's models: metrics, also by query length, the worst queries, TREC files."""
 
 import os
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def compare(judged: JudgedSet, logits: Mapping[str, np.ndarray]) -> dict[str, di
 
 
 def _compared(values: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-  """A metric's mean over queries by model, from values [q], like `compare`; the teacher is first."""
+  """A metric's mean over queries by model, from values [q], as `compare` has it; teacher first."""
   columns = ranking.resampled(list(values.values()))
   return significance.compared(dict(zip(values, columns, strict=True)))
 
@@ -150,7 +150,8 @@ def write_trec(
   rows, candidates = judged.ranked
   pairs = records.tuples().items[rows]
   queries, texts = records.items(0).keys(), records.items(1).keys()
-  scale = next((n for n in _SCALES if np.allclose(wide := candidates.grades * n, wide.round(), atol=1e-4)), 1000)  # fmt: skip
+  scaled = ((n, candidates.grades * n) for n in _SCALES)
+  scale = next((n for n, wide in scaled if np.allclose(wide, wide.round(), atol=1e-4)), 1000)
   grades = np.round(candidates.grades * scale).astype(int)
   judgements = zip(pairs[:, 0], pairs[:, 1], grades.tolist(), strict=True)
   trec.write_qrels(
@@ -176,7 +177,7 @@ def of_sets(
   student: str,
   folder: str,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-  """All of the above, of each set with something to rank.
+  """Metrics, metrics by query length and worst queries of each set with something to rank.
 
   Args:
     sets: The sets by name.

@@ -15,7 +15,7 @@ from common.training.strategies import DeviceConfig
 
 @dataclasses.dataclass(frozen=True)
 class Shared:
-  """What all stages of a run share.
+  """Values shared by all stages of a run.
 
   Attributes:
     table: Columns of a tuple.

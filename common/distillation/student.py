@@ -43,7 +43,7 @@ class StudentPackage(Protocol):
 
 
 def labels_of(losses: Collection[Loss]) -> Labels:
-  """What losses ask of labels: of one that reads nothing else, that all tuples have one."""
+  """Labels that the losses need: on 'all' tuples if a loss reads nothing else, 'some' or 'none'."""
   if any(loss.needs == ('label',) for loss in losses):
     return 'all'
   return 'some' if any('label' in loss.needs for loss in losses) else 'none'
@@ -70,8 +70,8 @@ def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping
   labels = labels_of(losses)
   if labels == 'all' and not all(group.labelled.all() for group in records.groups()):
     raise InputError(
-      f'{records.folder}: holds tuples without a label, and {LABELS_ALONE} takes labels alone; give '
-      'each tuple a label, or remove the tuple'
+      f'{records.folder}: holds tuples without a label, and {LABELS_ALONE} takes labels alone; '
+      'give each tuple a label, or remove the tuple'
     )
   if labels == 'some' and not any(group.labelled.any() for group in records.groups()):
     raise InputError(

@@ -75,7 +75,7 @@ def command(student: str, config: Any) -> str:
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:
-  """Those that are known."""
+  """Fields with a value."""
   return {name: value for name, value in fields.items() if value is not None}
 
 

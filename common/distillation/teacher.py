@@ -168,7 +168,7 @@ class Scores(Protocol):
     strategy: tf.distribute.Strategy,
     advance: Callable[[int], Any] = lambda tuples: None,
   ) -> np.ndarray:
-    """As `Teacher.logits`."""
+    """Logits of tuples, [n, outputs], like `Teacher.logits`."""
 
 
 def mean_logits(

@@ -1,8 +1,8 @@
 """Training of students on a distillation set; it pays once per item.
 
-Where the encoders are frozen, their features are computed once per distinct item and kept on disk,
-and only what is made of them runs per tuple. Elsewhere each distinct item of a batch is encoded once
-and gathered to its tuples.
+Features of frozen encoders are computed once per distinct item and kept on disk; only the layers
+above run per tuple. Trained encoders encode each distinct item of a batch once and gather it to its
+tuples.
 """
 
 import dataclasses
@@ -167,7 +167,7 @@ class Trainer:
     return self.loss(batch, self.model.logits(parts, vectors, training=True))
 
   def _encoder(self, slot: int, training: bool) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function from a slot's items to vectors; tracing it once builds a step of many buckets fast.
+    """A function from a slot's items to vectors, traced once: a step of many buckets builds fast.
 
     With static shapes there is one bucket and no such function: its gradient would bring a batch's
     ids to XLA as constants, and XLA would compile each step anew.

@@ -30,8 +30,8 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
   """Writes the unlabelled pairs as a record set of the mined items; and the task's datasheet.
 
   It holds the nearest passages of each training query. If the teacher has no time for so many, it
-  holds `transfer_pairs` pairs in blocks. A block joins neighbouring queries with passages that match
-  them or are near: many pairs of few texts, and matches among them.
+  holds `transfer_pairs` pairs in blocks. A block joins neighbouring queries with passages that
+  match them or are near: many pairs of few texts, and matches among them.
 
   Args:
     config: The same as for `mine`.

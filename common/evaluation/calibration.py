@@ -32,7 +32,7 @@ def fit(method: str, task: str, labels: np.ndarray, logits: np.ndarray) -> Calib
 
 
 def temperature(task: str, labels: np.ndarray, logits: np.ndarray) -> float:
-  """T with the least log loss of logits / T (Guo et al., 2017, §4.2); there is one minimum in 1 / T."""
+  """T with the least log loss of logits / T (Guo et al., 2017, §4.2): one minimum in 1 / T."""
   loss = metrics.METRICS[task]['log_loss']
   if task == 'multiclass':
     labels = labels.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Tables of a run's calibration and thresholds (headers, rows, note) from `results['calibration']`."""
+"""Tables of calibration and thresholds: headers, rows and note, from `results['calibration']`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _WORTH = ('precision', 'recall', 'f1')
 
 
 def by_bin(results: dict[str, Any]) -> Parts:
-  """Outcomes of test's pairs by bin of their score: for each model, a column of counts and of means."""
+  """Outcomes of test's pairs by bin of their score: counts and means, a column each per model."""
   found, task = results.get('calibration') or {}, results['task']
   models = found.get('models', {})
   headers = ['Score']
@@ -63,7 +63,8 @@ def note(results: dict[str, Any]) -> str:
   if found['temperature'] != 1:
     made = f'calibrated on valid: its logits are divided by {found["temperature"]:.3g}'
   error = (
-    'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a bin.'
+    'Expected calibration error: the mean distance, over pairs, from mean score to outcome of a '
+    'bin.'
   )
   others = ''
   if made != 'as trained' and results.get('significance'):

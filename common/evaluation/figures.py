@@ -81,7 +81,7 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
 
 
 def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
-  """What came of test's pairs by their score, for teacher and student, above the bins' counts."""
+  """Outcomes of test's pairs by score, for teacher and student, above the counts of the bins."""
   models = (results.get('calibration') or {}).get('models', {})
   outcome = {'binary': 'share positive', 'multiclass': 'share right', 'regression': 'mean label'}
 

@@ -1,8 +1,8 @@
 """Quality of logits against labels, for the three kinds of task; and the paper's Delta.
 
-`METRICS` lists each task's metrics; `evaluate` takes logits, before any activation. Data that make a
-metric impossible (one class only, constant labels, a label out of range) are refused. An untrained
-model's constant scores give nan, so that an early evaluation does not end a run.
+`METRICS` lists each task's metrics; `evaluate` takes logits, before any activation. Data that make
+a metric impossible (one class only, constant labels, a label out of range) are refused. An
+untrained model's constant scores give nan, so that an early evaluation does not end a run.
 """
 
 from collections.abc import Callable
@@ -98,9 +98,9 @@ def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
 
 
 def delta(student: float, teacher: float) -> float:
-  """Relative change from the teacher, (s - t) / |t|: the Delta of the paper's Tables 2 and 3 (t > 0).
+  """Relative change from the teacher, (s - t) / |t|: the Delta of the paper's Tables 2 and 3.
 
-  A better student's is above 0 for a negative t too; nan where the teacher's metric is 0.
+  The paper's t is positive. A better student is above 0 for a negative t too; nan if t is 0.
 
   >>> round(delta(0.731, 0.757), 3)
   -0.034
@@ -130,8 +130,8 @@ def _class_log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
   return float(np.mean(logsumexp(logits, axis=1) - chosen))
 
 
-# Functions from labels [n] and logits ([n], or [n, C] for classes) to a number. A task's first metric
-# is its primary one; more of it is better.
+# Functions from labels [n] and logits ([n], or [n, C] for classes) to a number. A task's first
+# metric is its primary one; more of it is better.
 METRICS: dict[str, dict[str, Callable[[np.ndarray, np.ndarray], float]]] = {
   'regression': {
     'pearson': lambda labels, logits: pearson(labels, expit(logits)),

@@ -18,7 +18,7 @@ def by_metric(results: dict[str, Any]) -> Parts:
 
 
 def by_length(results: dict[str, Any]) -> Parts:
-  """One metric of test by the length of the query."""
+  """Table of test's metric by the length of the query."""
   lengths = _of_test(results).get('by_length', {'metric': '', 'groups': []})
   headers = ['Words of the query', 'Queries', 'Teacher', 'Student', 'Delta', 'p']
   said = f'{label(lengths["metric"])} of test by the length of the query, in words; as above.'
@@ -47,9 +47,9 @@ def note(results: dict[str, Any]) -> str:
     return ''
   return (
     f'Mean over the {of["queries"]:,} queries (left texts) of test with two candidates or more, '
-    f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left out, '
-    f'{of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label above '
-    '0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% '
+    f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left '
+    f'out, {of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label '
+    'above 0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% '
     'intervals: bootstrap over queries. Delta: against the teacher, p two-sided.'
   )
 

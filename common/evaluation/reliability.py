@@ -1,8 +1,8 @@
 """Reliability of scores: what came of the tuples that a model scored alike; and thresholds.
 
 A binary task's score is the chance of a positive label (0.5 and more). A regression's score is the
-mean of the labels, which are in [0, 1]. A multiclass score is the chance that the likeliest class is
-right.
+mean of the labels, which are in [0, 1]. A multiclass score is the chance that the likeliest class
+is right.
 
 Dimensions: n tuples, C classes.
 """
@@ -23,7 +23,9 @@ _ASKED, _AROUND = 0.7, 0.05  # 'what does 0.7 mean': what came of 0.65 to 0.75
 def of_logits(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, Any]:
   """Expected calibration error, and outcomes of the tuples by bin of their score.
 
-    ECE = sum over bins b of n_b / n |mean outcome of b - mean score of b|  (Guo et al., 2017, Eq. 3)
+    ECE = sum over bins b of n_b / n |mean outcome of b - mean score of b|
+
+  (Guo et al., 2017, Eq. 3).
 
   Args:
     task: 'regression', 'binary' or 'multiclass'.
@@ -56,7 +58,7 @@ def of_logits(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, An
 def thresholds(
   test: tuple[np.ndarray, np.ndarray], valid: tuple[np.ndarray, np.ndarray]
 ) -> list[dict[str, Any]]:
-  """What a binary task's tuples with a score of at least a threshold are worth, a row a threshold.
+  """Quality of a binary task's tuples with at least a threshold's score, a row per threshold.
 
   Args:
     test: Labels [n], positive from 0.5 up, and logits [n, 1], of the set that is judged.

@@ -92,7 +92,7 @@ def _spans(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def interval(resamples: np.ndarray) -> list[float]:
-  """The 95% interval [low, high] of a number from its values on resamples; nan if there are none."""
+  """The 95% interval [low, high] of a number, from its values on resamples; nan without any."""
   return np.percentile(resamples, _ENDS).tolist() if len(resamples) else [np.nan, np.nan]
 
 

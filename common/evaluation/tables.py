@@ -88,7 +88,7 @@ def _quality(results: dict[str, Any]) -> Parts:
 
 
 def _metrics(results: dict[str, Any]) -> Parts:
-  """All of the task's metrics."""
+  """Table of the task's metrics."""
   models = results['models']
   names = dict.fromkeys(name for model in models for s in _SPLITS for name in model.get(s, {}))
   keys = [(name, split) for name in names for split in _SPLITS]

@@ -76,7 +76,7 @@ class Model:
 
 
 class Models:
-  """All models that are served.
+  """Models that are served.
 
   Args:
     folders: Folders of the models, by name.

@@ -52,8 +52,8 @@ def load(
   kinds = _known(HEADS, 'runtime', head), _known(ENCODERS, 'encoder_runtime', encoder)
   if threads and not any(kind.threaded for kind in kinds):
     raise InputError(
-      f'threads={threads} has no effect on runtime={head!r} with encoder_runtime={encoder!r}; choose '
-      'a LiteRT runtime or omit it'
+      f'threads={threads} has no effect on runtime={head!r} with encoder_runtime={encoder!r}; '
+      'choose a LiteRT runtime or omit it'
     )
   return load_encoder(export, encoder, threads), load_head(export, head, threads)
 

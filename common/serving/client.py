@@ -138,7 +138,7 @@ class Client:
     return scores, np.lexsort((places, answer, -scores))
 
   def call(self, model: str, signature: str, inputs: Arrays) -> Arrays:
-    """One request; gRPC repeats it, until the deadline, where the server is unavailable.
+    """Sends one request; gRPC repeats it until the deadline while the server is unavailable.
 
     Args:
       model: 'encoder', 'head' or 'online'; or a whole name, of a model of another export.
@@ -159,7 +159,7 @@ class Client:
     return {key: tf.make_ndarray(value) for key, value in answer.outputs.items()}
 
   def _batched(self, model: str, signature: str, inputs: Arrays) -> Arrays:
-    """As `call`, in requests of `max_batch` rows at the most."""
+    """Calls a model in requests of at most `max_batch` rows."""
     if len({len(value) for value in inputs.values()}) != 1:
       shapes = ', '.join(f'{name} {list(value.shape)}' for name, value in inputs.items())
       raise ServingError(f'inputs of different lengths: {shapes}', grpc.StatusCode.INVALID_ARGUMENT)

@@ -90,7 +90,7 @@ def restore(what: tf.train.Checkpoint, path: str, folder: str) -> None:
 
 
 def remedy(folder: str) -> str:
-  """What to do about damage in a phase's folder."""
+  """Advice about damage in a phase's folder."""
   return f'delete {folder} and run again'
 
 

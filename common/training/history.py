@@ -8,7 +8,7 @@ Entry = dict[str, Any]
 
 
 def best(history: Sequence[Entry], metric: str) -> Entry:
-  """The best entry by a metric; a leading '-' means less is better. Ties: the earliest; NaN: never."""
+  """The best entry by a metric, where '-' means less is better; the earliest of ties, never NaN."""
   sign = -1 if metric.startswith('-') else 1
 
   def goodness(entry: Entry) -> float:
@@ -34,7 +34,7 @@ def text(history: Sequence[Entry], metric: str) -> str:
 
 
 def summary(history: Sequence[Entry], metric: str, batch_size: int) -> dict[str, Any]:
-  """Summary of a phase: 'history', 'best_step', 'seconds' and, after a step, 'tuples_per_second'."""
+  """A phase's 'history', 'best_step', 'seconds' and, after a step, 'tuples_per_second'."""
   last = history[-1]
   rate = last['step'] * batch_size / last['seconds'] if last['seconds'] else None
   return {

@@ -251,7 +251,7 @@ def train_step(
   element_spec: Any,
   jit_compile: bool = False,
 ) -> Callable[[Any], None]:
-  """One optimizer step over all replicas: gradients are summed, then clipped, then applied.
+  """Builds an optimizer step over all replicas: it sums gradients, clips them, then applies them.
 
   Traced once: lengths that differ from batch to batch are unknown in `element_spec`. XLA, which
   wants them known, is given batches of one shape.

@@ -11,7 +11,7 @@ from common.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class PhaseConfig:
-  """One phase of training: the teacher's, or a stage of the student's."""
+  """Flags of a training phase: the teacher's, or a stage of the student's."""
 
   learning_rate: float = flags.option(5e-5, 'peak learning rate', bounds=(1e-12, 10))
   batch_size: int = flags.option(32, 'tuples a step, over all replicas', bounds=(1, 10**6))

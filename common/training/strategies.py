@@ -41,8 +41,8 @@ class DeviceConfig:
       raise InputError(f'--tpu={self.tpu} needs --distribution_strategy=tpu')
     if self.tpu not in ('', 'local'):
       raise InputError(
-        f"--tpu={self.tpu}: another machine's TPU cannot run the input pipeline's Python; start the "
-        'run on that machine with --tpu=local'
+        f"--tpu={self.tpu}: another machine's TPU cannot run the input pipeline's Python; start "
+        'the run on that machine with --tpu=local'
       )
     if self.precision == 'auto':
       chosen = 'mixed_bfloat16' if self._has_bfloat16() else 'float32'
@@ -95,7 +95,7 @@ def _mirrored() -> tf.distribute.Strategy:
 
 @contextlib.contextmanager
 def settings_restored() -> Iterator[None]:
-  """Restores the process settings of `create` at the end, so that the caller's layers are as before."""
+  """Undoes the process settings of `create` at the end: the caller's layers are made as before."""
   generators = tf_keras.backend.experimental
   had = generators.is_tf_random_generator_enabled()
   try:

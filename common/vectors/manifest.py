@@ -14,7 +14,7 @@ REMEDY = 'write the store anew'
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-  """What the vectors of a store have in common.
+  """Properties shared by all vectors of a store.
 
   Attributes:
     shape: Shape of a text's vectors.

@@ -103,7 +103,7 @@ class Index:
 
 
 def pooled(vectors: np.ndarray) -> np.ndarray:
-  """One vector of length 1 a text: [n, k, D] to [n, D], the mean of what is not padding."""
+  """Unit vector of each text: the mean of its vectors without padding, [n, k, D] to [n, D]."""
   if vectors.ndim == 3:
     present = np.maximum(1, vectors.any(-1).sum(-1))
     vectors = vectors.sum(1) / present[:, None]

@@ -1,6 +1,7 @@
 """Imports go down only, and Keras 3 stays out: a walk over the syntax trees of all sources."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -175,6 +176,28 @@ def test_every_room_of_common_has_its_place():
 def test_keras_3_is_nowhere_used():
   trees = sources(*PACKAGES, *SCRIPTS, 'tests')
   assert [use for path, tree in trees.items() for use in keras3(tree, path)] == []
+
+
+VAGUE = {'What', 'Those', 'That', 'Of', 'As', 'Its', 'One', 'All', 'Likewise'}
+
+
+def vague_docstrings(tree: ast.AST, path: str) -> list[str]:
+  """Docstrings whose first line begins with a word that names nothing."""
+  documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+  nodes = [node for node in ast.walk(tree) if isinstance(node, documented)]
+  docs = [(node.body[0].lineno, doc) for node in nodes if (doc := ast.get_docstring(node))]
+  found = [(line, re.match(r'\w*', doc)[0]) for line, doc in docs]
+  return [f'{path}:{line}: {word}' for line, word in found if word in VAGUE]
+
+
+def test_the_walk_sees_vague_docstrings():
+  code = '"""One."""\nclass A:\n  """Also."""\n  async def f():\n    """What it is."""'
+  assert vague_docstrings(ast.parse(code), 'a.py') == ['a.py:1: One', 'a.py:5: What']
+
+
+def test_docstrings_name_what_they_describe():
+  trees = sources(*PACKAGES, 'experiments', 'benchmarks')
+  assert [doc for path, tree in trees.items() for doc in vague_docstrings(tree, path)] == []
 
 
 def test_no_bare_except():

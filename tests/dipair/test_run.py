@@ -188,7 +188,7 @@ REFUSED = (
   ),
   (
     ['--alpha=0', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],
-    '--alpha=0 (DSE: --variants=labels) takes labels alone, which most pairs made have not: the training',
+    '--alpha=0 (DSE: --variants=labels) needs a label on every pair, and most made pairs have none',
   ),
   (
     ['--loss=triplet', '--task=multiclass', '--classes=a,b'],
@@ -274,7 +274,7 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
 
 
 def assert_exported_scores_are_the_calibrated_ones(folder, pairs):
-  """And in them lies what the report says of thresholds; valid, which they were fitted on, is test."""
+  """They also give the report's thresholds, which were fitted on valid; here valid is test."""
   results = json.loads((folder / 'results.json').read_text())
   found, scorer = results['calibration'], Scorer.load(str(folder / 'export'))
   assert found['temperature'] != 1

@@ -142,7 +142,8 @@ def test_a_student_depends_on_what_its_checkpoint_holds(tmp_path):
       lambda: TrainConfig(
         variants=('frozen', 'teacher', 'distilled'), objective=LossConfig(alpha=1.0)
       ),
-      '--variants=frozen,teacher,distilled: teacher and distilled are one student, of alpha 1; leave',
+      '--variants=frozen,teacher,distilled: teacher and distilled are one student, of alpha 1; '
+      'leave',
     ),
     (
       lambda: StudentConfig(encoder_layers=2),

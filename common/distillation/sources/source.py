@@ -56,7 +56,7 @@ class Source(abc.ABC):
 
   @property
   def brings_labels(self) -> bool | None:
-    """Whether its unlabelled tuples may have labels; None: `write_unlabelled` has none of its own."""
+    """Whether its unlabelled tuples may have labels; None: `write_unlabelled` writes none."""
     return None
 
   def check(self) -> None:  # noqa: B027  # most have nothing to refuse

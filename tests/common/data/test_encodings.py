@@ -17,7 +17,7 @@ WRITTEN = [b'xn--a', b'\\ud800', b'+2AA-', b'\x1b$B\x7f\x7f', b'a' * 100]
 
 
 def outcome(codec: str, folder) -> str:
-  """'refused' if it is no `--encoding`; else 'read': each line gives rows of characters or an error."""
+  """'refused' if it is no `--encoding`; else 'read': each line gives characters or an error."""
   try:
     config = TableConfig(encoding=codec)
   except InputError as error:

@@ -37,8 +37,8 @@ RTE = TableConfig(task='rte')
 HEADER = 'index\tsentence1\tsentence2\tlabel\n'
 TRAIN_ITSELF = PairingConfig(distillation_pairs=0)
 ALONE = (
-  '--alpha=0 (DSE: --variants=labels) takes labels alone, which most pairs made have not: the training '
-  'set (--distillation_pairs=0 --augmentations=0)'
+  '--alpha=0 (DSE: --variants=labels) needs a label on every pair, and most made pairs have none; '
+  'train on the training set (--distillation_pairs=0 --augmentations=0)'
 )
 MINED = {
   'mining': MiningConfig(mine_from='a'),
@@ -180,7 +180,10 @@ def test_a_distillation_file_keeps_its_ids_and_logits(tmp_path):
 @pytest.mark.parametrize(
   ('flags', 'message'),
   [
-    ({'teachers': ('runs/a/teacher',)}, '--teacher=runs/a/teacher: the distillation file brings'),
+    (
+      {'teachers': ('runs/a/teacher',)},
+      '--distillation_file already has teacher scores: remove --teacher=runs/a/teacher',
+    ),
     (
       {'annotation': AnnotationConfig(1.0, 'litert-int8')},
       'runs a teacher of a folder, not scores that a file',
@@ -253,7 +256,7 @@ def test_pairs_are_made_of_unlabelled_texts_too(tmp_path):
       'b:t.tsv',
       'abc',
       TablesConfig('t.tsv', 'v.tsv', 't.tsv'),
-      "of 3 texts all but 'a' stand together",
+      "pairs are made of 'a' and the other 2 texts together",
     ),
     (
       'a:t.tsv',
@@ -340,11 +343,11 @@ def test_the_catalogues_blocks_are_groups(tmp_path):
     ({'files': TablesConfig('x', 'y')}, '--test_file is needed where any file is given'),
     (
       {'table': TableConfig(text_columns=('a', 'b', 'c'))},
-      '^--catalog_sizes: pairs of texts, and --text_columns names 3; --train_file and the like may',
+      '^--catalog_sizes: holds pairs of texts, and --text_columns names 3; name two, or ',
     ),
     (
       {'glue': GlueConfig('glue'), 'table': dataclasses.replace(RTE, text_columns=('a', 'b', 'c'))},
-      '^--data_dir, --tfds: pairs of texts, and --text_columns names 3',
+      '^--data_dir, --tfds: holds pairs of texts, and --text_columns names 3',
     ),
   ],
 )
@@ -376,10 +379,10 @@ def test_the_source_says_whether_there_are_labels_to_learn_from(fields, labelled
     (
       MINED,
       0.5,
-      '--mine_from: the loss takes labels, which its distillation set has not; --alpha=1',
+      '--mine_from: this loss needs labels, and the distillation set has none; use --alpha=1',
     ),
-    ({'glue': GlueConfig('a'), 'table': RTE}, 0.0, f'{ALONE}; or leave it out'),
-    ({'files': TablesConfig('a')}, 0.0, f'{ALONE}, or a --distillation_file with labels; or'),
+    ({'glue': GlueConfig('a'), 'table': RTE}, 0.0, f'{ALONE}, or remove it'),
+    ({'files': TablesConfig('a')}, 0.0, f'{ALONE} or a --distillation_file with labels, or'),
   ],
 )
 def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(

@@ -80,7 +80,8 @@ def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
   with pytest.raises(InputError, match='/test: all 2 labels are of one class; a model that always'):
     judged_set.check(str(tmp_path), Task('multiclass', ('a', 'b')))
   with pytest.raises(
-    InputError, match='valid has no left text with two candidates or more; auc_roc'
+    InputError,
+    match='valid has no left text with two candidates or more; use --primary_metric=auc_roc',
   ):
     judged_set.check(str(tmp_path), Task('binary', metric='map'))
 

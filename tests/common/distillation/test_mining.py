@@ -170,7 +170,7 @@ def test_a_split_without_positives_is_refused_before_a_text_is_embedded(
 
 
 def test_what_is_refused(tmp_path, circle):
-  with pytest.raises(InputError, match='train: no negatives below -1'):
+  with pytest.raises(InputError, match='train: has no negatives below -1'):
     mining.mine(MiningConfig(negative_threshold=-1), str(tmp_path), seed=1)
   with pytest.raises(InputError, match='split_shares'):
     MiningConfig(split_shares=(0.5, 0.5))

@@ -177,7 +177,8 @@ def test_equation_2_of_dse_by_hand(task, alpha, tuples, logits, expected):
     (lambda: LossConfig('mse'), '--loss=mse: one of cross_entropy, kd, squared_error, margin_mse'),
     (
       lambda: LossConfig('triplet').check(Task('multiclass', ('a', 'b', 'c'))),
-      '--loss=triplet compares tuples by one output, and --task=multiclass has 3: --loss=cross_entropy',
+      '--loss=triplet compares tuples by one output, and --task=multiclass has 3: '
+      '--loss=cross_entropy',
     ),
     (
       LossConfig('squared_error', loss_temperature=4.0).check_settings,

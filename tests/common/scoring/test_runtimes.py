@@ -127,7 +127,7 @@ def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
   with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, xla, litert"):
     PairScorer.load(exported[0], 'gpu')
   message = (
-    "threads=2: no effect on runtime='xla' with encoder_runtime='tensorflow'; choose a LiteRT"
+    "threads=2 has no effect on runtime='xla' with encoder_runtime='tensorflow'; choose a LiteRT"
   )
   with pytest.raises(InputError, match=message):
     PairScorer.load(exported[0], 'xla', threads=2)
