@@ -23,15 +23,18 @@ class StudentConfig:
   )
   left_encoder_layers: int = flags.option(
     0,
-    "K of a pair's left text, 0: --encoder_layers; two depths are two encoders, none shared",
+    "K of a pair's left text; 0: --encoder_layers; two depths make two encoders, which share "
+    'no layers',
     bounds=(0, 256),
   )
-  right_encoder_layers: int = flags.option(0, "K of a pair's right text, likewise", bounds=(0, 256))
-  shared_encoder: bool = flags.option(True, 'one encoder for all texts, or one a text column')
+  right_encoder_layers: int = flags.option(
+    0, "K of a pair's right text; 0: --encoder_layers", bounds=(0, 256)
+  )
+  shared_encoder: bool = flags.option(True, 'one encoder for all texts; false: one per column')
   freeze_right: str = flags.option(
     '',
-    'finished run of dipair.run whose right encoder is kept as it is, so that vectors of its right '
-    'texts stay valid; projections and head start from its own',
+    'folder of a finished dipair.run; keeps its right encoder, so that stored vectors of right '
+    'texts stay valid; projections and head start from this run',
   )
   max_lengths: tuple[int, ...] = flags.option(
     (32, 128), 'most tokens of each text', bounds=(1, 8192)
@@ -41,11 +44,11 @@ class StudentConfig:
   )
   token_selection: str = flags.option(
     'first',
-    "output tokens that are kept; mean: the first, and the mean of all in [CLS]'s place",
+    'output tokens to keep; mean: the first ones, with the mean of all in place of [CLS]',
     ('first', 'last', 'mean'),
   )
   projection_dim: int = flags.option(
-    256, 'D: width of the kept tokens; 0: as the encoder', bounds=(0, 16_384)
+    256, "D: width of the kept tokens; 0: the encoder's width", bounds=(0, 16_384)
   )
   head: str = flags.option('transformer', 'head that scores the kept tokens', tuple(HEADS))
   heads: HeadsConfig = flags.group(HeadsConfig)
@@ -110,7 +113,8 @@ class TrainConfig:
   )
   stage1_cache_gb: float = flags.option(
     8.0,
-    "most disk for stage 1's cached encoder outputs; beyond, texts are encoded batch by batch",
+    "most disk for stage 1's cached encoder outputs, in GB; if they need more, texts are encoded "
+    'batch by batch',
     bounds=(0, 10**6),
   )
 

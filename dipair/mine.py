@@ -28,7 +28,7 @@ from common.errors import InputError
 class MineConfig:
   """The task to mine, and the folder for it."""
 
-  run_dir: str = flags.option('', 'folder of the task; the same command goes on with it')
+  run_dir: str = flags.option('', 'folder of the task; the same command resumes it')
   seed: int = flags.option(7, 'seed of the negatives drawn', bounds=(0, 2**31 - 1))
   mining: MiningConfig = flags.group(MiningConfig)
   redo: bool = flags.option(False, 'replace what was made with other flags', kept=False)

@@ -47,9 +47,9 @@ class ReleaseConfig:
   """The run, the archive, and the terms that both are under."""
 
   run_dir: str = flags.option('', 'a finished run of dipair.run; nothing in it is changed')
-  output: str = flags.option('', f'the archive, a name that ends in {archive.SUFFIX}')
-  license: str = flags.option('', "the model's licence, by the hub's name for it: apache-2.0")
-  data: str = flags.option('', 'the data that it learnt from, and whose they are')
+  output: str = flags.option('', f'file of the archive; its name ends in {archive.SUFFIX}')
+  license: str = flags.option('', "the model's licence, as the hub names it: apache-2.0")
+  data: str = flags.option('', 'training data and their authors')
   data_license: str = flags.option('', "the data's licence: CC BY 4.0")
 
   def check(self) -> None:

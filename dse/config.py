@@ -20,21 +20,22 @@ class StudentConfig:
     'bilstm:CHECKPOINT builds a bidirectional LSTM on its vocabulary and word embeddings',
   )
   encoder_layers: int = flags.option(0, "the checkpoint's first layers; 0: all", bounds=(0, 256))
-  shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi), or one each')
+  shared_encoder: bool = flags.option(True, 'one encoder for both texts (psi = phi); false: two')
   max_lengths: tuple[int, ...] = flags.option(
     (128, 128), 'most tokens of each text', bounds=(2, 8192)
   )
   pooled_layers: int = flags.option(
-    4, 'last layers whose pooled tokens make a sentence', bounds=(1, 256)
+    4, 'number of last layers to pool into a sentence vector', bounds=(1, 256)
   )
   pooling: str = flags.option(
-    'mean', "pooling of the tokens of a layer; cls: [CLS]'s is taken", ('mean', 'max', 'cls')
+    'mean', "pooling of a layer's tokens; cls: take [CLS] alone", ('mean', 'max', 'cls')
   )
   pool_cls: bool = flags.option(False, 'pool [CLS] too')
   normalize: bool = flags.option(False, "scale a sentence's vector to length one")
   similarity: str = flags.option(
     'dse',
-    "from two vectors to logits: dse (f of Eq. 3); SBERT's concat (W [u, v, |u - v|]) and cosine",
+    'function from two vectors to logits: dse (f of Eq. 3), or the concat (W [u, v, |u - v|]) and '
+    'cosine of SBERT',
     tuple(SIMILARITIES),
   )
   similarity_dim: int = flags.option(512, "rows of W in DSE's f", bounds=(1, 16_384))
@@ -70,7 +71,8 @@ class TrainConfig:
   )
   cache_gb: float = flags.option(
     8.0,
-    "most disk for a frozen encoder's cached vectors; beyond, texts are encoded batch by batch",
+    "most disk for a frozen encoder's cached vectors, in GB; if they need more, texts are encoded "
+    'batch by batch',
     bounds=(0, 10**6),
   )
   phase: PhaseConfig = flags.group(

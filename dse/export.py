@@ -43,7 +43,7 @@ class ExportConfig:
   pretrained: str = flags.option(
     '', "folder of sentence-transformers' layout, a hub id org/name, or minilm"
   )
-  output: str = flags.option('', 'folder that the export becomes')
+  output: str = flags.option('', 'new folder for the export')
   max_length: int = flags.option(0, "most tokens of a text; 0: the folder's own", bounds=(0, 8192))
 
 

@@ -54,27 +54,28 @@ class TableConfig:
   )
   vector_columns: tuple[str, ...] = flags.option(
     (),
-    'those of --text_columns that hold vectors in place of texts, all of one width: COLUMN, whose '
-    'cells are lists of numbers, or COLUMN:FILE.npy, whose cells are ids, the lines of FILE.txt',
+    '--text_columns that hold vectors of one width instead of texts: COLUMN for cells with lists '
+    'of numbers; COLUMN:FILE.npy for cells with ids, the lines of FILE.txt',
   )
   label_column: str = flags.option('label', 'column of the label in labelled files')
   label_range: tuple[float, ...] = flags.option(
     (0.0, 1.0),
-    'lowest and highest label of a regression, mapped to 0 and 1',
+    'lowest and highest label of a regression; they become 0 and 1',
     bounds=(-(10**12), 10**12),
   )
   task: str = flags.option(
-    'regression', 'what a label is; or the GLUE task in --data_dir', (*KINDS, *glue.NAMES)
+    'regression', 'kind of the labels, or the GLUE task in --data_dir', (*KINDS, *glue.NAMES)
   )
   classes: tuple[str, ...] = flags.option((), "a multiclass task's labels, in order of the outputs")
   id_column: str = flags.option('', 'column of a unique id; empty: rows are numbered')
   teacher_logits_column: str = flags.option(
     '',
-    'column of scores brought along (space-separated for classes): no teacher is trained',
+    "column of the teacher's scores in --distillation_file (space-separated for classes); the run "
+    'trains no teacher',
   )
   teacher_scores: str = flags.option(
     'logit',
-    'what that column holds, or a teacher that is a Python function gives: logits, or '
+    'kind of the scores in --teacher_logits_column or of a Python function as teacher: logits, or '
     'probabilities from 0 to 1',
     SCORES,
   )

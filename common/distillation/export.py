@@ -64,8 +64,8 @@ class ExportConfig:
   )
   calibration: str = flags.option(
     calibration.NONE,
-    'what the exported head makes of a score: temperature divides its logits by a number that is '
-    'fitted on valid; the order of scores stays',
+    'calibration of the exported scores; temperature: divide the logits by a number fitted on '
+    'valid; the order of scores stays',
     calibration.METHODS,
   )
 

@@ -29,7 +29,7 @@ class ExportConfig:
     MAX_LENGTH, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
   )
   classes: tuple[str, ...] = flags.option(
-    (), 'labels in order of the outputs, for a Hugging Face classifier of classes'
+    (), 'labels in the order of the outputs, for a Hugging Face classifier with classes'
   )
 
 

@@ -45,32 +45,35 @@ class MiningConfig:
     'known matches to mine a task from: a folder of MS MARCO, BEIR or WANDS, or a table of '
     'questions with their answers',
   )
-  query_column: str = flags.option('question', 'column of such a table')
-  passage_column: str = flags.option('answer', 'column of such a table')
+  query_column: str = flags.option('question', "column of the questions, in --mine_from's table")
+  passage_column: str = flags.option('answer', "column of the answers, in --mine_from's table")
   embedder: str = flags.option(
     'minilm',
-    "what says how near texts are: a run's export, a SavedModel or its hub URL, a checkpoint",
+    "model that measures how near texts are: a run's export, a SavedModel or its hub URL, or a "
+    'checkpoint',
   )
   negatives_from: int = flags.option(
-    30, "nearest passages that a query's negatives are drawn from", bounds=(1, 10**6)
+    30, "number of nearest passages to draw a query's negatives from", bounds=(1, 10**6)
   )
   negative_threshold: float = flags.option(
     0.53,
-    "inner product that negatives are below (the paper's, of universal-sentence-encoder-qa)",
+    "negatives have an inner product below this (the default is the paper's for "
+    'universal-sentence-encoder-qa)',
     bounds=(-(10**6), 10**6),
   )
   negative_quantile: float = flags.option(
     0.0,
-    "if above 0: the threshold is this quantile of the training queries' nearest passages",
+    'above 0: this quantile over the nearest passages of the training queries replaces '
+    '--negative_threshold',
     bounds=(0, 0.9999),
   )
   transfer_per_query: int = flags.option(
-    50, "a query's nearest passages in the transfer set", bounds=(1, 10**6)
+    50, 'nearest passages of each query in the transfer set', bounds=(1, 10**6)
   )
   transfer_pairs: int = flags.option(
     0,
-    'pairs of the transfer set, about, 1 to 64 a query: in blocks that share texts, with matches; '
-    '0: all nearest',
+    'approximate pairs of the transfer set, 1 to 64 a query, in blocks that share texts and hold '
+    'matches; 0: all nearest passages (--transfer_per_query)',
     bounds=(0, 10**12),
   )
   split_shares: tuple[float, ...] = flags.option(

@@ -29,7 +29,8 @@ class PairingConfig:
 
   distillation_pairs: int = flags.option(
     300_000,
-    'pairs made from the training texts where no --distillation_file is given; 0: train itself',
+    'pairs to make from the training texts without a --distillation_file; 0: use the training '
+    'pairs',
     bounds=(0, 10**12),
   )
   block_texts: tuple[int, ...] = flags.option(
@@ -42,9 +43,9 @@ class PairingConfig:
     bounds=(1, 10**9),
   )
   block_near: float = flags.option(
-    0.75, "share of a block's pairs that is near; the rest is random", bounds=(0, 1)
+    0.75, "share of a block's pairs with near texts; the rest is random", bounds=(0, 1)
   )
-  pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors say what is near')
+  pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors tell near texts')
   unlabelled_texts: tuple[str, ...] = flags.option(
     (),
     'more texts to make pairs of, each COLUMN:FILE, as product_title:catalogue.tsv; COLUMN is one '

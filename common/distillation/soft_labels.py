@@ -26,8 +26,8 @@ class AnnotationConfig:
   temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
   annotation_runtime: str = flags.option(
     RUNTIMES[0],
-    'what scores the distillation set; litert-int8 is a few times as fast on CPUs, and the '
-    "teacher's logits are then near the exact ones",
+    'runtime that scores the distillation set; on CPUs litert-int8 is a few times faster, and '
+    'its logits are near the exact ones',
     RUNTIMES,
   )
 

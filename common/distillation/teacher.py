@@ -45,7 +45,8 @@ class TeacherConfig:
   """A teacher that the run fine-tunes."""
 
   pretrained: str = flags.option(
-    'minilm', 'checkpoint the teacher starts from: a folder, gs://, a hub id, minilm, random-tiny'
+    'minilm',
+    'checkpoint that the teacher starts from: a folder, gs://, a hub id, minilm or random-tiny',
   )
   max_length: int = flags.option(MAX_LENGTH, 'most tokens of a packed tuple', bounds=(4, 8192))
 

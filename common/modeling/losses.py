@@ -165,19 +165,19 @@ class LossConfig:
 
   loss: str = flags.option(
     'cross_entropy',
-    "loss of the teacher's scores: cross_entropy (DiPair's Eq. 1) and kd (its logits by "
-    "--loss_temperature) of probabilities, squared_error (DSE's Eq. 2) of logits; margin_mse, "
-    'listwise_kl and triplet of the tuples in a batch that share their left text',
+    "loss against the teacher's scores; of probabilities: cross_entropy (DiPair's Eq. 1), kd "
+    "(logits divided by --loss_temperature); of logits: squared_error (DSE's Eq. 2); over a "
+    "batch's tuples with one left text: margin_mse, listwise_kl, triplet",
     tuple(LOSSES),
   )
   alpha: float = flags.option(
     1.0,
-    "alpha of DSE's Eq. 2, the loss's weight: 1 is the teacher alone, 0 the labels alone; between "
-    "them a tuple without a label has the teacher's part alone",
+    "weight of the teacher's loss, alpha of DSE's Eq. 2: 1 uses the teacher alone, 0 the labels "
+    "alone; between them, a tuple without a label has the teacher's part alone",
     bounds=(0, 1),
   )
   loss_temperature: float = flags.option(
-    1.0, 'T of kd and listwise_kl, by which both sides divide', bounds=(0.001, 1000)
+    1.0, "T of kd and listwise_kl; divides both sides' logits", bounds=(0.001, 1000)
   )
 
   def __post_init__(self):

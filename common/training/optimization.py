@@ -15,13 +15,15 @@ class PhaseConfig:
 
   learning_rate: float = flags.option(5e-5, 'peak learning rate', bounds=(1e-12, 10))
   batch_size: int = flags.option(32, 'tuples a step, over all replicas', bounds=(1, 10**6))
-  steps: int = flags.option(1000, 'optimizer steps at the most', bounds=(0, 10**9))
+  steps: int = flags.option(1000, 'maximum optimizer steps', bounds=(0, 10**9))
   warmup_steps: int = flags.option(100, 'steps of linear warm-up', bounds=(0, 10**9))
   eval_every: int = flags.option(
     200, 'steps between evaluations on the validation set', bounds=(1, 10**9)
   )
   patience: int = flags.option(
-    5, 'evaluations without a better one that end the phase; 0: none', bounds=(0, 10**9)
+    5,
+    'stop after this many evaluations without improvement; 0: never',
+    bounds=(0, 10**9),
   )
 
 

@@ -28,12 +28,12 @@ class DeviceConfig:
   tpu: str = flags.option('', "local: this machine's TPU, for --distribution_strategy=tpu")
   precision: str = flags.option(
     'float32',
-    'arithmetic of training and annotation, auto: mixed_bfloat16 where the devices '
-    'have units for it; variables, the final evaluation and exports stay float32',
+    'arithmetic of training and annotation; auto: mixed_bfloat16 if the devices have units for '
+    'it; variables, the final evaluation and exports stay float32',
     ('float32', 'mixed_bfloat16', 'auto'),
   )
   jit_compile: bool = flags.option(
-    False, 'compile train steps with XLA; shapes are static then (always so on a TPU)'
+    False, 'compile train steps with XLA, with static shapes (a TPU always does)'
   )
 
   def __post_init__(self):

@@ -20,7 +20,7 @@ class CatalogueConfig:
 
   catalog_sizes: tuple[int, ...] = flags.option(
     (8000, 1000, 2000, 40_000),
-    "the synthetic catalogue's train, valid, test, unlabelled pairs",
+    'pairs of the synthetic catalogue: train, valid, test, unlabelled',
     bounds=(1, 10**9),
   )
 

@@ -17,10 +17,11 @@ class GlueConfig:
   """The folder of GLUE's tasks."""
 
   data_dir: str = flags.option(
-    '', "folder of GLUE's own folders, for --task=mrpc and the like; with --tfds TFDS's own folder"
+    '',
+    "folder that holds GLUE's folders, for a GLUE --task (mrpc); with --tfds: TFDS's data folder",
   )
   tfds: str = flags.option(
-    '', "the task's name in TensorFlow Datasets (glue/mrpc, snli), in place of GLUE's folders"
+    '', "name of the task in TensorFlow Datasets (glue/mrpc, snli); replaces GLUE's folders"
   )
 
 

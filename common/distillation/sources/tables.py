@@ -29,15 +29,15 @@ class TablesConfig:
 
   train_file: str = flags.option(
     '',
-    'labelled training tuples (.tsv, .csv, .jsonl, .gz; .parquet); without --valid_file and '
-    '--test_file they are split by their left texts (--split_shares)',
+    'labelled training tuples (.tsv, .csv or .jsonl, also with .gz; .parquet); without '
+    '--valid_file and --test_file, split by left texts (--split_shares)',
   )
   valid_file: str = flags.option('', 'labelled validation tuples')
   test_file: str = flags.option('', 'labelled test tuples')
   distillation_file: str = flags.option(
     '',
-    'tuples for the teacher, labelled or not, or the folder that common.pipelines.annotate has '
-    'written; empty: pairs made from the training texts',
+    'tuples for the teacher, labelled or not, or the output folder of common.pipelines.annotate; '
+    'empty: make pairs from the training texts',
   )
 
   @property
