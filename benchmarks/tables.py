@@ -190,7 +190,7 @@ _RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 
 
 def _timed_runs() -> dict[str, dict[str, Any]]:
-  """Runs whose speeds are shown, by title."""
+  """Runs in the speed table, by title."""
   names = {**_RESULTS, **_SPEEDS}
   runs = {title: read(name) for name, title in names.items() if exists(name)}
   glue = read('glue')['results']
@@ -341,7 +341,7 @@ def _cost() -> str:
 
 
 def robustness() -> str:
-  """A row a kind of trial: cases, what came of them, and the command."""
+  """Rows by kind of trial: cases, outcomes, and the command."""
   rows = []
   for name, of_trial in _TRIALS.items():
     made = read(name)

@@ -98,13 +98,13 @@ def contents(*paths: str) -> dict[str, str]:
 
 
 def remove(folder: str) -> None:
-  """Takes a local folder's digests away, before its files are written anew."""
+  """Removes a local folder's digests before its files are written anew."""
   if os.path.exists(path := os.path.join(folder, NAME)):
     os.remove(path)
 
 
 def check(path: str, remedy: str = _AGAIN) -> None:
-  """Refuses a file, or a folder with any, that is not what its digest says.
+  """Refuses a file that differs from its digest, or a folder with such a file.
 
   Raises:
     InputError: Names the first file that is missing, cut or changed, and the remedy.
@@ -123,7 +123,7 @@ def check(path: str, remedy: str = _AGAIN) -> None:
 
 
 def read_arrays(path: str, remedy: str) -> Any:
-  """The array of a `.npy` file, or those of a `.npz` by name, checked."""
+  """The checked array of a `.npy` file, or arrays by name of a `.npz`."""
   check(path, remedy)
   with damaged(path, remedy), contextlib.ExitStack() as stack:
     found = np.load(path)

@@ -56,7 +56,7 @@ def check_pattern_free(path: str, flag: str = '') -> None:
 
 @contextlib.contextmanager
 def damaged(path: str, remedy: str) -> Iterator[None]:
-  """Refuses a file of which a library's reader, in the block, raises whatever it raises."""
+  """Refuses a file if its reader, a library called in the block, raises any error."""
   try:
     yield
   except (InputError, MemoryError):

@@ -46,7 +46,7 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
 
 
 def unavailable(error: InputError) -> Callable[..., NoReturn]:
-  """A function in place of one whose import `needed` has refused; raises that when it is called."""
+  """A stand-in for a function that `needed` could not import; a call raises that refusal."""
 
   def refused(*_: Any, **__: Any) -> NoReturn:
     raise error

@@ -47,7 +47,7 @@ def whole_folder(path: str) -> Iterator[str]:
 
 
 def put(source: str, target: str) -> None:
-  """Gives a local file, or a folder, the name that declares it whole.
+  """Renames a local file or folder to the name that declares it whole.
 
   Its bytes are on the disk before that, so a machine that loses its power leaves no half of it.
   """

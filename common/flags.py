@@ -210,7 +210,7 @@ class _Help(flags.BooleanFlag):
 
 
 def _refuse(argv: Sequence[str]) -> None:
-  """Refuses what is left of a command line whose flags are taken away, its first word apart."""
+  """Refuses words of a command line that are no flags, except the first."""
   if len(argv) > 1:
     raise InputError(f'{argv[1]!r} is not a flag; flags look like --name=value (see --help)')
 

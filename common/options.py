@@ -44,7 +44,7 @@ def option(
 
 
 def group(cls: type, prefix: str = '', heading: str = '', **defaults: Any) -> Any:
-  """A nested config: its fields are flags whose names start with `prefix`; `defaults` override.
+  """A nested config; its fields become flags with `prefix` before their names; `defaults` override.
 
   `--help` lists them below `heading`; where that is empty, below the field's own name.
   """

@@ -1,4 +1,4 @@
-"""A finished run of `dipair.run`, on whose data other students are trained."""
+"""A finished run of `dipair.run`; other students train on its data."""
 
 import tensorflow as tf
 
@@ -71,7 +71,7 @@ class FinishedRun(finished_run.FinishedRun):
     )
 
   def teachers(self) -> list[Teacher]:
-    """The run's teachers, its own or those of other runs.
+    """The run's teachers: its own, or other runs'.
 
     None, if its tuples brought logits or a Python function scored them.
     """

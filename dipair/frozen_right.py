@@ -43,8 +43,8 @@ def read(config: StudentConfig, outputs: int) -> DiPair:
   words = (pretrained.vocabulary, pretrained.lower_case)
   if (tokenizer.vocabulary, tokenizer.lower_case) != words:
     raise InputError(
-      f'--freeze_right={config.freeze_right}: its vocabulary is not that of '
-      f'--pretrained={config.pretrained}; name the checkpoint that it started from'
+      f'--freeze_right={config.freeze_right}: its vocabulary differs from '
+      f'--pretrained={config.pretrained}; set --pretrained to its own checkpoint'
     )
   there = _compared(frozen.config, frozen.encoder_config, frozen.outputs)
   here = _compared(config, pretrained.config, outputs)

@@ -77,7 +77,7 @@ def write(config: ReleaseConfig) -> None:
   records = RecordSet(run.path('data/test'))
   if any(records.widths):
     raise InputError(
-      f'--run_dir={config.run_dir}: holds vectors in place of texts; a release is of texts'
+      f'--run_dir={config.run_dir}: holds vectors; only a run of texts can be released'
     )
   export, name = run.path('export'), os.path.basename(config.output)
   terms = {key: getattr(config, key) for key in ('license', 'data', 'data_license')}
@@ -119,7 +119,7 @@ def _compare(packed: str, export: str, texts: Sequence[Sequence[str]]) -> None:
 
 
 def main(config: ReleaseConfig) -> None:
-  """Writes the archive, and says what it is."""
+  """Writes the archive, and prints its size and SHA-256."""
   write(config)
   size = os.path.getsize(config.output)
   print(f'{config.output}: {size:,} bytes, sha256 {files.sha256(config.output)}')

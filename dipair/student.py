@@ -115,7 +115,7 @@ class DiPair(Student):
 
   @classmethod
   def needed_layers(cls, config: StudentConfig) -> dict[str, int]:
-    """Layers by flag: a slot's own, and those of all where a slot has none of its own."""
+    """Layers by flag: a slot's own, and the common ones if a slot has none."""
     own = {
       'left_encoder_layers': config.left_encoder_layers,
       'right_encoder_layers': config.right_encoder_layers,

@@ -25,7 +25,7 @@ def train(
   training: Training,
   shared: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-  """Distils a student into `folder`; resumes what it finds there.
+  """Distils a student into `folder`; resumes unfinished work there.
 
   Args:
     config: Architecture.
@@ -65,5 +65,5 @@ def start(model: DiPair, trainer: Trainer) -> None:
 
 
 def restore(folder: str, model: DiPair) -> None:
-  """Puts the best weights of a stage, in its folder, into a model."""
+  """Loads the best weights of a stage, from its folder, into a model."""
   checkpoints.restore_best(tf.train.Checkpoint(variables=model.variables), folder)

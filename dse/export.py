@@ -48,7 +48,7 @@ class ExportConfig:
 
 
 def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig:
-  """The student whose vectors are those of a sentence encoder.
+  """Config of the student that gives a sentence encoder's vectors.
 
   Args:
     pretrained: The encoder's folder, read.
@@ -146,7 +146,7 @@ def _local(path: str) -> str:
 
 
 def _length(pretrained: Pretrained, named: int | None) -> int:
-  """Most tokens of a text: as named, else the tokenizer's; never more than there are positions."""
+  """Maximum tokens of a text: the given number, else the tokenizer's; at most the positions."""
   positions = pretrained.config.max_positions
   if not named:
     name = word_files.SETTINGS

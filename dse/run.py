@@ -72,7 +72,7 @@ class DSEStudent:
     return training.train(self.config.student, self.config.train, folder, data)
 
   def models(self, folder: str) -> dict[str, TrainedStudent]:
-    """Every variant, the first one last."""
+    """Models of the variants, the first one last."""
     train = self.config.train
     return {
       training.title(train, variant): DSE.load(training.path(folder, train, variant))

@@ -32,7 +32,7 @@ class SplitHead(Head):
     return vectors @ (self.left, self.right)[slot]
 
   def exported(self) -> Self:
-    """This head: it is split already."""
+    """The head itself, which is split already."""
     return self
 
 

@@ -18,7 +18,7 @@ def train(
   folder: str,
   training: Training,
 ) -> list[dict[str, Any]]:
-  """Distils each variant of a student into its folder (see `path`); resumes what it finds there.
+  """Distils each variant of a student into its folder (see `path`); resumes unfinished work.
 
   Args:
     config: Architecture.

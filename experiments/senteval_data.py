@@ -72,7 +72,7 @@ _SCORED = ('SICK-R', 'STS-B')
 
 
 def read(data_dir: str, tasks: Collection[str] = ()) -> list[Dataset]:
-  """Tasks whose folders are there, in the order of Table 2.
+  """Tasks with a folder, in the order of Table 2.
 
   Args:
     data_dir: Folder of SentEval's downstream folders.

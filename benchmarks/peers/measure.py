@@ -69,7 +69,7 @@ class Contenders:
 
 
 def main(path: str) -> None:
-  """Loads, describes, and calls what it is told to."""
+  """Loads the models, describes them, and answers calls."""
   answers = os.fdopen(os.dup(1), 'w', encoding='utf-8')
   os.dup2(2, 1)
   with open(path, encoding='utf-8') as file:

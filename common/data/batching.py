@@ -15,7 +15,7 @@ def bucket_lengths(max_length: int, bucketed: bool = True) -> tuple[int, ...]:
 
 
 def few_bucket_lengths(max_length: int) -> tuple[int, ...]:
-  """At most four even ones, for small batches: each bucket costs a gradient of all weights."""
+  """At most four even lengths, for small batches: each bucket costs a gradient of all weights."""
   step = max(LEAST_STEP, -(-max_length // 32) * 8)
   return (*range(step, max_length, step), max_length)
 
@@ -33,7 +33,7 @@ def length_sorted(
 
 
 def longest_first(sizes: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
-  """Yields row numbers, `batch_size` at a time, those of the largest sizes first.
+  """Yields row numbers, `batch_size` at a time, largest sizes first.
 
   Rows of like length share a batch, so little is padded; the longest come first, so that what does
   not fit in memory fails at once.

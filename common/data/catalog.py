@@ -48,7 +48,7 @@ class Pair:
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-  """A text and what it says: facets, those of them not in the title, values named in passing."""
+  """A text with its facets, the facets missing in its title, and values named in passing."""
 
   text: str
   facets: Mapping[str, str]
@@ -71,7 +71,7 @@ _FAMILY_OF = {kind: family for family, tables in _TABLES.items() for kind in tab
 
 
 def _lexicon() -> dict[str, tuple[str, dict[str, float]]]:
-  """Every phrase a term may hold: its facet, and the values it asks for with the fit of each."""
+  """Phrases that a term may hold: facet, and the values that it asks for with the fit of each."""
   lexicon: dict[str, tuple[str, dict[str, float]]] = {}
   for family, tables in _TABLES.items():
     broader = dict.fromkeys(tables['kind'], _BROADER)

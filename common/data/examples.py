@@ -106,7 +106,7 @@ class TableConfig:
     tables.check_encoding(self.encoding)
 
   def task_of(self, metric: str = '') -> Task:
-    """The task, of which a metric decides; a GLUE task is of one of the three kinds too."""
+    """The task and its deciding metric; a GLUE task becomes one of the three kinds."""
     kind = self.task
     if kind not in KINDS:
       kind = 'multiclass' if glue.classes(self.task) else 'regression'

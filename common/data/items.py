@@ -148,11 +148,11 @@ class Items:
     return np.cumsum([0, *self.counts])
 
   def texts(self, numbers: np.ndarray | None = None) -> Iterator[str]:
-    """Streams the items' texts: all in order, or those of `numbers` in their order."""
+    """Streams the items' texts: all in order, or the items `numbers` in their order."""
     return map(bytes.decode, self._of(numbers, self._distinct('text')))
 
   def contents(self, numbers: np.ndarray | None = None) -> Iterator[Any]:
-    """Streams the items, likewise: texts, or vectors [width] float32."""
+    """Streams the items' contents, like `texts`: texts, or vectors [width] float32."""
     return self._of(numbers, self._distinct('floats')) if self.width else self.texts(numbers)
 
   def _of(self, numbers: np.ndarray | None, items: Iterator[Any]) -> Iterator[Any]:

@@ -115,7 +115,7 @@ class Matching:
     return found
 
   def check(self, splits: np.ndarray, path: str) -> None:
-    """Refuses a source, at a path, of which one of the `splits` is left without positives."""
+    """Refuses a source, at a path, if one of its `splits` has no positives."""
     there = splits[self.positives[:, 0]]
     for number, split in enumerate(SPLITS):
       if number not in there:

@@ -19,7 +19,7 @@ _KINDS = "a path, a table of pandas or pyarrow, a datasets' or tf.data Dataset, 
 
 
 def rows(table: Any, name: str, wanted: Sequence[str] = ()) -> Iterator[tuple[int, Row]]:
-  """Streams (row number from 1, row) of a table, whose name messages give; refuses what is none.
+  """Streams (row number from 1, row) of a table; errors give its name; refuses what is no table.
 
   Rows have the columns `wanted` alone; empty, or where none is there: all.
   """

@@ -112,7 +112,7 @@ def extended(
 
 
 def write_shards(folder: str, groups: Iterable[Tuples], slots: int) -> list[Shard]:
-  """Streams groups, whose slots have one table each, into shards of about `SHARD_TUPLES`."""
+  """Streams groups with one table per slot into shards of about `SHARD_TUPLES`."""
   tf.io.gfile.makedirs(folder)
   shards: list[Shard] = []
   some: list[Tuples] = []

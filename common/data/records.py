@@ -103,7 +103,7 @@ class RecordSet:
     return list(zip(*columns, strict=True))
 
   def shard(self, shard: Shard) -> Iterator[Tuples]:
-    """Streams a shard's groups, their items numbered as those of the set."""
+    """Streams a shard's groups, with the set's item numbers."""
     shard.check(path := shard.path(self.folder), _REMEDY)
     count, tables = 0, self.manifest.tables
     rows = [tables[slot][number].count for slot, number in enumerate(shard.tables)]

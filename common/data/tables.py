@@ -136,7 +136,7 @@ def check_header(header: Sequence[str], where: str) -> None:
 
 
 def check_separator(header: Sequence[str], where: str) -> None:
-  """Refuses a CSV's header of one column whose name holds another separator."""
+  """Refuses a CSV with one column if its name holds another separator."""
   for mark, name in ((';', "';'"), ('\t', 'tabs')):
     if len(header) == 1 and mark in header[0]:
       raise InputError(
@@ -330,7 +330,7 @@ def _errors(path: str) -> tuple[type[Exception], ...]:
 
 
 def check_encoding(encoding: str) -> None:
-  """Refuses an --encoding that is not there, or whose bytes do not extend ASCII."""
+  """Refuses an --encoding that is unknown or does not extend ASCII."""
   try:
     # Half of a surrogate pair is no character: a codec that has bytes for it could read one.
     written = 'a\ud800\n'.encode(encoding, 'ignore').removeprefix(codecs.BOM_UTF8)

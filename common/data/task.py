@@ -1,4 +1,4 @@
-"""The task: meaning of a label, and the metric that decides; one value from flags to report."""
+"""The task: kind of the labels, and the metric that decides; one value from flags to report."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ KINDS = ('regression', 'binary', 'multiclass')
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """Meaning of a label, and the metric that decides.
+  """Kind and range of the labels, and the metric that decides.
 
   Attributes:
     kind: 'regression', 'binary' or 'multiclass'.

@@ -71,7 +71,7 @@ class Tokenizer(tf.Module):
     return WordPieces(self.vocabulary, self.lower_case)
 
   def unlike(self, texts: Sequence[str]) -> Iterator[str]:
-    """Yields the texts whose `word_pieces` are others."""
+    """Yields the texts that `word_pieces` splits differently."""
     without = self.word_pieces()
     for start in range(0, len(texts), 1024):
       batch = texts[start : start + 1024]

@@ -59,7 +59,7 @@ def read_run(path: str) -> Pairs:
 
 
 def read_qrels(path: str) -> Pairs:
-  """Judgements, whose grades are whole numbers."""
+  """Judgements with whole grades."""
   return _read(path, 'query 0 document grade', _grade)
 
 

@@ -122,8 +122,8 @@ def check_lists(tuples: Tuples) -> None:
   left = np.sort(tuples.items[:, 0])
   if not (left[1:] == left[:-1]).any():
     raise InputError(
-      'the distillation set: each left text stands in one tuple alone, and the loss compares '
-      "a left text's tuples: another --loss"
+      'the distillation set: each left text stands in one tuple alone, and this loss compares '
+      "a left text's tuples; choose another --loss"
     )
 
 

@@ -49,7 +49,7 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
     first = next(tables.rows(path, config.data.table.encoding, columns=(column,)), None)
     if first and column not in first[1]:
       raise InputError(
-        f'{path}: no column {column!r}, and the loss takes labels: name it by --label_column, '
-        'or --alpha=1'
+        f'{path}: has no column {column!r}, and this loss needs labels; set --label_column, '
+        'or use --alpha=1'
       )
   student.check()

@@ -75,7 +75,7 @@ class ExperimentConfig:
 
   @property
   def task(self) -> Task:
-    """Meaning of a label, and the metric that decides."""
+    """Kind of the labels, and the metric that decides."""
     return self.data.table.task_of(self.primary_metric)
 
   @property

@@ -68,8 +68,8 @@ class DataConfig:
       self._check_unlabelled(flag)
     if self.pairing.augmentations and (self.files.distillation_file or self.mining.mine_from):
       raise InputError(
-        f'--augmentations={self.pairing.augmentations} is of the training set, which '
-        '--distillation_file and --mine_from take the place of'
+        f'--augmentations={self.pairing.augmentations} needs the training set; remove '
+        '--distillation_file or --mine_from'
       )
 
   def _check_unlabelled(self, flag: str) -> None:

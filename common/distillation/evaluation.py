@@ -55,7 +55,7 @@ def evaluate(
   Args:
     scorers: Scorers by name; 'teacher' is what the others are compared with, the last is the
       student. With no teacher among them, logits that all of the sets hold are the teacher's.
-    task: What a label is, and the metric that decides.
+    task: Kind of the labels, and the metric that decides.
     data: Folder of the record sets `valid` and `test`.
     folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
       several candidates, `test.qrels` and runs.

@@ -83,7 +83,7 @@ def write(
   Args:
     config: Arithmetic and calibration.
     table: Columns of a tuple.
-    task: What a label is.
+    task: Kind of the labels.
     models: Loads the trained models, by name, in the precision that holds then.
     data: Folder of the labelled sets.
     folder: Gets the export.

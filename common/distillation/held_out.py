@@ -29,7 +29,7 @@ def judging_sets(data: str) -> dict[str, RecordSet]:
 
 
 def keys(items: Items, numbers: np.ndarray | None = None) -> np.ndarray:
-  """A number for each item, or those of `numbers`: the same for texts with the same normal form.
+  """A number for each item, or each of `numbers`; texts with one normal form share it.
 
   [items] uint64.
   """
@@ -93,7 +93,7 @@ def leave_out(judging: Mapping[str, RecordSet], folder: str, named: str) -> int:
 
 
 def _in_either_order(records: RecordSet) -> set[tuple[int, ...]]:
-  """The keys of a set's tuples; of pairs also those of the reversed pairs."""
+  """Keys of a set's tuples, and of the reversed pairs if they are pairs."""
   found = set(map(tuple, keys_of_tuples(records)))
   return found | {of[::-1] for of in found} if records.slots == 2 else found
 

@@ -71,7 +71,7 @@ class JudgedSet:
 
   Args:
     records: The set.
-    task: What a label is, and the metric that decides.
+    task: Kind of the labels, and the metric that decides.
     ranks: Whether `ranked` is asked for, whatever the metric.
     rows: The set's rows that judge; None: all.
 

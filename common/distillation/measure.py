@@ -66,7 +66,7 @@ def of_export(
     title: The student's name, as people write it.
     export_dir: Folder of the export.
     data: Folder of the record sets `valid` and `test`.
-    task: What a label is, and the metric that decides.
+    task: Kind of the labels, and the metric that decides.
     teachers: Whose mean logits the student learnt from; none: the run had none.
     function: The teacher, where it is a Python function.
 
@@ -125,7 +125,7 @@ def compare(
   Args:
     scorers: Scorers by the head's runtime; the first is what the others are compared with.
     encoders: Scorers by the encoders' runtime, likewise; their heads are the first scorer's.
-    task: What a label is, and the metric that decides.
+    task: Kind of the labels, and the metric that decides.
     data: Folder of the record sets `valid` and `test`.
 
   Returns:

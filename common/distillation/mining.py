@@ -38,7 +38,7 @@ _GROUP = 64  # labelled pairs of neighbouring queries that stay together
 
 @dataclasses.dataclass(frozen=True)
 class MiningConfig:
-  """From what, and by what measure."""
+  """Mining flags: source, embedder, thresholds."""
 
   mine_from: str = flags.option(
     '',
@@ -190,7 +190,7 @@ def mine(
 def _groups(
   found: Matching, pairs: Pairs, labels: np.ndarray, writers: Sequence[ItemWriter]
 ) -> Iterator[Tuples]:
-  """A split's pairs; before those of the first split, all items."""
+  """A split's pairs; all items come before the first split's pairs."""
   if not len(writers[0]):
     for writer, texts, keys in (
       (writers[0], found.queries, found.query_ids),

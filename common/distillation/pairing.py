@@ -63,8 +63,8 @@ class PairingConfig:
       raise InputError(f'--block_texts={self.block_texts}: two numbers, lefts,rights, are needed')
     if self.augmentations and self.distillation_pairs:
       raise InputError(
-        f'--augmentations={self.augmentations} stands in place of '
-        f'--distillation_pairs={self.distillation_pairs}: let that be 0'
+        f'--augmentations={self.augmentations} excludes '
+        f'--distillation_pairs={self.distillation_pairs}; set it to 0'
       )
     for flag in self.unlabelled_texts:
       if not all(parse(flag)):
@@ -172,7 +172,7 @@ def from_training(
 
 
 def block_shape(lefts: int, rights: int, config: PairingConfig) -> tuple[tuple[int, int], int]:
-  """Left and right items of a block, and its pairs: as configured, or all where there are fewer."""
+  """Counts of a block's left and right items and pairs: as configured, or fewer if so few exist."""
   lefts, rights = min(config.block_texts[0], lefts), min(config.block_texts[1], rights)
   return (lefts, rights), min(config.block_pairs, lefts * rights)
 

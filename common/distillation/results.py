@@ -1,4 +1,4 @@
-"""Where and with what a result was measured."""
+"""The place of a measurement: machine, versions, commit."""
 
 import math
 import os
@@ -58,7 +58,7 @@ def environment() -> dict[str, Any]:
 
 
 def _version() -> str:
-  """This project's, as it is installed."""
+  """Version of this project, as installed."""
   try:
     return metadata.version('dipair')
   except metadata.PackageNotFoundError:

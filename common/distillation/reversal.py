@@ -24,7 +24,7 @@ def check(name: str, task: Task, records: RecordSet, labeller: Labeller) -> None
 
   Args:
     name: The teacher's.
-    task: What a label is.
+    task: Kind of the labels.
     records: The labelled set.
     labeller: The teacher, of the set's tuples.
 
@@ -47,8 +47,8 @@ def check(name: str, task: Task, records: RecordSet, labeller: Labeller) -> None
   print(f'{name}: {metric} {value:.3f} on {where}')
   if kind != 'multiclass' and value < _LEAST[kind] and _is_sure(kind, value, seen):
     raise InputError(
-      f'--teacher={name}: {metric} {value:.3f} on {where}: its scores fall where labels rise; a '
-      'teacher is needed whose scores rise with them'
+      f'--teacher={name}: {metric} {value:.3f} on {where}: its scores fall where labels rise; '
+      'use a teacher with scores that rise with the labels'
     )
 
 

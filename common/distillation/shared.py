@@ -19,7 +19,7 @@ class Shared:
 
   Attributes:
     table: Columns of a tuple.
-    task: What a label is, and the metric that decides.
+    task: Kind of the labels, and the metric that decides.
     devices: Devices and arithmetic.
     strategy: Made from `devices`.
     seed: Seed of data, initial weights, dropout and shuffling.

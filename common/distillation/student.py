@@ -1,4 +1,4 @@
-"""A student's package, as a run sees it, and what it asks of its distillation set."""
+"""A student's package, as a run sees it, and checks of its distillation set."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol

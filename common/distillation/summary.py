@@ -37,7 +37,7 @@ def collect(title: str, student: str, config: Any, task: Task, stages: Stages) -
     title: Title of the report.
     student: Name of the student's package.
     config: The run's resolved config.
-    task: What a label is, and the metric that leads.
+    task: Kind of the labels, and the metric that leads.
     stages: The finished stages.
 
   Returns:

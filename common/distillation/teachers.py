@@ -1,4 +1,4 @@
-"""The teachers that a run scores with: its own, those of other runs, or a Python function."""
+"""The teachers that a run scores with: its own, other runs', or a Python function."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ from common.modeling import saving
 
 @dataclasses.dataclass(frozen=True)
 class Teachers:
-  """The teachers whose mean logits are taught.
+  """Teachers that teach their mean logits.
 
   Attributes:
     shared: What all stages share.

@@ -41,7 +41,7 @@ class Training:
   Attributes:
     distill: Record set with the targets.
     valid: Labelled record set that judges.
-    task: What a label is, and the metric that decides.
+    task: Kind of the labels, and the metric that decides.
     devices: Devices and arithmetic.
     strategy: Made from `devices`; the model's.
     seed: Seed of initial weights, dropout and shuffling.

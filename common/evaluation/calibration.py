@@ -20,7 +20,7 @@ def fit(method: str, task: str, labels: np.ndarray, logits: np.ndarray) -> Calib
 
   Args:
     method: One of `METHODS`.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    task: Kind of the labels: 'regression', 'binary' or 'multiclass'.
     labels: [n], as `metrics.evaluate` takes them.
     logits: [n, 1], or [n, C].
   """

@@ -81,7 +81,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-  """1 h 5 min; 3 min 2 s; 12 s."""
+  """A time as text: 1 h 5 min; 3 min 2 s; 12 s."""
   minutes, rest = divmod(round(seconds), 60)
   hours, minutes = divmod(minutes, 60)
   return (

@@ -23,7 +23,7 @@ _DARK |= {'few': '#24447f', 'many': '#dbe9ff'}
 
 
 def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tuple[str, str, str]]:
-  """Quality against speed, student against teacher, distribution of the scores: what there is."""
+  """Figures: quality against speed, student against teacher, distribution of scores, if known."""
   primary, found = results['primary_metric'], []
   tests = {m['name']: m['test'][primary] for m in results['models'] if primary in m.get('test', {})}
   teacher, heads = speeds.by_model(results).get('teacher'), speeds.default_and_fastest(results)

@@ -23,7 +23,7 @@ def primary_metric(task: str) -> str:
 
 
 def evaluate(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-  """Every metric of a task, the primary one first.
+  """Values of a task's metrics, the primary one first.
 
   Args:
     task: One of `METRICS`. A multiclass f1 is the macro average over the classes seen in labels or
@@ -68,7 +68,7 @@ def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 def positives(labels: np.ndarray) -> np.ndarray:
-  """Which labels of a binary task are positive, [n] bool: those from 0.5 up."""
+  """Mask of a binary task's positive labels, [n] bool: 0.5 and more."""
   return np.asarray(labels) >= 0.5
 
 

@@ -173,7 +173,7 @@ def resampled(models: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _places(queries: np.ndarray) -> np.ndarray:
-  """Place of each row among those of its query, which stand together: [n] from 0."""
+  """Place of each row within its query, [n] from 0; a query's rows stand together."""
   new = np.ones(len(queries), bool)
   new[1:] = queries[1:] != queries[:-1]
   starts = np.flatnonzero(new)

@@ -1,4 +1,4 @@
-"""Reliability of scores: what came of the tuples that a model scored alike; and thresholds.
+"""Reliability of scores: outcomes of tuples with similar scores; and thresholds.
 
 A binary task's score is the chance of a positive label (0.5 and more). A regression's score is the
 mean of the labels, which are in [0, 1]. A multiclass score is the chance that the likeliest class

@@ -1,4 +1,4 @@
-"""Is a difference between two models more than the luck of the test set's draw?"""
+"""Significance: whether a difference between two models exceeds the luck of the test set."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

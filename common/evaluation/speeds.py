@@ -21,7 +21,7 @@ COMPARED = (
 def multiples(
   results: dict[str, Any], row: dict[str, Any] | None
 ) -> tuple[float | None, float | None]:
-  """A speed row's pairs/s over the run's own teacher's, and over those of BERT-base at 128.
+  """A speed row's pairs/s divided by the run's teacher's, and by BERT-base's at 128 tokens.
 
   None stands for what the run did not measure; BERT-base itself is no multiple of the teacher.
   """

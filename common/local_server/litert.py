@@ -56,7 +56,7 @@ def _by_head(head: HeadRuntime, signature: str) -> Call:
     return lambda inputs: {'score': head.run(signature, inputs)}
 
   def call(inputs: Arrays) -> Arrays:
-    """Vectors are widened block by block, as those of a store are."""
+    """Calls the model block by block; int8 vectors are widened, as a store's are."""
     scales = {f'{name}_scale' for name in inputs}
     vectors: dict[str, Vectors] = {
       name: Stored(value, inputs[f'{name}_scale']) if f'{name}_scale' in inputs else value

@@ -11,7 +11,7 @@ from common.modeling.encoder import Encoded, Encoder
 
 
 class Bert(Encoder):
-  """BERT; of the last layer the first `rows` alone are computed, exactly those of the full output.
+  """BERT; its last layer computes only the first `rows`, exactly as in the full output.
 
   Args:
     config: Shape of the network.

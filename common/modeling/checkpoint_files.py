@@ -30,7 +30,7 @@ def read_json(folder: str, name: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def located(path: str) -> Iterator[None]:
-  """Puts the path before errors, TensorFlow's included."""
+  """Adds the path to errors, TensorFlow's included."""
   try:
     yield
   except tf.errors.OpError as error:

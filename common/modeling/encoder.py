@@ -82,5 +82,5 @@ class Encoder(tf_keras.layers.Layer):
     raise InputError(f'{type(self).__name__} has no attention scores')
 
   def mask(self, ids: tf.Tensor) -> tf.Tensor:
-    """1 where a token is, 0 at padding: [b, t] int32."""
+    """Mask [b, t] int32: 1 at tokens, 0 at padding."""
     return tf.cast(ids != self.pad_id, tf.int32)

@@ -29,7 +29,7 @@ class MarginMSE:
     return _NEEDS
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
-    """[B], whose mean is the loss; of logits [B, 1]."""
+    """Losses [B] of logits [B, 1]; their mean is the loss."""
     lists = list_numbers(tuples['items'])
     off = logits[:, 0] - tuples['teacher_logits'][:, 0]
     sizes = _sum(tf.ones_like(off), lists)
@@ -56,7 +56,7 @@ class ListwiseKL:
     return _NEEDS
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
-    """[B], whose mean is the loss; of logits [B, 1]."""
+    """Losses [B] of logits [B, 1]; their mean is the loss."""
     lists = list_numbers(tuples['items'])
     teacher = _log_softmax(tuples['teacher_logits'][:, 0] / self.temperature, lists)
     student = _log_softmax(logits[:, 0] / self.temperature, lists)
@@ -80,7 +80,7 @@ class Triplet:
     return _NEEDS
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
-    """[B], whose mean is the loss; of logits [B, 1]."""
+    """Losses [B] of logits [B, 1]; their mean is the loss."""
     left, teacher, student = tuples['items'][:, 0], tuples['teacher_logits'][:, 0], logits[:, 0]
     above = (left[:, None] == left) & (teacher[:, None] > teacher)  # [B, B]
     hinge = tf.nn.relu(_MARGIN - (student[:, None] - student))

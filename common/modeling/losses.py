@@ -185,7 +185,7 @@ class LossConfig:
       raise InputError(f'--loss={self.loss}: one of {", ".join(LOSSES)}')
 
   def check(self, task: Task) -> None:
-    """Refuses a loss over lists for classes, whose logits have no one order."""
+    """Refuses a loss over lists for classes: their logits have no single order."""
     if task.outputs > 1 and 'items' in LOSSES[self.loss](self).needs:
       raise InputError(
         f'--loss={self.loss} compares tuples by one output, and --task={task.kind} has '
@@ -206,7 +206,7 @@ class LossConfig:
     """The loss; squared_error goes with DSE's own of labels, the others with cross-entropy.
 
     Args:
-      task: What a label is. DSE's own loss is a regression's; classes have cross-entropy.
+      task: Kind of the labels. DSE's own loss is a regression's; classes have cross-entropy.
     """
     squared = self.loss == 'squared_error' and task.kind == 'regression'
     labels: Loss = ScoreError() if squared else CrossEntropy('label')

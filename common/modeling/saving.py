@@ -81,7 +81,7 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
 
 
 def described(folder: str) -> contextlib.AbstractContextManager[None]:
-  """Refuses a folder whose fields, in the block, build no model."""
+  """Refuses a folder if the block can build no model from its fields."""
   return damaged(os.path.join(folder, _FIELDS), _REMEDY)
 
 

@@ -64,7 +64,7 @@ class SimilarityHead(Head):
     self.bias.assign(np.full(self.bias.shape, -scale * found.mean()))
 
   def exported(self) -> Self:
-    """This head: computation of one text alone is in its part."""
+    """The head itself: its part already holds the computation per text."""
     return self
 
 

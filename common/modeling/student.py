@@ -136,7 +136,7 @@ class Student(tf_keras.layers.Layer):
     return self.encoders[self.widths[:slot].count(0) if len(self.encoders) > 1 else 0]
 
   def encoded_as(self, slot: int) -> int:
-    """The first slot whose `encode` is this one's, so that their texts may be encoded together."""
+    """The first slot with the same `encode`, so that their texts may be encoded together."""
     return slot
 
   def encoder_layers(self, slot: int) -> list[tf.Module]:
@@ -145,7 +145,7 @@ class Student(tf_keras.layers.Layer):
     return [*own, *self.projections[slot : slot + 1]]
 
   def stored_under(self, slot: int) -> str:
-    """Fingerprint of the export whose vectors a slot's are; empty: of none but its own."""
+    """Fingerprint of the other export that a slot shares vectors with; empty: none."""
     del slot
     return ''
 

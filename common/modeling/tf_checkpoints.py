@@ -30,7 +30,7 @@ _FUNCTIONAL = (  # the first layers with weights of the functional `BertEncoder`
 
 
 def version(folder: str) -> int:
-  """1 or 2: of which TensorFlow the folder's checkpoint is.
+  """Major version, 1 or 2, of the TensorFlow that wrote the folder's checkpoint.
 
   Raises:
     InputError: There is not one checkpoint.

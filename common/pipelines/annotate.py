@@ -151,7 +151,7 @@ def _ids(path: str) -> Iterator[Sequence[str]]:
 
 
 def _manifest(marks: Sequence[Mark], slots: int, info: dict[str, Any]) -> Manifest:
-  """The manifest of a record set of which each unit wrote a shard and its own tables."""
+  """The manifest of a record set; each unit wrote a shard and its own tables."""
   listed, tables = [], []
   for number, mark in enumerate(marks):
     files = {file.name: vars(file) for file in mark.shards}

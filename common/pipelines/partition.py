@@ -114,7 +114,7 @@ class PartitionJob:
   buckets: int
 
   def load(self) -> None:
-    """There is no model."""
+    """No model to load."""
 
   def run(self, unit: Unit, model: None, shard: Shard) -> int:
     del model

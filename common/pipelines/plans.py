@@ -1,4 +1,4 @@
-"""A job's plan: what its output depends on; a folder goes on with its own plan alone."""
+"""A job's plan: the inputs of its output; a folder resumes with its own plan alone."""
 
 import dataclasses
 from collections.abc import Sequence

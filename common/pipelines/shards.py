@@ -1,4 +1,4 @@
-"""A job's output: a shard a unit, whole, with a mark that says what it holds, or not there at all.
+"""A job's output: one shard per unit, whole or absent, with a mark that describes it.
 
 A mark is the manifest (`common.sharded`) of a unit's files. A second run skips what is marked.
 Paths are those of Beam's filesystems.
@@ -89,7 +89,7 @@ class Shard:
       copy_in(file.path, FileSystems.join(self.output, name))
 
   def refuse(self, where: str, why: str, row: str) -> None:
-    """Puts a row aside."""
+    """Sets a refused row aside."""
     if not self._bad:
       self._bad = tempfile.TemporaryFile('w+', encoding='utf-8')  # noqa: SIM115 (`finish` closes it)
     self._bad.write(json.dumps({'where': where, 'why': why, 'row': row}) + '\n')
@@ -144,7 +144,7 @@ def marks(output: str) -> dict[int, Mark]:
 
 
 def a_mark(output: str) -> Mark | None:
-  """Some finished shard's mark, if there is one."""
+  """Mark of any finished shard, or None."""
   return next(map(_read_mark, _mark_files(output)), None)
 
 

@@ -1,4 +1,4 @@
-"""Units of work: pieces of input files, each of which becomes one shard of the output.
+"""Units of work: pieces of input files; each becomes one shard of the output.
 
 A unit is a range of bytes of a TSV or JSONL file, a row group of a Parquet file, or a whole file
 (CSV, whose quoted cells hold line breaks; TFRecord; gzip). Paths are those of Beam's filesystems:

@@ -89,7 +89,7 @@ class Masking:
 
 
 def most(length: int) -> int:
-  """Most predictions in a sequence of so many tokens, special ones counted."""
+  """Maximum predictions in a sequence of so many tokens, special ones counted."""
   return max(1, round(length * PREDICTED))
 
 

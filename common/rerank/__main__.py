@@ -38,7 +38,9 @@ class RerankConfig:
     '', "runtime of the head; empty: tensorflow, or an archive's own", ('', *runtimes.HEADS)
   )
   encoder_runtime: str = flags.option(
-    '', 'runtime of the encoders; empty: likewise', ('', *runtimes.ENCODERS)
+    '',
+    "runtime of the encoders; empty: tensorflow, or an archive's own",
+    ('', *runtimes.ENCODERS),
   )
 
 

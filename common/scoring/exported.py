@@ -1,4 +1,4 @@
-"""Reading an export: its SavedModels in version folders, and what it says of itself."""
+"""Reads an export: its SavedModels in version folders, and its description."""
 
 import functools
 import os
@@ -29,7 +29,7 @@ _FIELDS = {
 
 
 class Export:
-  """An export's folder, whose SavedModels are loaded when they are first asked for.
+  """An export's folder; loads each SavedModel at its first use.
 
   Args:
     folder: The export, or its name as `local` takes it.

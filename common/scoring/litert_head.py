@@ -35,7 +35,7 @@ def file_of(folder: str, precision: str) -> str:
 def write(
   folder: str, functions: dict[str, HeadFunction], variables: Sequence[tf.Variable]
 ) -> None:
-  """Writes a head's files, whose calls have a fixed number of rows; see `HeadKind.write`."""
+  """Writes a head's files for calls with a fixed number of rows; see `HeadKind.write`."""
   signatures = {
     name: function.traced(rows_of_call(function)) for name, function in functions.items()
   }
@@ -43,7 +43,7 @@ def write(
 
 
 def rows_of_call(function: HeadFunction) -> int:
-  """The power of two whose largest tensor stays in a core's cache."""
+  """Rows of a call: the power of two at which the largest tensor stays in a core's cache."""
   operations = function.concrete.graph.get_operations()
   tensors = [tensor for operation in operations for tensor in operation.outputs]
   row = max(
@@ -84,7 +84,7 @@ class LiteRTHead:
   def _run(
     self, signature: str, inputs: Inputs, outputs: Callable[[Any], list[np.ndarray]]
   ) -> list[np.ndarray]:
-    """In blocks, which the threads share."""
+    """Runs the head in blocks, which the threads share."""
     block = self._interpreters.rows[signature]
     fixed = {
       n: np.repeat(np.asarray(v[:], np.float32), block, 0) for n, v in inputs.items() if len(v) == 1

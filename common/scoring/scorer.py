@@ -216,7 +216,7 @@ class PairScorer:
     first_stage: 'Index | None' = None,
     shortlist: int = 1000,
   ) -> Any:
-    """Ranks candidates (right) for a query (left), whose own part is computed once.
+    """Ranks candidates (right) for a query (left); computes the query's part once.
 
     Args:
       query: A text, or its vectors; or several of either, for which candidates are read once. In a

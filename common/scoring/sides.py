@@ -16,7 +16,7 @@ Texts = Sequence[str] | Sequence[np.ndarray] | np.ndarray
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """A side whose rows were looked at, once, when a caller gave them.
+  """A side of pairs; its rows were checked once, when a caller gave them.
 
   Attributes:
     rows: Vectors of the model's, whose numbers were not looked at; or what is to be encoded, from

@@ -1,4 +1,4 @@
-"""TensorFlow checkpoints of a phase's folder, of which damaged ones are refused by their names."""
+"""TensorFlow checkpoints of a phase's folder; errors name damaged ones."""
 
 import os
 

@@ -187,7 +187,7 @@ class Run:
     return float(self.loss_sum.numpy()) / since if all(map(bool, finite)) else math.nan
 
   def _judged(self, loss: float | None) -> dict[str, float]:
-    """The judge's metrics; NaN of a model that diverged, of which it may make nothing."""
+    """The judge's metrics; NaN for a diverged model, which the judge may be unable to judge."""
     if not self.history:
       return self.phase.evaluate()
     if is_diverged(loss):

@@ -177,7 +177,7 @@ def clear(folder: str, shards: Sequence[Shard], *, begun: bool = False) -> None:
 
 
 def free_number(shards: Sequence[Shard]) -> int:
-  """A number above those of a manifest's shards."""
+  """A shard number above all in a manifest."""
   return 1 + max((_number(shard.name) for shard in shards), default=-1)
 
 

@@ -60,7 +60,7 @@ class Ids:
       places[left] += 1
 
   def add(self, ids: Sequence[str]) -> None:
-    """Gives ids that are not there the next rows."""
+    """Adds ids that are missing, with the next row numbers."""
     hashes, rows = self._table
     new, start = _hashed(ids), len(self)
     self._columns.append(pyarrow().array(ids, pyarrow().string()))

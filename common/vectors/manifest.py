@@ -37,7 +37,7 @@ class Shard(sharded.Shard):
 
   @property
   def rows(self) -> int:
-    """How many of its rows the store has."""
+    """Number of its rows that the store has."""
     return self.count - len(self.deleted)
 
   @property
@@ -50,7 +50,7 @@ class Shard(sharded.Shard):
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-  """Contents of a store; its rows are those of the shards, end to end."""
+  """Contents of a store: the shards' rows, end to end."""
 
   form: ClassVar[str] = 'vector store 3'
 

@@ -31,7 +31,7 @@ class Vectors(Protocol):
 
 
 class Index:
-  """An index of vectors: exact up to 200,000; of more, in cells, of which some are searched.
+  """An index of vectors: exact up to 200,000; for more, it searches some of its cells.
 
   Example:
     index = Index.of_store(store, 'products.faiss')
@@ -88,7 +88,7 @@ class Index:
     return self._index.search(queries, count, params=chosen)
 
   def nearest(self, queries: np.ndarray, count: int) -> np.ndarray:
-    """Rows of a store whose pooled vectors are nearest to the queries' own, nearest first.
+    """Rows of a store by nearness of their pooled vectors to the queries', nearest first.
 
     Args:
       queries: [q, *vector shape].
@@ -112,7 +112,7 @@ def pooled(vectors: np.ndarray) -> np.ndarray:
 
 
 def _saved_version(path: str) -> str:
-  """The version of the store whose index a file holds: the last bytes of it."""
+  """Version of the store that an index file belongs to: the file's last bytes."""
   with open(path, 'rb') as file:
     file.seek(max(0, os.path.getsize(path) - 64))
     return file.read().decode('latin-1')

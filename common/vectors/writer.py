@@ -52,7 +52,7 @@ class VectorWriter:
     self._read()
 
   def _read(self) -> None:
-    """Takes in what is there."""
+    """Reads the manifest of the store in the folder, if there is one."""
     self.before = Manifest(self.description)
     if manifest.is_there(self.folder):
       self.before = manifest.read(self.folder)
@@ -169,7 +169,7 @@ class Contents:
     self.replaced = np.zeros(0, np.int64)
 
   def add(self, ids: Sequence[str], texts: Sequence[Any]) -> np.ndarray:
-    """Takes rows in; returns the numbers of those whose vectors are needed, in order.
+    """Adds rows; returns the numbers of rows that need vectors, in order.
 
     Raises:
       InputError: If an id comes with two texts, or with another than the store's and must not.

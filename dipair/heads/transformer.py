@@ -32,7 +32,7 @@ class TransformerConfig:
   )
 
   def check(self, dim: int) -> None:
-    """Refuses D = 1, of which layer normalization leaves nothing, and more than D heads."""
+    """Refuses D = 1, which layer normalization reduces to nothing, and more than D heads."""
     if dim < 2:
       raise InputError(
         '--projection_dim=1: layer normalization leaves nothing of one number; two or more are '

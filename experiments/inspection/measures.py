@@ -32,7 +32,7 @@ def inspect(
     scorer: Scorer of a DiPair student.
     records: Labelled tuples.
     chosen: [n] rows of those looked at; the first are shown one by one.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    task: Kind of the labels: 'regression', 'binary' or 'multiclass'.
     names: Names of a tuple's texts.
 
   Returns:
@@ -100,7 +100,7 @@ def removal(
     scorer: Scorer of a DiPair student.
     tokens: [U_i, k_i, H] a slot; a position is removed as all-zero rows, which the head masks.
     index: [n, slots], row numbers into them.
-    task: What a label is: 'regression', 'binary' or 'multiclass'.
+    task: Kind of the labels: 'regression', 'binary' or 'multiclass'.
     labels: [n].
 
   Returns:

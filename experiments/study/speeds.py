@@ -20,7 +20,7 @@ REAL, BASELINE = 'real lengths', f'{benchmark.BASELINE_TOKENS} tokens'
 
 @strategies.precision()
 def measured(plan: Plan) -> dict[str, Any]:
-  """Pairs a second of the students whose speeds are shown.
+  """Pairs per second of the shown students.
 
   Args:
     plan: The students, made.

@@ -144,7 +144,7 @@ def test_a_run_of_vectors_is_not_released(run, tmp_path):
     str(tmp_path / 'run' / 'data'), {'test': record_writer.of_examples([row])}, 2
   )
   config = ReleaseConfig(str(tmp_path / 'run'), str(tmp_path / 'toys.tar.gz'), **TERMS_OF_USE)
-  with pytest.raises(InputError, match='holds vectors in place of texts; a release is of texts$'):
+  with pytest.raises(InputError, match='holds vectors; only a run of texts can be released$'):
     release.write(config)
 
 

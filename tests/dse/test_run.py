@@ -105,7 +105,7 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, 
   (tmp_path / 'labelled.tsv').write_text('q\tp\ty\na\tb\t1\nc\td\t0\n', encoding='utf-8')
   for changed, message in (
     ((), f"{path}:26: label '' is not a finite number"),
-    (('--label_column=gold',), f"{path}: no column 'gold', and the loss takes labels"),
+    (('--label_column=gold',), f"{path}: has no column 'gold', and this loss needs labels"),
   ):
     done = run(f'--run_dir={tmp_path}/other', *files, *columns, *TOY, *changed)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith('error:')]

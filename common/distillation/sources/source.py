@@ -130,7 +130,7 @@ def counted(rows: Iterable[Row], name: str, unit: str) -> Iterator[Row]:
 
 
 def digests(paths: Iterable[str]) -> dict[str, str]:
-  """Each file's sha256: a run whose files changed is another run."""
+  """SHA-256 of each file; a run with changed files is another run."""
   found = {}
   for path in filter(None, paths):
     try:

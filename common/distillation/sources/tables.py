@@ -182,9 +182,7 @@ class Tables(Source):
         f'--text_columns and --task need {needed[0]} and {needed[1]}'
       )
     if labels == 'some' and not any(group.labelled.any() for group in records.groups()):
-      raise InputError(
-        f'{path}: no tuple has a label, and the loss takes labels; --alpha=1 takes none'
-      )
+      raise InputError(f'{path}: no tuple has a label, and this loss needs labels; use --alpha=1')
     for slot, writer in enumerate(writers):
       writer.copy(records.items(slot))
     for group in records.groups():
