@@ -106,7 +106,7 @@ def test_what_does_not_go_with_them_is_refused():
     InputError, match='^--augmentations=2 excludes --distillation_pairs=3; set it to 0'
   ):
     PairingConfig(augmentations=2)
-  with pytest.raises(InputError, match='^--augmentations=2 is of the training set, which'):
+  with pytest.raises(InputError, match='^--augmentations=2 needs the training set; remove'):
     DataConfig(
       files=TablesConfig('', 'v.tsv', 't.tsv', 'd.tsv'), pairing=PairingConfig(0, augmentations=2)
     )

@@ -33,7 +33,12 @@ def one_hot(classes):
   ('task', 'labels', 'logits', 'says'),
   [
     ('binary', TRUTH > 0, -TRUTH[:, None], 'auc_roc 0.000 on 300 tuples of .*: its scores fall'),
-    ('regression', TRUTH / 2, -TRUTH[:, None], 'pearson -.* its scores fall where labels rise; a'),
+    (
+      'regression',
+      TRUTH / 2,
+      -TRUTH[:, None],
+      'pearson -.* its scores fall where labels rise; use a',
+    ),
     ('binary', TRUTH > 0, np.full([300, 1], np.nan), '300 of 300 logits are not finite'),
   ],
 )
