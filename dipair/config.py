@@ -65,12 +65,12 @@ class StudentConfig:
         raise InputError(f'--output_tokens: {tokens} kept of {length} tokens')
     if (self.left_encoder_layers or self.right_encoder_layers) and len(self.output_tokens) != 2:
       raise InputError(
-        '--left_encoder_layers and --right_encoder_layers are of pairs; '
+        '--left_encoder_layers and --right_encoder_layers need pairs; '
         f'--output_tokens names {len(self.output_tokens)} texts'
       )
     if self.freeze_right and len(self.output_tokens) != 2:
       raise InputError(
-        f'--freeze_right is of pairs; --output_tokens names {len(self.output_tokens)} texts'
+        f'--freeze_right needs pairs; --output_tokens names {len(self.output_tokens)} texts'
       )
     check_slots(self.head, len(self.output_tokens))
 
@@ -120,7 +120,7 @@ class TrainConfig:
 
   def __post_init__(self):
     if not self.stage1.steps and not self.stage2.steps:
-      raise InputError('--stage1_steps=0 and --stage2_steps=0 train nothing; one of them is needed')
+      raise InputError('--stage1_steps=0 and --stage2_steps=0 train nothing; set one of them')
 
   @property
   def batch_sizes(self) -> dict[str, int]:

@@ -59,8 +59,8 @@ def check_precision(config: StudentConfig, precision: str) -> None:
   there = FinishedRun(config.freeze_right, 'dipair').flags.get('encoder_precision', 'float32')
   if there != precision:
     raise InputError(
-      f'--freeze_right={config.freeze_right}: its export is of --encoder_precision={there}, not '
-      f'{precision}; vectors of both would lie in one store'
+      f'--freeze_right={config.freeze_right}: its export has --encoder_precision={there}, not '
+      f'{precision}; one store would hold vectors of both'
     )
 
 

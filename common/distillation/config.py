@@ -49,9 +49,7 @@ class ExperimentConfig:
     judged_set.primary(self.task)
     table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
     if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
-      raise InputError(
-        f'--teacher_scores={table.teacher_scores} is of --teacher_logits_column, which is missing'
-      )
+      raise InputError(f'--teacher_scores={table.teacher_scores} needs --teacher_logits_column')
     if self.teachers and self.brings_logits:
       raise InputError(
         '--distillation_file already has teacher scores: remove '
@@ -60,7 +58,7 @@ class ExperimentConfig:
     if table.vector_columns and not (self.brings_logits or functions):
       raise InputError(
         f'--vector_columns={",".join(table.vector_columns)}: a cross-attention teacher reads texts '
-        'alone; bring its scores (--teacher_logits_column), or a Python function as --teacher'
+        'alone; give scores (--teacher_logits_column), or a Python function as teacher'
       )
     runtime = self.annotation.annotation_runtime
     if runtime != RUNTIMES[0] and (functions or self.brings_logits):

@@ -198,8 +198,8 @@ class LossConfig:
     losses = [name for name, make in LOSSES.items() if hasattr(make(self), 'temperature')]
     if self.loss_temperature != LossConfig.loss_temperature and self.loss not in losses:
       raise InputError(
-        f'--loss_temperature={self.loss_temperature:g} is of --loss={" or ".join(losses)}; '
-        f'--loss={self.loss} has none'
+        f'--loss_temperature={self.loss_temperature:g} needs --loss={" or ".join(losses)}; '
+        f'--loss={self.loss} has no temperature'
       )
 
   def build(self, task: Task = Task()) -> Loss:  # noqa: B008 (a frozen dataclass)

@@ -44,7 +44,7 @@ class ShapeConfig:
       asked = getattr(self, name)
       if asked not in (getattr(ShapeConfig, name), value):
         raise InputError(
-          f'--{name}={asked} is of random weights; by {path} it is {value}: leave it out'
+          f'--{name}={asked} needs random weights; {path} has {value}: remove the flag'
         )
 
 

@@ -132,5 +132,5 @@ def test_other_words_other_outputs_and_other_tuples_are_refused(old, tmp_path):
   other = dataclasses.replace(config, pretrained=os.path.join(old[0], 'words'))
   with pytest.raises(InputError, match='words: no such folder'):
     frozen_right.read(other, 1)
-  with pytest.raises(InputError, match='--freeze_right is of pairs; --output_tokens names 3 texts'):
+  with pytest.raises(InputError, match='--freeze_right needs pairs; --output_tokens names 3 texts'):
     StudentConfig(freeze_right='x', max_lengths=(8, 8, 8), output_tokens=(1, 1, 1))

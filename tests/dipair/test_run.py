@@ -184,7 +184,7 @@ REFUSED = (
   ),
   (
     ['--teacher_scores=probability'],
-    '--teacher_scores=probability is of --teacher_logits_column, which is missing',
+    '--teacher_scores=probability needs --teacher_logits_column',
   ),
   (
     ['--alpha=0', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],

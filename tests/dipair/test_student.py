@@ -65,7 +65,7 @@ def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill,
     ({'encoder_layers': 5, 'left_encoder_layers': 1}, '--encoder_layers=5: random-tiny has 2'),
     (
       {'left_encoder_layers': 1, 'max_lengths': (8, 8, 8), 'output_tokens': (2, 2, 2)},
-      '--left_encoder_layers and .* are of pairs; --output_tokens names 3 texts',
+      '--left_encoder_layers and .* need pairs; --output_tokens names 3 texts',
     ),
   ],
 )

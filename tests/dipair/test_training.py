@@ -26,7 +26,9 @@ def trainer(model, tokenizer, distill, **devices):
 
 def test_no_stage_is_no_student():
   none = dataclasses.replace(PHASE, steps=0)
-  with pytest.raises(InputError, match='^--stage1_steps=0 and --stage2_steps=0 train nothing; one'):
+  with pytest.raises(
+    InputError, match='^--stage1_steps=0 and --stage2_steps=0 train nothing; set one'
+  ):
     TrainConfig(stage1=none, stage2=none)
 
 

@@ -140,7 +140,7 @@ def test_flags_that_need_texts_are_refused(python, run):
   (flags,) = [run / 'flags.txt']
   given = [line for line in flags.read_text().splitlines() if line.startswith('--')]
   for change, why in (
-    ('--teacher_logits_column=', 'a cross-attention teacher reads texts alone; bring its scores'),
+    ('--teacher_logits_column=', 'a cross-attention teacher reads texts alone; give scores'),
     ('--freeze_right=runs/other', '--freeze_right is of texts'),
   ):
     done = python('-m', 'dipair.run', *given, change, f'--run_dir={run}/other')

@@ -182,7 +182,8 @@ def test_equation_2_of_dse_by_hand(task, alpha, tuples, logits, expected):
     ),
     (
       LossConfig('squared_error', loss_temperature=4.0).check_settings,
-      '^--loss_temperature=4 is of --loss=kd or listwise_kl; --loss=squared_error has none$',
+      '^--loss_temperature=4 needs --loss=kd or listwise_kl; '
+      '--loss=squared_error has no temperature$',
     ),
   ],
 )

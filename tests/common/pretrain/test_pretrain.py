@@ -353,7 +353,7 @@ REFUSED = (
   (['--distil_from=random-tiny'], 'random-tiny has no head for masked tokens (cls.predictions)'),
   (
     ['--pretrained=minilm'],
-    '--encoder_layers=2 is of random weights; by minilm it is 6: leave it out',
+    '--encoder_layers=2 needs random weights; minilm has 6: remove the flag',
   ),
   (['--pretrained=random-tiny', '--nolower_case'], 'the vocabulary of random-tiny is lower-cased'),
   (
