@@ -120,7 +120,9 @@ class TrainConfig:
 
   def __post_init__(self):
     if not self.stage1.steps and not self.stage2.steps:
-      raise InputError('--stage1_steps=0 and --stage2_steps=0 train nothing; set one of them')
+      raise InputError(
+        '--stage1_steps=0 and --stage2_steps=0 train nothing; set one of them above 0'
+      )
 
   @property
   def batch_sizes(self) -> dict[str, int]:
