@@ -103,7 +103,7 @@ def test_sets_from_before_stay_as_they_are():
 
 def test_what_does_not_go_with_them_is_refused():
   with pytest.raises(
-    InputError, match='^--augmentations=2 excludes --distillation_pairs=3; set it to 0'
+    InputError, match='^--augmentations=2 excludes --distillation_pairs=300000; set it to 0'
   ):
     PairingConfig(augmentations=2)
   with pytest.raises(InputError, match='^--augmentations=2 needs the training set; remove'):
