@@ -127,7 +127,7 @@ class ToyStudent:
 
   def train(self, folder, training):
     with training.strategy.scope():
-      model, tokenizer = Toy.from_pretrained(ToyConfig(), training.outputs)
+      model, tokenizer = Toy.from_pretrained(ToyConfig(), training.task.outputs)
     trainer = Trainer(model, tokenizer, training, SquaredError())
     history = trainer.fit('toy', PHASE, os.path.join(folder, 'phase'), frozen=False)
     model.save(folder, tokenizer)

@@ -94,13 +94,6 @@ def test_a_run_takes_them_in_place_of_pairs(tmp_path):
   assert records.texts() == [example.texts for example in expected]
 
 
-def test_sets_from_before_stay_as_they_are():
-  before = DataConfig(pairing=PairingConfig(0)).unlabelled_inputs()
-  assert 'augmentations' not in before
-  made = DataConfig(pairing=PairingConfig(0, augmentations=2)).unlabelled_inputs()
-  assert made == {**before, 'augmentations': 2}
-
-
 def test_what_does_not_go_with_them_is_refused():
   with pytest.raises(
     InputError, match='^--augmentations=2 excludes --distillation_pairs=300000; set it to 0'

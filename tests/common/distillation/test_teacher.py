@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 from common import digests
-from common.data.examples import TableConfig
+from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation import export_teacher, teacher
@@ -101,10 +101,10 @@ def test_soft_labels_depend_on_the_length_of_a_ready_teacher_alone(tmp_path):
   }
   both = Teachers(None, (run, ready), 32).depends_on
   assert both == {'teachers': (run, ready), 'teacher_max_length': 32, **contents}
-  check((run, ready), 32, TableConfig())
+  check((run, ready), 32, Task())
   for path in (run, ready):
     with pytest.raises(InputError, match=f'{path}.* has .*--task needs 3'):
-      check((path,), 32, TableConfig(task='multiclass', classes=('a', 'b', 'c')))
+      check((path,), 32, Task('multiclass', ('a', 'b', 'c')))
 
 
 def test_several_teachers_score_as_their_mean_and_each_alone_asked_once(monkeypatch):
@@ -205,7 +205,7 @@ def test_a_teacher_is_a_checkpoint_too(tmp_path):
 def test_a_teacher_that_is_not_there_is_told_by_the_flag(monkeypatch, path, message):
   monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
   with pytest.raises(InputError, match=f'^--teacher={message}'):
-    check([path], 16, TableConfig())
+    check([path], 16, Task())
 
 
 def test_a_student_is_no_teacher(build, tmp_path):
@@ -214,4 +214,4 @@ def test_a_student_is_no_teacher(build, tmp_path):
   with pytest.raises(
     InputError, match=f'^--teacher={tmp_path}: a dse student, and no teacher; --pre'
   ):
-    check([str(tmp_path)], 16, TableConfig())
+    check([str(tmp_path)], 16, Task())

@@ -165,7 +165,7 @@ def test_a_list_of_graded_labels_by_hand(name, of_teacher):
   ],
 )
 def test_equation_2_of_dse_by_hand(task, alpha, tuples, logits, expected):
-  loss = LossConfig('squared_error', alpha).build(task)
+  loss = LossConfig('squared_error', alpha).build(Task(task))
   assert loss.needs == tuple(tuples)
   value = loss({name: tf.constant(target) for name, target in tuples.items()}, tf.constant(logits))
   np.testing.assert_allclose(value, [expected], rtol=1e-6)
