@@ -64,6 +64,17 @@ def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
   assert all(f'\t{text}\n' in ANSWERS.read_text('utf-8') for text in texts)
 
 
+def test_the_readmes_first_line_ranks_by_the_trained_model_that_it_ships(python):
+  readme = (pathlib.Path(__file__).parent.parent / 'README.md').read_text('utf-8')
+  shown = re.findall(r"'what causes gout'\n```\n\n```\n(.+?)```", readme, re.DOTALL)[0]
+  done = python('-c', SCRIPT, 'first_ranking', 'what causes gout')
+  assert done.returncode == 0, done.stderr[-3000:]
+  for line, expected in zip(done.stdout.splitlines(), shown.splitlines(), strict=True):
+    (score, text), (of_readme, beginning) = (row.split('  ', 1) for row in (line, expected))
+    assert float(score) == pytest.approx(float(of_readme), abs=0.01)  # int8 rounds by the machine
+    assert text.startswith(beginning.rstrip(' …'))
+
+
 def test_the_first_ranking_refuses_a_table_in_one_line(python, tmp_path):
   table = tmp_path / 't.tsv'
   table.write_text('title\n12" pipe\n')

@@ -78,7 +78,10 @@ class LiteRTHead:
 
   def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """See `HeadRuntime`."""
-    logits, scores = self._run(signature, inputs, lambda of: [of['logits'], of['score']])
+    # The head in pretrained/ has scores alone, which rank as its logits do.
+    logits, scores = self._run(
+      signature, inputs, lambda of: [of.get('logits', of['score']), of['score']]
+    )
     return logits.reshape(scores.shape), scores
 
   def _run(
