@@ -120,7 +120,7 @@ def test_another_precision_of_the_export_is_refused(tmp_path):
   config = StudentConfig(freeze_right=str(tmp_path))
   frozen_right.check_precision(config, 'mixed_bfloat16')
   with pytest.raises(
-    InputError, match='of --encoder_precision=mixed_bfloat16, not float32; vectors'
+    InputError, match='has --encoder_precision=mixed_bfloat16, not float32; one store'
   ):
     frozen_right.check_precision(config, 'float32')
 
