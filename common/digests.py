@@ -40,18 +40,18 @@ class Digest:
       raise FileNotFoundError(path)
     return cls(bytes=found[0], sha256=files.sha256(path))
 
-  def check_size(self, path: str, remedy: str = _AGAIN) -> None:
-    """Refuses a file that is missing or of another size."""
+  def check_size(self, path: str, remedy: str = _AGAIN) -> tuple[int, int]:
+    """Refuses a file that is missing or of another size; returns its `files.stat`."""
     found = files.stat(path)
     if found is None:
       raise InputError(f'{path}: missing; {remedy}')
     if found[0] != self.bytes:
       raise InputError(f'{path}: damaged: {found[0]} bytes; {self.bytes} were written; {remedy}')
+    return found
 
   def check(self, path: str, remedy: str = _AGAIN) -> None:
     """Refuses a file that is missing, cut or changed; a process reads it once for that."""
-    self.check_size(path, remedy)
-    if _sha256(path, *(files.stat(path) or (0, 0))) != self.sha256:
+    if _sha256(path, *self.check_size(path, remedy)) != self.sha256:
       raise InputError(f'{path}: damaged: its bytes are not those that were written; {remedy}')
 
 

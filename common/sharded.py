@@ -100,7 +100,7 @@ def write(path: str, manifest: Manifest) -> None:
 
 def text(manifest: Manifest) -> str:
   """The text of a manifest's file; `parsed` reads it."""
-  return files.json_text({'form': manifest.form, **as_json(manifest)}, sealed=True)
+  return files.json_text({'form': manifest.form, **dataclasses.asdict(manifest)}, sealed=True)
 
 
 def as_json(value: Any) -> dict[str, Any]:

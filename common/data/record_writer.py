@@ -15,7 +15,6 @@ from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import Manifest, RecordSet, Shard, Table
 from common.data.tuples import FLOATS, Tuples, serialize
-from common.digests import Digest
 
 SHARD_TUPLES = 65_536  # of a shard, about: it ends with a group
 
@@ -80,10 +79,11 @@ def write_sets(
 
 def tables_from(record_set: RecordSet, folder: str) -> tuple[tuple[Table, ...], ...]:
   """The tables of a set, for the manifest of another one in `folder` that shares them."""
-  return tuple(
-    tuple(dataclasses.replace(t, name=_relative(t.path(record_set.folder), folder)) for t in slot)
-    for slot in record_set.manifest.tables
-  )
+
+  def shared(of: Table) -> Table:
+    return dataclasses.replace(of, name=os.path.relpath(of.path(record_set.folder), folder))
+
+  return tuple(tuple(map(shared, of_slot)) for of_slot in record_set.manifest.tables)
 
 
 def extended(
@@ -148,8 +148,7 @@ def shard_entry(folder: str, number: int, count: int, tables: Sequence[int]) -> 
 
 def table(folder: str, path: str, count: int, width: int = 0) -> Table:
   """The entry, in the manifest of the set in `folder`, of an item table of `count` items."""
-  of_file = dataclasses.asdict(Digest.of(path))
-  return Table(name=_relative(path, folder), count=count, width=width, **of_file)
+  return Table.written(folder, os.path.relpath(path, folder), count, width=width)
 
 
 def finish(
@@ -159,10 +158,6 @@ def finish(
   manifest = Manifest(tuple(shards), tuple(map(tuple, tables)), info)
   sharded.write(os.path.join(folder, sharded.NAME), manifest)
   return manifest
-
-
-def _relative(path: str, folder: str) -> str:
-  return path if '://' in path else os.path.relpath(path, folder)
 
 
 def of_examples(examples: Iterable[Example], group: int = 64) -> Numbered:

@@ -27,6 +27,7 @@ from common.pipelines.units import Unit
 from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors import manifest, values
+from common.vectors.changes import shard_name
 from common.vectors.manifest import Description, Manifest
 from common.vectors.shards import ShardWriter
 
@@ -77,7 +78,7 @@ class EncodeJob:
           ids, texts = [ids[row] for row in vectors], list(vectors.values())
         if ids:
           if not count:  # a unit without rows has no file
-            file = opened.enter_context(shard.file(_name(unit)))
+            file = opened.enter_context(shard.file(shard_name(unit.number)))
             writer = opened.enter_context(ShardWriter(file.path, self.description))
           once, of_row = distinct(texts)
           writer.write(ids, texts, model.encode(once, self.config.side)[of_row])
@@ -115,10 +116,6 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
     shards.write_manifest(path, Manifest(description, listed))
 
 
-def _name(unit: Unit) -> str:
-  return f'vectors-{unit.number:05d}.arrow'
-
-
 def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   """Refuses a store that is not as this job left it: its manifest would be written as it was."""
   path = FileSystems.join(output, sharded.NAME)
@@ -126,9 +123,9 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
     return
   there = shards.read_manifest(path, Manifest, manifest.REMEDY)
   listed = {shard.name for shard in there.shards}
-  names = {_name(unit) for unit in todo}
+  names = {shard_name(unit.number) for unit in todo}
   changed = any(shard.deleted or shard.name not in names for shard in there.shards)
-  gone = (unit for unit in todo if _name(unit) not in listed)  # without rows, or all were deleted
+  gone = (unit for unit in todo if shard_name(unit.number) not in listed)  # without rows
   changed = changed or any(shards.rows(output, unit.number) for unit in gone)
   kept = 'the store there stays as it is: choose another --output'
   plans.check_begun(output, kept)

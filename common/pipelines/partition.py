@@ -23,6 +23,7 @@ from common.pipelines.files import on_disk
 from common.pipelines.jobs import OutputConfig
 from common.pipelines.shards import File, Shard
 from common.pipelines.units import Unit
+from common.vectors.changes import shard_name
 from common.vectors.manifest import REMEDY, Description, Manifest
 from common.vectors.manifest import Shard as StoreShard
 from common.vectors.shards import ShardWriter, pieces, taken
@@ -130,7 +131,7 @@ class PartitionJob:
           rows.setdefault(hash64(key) % self.buckets, []).append(row)
         for number, of_bucket in rows.items():
           if number not in writers:
-            name = f'{_name(number)}/vectors-{unit.number:05d}.arrow'
+            name = f'{_name(number)}/{shard_name(unit.number)}'
             file = open_files.enter_context(shard.file(name))
             writer = open_files.enter_context(ShardWriter(file.path, self.manifest.vectors))
             writers[number] = (file, writer)

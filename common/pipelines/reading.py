@@ -77,8 +77,7 @@ def _row_group(
   with open_file(unit.path) as file:
     table = parquet.opened(file, unit.path)
     own = table.schema_arrow.names
-    wanted = [name for name in own if name in columns or name.strip() in columns]
-    names = wanted if columns else own
+    names = tables.needed(own, columns)
     for first, batch in parquet.batches(table, unit.path, unit.start, names, size):
       place = f'{unit.path}:row group {unit.start}, row '
       yield batch, (row for _, row in tables.arrow_rows([batch], place, names, own, first))

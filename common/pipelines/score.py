@@ -121,10 +121,10 @@ class ScoreJob:
     """(left ids, right ids, scores, ranks) of the best of each row's candidates."""
     left, right = model.stores
     for queries, lists in self._cells(unit, shard):
-      for query, text in zip(queries, lists, strict=True):
+      for query, text, one in zip(queries, lists, left.find(queries), strict=True):
         try:
           ids = _listed(text)
-          found, (one,) = right.find(ids), left.find([query])
+          found = right.find(ids)
           if one < 0 or (found < 0).any():
             missing = query if one < 0 else ids[int(np.argmin(found))]
             raise InputError(f'no vectors of id {missing!r}')

@@ -87,7 +87,7 @@ def without(shards: Sequence[Shard], rows: np.ndarray) -> list[Shard]:
   left = []
   for number, shard in enumerate(shards):
     if number in gone:
-      live = np.arange(shard.count) if shard.live is None else shard.live
+      live = np.arange(shard.count) if (own := shard.live) is None else own
       deleted = sorted({*shard.deleted, *live[gone[number]].tolist()})
       shard = dataclasses.replace(shard, deleted=tuple(deleted))
     if shard.rows:

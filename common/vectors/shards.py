@@ -114,7 +114,7 @@ def pieces(path: str, shard: Shard) -> Iterator[tuple['pa.RecordBatch', np.ndarr
   live, start = shard.live, 0
   for batch in batches(path):
     stop = start + batch.num_rows
-    own = None if live is None else live[(start <= live) & (live < stop)] - start
+    own = None if live is None else live[slice(*np.searchsorted(live, [start, stop]))] - start
     yield batch, own if own is None or len(own) < batch.num_rows else None
     start = stop
   if start != shard.count:
@@ -144,12 +144,18 @@ def opened(folder: str, shard: Shard, description: Description) -> list[Piece]:
   path = shard.path(folder)
   shard.check_size(path, REMEDY)
   with damaged(path, REMEDY):
-    return [_piece(batch, live, description) for batch, live in pieces(path, shard)]
+    needed = sharded.as_json(description)
+    return [_piece(batch, live, description, needed) for batch, live in pieces(path, shard)]
 
 
-def _piece(batch: 'pa.RecordBatch', live: np.ndarray | None, description: Description) -> Piece:
+def _piece(
+  batch: 'pa.RecordBatch',
+  live: np.ndarray | None,
+  description: Description,
+  needed: dict[str, Any],
+) -> Piece:
   said = json.loads((batch.schema.metadata or {}).get(b'store', b'{}'))
-  for name, value in sharded.as_json(description).items():
+  for name, value in needed.items():
     if said.get(name) != value:
       raise ValueError(f'made with {name} {said.get(name)}; {sharded.NAME} says {value}')
   arrays = {
