@@ -5,6 +5,7 @@ folders. Both are taken.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ _PROJECTION = {
   f'bert/embeddings_project/{leaf}': f'_embedding_projection/{leaf}' for leaf in ('kernel', 'bias')
 }
 _LAYERS = 'bert/encoder/layer_'
+_OF_LAYER = re.compile(rf'{_LAYERS}(\d+)/')
 _LAYER = {
   'attention/self/query': '_attention_layer/_query_dense',
   'attention/self/key': '_attention_layer/_key_dense',
@@ -68,12 +70,22 @@ def first_layers(weights: Weights, count: int) -> Weights:
   Raises:
     InputError: There are fewer layers.
   """
-  layer = re.compile(rf'{_LAYERS}(\d+)/')
-  layer_of = {name: int(match[1]) for name in weights if (match := layer.match(name))}
-  depth = 1 + max(layer_of.values(), default=-1)
+  numbers = (int(match[1]) for name in weights if (match := _OF_LAYER.match(name)))
+  depth = 1 + max(numbers, default=-1)
   if count > depth:
     raise InputError(f'has {depth} BERT layers; the encoder asks for {count}')
-  return {name: array for name, array in weights.items() if layer_of.get(name, 0) < count}
+  return of_layers(weights, range(count))
+
+
+def of_layers(weights: Weights, kept: Sequence[int]) -> Weights:
+  """The weights with some of the layers alone, numbered anew in the order of `kept`."""
+  places, found = {number: place for place, number in enumerate(kept)}, {}
+  for name, array in weights.items():
+    if not (match := _OF_LAYER.match(name)):
+      found[name] = array
+    elif (number := int(match[1])) in places:
+      found[f'{_LAYERS}{places[number]}/{name[match.end() :]}'] = array
+  return found
 
 
 def assign(encoder: networks.BertEncoderV2, weights: Weights) -> None:

@@ -5,6 +5,7 @@ Dimensions: b texts, t tokens, H width of a token.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
@@ -84,3 +85,11 @@ class Encoder(tf_keras.layers.Layer):
   def mask(self, ids: tf.Tensor) -> tf.Tensor:
     """Mask [b, t] int32: 1 at tokens, 0 at padding."""
     return tf.cast(ids != self.pad_id, tf.int32)
+
+
+def without(
+  variables: Iterable[tf.Variable], groups: Iterable[Iterable[tf.Variable]]
+) -> list[tf.Variable]:
+  """Variables that stand in none of the groups."""
+  left_out = {id(variable) for group in groups for variable in group}
+  return [variable for variable in variables if id(variable) not in left_out]

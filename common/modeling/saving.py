@@ -13,8 +13,9 @@ import tf_keras
 from common import digests, files, schema
 from common.data.tokenization import Tokenizer
 from common.errors import InputError, check_pattern_free, damaged
+from common.modeling import word_files
 
-_FIELDS, _VOCABULARY, _WEIGHTS = 'model.json', 'vocab.txt', 'weights'
+_FIELDS, _WEIGHTS = 'model.json', 'weights'
 _REMEDY = 'copy the folder anew, or train anew'
 _SCHEMA = {
   'kind': str,
@@ -33,8 +34,8 @@ def save(
   ids of the words after it, and with them every score.
   """
   tf.io.gfile.makedirs(folder)
-  words = ('\n'.join(tokenizer.vocabulary) + '\n').encode()
-  with tf.io.gfile.GFile(os.path.join(folder, _VOCABULARY), 'wb') as file:
+  words = word_files.written(tokenizer.vocabulary)
+  with tf.io.gfile.GFile(os.path.join(folder, word_files.WORDS), 'wb') as file:
     file.write(words)
   _saved(model.variables).write(os.path.join(folder, _WEIGHTS))
   vocabulary = {'words': len(tokenizer.vocabulary), 'sha256': hashlib.sha256(words).hexdigest()}
@@ -61,7 +62,7 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
   try:
     digests.check(path, _REMEDY)
     fields = files.read_json(path, _REMEDY)
-    with files.opened(os.path.join(folder, _VOCABULARY), 'rb') as file:
+    with files.opened(os.path.join(folder, word_files.WORDS), 'rb') as file:
       written = file.read()
   except OSError as error:
     raise InputError(f'{folder}: no model there ({_FIELDS} and vocab.txt are missing)') from error
@@ -72,11 +73,11 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
   digest = hashlib.sha256(written).hexdigest()
   if (len(words), digest) != (saved['words'], saved['sha256']):
     raise InputError(
-      f'{os.path.join(folder, _VOCABULARY)}: {len(words):,} words, sha256 {digest[:12]}; the model '
-      f'was trained with {saved["words"]:,}, {saved["sha256"][:12]}: bring back that file, or '
-      'train anew'
+      f'{os.path.join(folder, word_files.WORDS)}: {len(words):,} words, sha256 {digest[:12]}; '
+      f'the model was trained with {saved["words"]:,}, {saved["sha256"][:12]}: bring back '
+      'that file, or train anew'
     )
-  with damaged(os.path.join(folder, _VOCABULARY), _REMEDY):
+  with damaged(os.path.join(folder, word_files.WORDS), _REMEDY):
     return fields, Tokenizer([word.decode() for word in words], fields.pop('lower_case'))
 
 

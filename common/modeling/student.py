@@ -23,6 +23,7 @@ from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.modeling import checkpoints, encoders, saving
 from common.modeling.checkpoints import Pretrained
+from common.modeling.encoder import without
 from common.modeling.head import ExportedHead, Head
 
 
@@ -152,12 +153,12 @@ class Student(tf_keras.layers.Layer):
   @property
   def new_variables(self) -> list[tf.Variable]:
     """Variables that are not pretrained, which train while the encoders are frozen."""
-    return _without(self.trainable_variables, (e.trainable_variables for e in self.encoders))
+    return without(self.trainable_variables, (e.trainable_variables for e in self.encoders))
 
   @property
   def used_variables(self) -> list[tf.Variable]:
     """Variables that the logits depend on."""
-    return _without(self.trainable_variables, (e.encoder.unused_variables for e in self.encoders))
+    return without(self.trainable_variables, (e.encoder.unused_variables for e in self.encoders))
 
   def make_head(self, head: Head) -> None:
     """Sets the head and makes its variables."""
@@ -241,8 +242,3 @@ def _first_layers(config: Any, pretrained: Pretrained) -> Any:
 def _given(widths: Sequence[int]) -> list[Sequence[int]]:
   """The last argument of a student that takes vectors; a student of texts alone has none."""
   return [widths] if any(widths) else []
-
-
-def _without(variables: Sequence[tf.Variable], groups: Any) -> list[tf.Variable]:
-  left_out = {id(v) for group in groups for v in group}
-  return [v for v in variables if id(v) not in left_out]

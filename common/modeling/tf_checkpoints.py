@@ -46,7 +46,7 @@ def read_tf1(folder: str) -> Weights:
 
 
 def read_tf2(folder: str) -> Weights:
-  """The same; a weight that BERT does not have keeps its object path for a name.
+  """Weights of a TF2 checkpoint; one that BERT lacks keeps its object path for a name.
 
   Raises:
     InputError: There is not one encoder.

@@ -4,7 +4,7 @@ A tokenizer that splits texts otherwise than BERT's is refused.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from common import schema
@@ -38,6 +38,11 @@ class Words(NamedTuple):
   file: str
   vocabulary: tuple[str, ...]
   lower_case: bool
+
+
+def written(vocabulary: Sequence[str]) -> bytes:
+  """Contents of `vocab.txt`: a word piece a line."""
+  return ('\n'.join(vocabulary) + '\n').encode()
 
 
 def read(folder: str, files: Collection[str]) -> Words:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from common import files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.modeling import bert_weights, checkpoints, hugging_face
+from common.modeling import bert_weights, checkpoints, hugging_face, word_files
 from common.modeling.checkpoint_files import located
 from common.modeling.checkpoints import Pretrained
 from common.pretrain.language_model import LanguageModel
@@ -70,10 +70,10 @@ def write(folder: str, model: LanguageModel, tokenizer: Tokenizer, *, one_segmen
   fields = hugging_face.config_json(model.encoder.config, architecture)
   files.write_json(os.path.join(folder, hugging_face.CONFIG), fields)
   settings = {'do_lower_case': tokenizer.lower_case, 'tokenizer_class': 'BertTokenizer'}
-  files.write_json(os.path.join(folder, 'tokenizer_config.json'), settings)
-  with open(os.path.join(folder, 'vocab.txt'), 'wb') as file:
-    file.write(('\n'.join(tokenizer.vocabulary) + '\n').encode())
-  with open(os.path.join(folder, 'model.safetensors'), 'wb') as file:
+  files.write_json(os.path.join(folder, word_files.SETTINGS), settings)
+  with open(os.path.join(folder, word_files.WORDS), 'wb') as file:
+    file.write(word_files.written(tokenizer.vocabulary))
+  with open(os.path.join(folder, hugging_face.TENSORS), 'wb') as file:
     file.write(safetensors.numpy.save(tensors, {'format': 'pt'}))
 
 

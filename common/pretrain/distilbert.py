@@ -11,7 +11,6 @@ Dimensions: B sequences, L tokens, H width, P predictions, V word pieces.
 """
 
 import dataclasses
-import re
 
 import tensorflow as tf
 
@@ -81,14 +80,9 @@ class Distillation:
     self.student, self.config = student, config
     self.teacher = LanguageModel(pretrained.config, student.encoder.pad_id, next_sentence=False)
     checkpoint.restore(self.teacher, pretrained)
-    kept = {}
-    for name, weights in bert_weights.of_encoder(self.teacher.encoder.network).items():
-      match = re.fullmatch(r'(bert/encoder/layer_)(\d+)(/.+)', name)
-      if not match:
-        kept[name] = weights
-      elif int(match[2]) % 2 == 0:
-        kept[f'{match[1]}{int(match[2]) // 2}{match[3]}'] = weights
-    bert_weights.assign(student.encoder.network, kept)
+    weights = bert_weights.of_encoder(self.teacher.encoder.network)
+    every_other = range(0, pretrained.config.num_layers, 2)
+    bert_weights.assign(student.encoder.network, bert_weights.of_layers(weights, every_other))
     student.masked_lm.set_weights(self.teacher.masked_lm.get_weights())
 
   def losses(self, batch: Batch) -> tf.Tensor:

@@ -14,6 +14,7 @@ from official.nlp.modeling import layers
 from common.modeling import bert_network
 from common.modeling.bert import Bert
 from common.modeling.bert_network import EncoderConfig
+from common.modeling.encoder import without
 from common.pretrain.batches import Batch
 
 LOSS = 'mlm_loss'  # the metric that decides
@@ -87,9 +88,8 @@ class LanguageModel(tf_keras.layers.Layer):
   @property
   def used_variables(self) -> list[tf.Variable]:
     """Variables that the loss depends on: without next sentences not the pooler's."""
-    pooler = self.encoder.unused_variables if self.next_sentence is None else ()
-    unused = {id(variable) for variable in pooler}
-    return [variable for variable in self.trainable_variables if id(variable) not in unused]
+    unused = [self.encoder.unused_variables] if self.next_sentence is None else []
+    return without(self.trainable_variables, unused)
 
   def losses(self, batch: Batch) -> tf.Tensor:
     """`losses` of a batch, with dropout: [B]."""
