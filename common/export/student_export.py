@@ -125,56 +125,6 @@ def write(
   runtime_files.write_encoders(folder, model, tokenizer, slots)
   if encoder is model:
     runtime_files.check_encoders(folder, given, vectors)
-  _describe(
-    folder,
-    model,
-    slots,
-    head,
-    calibration,
-    task=task,
-    fingerprint=encoder_fingerprint.of_student(encoder, tokenizer, slots),
-    stored_under={n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
-  )
-  difference = saved_models.verify(*saved.values())
-  digests.write(folder)
-  return {
-    'max_difference': difference,
-    **{f'{name}_bytes': saved_models.size(os.path.join(folder, name)) for name in saved},
-    'vector_bytes': {
-      name: 4 * math.prod(model.vector_shape(slot)) for slot, name in enumerate(slots)
-    },
-  }
-
-
-@saved_models.exact()
-def write_head(folder: str, model: Student, slots: Sequence[str]) -> None:
-  """Writes a student's head alone, in all its forms, for `PairScorer`s without an encoder.
-
-  Args:
-    folder: As for `write`, likewise the next two.
-    model: The student.
-    slots: Name of each slot.
-  """
-  head, random = model.exported_head(), np.random.default_rng(0)
-  shapes = [model.vector_shape(slot) for slot in range(len(slots))]
-  _check(head, model, [random.normal(size=[2, *shape]).astype(np.float32) for shape in shapes])
-  functions = heads.functions(head, model, slots, Calibration())
-  signatures = heads.signatures(functions, slots)
-  saved_models.save(os.path.join(folder, 'head'), signatures, head.variables, {})
-  runtime_files.write_heads(folder, head, functions)
-  _describe(folder, model, slots, head, Calibration(), fingerprint='', stored_under={})
-  digests.write(folder)
-
-
-def _describe(
-  folder: str,
-  model: Student,
-  slots: Sequence[str],
-  head: ExportedHead,
-  calibration: Calibration,
-  **more: Any,
-) -> None:
-  """Writes `scorer.json`, which `exported.describe` reads."""
   description = {
     'kind': model.name,
     'slots': list(slots),
@@ -185,9 +135,20 @@ def _describe(
     'encoded_as': [model.encoded_as(slot) for slot in range(model.slots)],
     'max_lengths': model.max_lengths,
     'calibration': dataclasses.asdict(calibration),
-    **more,
+    'task': task,
+    'fingerprint': encoder_fingerprint.of_student(encoder, tokenizer, slots),
+    'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
+  difference = saved_models.verify(*saved.values())
+  digests.write(folder)
+  return {
+    'max_difference': difference,
+    **{f'{name}_bytes': saved_models.size(os.path.join(folder, name)) for name in saved},
+    'vector_bytes': {
+      name: 4 * math.prod(model.vector_shape(slot)) for slot, name in enumerate(slots)
+    },
+  }
 
 
 def _check(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) -> None:

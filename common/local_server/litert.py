@@ -46,7 +46,7 @@ def calls(
       )
     else:
       check_version(export.folder, 'online')
-      scorer = PairScorer.load(export.folder, runtime, encoder_runtime=encoder_runtime)
+      scorer = PairScorer.load(export, runtime, encoder_runtime=encoder_runtime)
       found.update(dict.fromkeys(definitions, _by_scorer(scorer)))
   return found
 

@@ -11,7 +11,6 @@ from common.data.tokenization import Tokenizer
 from common.export import encoder_fingerprint, runtime_files, saved_models, student_export
 from common.modeling.calibration import Calibration
 from common.scoring import exported as exports
-from common.scoring import runtimes
 from common.scoring.scorer import PairScorer
 from common.training import strategies
 
@@ -73,24 +72,13 @@ def test_an_export_is_compared_without_tf32(build, tmp_path, monkeypatch, capsys
   model, tokenizer = build('dse')
   what = {'slots': SIDES, 'task': 'regression', 'samples': (LEFT, RIGHT)}
   student_export.write(str(tmp_path / 'export'), model, tokenizer, **what)
-  student_export.write_head(str(tmp_path / 'head'), model, SIDES)
-  assert found == {'_check': [False] * 2, 'check_encoders': [False], '_cases': [False] * 3}
+  assert found == {'_check': [False], 'check_encoders': [False], '_cases': [False] * 3}
   monkeypatch.setattr(saved_models, '_largest_difference', lambda *_: float(tf32()))
   (tmp_path / 'cases').write_text('{"model": {}}')
   capsys.readouterr()
   saved_models._main(str(tmp_path / 'cases'))  # of the fresh process
   assert capsys.readouterr().out == '{"model": 0.0}\n'
   assert tf32()  # as before
-
-
-def test_a_head_alone_scores_as_in_the_export(exported, load, tmp_path):
-  student_export.write_head(str(tmp_path), exported.model, SIDES)
-  vectors = [load(exported.folder).encode(*of) for of in zip((LEFT, RIGHT), SIDES, strict=True)]
-  for name in ('tensorflow', 'litert', 'litert-int8'):
-    head = runtimes.load_head(exports.Export(str(tmp_path)), name)
-    alone = PairScorer(exports.Export(str(tmp_path)), None, head)
-    expected = load(exported.folder, name).score(*vectors)
-    np.testing.assert_allclose(alone.score(*vectors), expected, atol=1e-6)
 
 
 def test_an_encoder_may_be_exported_in_bfloat16(export, tmp_path):

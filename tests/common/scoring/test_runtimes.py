@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
-from common.export import student_export
 from common.scoring import litert, litert_head, runtimes
 from common.scoring.exported import Export
 from common.scoring.runtime import HeadFunction
@@ -22,25 +21,15 @@ from tests.conftest import ROOT, TERMS
 
 
 @pytest.fixture(name='scorer_of', scope='module')
-def _scorer_of(build, export, once):
-  """A function (head, runtime) to a scorer of an export, or of the head alone."""
-  exported = {'dse': ('dse', {}), 'transformer': ('dipair', {})}
-  exported['ffnn'] = 'dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}
-
-  def made(head):
-    if head in exported:
-      kind, changes = exported[head]
-      return export(kind, **changes).folder
-    model, _ = build('dipair', head=head)
-
-    def write(folder):
-      student_export.write_head(f'{folder}/head', model, ('left', 'right'))
-
-    return str(once(f'head-{head}', write) / 'head')
+def _scorer_of(export):
+  """A function (head, runtime) to a scorer of an export, without its encoder."""
+  students = {'dse': ('dse', {}), 'transformer': ('dipair', {})}
+  students['ffnn'] = 'dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}
 
   @functools.cache
   def scorer_of(head, runtime):
-    folder = Export(made(head))
+    kind, changes = students.get(head, ('dipair', {'head': head}))
+    folder = Export(export(kind, **changes).folder)
     return PairScorer(folder, None, runtimes.load_head(folder, runtime))
 
   return scorer_of
