@@ -9,8 +9,6 @@ import json
 import os
 import shutil
 
-import tf_keras
-
 from common import files, flags
 from common.data.examples import TableConfig
 from common.data.matching import SPLITS
@@ -51,12 +49,12 @@ def main(config: MineConfig) -> None:
   source, seed = DataConfig(mining=config.mining, table=table), {'seed': config.seed}
   folder = RunFolder(config.run_dir, config, 'dipair.mine', config.redo)
 
-  def write_labelled(to: str) -> LabelledSets:
-    tf_keras.utils.set_random_seed(config.seed)  # an embedder of random weights is the same again
-    return dataset.write_labelled(source, to, config.seed)
-
-  inputs = {**source.labelled_inputs(), **seed}
-  data = folder.stage('data', LabelledSets, write_labelled, inputs)
+  data = folder.stage(
+    'data',
+    LabelledSets,
+    lambda to: dataset.write_labelled(source, to, config.seed),
+    {**source.labelled_inputs(), **seed},
+  )
   unlabelled = folder.stage(
     'unlabelled',
     UnlabelledSet,

@@ -52,7 +52,7 @@ class DiPairStudent:
 
   def __init__(self, config: RunConfig):
     self.config = config
-    self.losses = [config.train.objective.build()]
+    self.losses = [config.train.objective.build(config.experiment.task)]
     self.batch_sizes = config.train.batch_sizes
     self.depends_on = {**flags.flat(config.student), **flags.flat(config.train)}
     self.depends_on |= encoders.contents(config.student.pretrained)

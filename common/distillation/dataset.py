@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import tf_keras
+
 from common import flags
 from common.data import examples, record_writer
 from common.data.examples import Labels, TableConfig
@@ -148,6 +150,7 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> LabelledSets:
   Returns:
     Tuples in each set; an empty one is refused.
   """
+  tf_keras.utils.set_random_seed(seed)  # an embedder of random weights is the same again
   counts = {name: m.count for name, m in config.source.write_labelled(folder, seed).items()}
   left_out = 0
   if counts.get('train'):
@@ -174,6 +177,7 @@ def write_unlabelled(
     seed: Seed of whatever is drawn.
     labels: What is asked of them; those that there are are kept.
   """
+  tf_keras.utils.set_random_seed(seed)
   made = config.source.write_unlabelled(data, folder, seed, labels)
   if made is None:
     train = RecordSet(os.path.join(data, 'train'))

@@ -44,7 +44,6 @@ from common.distillation.teachers import Teachers
 from common.errors import InputError
 from common.evaluation import calibration, report
 from common.modeling import checkpoints
-from common.modeling.calibration import Calibration
 from common.training import strategies
 from common.training.loop import Callback
 
@@ -103,29 +102,21 @@ def declare(
   """Declares the stages of a run, in order; `folder.make` makes them."""
   seed, seeded = shared.seed, {'seed': shared.seed}
 
-  def write_labelled(to: str) -> LabelledSets:
-    tf_keras.utils.set_random_seed(seed)  # an embedder of random weights is the same again
-    return dataset.write_labelled(config.data, to, seed)
-
   data = folder.stage(
     'data',
     LabelledSets,
-    write_labelled,
+    lambda to: dataset.write_labelled(config.data, to, seed),
     {**config.data.labelled_inputs(), **seeded},
     resumes=bool(config.data.mining.mine_from),  # of vectors
     check=lambda at: judged_set.check(at, shared.task, learns=config.fine_tunes),
   )
   train, valid = (os.path.join(data.folder, name) for name in ('train', 'valid'))
 
-  def write_unlabelled(to: str) -> UnlabelledSet:
-    tf_keras.utils.set_random_seed(seed)
-    labels = labels_of(student.losses)
-    return dataset.write_unlabelled(config.data, data.folder, to, seed, labels)
-
+  labels = labels_of(student.losses)
   unlabelled = folder.stage(
     'unlabelled',
     UnlabelledSet,
-    write_unlabelled,
+    lambda to: dataset.write_unlabelled(config.data, data.folder, to, seed, labels),
     {**config.data.unlabelled_inputs(), **seeded},
     after=[data],
     resumes=False,
@@ -188,10 +179,6 @@ def declare(
     after=[trained],
   )
 
-  calibrates = (
-    config.export.calibration != calibration.NONE
-  )  # then alone the export changes a score
-
   @strategies.precision()
   def evaluate(to: str) -> Evaluated:
     scorers = teachers.scorers() if teachers else {}
@@ -203,12 +190,13 @@ def declare(
       shared.task,
       data.folder,
       to,
-      export.calibration_of(exported.folder) if calibrates else Calibration(),
+      export.calibration_of(exported.folder),
       alone,
       {'train': train, 'distillation': distill.folder},
     )
 
-  calibrated = exported if calibrates else None
+  # Without calibration another export changes no score.
+  calibrated = exported if config.export.calibration != calibration.NONE else None
   evaluated = folder.stage('evaluation', Evaluated, evaluate, {}, after=[trained, calibrated])
 
   @strategies.precision()
