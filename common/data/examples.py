@@ -115,7 +115,7 @@ class TableConfig:
   @property
   def outputs(self) -> int:
     """Number of logits: one, or one a class."""
-    return max(1, len(self.class_names))
+    return self.task_of().outputs
 
   @property
   def class_names(self) -> tuple[str, ...]:

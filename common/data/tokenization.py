@@ -67,7 +67,7 @@ class Tokenizer(tf.Module):
     )
 
   def word_pieces(self) -> WordPieces:
-    """The same without TensorFlow."""
+    """Word pieces split without TensorFlow, by the same rules."""
     return WordPieces(self.vocabulary, self.lower_case)
 
   def unlike(self, texts: Sequence[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ read and written. A bad line is refused with file and number.
 
 import contextlib
 import dataclasses
+import functools
 import gzip
 import io
 import re
@@ -43,6 +44,7 @@ class Pairs:
   values: np.ndarray
   line: np.ndarray
 
+  @functools.cached_property
   def ties(self) -> np.ndarray:
     """The documents' places in the order of their ids, [documents]."""
     return places(self.documents)

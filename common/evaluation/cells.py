@@ -31,7 +31,7 @@ def change(model: dict[str, Any], split: str) -> str:
 
 
 def moved(delta: float | None, low: float | None, high: float | None) -> str:
-  """The same of a delta and its interval's ends; empty without a delta."""
+  """A delta with its interval, as `change` shows it; empty without a delta."""
   return '' if delta is None else f'{percent(delta)} {interval(low, high)}'.strip()
 
 

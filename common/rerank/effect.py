@@ -33,7 +33,7 @@ def judgements(run: Pairs, qrels: Pairs) -> tuple[np.ndarray, Candidates]:
   asked = run.query[lines].astype(np.int64) * len(run.documents) + run.document[lines]
   found = np.array([grade_of.get(key, 0.0) for key in asked.tolist()])
   number = np.searchsorted(queries, run.query[lines])
-  return lines, Candidates(number, run.ties()[run.document[lines]], found, found >= 1, judged)
+  return lines, Candidates(number, run.ties[run.document[lines]], found, found >= 1, judged)
 
 
 def _numbers(ids: Sequence[str], among: Sequence[str]) -> np.ndarray:

@@ -39,7 +39,7 @@ class FirstStage:
     Equal scores are ordered as trec_eval does: in float32, the higher id first.
     """
     run = self.run
-    order = np.lexsort((-run.ties()[run.document], -run.values.astype(np.float32), run.query))
+    order = np.lexsort((-run.ties[run.document], -run.values.astype(np.float32), run.query))
     return np.split(order, np.flatnonzero(np.diff(run.query[order])) + 1)
 
   @functools.cached_property

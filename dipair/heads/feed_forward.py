@@ -78,7 +78,7 @@ class FeedForwardHead(Head):
     return x
 
   def exported(self) -> 'RestructuredFeedForward':
-    """The same with the first layer's rows split once, not at each call."""
+    """This head with the first layer's rows split once, not at each call."""
     return RestructuredFeedForward(self)
 
 

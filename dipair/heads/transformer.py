@@ -163,7 +163,7 @@ class TransformerHead(Head):
     return [v for v in self.trainable_variables if v.name.split(':')[0].endswith(names)]
 
   def exported(self) -> RestructuredTransformer:
-    """The same logits in fewer operations."""
+    """This head with equal logits in fewer operations."""
     embeddings = [self.embeddings(slot) for slot in range(len(self.tokens))]
     return RestructuredTransformer(
       embeddings, self.norm, self.blocks, self.activation, self.classifier

@@ -178,7 +178,7 @@ def test_keras_3_is_nowhere_used():
   assert [use for path, tree in trees.items() for use in keras3(tree, path)] == []
 
 
-VAGUE = {'What', 'Those', 'That', 'Of', 'As', 'Its', 'One', 'All', 'Likewise'}
+VAGUE = {'What', 'Those', 'That', 'Of', 'As', 'Its', 'One', 'All', 'Likewise', 'The same'}
 
 
 def vague_docstrings(tree: ast.AST, path: str) -> list[str]:
@@ -186,13 +186,14 @@ def vague_docstrings(tree: ast.AST, path: str) -> list[str]:
   documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
   nodes = [node for node in ast.walk(tree) if isinstance(node, documented)]
   docs = [(node.body[0].lineno, doc) for node in nodes if (doc := ast.get_docstring(node))]
-  found = [(line, re.match(r'\w*', doc)[0]) for line, doc in docs]
+  found = [(line, re.match(r'(The )?\w*', doc)[0]) for line, doc in docs]
   return [f'{path}:{line}: {word}' for line, word in found if word in VAGUE]
 
 
 def test_the_walk_sees_vague_docstrings():
   code = '"""One."""\nclass A:\n  """Also."""\n  async def f():\n    """What it is."""'
   assert vague_docstrings(ast.parse(code), 'a.py') == ['a.py:1: One', 'a.py:5: What']
+  assert vague_docstrings(ast.parse('"""The same of two."""'), 'a.py') == ['a.py:1: The same']
 
 
 def test_docstrings_name_what_they_describe():

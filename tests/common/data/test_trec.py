@@ -39,7 +39,7 @@ def test_one_long_id_takes_its_own_memory():
   none = np.zeros(0)
   run = trec.Pairs('a', [], documents, none, none, none, none)
   tracemalloc.start()
-  ties = run.ties()
+  ties = run.ties
   assert tracemalloc.get_traced_memory()[1] < 1 << 20
   tracemalloc.stop()
   assert [documents[number] for number in np.argsort(ties)] == sorted(documents)
