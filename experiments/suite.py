@@ -22,7 +22,7 @@ from common.data import glue
 from common.distillation import results
 from common.errors import InputError
 from common.evaluation import metrics, report
-from common.evaluation.cells import change, label, moved, percent
+from common.evaluation.cells import percent
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
 from dse.run import RunConfig
@@ -148,31 +148,6 @@ def table1(done: dict[str, dict[str, Any]]) -> Table:
       'test set.'
     )
   return Table(note, headers, [*_rows(ours, tasks), *_rows(paper, tasks)])
-
-
-def changes(done: dict[str, dict[str, Any]]) -> Table:
-  """Students' relative changes from their teachers in the primary metric of test, by task.
-
-  The exported student's change from its baseline, another variant, follows.
-
-  Args:
-    done: The runs' results by task.
-  """
-  tasks = [task for task in TITLES if task in done]
-  cells: dict[str, dict[str, str]] = {}
-  for task in tasks:
-    for model in done[task]['models'][1:]:
-      name = model_name(model['name'], done[task]['flags'])
-      cells.setdefault(name, {})[task] = change(model, 'test')
-    if found := done[task].get('significance'):
-      names = [model_name(found[key], done[task]['flags']) for key in ('model', 'baseline')]
-      against = moved(found['delta'], found['low'], found['high'])
-      cells.setdefault(' against '.join(names), {})[task] = against
-  headers = [f'{TITLES[task]}, {label(done[task]["primary_metric"])}' for task in tasks]
-  rows = [[name, *(of.get(task, '') for task in tasks)] for name, of in cells.items()]
-  rows.sort(key=lambda row: ' against ' in row[0])
-  note = 'Against the teacher, or as named; in brackets the 95% interval (paired bootstrap).'
-  return Table(note, ['Change', *headers], rows)
 
 
 def model_name(model: str, run: dict[str, Any]) -> str:

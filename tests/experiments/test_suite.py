@@ -103,17 +103,3 @@ def test_table_1_by_hand():
   (note, _, rows) = suite.table1({'mrpc': {'models': alone, 'flags': of_run}})
   assert 'dev set' not in note  # MRPC's test set has labels
   assert [row[0] for row in rows[:3]] == ['Teacher', 'Teacher 1', 'DSE (alpha = 0.5)']
-  lower_by = {'delta': {'test': -0.125}, 'interval': {'test': [-0.2, 0.01]}}
-  done = {
-    'models': [models[0], models[1] | lower_by],
-    'flags': of_run,
-    'primary_metric': 'accuracy',
-  }
-  done['significance'] = {'model': 'student', 'baseline': 'student, labels', 'delta': 0.02}
-  done['significance'] |= {'low': 0.01, 'high': 0.03, 'p_value': 0.02}
-  found = suite.changes({'mrpc': done})
-  assert found.headers == ['Change', 'MRPC, Accuracy']
-  assert found.rows == [
-    ['DSE (alpha = 0.5)', '-12.5% [-20.0, 1.0]'],
-    ['DSE (alpha = 0.5) against DSE (alpha = 0)', '+2.0% [1.0, 3.0]'],
-  ]
