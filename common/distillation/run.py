@@ -44,6 +44,7 @@ from common.distillation.teachers import Teachers
 from common.errors import InputError
 from common.evaluation import calibration, report
 from common.modeling import checkpoints
+from common.modeling.calibration import Calibration
 from common.training import strategies
 from common.training.loop import Callback
 
@@ -179,6 +180,9 @@ def declare(
     after=[trained],
   )
 
+  # Without calibration another export changes no score.
+  calibrated = exported if config.export.calibration != calibration.NONE else None
+
   @strategies.precision()
   def evaluate(to: str) -> Evaluated:
     scorers = teachers.scorers() if teachers else {}
@@ -190,13 +194,11 @@ def declare(
       shared.task,
       data.folder,
       to,
-      export.calibration_of(exported.folder),
+      export.calibration_of(calibrated.folder) if calibrated else Calibration(),
       alone,
       {'train': train, 'distillation': distill.folder},
     )
 
-  # Without calibration another export changes no score.
-  calibrated = exported if config.export.calibration != calibration.NONE else None
   evaluated = folder.stage('evaluation', Evaluated, evaluate, {}, after=[trained, calibrated])
 
   @strategies.precision()
