@@ -14,51 +14,17 @@ def manager(what: tf.train.Checkpoint, folder: str) -> tf.train.CheckpointManage
     return tf.train.CheckpointManager(what, folder, max_to_keep=1)
 
 
-class States:
-  """States of a phase's training: the last one, and that of a step which is still to be evaluated.
+def save(manager: tf.train.CheckpointManager, step: int) -> None:
+  """Saves the state of a step, unless it is there.
 
   None is written over itself, as a kill would leave half of it and no other.
-
-  Args:
-    what: All that a state is of.
-    folder: The phase's.
   """
-
-  def __init__(self, what: tf.train.Checkpoint, folder: str):
-    self._what, self._folder = what, folder
-    self._last, self._unjudged = (
-      manager(what, f'{folder}/{of}') for of in ('checkpoints', 'unjudged')
-    )
-
-  def save(self, step: int, judged: bool) -> None:
-    """Saves the state of a step, unless it is there; `judged`: no evaluation of it is to come."""
-    kept = self._last if judged else self._unjudged
-    if _step(kept) != step:
-      kept.save(step)
-    if judged:
-      self._remove_unjudged()
-
-  def restore(self) -> tuple[int, int] | None:
-    """Reads the newest checkpoint; returns its step and the last step that may have been evaluated.
-
-    Returns None if there is no checkpoint.
-    """
-    kept = max(self._last, self._unjudged, key=_step)
-    if (step := _step(kept)) < 0:
-      return None
-    restore(self._what, kept.latest_checkpoint, self._folder)
-    clear(self._last)
-    clear(self._unjudged)
-    if kept is self._last:
-      self._remove_unjudged()
-    return step, step if kept is self._last else step - 1
-
-  def _remove_unjudged(self) -> None:
-    if tf.io.gfile.exists(self._unjudged.directory):
-      tf.io.gfile.rmtree(self._unjudged.directory)
+  if step_of(manager) != step:
+    manager.save(step)
 
 
-def _step(manager: tf.train.CheckpointManager) -> int:
+def step_of(manager: tf.train.CheckpointManager) -> int:
+  """The step of the last checkpoint; -1 if there is none."""
   path = manager.latest_checkpoint
   return int(path.rsplit('-', 1)[1]) if path else -1
 

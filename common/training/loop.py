@@ -1,10 +1,9 @@
 """The training loop: any strategy, exact resumption, the best checkpoint on validation.
 
-A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step),
-`unjudged/` (the same of a step that is yet to be evaluated), `best/` (variables alone),
-`history.json` and TensorBoard logs. Killed at any moment, the same call goes on from the last
-checkpoint and ends with the weights of an unbroken run: batches are a function of the step, and
-dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in.
+A phase lives in a folder: `checkpoints/` (variables, optimizer, dropout generators, step), `best/`
+(variables alone), `history.json` and TensorBoard logs. Killed at any moment, the same call goes on
+from the last checkpoint and ends with the weights of an unbroken run: batches are a function of the
+step, and dropout's generators are restored. SIGTERM or Ctrl-C saves the step that it came in.
 """
 
 import dataclasses
@@ -21,10 +20,10 @@ from tqdm import tqdm
 from common import files, termination
 from common.errors import InputError, damaged
 from common.training import checkpoints, strategies
-from common.training.history import Entry, best, is_diverged, summary, text
 from common.training.optimization import PhaseConfig, check, create_optimizer
 
 _CHECKPOINT_SECONDS = 60
+Entry = dict[str, Any]  # of a history: step, seconds, loss, learning rate, validation metrics
 Callback = Callable[[str, int, dict[str, float]], Any]
 """Called at each evaluation with the phase's name, its step, and a dict of the validation metrics,
 the learning rate and, from the second on, the mean training loss since the one before."""
@@ -97,7 +96,7 @@ def fit(
     while not run.finished():
       if run.is_due():
         run.evaluate()
-        bar.set_postfix_str(text(run.history, phase.metric))
+        bar.set_postfix_str(run.progress())
       else:
         with termination.held():
           started = time.monotonic()
@@ -105,14 +104,22 @@ def fit(
           run.step += 1
           run.seconds += time.monotonic() - started
           bar.update()
-          if termination.asked() or time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS:
+          late = time.monotonic() - run.saved_at > _CHECKPOINT_SECONDS
+          if termination.asked() or (late and not run.is_due()):  # an evaluation saves
             run.save()
   return _finish(run)
 
 
 def _finish(run: 'Run') -> dict[str, Any]:
-  run.restore_best()
-  return {'name': run.phase.name, **summary(run.history, run.phase.metric, run.config.batch_size)}
+  checkpoints.restore_best(run.best.checkpoint, run.folder)
+  seconds, steps = run.history[-1]['seconds'], run.history[-1]['step']
+  return {
+    'name': run.phase.name,
+    'history': run.history,
+    'best_step': run.best_entry()['step'],
+    'seconds': seconds,
+    'tuples_per_second': steps * run.config.batch_size / seconds if seconds else None,
+  }
 
 
 class Run:
@@ -135,7 +142,7 @@ class Run:
       generators=checkpoints.dropout_states(phase.model),
     )
     self.best = checkpoints.manager(weights, f'{folder}/best')
-    self.states = checkpoints.States(state, folder)
+    self.states = checkpoints.manager(state, f'{folder}/checkpoints')
 
   def restore(self) -> None:
     remedy = checkpoints.remedy(self.folder)
@@ -144,15 +151,19 @@ class Run:
       saved = files.read_json(self._history_path, remedy) if there else {'history': []}
       history: list[Entry] = saved['history']
       steps = [entry['step'] for entry in history]
-    if not (found := self.states.restore()):
+    if (step := checkpoints.step_of(self.states)) < 0:
       if any(steps):  # a checkpoint is there before the next step's history
         raise InputError(f'{self.folder}/checkpoints/checkpoint: names no checkpoint; {remedy}')
       return
+    checkpoints.restore(self.states.checkpoint, self.states.latest_checkpoint, self.folder)
+    checkpoints.clear(self.states)
     checkpoints.clear(self.best)
-    self.step, judged = found
+    self.step = step
     if min(steps, default=math.inf) > self.step:
       raise InputError(f'{self._history_path}: damaged: nothing of step {self.step}; {remedy}')
-    self.history = [entry for entry in history if entry['step'] <= judged]
+    self.history = [entry for entry in history if entry['step'] <= self.step]
+    if self.history[-1]['step'] == self.step:  # its state may be from before its evaluation
+      self.loss_sum.assign(0.0)
     self.seconds = saved['seconds']
     self._keep_best()  # where it was killed before it could
     if not self.finished():
@@ -190,10 +201,11 @@ class Run:
     """The judge's metrics; NaN for a diverged model, which the judge may be unable to judge."""
     if not self.history:
       return self.phase.evaluate()
-    if is_diverged(loss):
+    if _is_diverged(loss):
       print(
         f'{self.phase.name}: the loss is not finite by step {self.step:,}: training ends with the '
-        f'weights of step {self._best()["step"]:,}, the best; a smaller learning rate is advised'
+        f'weights of step {self.best_entry()["step"]:,}, the best; a smaller learning rate is '
+        'advised'
       )
       return dict.fromkeys(self.history[-1]['valid'], math.nan)
     try:
@@ -206,19 +218,15 @@ class Run:
 
   def _keep_best(self) -> None:
     """Keeps the weights of a step that was just evaluated, if it is the best; once."""
-    kept, last = self.best.latest_checkpoint or '', self.history[-1]
-    evaluated = last['step'] == self.step and self._best() is last
-    if evaluated and not kept.endswith(f'-{self.step}'):
-      self.best.save(self.step)
+    last = self.history[-1]
+    if last['step'] == self.step and self.best_entry() is last:
+      checkpoints.save(self.best, self.step)
 
   def save(self) -> None:
     self.saved_at = time.monotonic()
     state = {'history': self.history, 'seconds': self.seconds}
     files.write_json(self._history_path, state, sealed=True)
-    self.states.save(self.step, judged=not self.is_due())
-
-  def restore_best(self) -> None:
-    checkpoints.restore_best(self.best.checkpoint, self.folder)
+    checkpoints.save(self.states, self.step)
 
   def is_due(self) -> bool:
     """Whether the step is one to evaluate at, and has not been."""
@@ -231,16 +239,40 @@ class Run:
     """Whether all steps are done, patience is at its end, or the training diverged."""
     if self.is_due():
       return False
-    since = len(self.history) - 1 - self.history.index(self._best())
-    stops = 0 < self.config.patience <= since or is_diverged(self.history[-1]['loss'])
+    since = len(self.history) - 1 - self.history.index(self.best_entry())
+    stops = 0 < self.config.patience <= since or _is_diverged(self.history[-1]['loss'])
     return stops or self.step >= self.config.steps
 
-  def _best(self) -> Entry:
-    return best(self.history, self.phase.metric)
+  def best_entry(self) -> Entry:
+    """The best entry of the history, the earliest of ties, never NaN."""
+    sign = -1 if self.phase.metric.startswith('-') else 1
+
+    def goodness(entry: Entry) -> float:
+      value = entry['valid'][self._metric]
+      return -math.inf if math.isnan(value) else sign * value
+
+    return max(self.history, key=goodness)
+
+  def progress(self) -> str:
+    """The last entry beside the best one; empty before the first step."""
+    last = self.history[-1]
+    if last['loss'] is None:
+      return ''
+    valid, best = (entry['valid'][self._metric] for entry in (last, self.best_entry()))
+    return f'loss {last["loss"]:.4f}, valid {self._metric} {valid:.4f}, best {best:.4f}'
+
+  @property
+  def _metric(self) -> str:
+    return self.phase.metric.lstrip('-')
 
   @property
   def _history_path(self) -> str:
     return os.path.join(self.folder, 'history.json')
+
+
+def _is_diverged(loss: float | None) -> bool:
+  """Whether a training loss, None before the first step, is no finite number."""
+  return loss is not None and not math.isfinite(loss)
 
 
 def train_step(

@@ -163,8 +163,7 @@ def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
     fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
   assert left.value.code == 128 + by
   termination._asked.clear()
-  kept = 'unjudged' if within == 'an evaluation' else 'checkpoints'
-  state = (tmp_path / 'broken' / kept / 'checkpoint').read_text()
+  state = (tmp_path / 'broken' / 'checkpoints' / 'checkpoint').read_text()
   assert f'model_checkpoint_path: "ckpt-{saved}"' in state
   resumed, weights_resumed = fit(task(), tmp_path / 'broken')
   for one, other in zip(weights, weights_resumed, strict=True):
@@ -173,7 +172,6 @@ def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
   assert all(np.array_equal(found[name], values) for name, values in expected.items())
   curves = [[(e['step'], e['loss'], e['valid']) for e in of['history']] for of in (whole, resumed)]
   assert curves[0] == curves[1]
-  assert not (tmp_path / 'broken' / 'unjudged').exists()
 
 
 def test_of_checkpoints_that_a_killed_process_was_removing_the_last_is_left_alone(tmp_path):
@@ -293,19 +291,23 @@ def test_killed_at_a_save_the_best_weights_are_those_of_the_best_step(
 
 def test_a_state_is_saved_once_and_no_step_is_in_two_losses(tmp_path, monkeypatch):
   whole, _ = fit(task(), tmp_path / 'whole')
-  save, seen = tf.train.CheckpointManager.save, []
+  what, evaluations, seen = task(), itertools.count(1), []
+
+  def evaluate():
+    if next(evaluations) == 2:
+      raise SystemExit  # of a signal: the state of step 4 is saved before its evaluation
+    return what.evaluate()
 
   def until_killed(manager, step):
-    seen.append((manager.directory, step))
-    if (os.path.basename(manager.directory), step) == ('checkpoints', 4):  # its history is written
-      raise Killed
-    save(manager, step)
+    seen.append((os.path.basename(manager.directory), step))
+    raise Killed
 
+  with pytest.raises(SystemExit):
+    fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
   with monkeypatch.context() as patch, pytest.raises(Killed):
-    patch.setattr(loop, '_CHECKPOINT_SECONDS', -1)
     patch.setattr(tf.train.CheckpointManager, 'save', until_killed)
     fit(task(), tmp_path / 'broken')
-  assert len(seen) == len({*seen})  # a kill while one is written over itself would leave none
+  assert seen == [('best', 4)]  # a kill while a state is written over itself would leave none
   resumed, _ = fit(task(), tmp_path / 'broken')
   assert [e['loss'] for e in resumed['history']] == [e['loss'] for e in whole['history']]
 
