@@ -18,10 +18,11 @@ from common.errors import InputError
 from common.modeling import checkpoints
 from common.modeling.bert import Bert
 from common.modeling.bert_network import EncoderConfig
-from common.pretrain import checkpoint, language_model, stages
+from common.pretrain import checkpoint, language_model
 from common.pretrain.batches import Batch
 from common.pretrain.config import PretrainConfig
 from common.pretrain.language_model import LanguageModel
+from common.pretrain.run import declare, starting_point
 from common.training import strategies
 
 TOY = (
@@ -179,7 +180,7 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(toy, python, tmp_
 def declared(config):
   """The stages of a pretraining, declared and not made."""
   run = RunFolder('run', config, 'common.pretrain', redo=False)
-  stages.Pretraining(config, None, run)
+  declare(run, config, None)
   return run.stages
 
 
@@ -388,7 +389,7 @@ def test_next_sentences_are_of_a_checkpoint_of_two_segments(monkeypatch):
   given = {'input_files': 'a.txt', 'documents': 'blocks', 'pretrained': 'x', 'next_sentence': True}
   given |= {'encoder_layers': 1, 'hidden_size': 8, 'attention_heads': 2}
   with pytest.raises(InputError, match=r'^--next_sentence takes two segments; x has one'):
-    stages.starting_point(flags.parse(PretrainConfig, given))
+    starting_point(flags.parse(PretrainConfig, given))
 
 
 def test_a_vocabulary_without_a_mask_is_refused(monkeypatch):
@@ -396,13 +397,13 @@ def test_a_vocabulary_without_a_mask_is_refused(monkeypatch):
   monkeypatch.setattr(checkpoints, 'read', lambda path: without)
   given = {'input_files': 'a.txt', 'pretrained': 'x'}
   with pytest.raises(InputError, match=r'^x: its vocabulary has no \[MASK\]'):
-    stages.starting_point(flags.parse(PretrainConfig, given))
+    starting_point(flags.parse(PretrainConfig, given))
 
 
 def test_the_flagfile_goes_on_from_a_checkpoint_as_it_says():
   flagfile = pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags'
   given = {'flagfile': str(flagfile), 'pretrained': 'minilm', 'learning_rate': 1e-4}
-  assert stages.starting_point(flags.parse(PretrainConfig, given)) == checkpoints.read('minilm')
+  assert starting_point(flags.parse(PretrainConfig, given)) == checkpoints.read('minilm')
 
 
 def test_an_electra_is_not_gone_on_from():
