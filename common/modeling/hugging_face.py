@@ -34,16 +34,6 @@ _FIELDS = {
   'electra': {},
 }
 _TYPES = {'model_type': str, 'architectures': [str], 'id2label': dict}  # of fields that are read
-_REASONS = {
-  'albert': 'its vocabulary is SentencePiece',
-  'camembert': 'its vocabulary is SentencePiece',
-  'deberta': 'its attention is of relative positions',
-  'deberta-v2': 'its attention is of relative positions',
-  'modernbert': 'its positions are rotary',
-  'mpnet': 'its attention has a bias of relative positions',
-  'roberta': 'its vocabulary is byte-level BPE, not word pieces',
-  'xlm-roberta': 'its vocabulary is SentencePiece',
-}
 _DISTILBERT = {  # a part of a tensor's name -> BERT's
   'transformer.layer.': 'encoder.layer.',
   '.attention.q_lin.': '.attention.self.query.',
@@ -60,19 +50,14 @@ _DTYPES = {
   'F64': np.float64,
   'F32': np.float32,
   'F16': np.float16,
-  'BF16': tf.bfloat16.as_numpy_dtype,
-  'I64': np.int64,
-  'I32': np.int32,
-  'I16': np.int16,
-  'I8': np.int8,
-  'U8': np.uint8,
-  'BOOL': np.bool_,
+  'BF16': tf.bfloat16.as_numpy_dtype,  # which safetensors' own reader lacks
+  'I64': np.int64,  # of position numbers
 }
 _PASSED_OVER = re.compile(r'(cls|classifier|qa_outputs)\.|(\w+\.)?embeddings\.position_ids$')
 
 
 def kind(fields: dict[str, Any]) -> str:
-  """The model type of a `config.json`; refuses a network that is not BERT's, with the reason."""
+  """The model type of a `config.json`; refuses a network that is not BERT's."""
   try:
     for name, of in _TYPES.items():
       if fields.get(name) is not None:
@@ -81,8 +66,9 @@ def kind(fields: dict[str, Any]) -> str:
     raise InputError(str(error)) from error
   found = fields.get('model_type') or 'bert'
   if found not in _FIELDS:
-    reason = f': {_REASONS[found]}' if found in _REASONS else ' is not supported'
-    raise InputError(f'model_type={found!r}{reason}; bert, distilbert and electra are read')
+    raise InputError(
+      f'model_type={found!r} is not supported; bert, distilbert and electra are read'
+    )
   return found
 
 
@@ -90,13 +76,11 @@ def config(fields: dict[str, Any]) -> EncoderConfig:
   """The shape in a `config.json`."""
   of = kind(fields)
   renamed = {name: fields[own] for name, own in _FIELDS[of].items() if own in fields}
+  fields = {**fields, **renamed, 'model_type': 'bert'}
   if of == 'distilbert':
-    renamed['type_vocab_size'] = _SEGMENTS
-  width = fields.get('embedding_size') if of == 'electra' else None
-  own = (
-    {'model_type': 'bert', 'embedding_size': None} if of == 'electra' else {'model_type': 'bert'}
-  )
-  made = EncoderConfig.from_json({**fields, **renamed, **own}, google=False)
+    fields['type_vocab_size'] = _SEGMENTS
+  width = fields.pop('embedding_size', None) if of == 'electra' else None
+  made = EncoderConfig.from_json(fields, google=False)
   return dataclasses.replace(made, embedding_width=width)
 
 
@@ -140,8 +124,7 @@ def read(folder: str) -> Weights:
         name, array = name + '/kernel', array.T
     found[name] = array
   if of == 'distilbert' and (words := found.get('bert/embeddings/word_embeddings')) is not None:
-    zeros = np.zeros([_SEGMENTS, words.shape[-1]], np.float32)
-    found[SEGMENTS] = zeros
+    found[SEGMENTS] = np.zeros([_SEGMENTS, words.shape[-1]], np.float32)
   return found
 
 

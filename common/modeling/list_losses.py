@@ -11,7 +11,6 @@ import dataclasses
 import tensorflow as tf
 
 Tuples = dict[str, tf.Tensor]
-_NEEDS = ('teacher_logits', 'items')
 _MARGIN = 1.0  # of triplets, in logits
 
 
@@ -23,10 +22,7 @@ class MarginMSE:
   pairs of a list of n it sums to n sum_i (d_i - mean d)^2, d = s - t: B numbers in place of B^2.
   """
 
-  @property
-  def needs(self) -> tuple[str, ...]:
-    """The teacher's logits, of tuples that stand in lists."""
-    return _NEEDS
+  needs = ('teacher_logits', 'items')
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """Losses [B] of logits [B, 1]; their mean is the loss."""
@@ -49,11 +45,7 @@ class ListwiseKL:
   """
 
   temperature: float = 1.0
-
-  @property
-  def needs(self) -> tuple[str, ...]:
-    """The teacher's logits, of tuples that stand in lists."""
-    return _NEEDS
+  needs = ('teacher_logits', 'items')
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """Losses [B] of logits [B, 1]; their mean is the loss."""
@@ -74,10 +66,7 @@ class Triplet:
   one. Takes B^2 numbers.
   """
 
-  @property
-  def needs(self) -> tuple[str, ...]:
-    """The teacher's logits, of tuples that stand in lists."""
-    return _NEEDS
+  needs = ('teacher_logits', 'items')
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """Losses [B] of logits [B, 1]; their mean is the loss."""

@@ -12,9 +12,7 @@ import tensorflow as tf
 from common import flags
 from common.data.task import Task
 from common.errors import InputError
-from common.modeling.list_losses import ListwiseKL, MarginMSE, Triplet
-
-Tuples = dict[str, tf.Tensor]
+from common.modeling.list_losses import ListwiseKL, MarginMSE, Triplet, Tuples
 
 
 class Loss(Protocol):
@@ -69,11 +67,7 @@ class SoftenedCrossEntropy:
   """
 
   temperature: float = 1.0
-
-  @property
-  def needs(self) -> tuple[str, ...]:
-    """The teacher's logits."""
-    return ('teacher_logits',)
+  needs = ('teacher_logits',)
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """[B], in nats."""
@@ -85,10 +79,7 @@ class SoftenedCrossEntropy:
 class SquaredError:
   """||s - t||^2, of the logits of student and teacher (DSE, §3.5)."""
 
-  @property
-  def needs(self) -> tuple[str, ...]:
-    """The teacher's logits."""
-    return ('teacher_logits',)
+  needs = ('teacher_logits',)
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """[B], summed over outputs."""
@@ -102,10 +93,7 @@ class ScoreError:
   That score is sigmoid(s): the teacher's logits here are before a sigmoid, the labels after it.
   """
 
-  @property
-  def needs(self) -> tuple[str, ...]:
-    """The labels."""
-    return ('label',)
+  needs = ('label',)
 
   def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
     """[B]."""

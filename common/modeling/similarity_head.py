@@ -31,8 +31,9 @@ class SimilarityHead(Head):
 
   def __init__(self, name: str, outputs: int):
     super().__init__(name)
-    self.scale = self.add_weight('scale', [outputs], initializer=_constant(_SCALE))
-    self.bias = self.add_weight('bias', [outputs], initializer=_constant(0.0))
+    constant = tf_keras.initializers.Constant
+    self.scale = self.add_weight('scale', [outputs], initializer=constant(_SCALE))
+    self.bias = self.add_weight('bias', [outputs], initializer=constant(0.0))
 
   def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
     """Similarity of a part a slot: [B, ...] each to [B]; a single row goes with all the other's."""
@@ -100,7 +101,3 @@ def unit(x: tf.Tensor) -> tf.Tensor:
   """The last axis with length 1; all-zero rows stay all-zero."""
   # Written out: `l2_normalize` would be an operation of its own in LiteRT.
   return x * tf.math.rsqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True) + 1e-12)
-
-
-def _constant(value: float) -> tf_keras.initializers.Initializer:
-  return tf_keras.initializers.Constant(value)

@@ -191,7 +191,8 @@ class Student(tf_keras.layers.Layer):
   ) -> tuple[Self, Tokenizer]:
     """A new student, of the checkpoint's first layers and what is random, and its tokenizer."""
     pretrained = cls.read_pretrained(config)
-    encoder = _first_layers(config, pretrained)
+    layers = config.encoder_layers or pretrained.config.num_layers
+    encoder = dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
     tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
     student = cls(config, encoder, outputs, tokenizer.pad_id, *_given(widths))
     for one in student.encoders:
@@ -231,12 +232,6 @@ class Student(tf_keras.layers.Layer):
     student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)
     return student, tokenizer
-
-
-def _first_layers(config: Any, pretrained: Pretrained) -> Any:
-  """Config of a student's encoder: the checkpoint's first layers, the student's dropout."""
-  layers = config.encoder_layers or pretrained.config.num_layers
-  return dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
 
 
 def _given(widths: Sequence[int]) -> list[Sequence[int]]:

@@ -157,7 +157,8 @@ def map_batches(
   def step(*tensors: Any) -> Any:
     return strategy.run(lambda *args: function(*args), args=tensors)
 
-  for group in _groups(batches, replicas):
+  stream = iter(batches)
+  while group := list(itertools.islice(stream, replicas)):
     padded = group + [group[-1]] * (replicas - len(group))
     tensors = zip(*(tensors for _, tensors in padded), strict=True)  # by input, then by replica
     columns = [_per_replica(strategy, values) for values in tensors]
@@ -170,9 +171,3 @@ def _per_replica(strategy: tf.distribute.Strategy, values: Sequence[tf.Tensor]) 
   return strategy.experimental_distribute_values_from_function(
     lambda context: values[context.replica_id_in_sync_group]
   )
-
-
-def _groups(batches: Iterable, size: int) -> Iterator[list]:
-  stream = iter(batches)
-  while group := list(itertools.islice(stream, size)):
-    yield group
