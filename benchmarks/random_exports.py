@@ -7,7 +7,7 @@ from common import flags
 from common.data.tokenization import Tokenizer
 from common.export import student_export
 from common.modeling import checkpoints
-from common.modeling.encoders import EncoderConfig
+from common.modeling.bert_network import EncoderConfig
 from dipair.config import StudentConfig as DiPairConfig
 from dipair.student import DiPair
 from dse.config import StudentConfig as DSEConfig

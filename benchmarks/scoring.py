@@ -20,7 +20,7 @@ from benchmarks import committed, random_exports, tables
 from common import flags
 from common.evaluation import benchmark, report
 from common.evaluation.benchmark import Contender
-from common.modeling.encoders import EncoderConfig
+from common.modeling.bert_network import EncoderConfig
 from common.scoring import runtimes
 from dipair.heads.transformer import TransformerConfig, TransformerHead
 from dipair.scorer import Scorer

@@ -27,10 +27,10 @@ from common.distillation.judged_set import JudgedSet
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import checkpoints, classifiers, saving
+from common.modeling.bert_network import EncoderConfig
 from common.modeling.checkpoints import Pretrained
 from common.modeling.classifiers import Classifier
 from common.modeling.cross_encoder import CrossEncoder
-from common.modeling.encoders import EncoderConfig
 from common.modeling.losses import CrossEntropy, Loss
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tqdm import tqdm
 
+from common.modeling.bert_network import EncoderConfig
 from common.modeling.cross_encoder import CrossEncoder
-from common.modeling.encoders import EncoderConfig
 
 BERT_BASE = EncoderConfig(
   vocab_size=30_522, hidden_size=768, num_layers=12, num_heads=12, inner_dim=3072

@@ -121,8 +121,8 @@ def build(
 
   Args:
     config: Its shape.
-    output_range: Rows of the last layer to compute, from the first; None means all. The rows that
-      are computed are exactly those of the full output.
+    output_range: Rows of the last layer to compute, from the first, 1 or more; None means all. The
+      rows that are computed are exactly those of the full output.
     attention_scores: Whether it gives `attention_scores` too: one a layer, [batch, heads, tokens,
       tokens], of the last layer for its computed rows.
 
@@ -130,8 +130,6 @@ def build(
     encoder = build(pretrained.config)
     checkpoints.restore(encoder, pretrained)
   """
-  if output_range is not None and output_range < 1:
-    raise InputError(f'output_range={output_range}: 1 or more rows, or None for all')
   encoder = networks.BertEncoderV2(
     vocab_size=config.vocab_size,
     hidden_size=config.hidden_size,

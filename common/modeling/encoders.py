@@ -8,24 +8,12 @@ from typing import Any
 
 from common import digests
 from common.modeling.bert import Bert
-from common.modeling.bert_network import EncoderConfig
 from common.modeling.bilstm import BiLSTM
 from common.modeling.checkpoints import Pretrained
 from common.modeling.encoder import Encoder
 
 BERT = 'bert'
 ENCODERS: dict[str, type[Encoder]] = {BERT: Bert, 'bilstm': BiLSTM}
-
-__all__ = [
-  'ENCODERS',
-  'EncoderConfig',
-  'build',
-  'config_of',
-  'contents',
-  'is_random',
-  'kind_of',
-  'read',
-]
 
 
 def read(path: str) -> Pretrained:
@@ -66,8 +54,3 @@ def is_random(path: str) -> bool:
   """Whether the encoder of a checkpoint has weights that a seed makes: a BiLSTM's, or a trial's."""
   found = read(path)
   return found.format == 'random' or kind_of(found.config) != BERT
-
-
-def config_of(kind: str, fields: dict[str, Any]) -> Any:
-  """The config of an encoder by its name, from the fields of `dataclasses.asdict`."""
-  return ENCODERS[kind].config_class(**fields)

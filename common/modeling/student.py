@@ -87,10 +87,6 @@ class Student(tf_keras.layers.Layer):
     del slot
     return features
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Shape of one text's part."""
-    return self.head.part_shape(slot)
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Per-text computation of the head: [U, *vector_shape] to [U, *part_shape]."""
     return self.head.part(vectors, slot)
@@ -227,7 +223,8 @@ class Student(tf_keras.layers.Layer):
     with saving.described(folder):
       schema.check(fields, {'outputs': int, 'widths': [int]})
       config = flags.build(cls.config_class, fields['config'])
-      encoder = encoders.config_of(fields['encoder_kind'], fields['encoder'])
+      encoder_class = encoders.ENCODERS[fields['encoder_kind']]
+      encoder = encoder_class.config_class(**fields['encoder'])
     widths = _given(fields['widths'])
     student = cls(config, encoder, fields['outputs'], tokenizer.pad_id, *widths)
     saving.restore(folder, student)

@@ -4,7 +4,7 @@ import dataclasses
 
 from common import flags
 from common.errors import InputError
-from common.modeling.encoders import EncoderConfig
+from common.modeling.bert_network import EncoderConfig
 from common.pretrain.corpus import CorpusConfig
 from common.pretrain.distilbert import DistilConfig
 from common.pretrain.masking import MaskingConfig

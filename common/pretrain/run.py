@@ -22,8 +22,8 @@ from common.distillation.shared import Trained
 from common.errors import InputError, damaged
 from common.evaluation import cells, report
 from common.modeling import checkpoints
+from common.modeling.bert_network import EncoderConfig
 from common.modeling.checkpoints import Pretrained
-from common.modeling.encoders import EncoderConfig
 from common.pretrain import checkpoint, corpus, distilbert, language_model, vocabulary
 from common.pretrain.batches import MaskedBatches
 from common.pretrain.config import PretrainConfig

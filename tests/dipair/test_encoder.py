@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.modeling.encoders import EncoderConfig
+from common.modeling.bert_network import EncoderConfig
 from common.training import strategies
 from dipair.encoder import Projection, TokenEncoder
 

@@ -21,7 +21,7 @@ from common.distillation.teacher import Teacher, mean_logits
 from common.distillation.teachers import Teachers, check
 from common.errors import InputError
 from common.modeling import bert_weights, checkpoints, encoders
-from common.modeling.encoders import EncoderConfig
+from common.modeling.bert_network import EncoderConfig
 from common.scoring import exported, litert
 
 

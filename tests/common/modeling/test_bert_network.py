@@ -107,8 +107,3 @@ def test_output_range_is_a_slice_of_the_full_output(encoder, rows):
     part['sequence_output'], full['sequence_output'][:, :rows], atol=1e-5, rtol=0
   )
   np.testing.assert_allclose(part['pooled_output'], full['pooled_output'], atol=1e-5, rtol=0)
-
-
-def test_an_empty_output_range_is_refused():
-  with pytest.raises(InputError, match='output_range=0: 1 or more rows'):
-    bert_network.build(TINY, output_range=0)
