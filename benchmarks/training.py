@@ -171,7 +171,7 @@ def _steps(form: Form, strategy: tf.distribute.Strategy) -> Iterator[None]:
   )
   config = PhaseConfig(learning_rate=1e-9, batch_size=form.size)
   run = loop.Run(phase, config, '')
-  step = loop.train_step(phase, config, run, strategy, form.batches.element_spec)
+  step = loop.train_step(run, strategy, form.batches.element_spec)
   return (step(batch) for batch in form.batches.prefetch(2))
 
 

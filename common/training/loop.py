@@ -88,7 +88,7 @@ def fit(
   if run.finished():
     return _finish(run)
   dataset = strategies.distribute(phase.batches(run.step), config.steps - run.step, strategy)
-  step = train_step(phase, config, run, strategy, dataset.element_spec, jit_compile)
+  step = train_step(run, strategy, dataset.element_spec, jit_compile)
   batches = iter(dataset)
   writer = tf.summary.create_file_writer(os.path.join(folder, 'logs'))
   sizes = {'total': config.steps, 'initial': run.step}
@@ -276,8 +276,6 @@ def _is_diverged(loss: float | None) -> bool:
 
 
 def train_step(
-  phase: Phase,
-  config: PhaseConfig,
   run: Run,
   strategy: tf.distribute.Strategy,
   element_spec: Any,
@@ -288,11 +286,12 @@ def train_step(
   Traced once: lengths that differ from batch to batch are unknown in `element_spec`. XLA, which
   wants them known, is given batches of one shape.
   """
+  phase = run.phase
 
   @tf.function(autograph=False, jit_compile=jit_compile)
   def gradients(batch: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
     with tf.GradientTape() as tape:
-      loss = tf.reduce_sum(phase.loss(batch)) / config.batch_size
+      loss = tf.reduce_sum(phase.loss(batch)) / run.config.batch_size
     # Dense, so that a word's gradient counts once in the norm however many rows it comes from.
     return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, phase.variables)]
 
