@@ -298,11 +298,11 @@ def test_config_and_vocabulary(tf1_folder):
 @pytest.mark.parametrize(
   'word, settings, lower_case',
   [
-    ('d', None, True),
+    ('e', None, True),
     ('D', None, False),
     ('[unusedX]', None, True),
     ('D', {'do_lower_case': True}, True),
-    ('d', {'do_lower_case': False}, False),
+    ('e', {'do_lower_case': False}, False),
     ('D', {}, False),
     ('<S>', None, True),
     ('<S>', {'init_inputs': []}, True),

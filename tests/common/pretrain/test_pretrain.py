@@ -21,20 +21,31 @@ from common.pretrain import checkpoint, language_model
 from common.pretrain.batches import Batch
 from common.pretrain.config import PretrainConfig
 from common.pretrain.language_model import LanguageModel
-from common.pretrain.run import declare, starting_point
+from common.pretrain.run import declare, run, starting_point
 from common.training import strategies
 
-TOY = (
-  *('--flagfile=configs/pretrain.flags', '--catalog_sizes=60,1,1,1024', '--held_out=30'),
-  *('--vocab_size=300', '--hidden_size=32', '--attention_heads=2', '--encoder_layers=2'),
-  *('--max_length=48', '--batch_size=8', '--steps=40', '--warmup_steps=4', '--eval_every=20'),
-  '--learning_rate=3e-3',
-)
+FLAGFILE = str(pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags')
+TOY = {
+  **{'flagfile': FLAGFILE, 'catalog_sizes': '60,1,1,1024', 'held_out': 30, 'vocab_size': 300},
+  **{'hidden_size': 32, 'attention_heads': 2, 'encoder_layers': 2, 'max_length': 48},
+  **{'batch_size': 8, 'steps': 40, 'warmup_steps': 4, 'eval_every': 20, 'learning_rate': 3e-3},
+}
 STAGES = ('corpus', 'vocabulary', 'pieces', 'training', 'checkpoint')
 
 
 def command(*arguments):
-  return ['-m', 'common.pretrain', *TOY, *arguments]
+  return ['-m', 'common.pretrain', *flags.lines(TOY), *arguments]
+
+
+def results(folder):
+  return json.loads((folder / 'results.json').read_text('utf-8'), parse_constant=pytest.fail)
+
+
+def made_here(folder, **given):
+  """The results of a run in this process."""
+  with strategies.settings_restored():
+    run(flags.parse(PretrainConfig, {**TOY, 'run_dir': str(folder), **given}))
+  return results(folder)
 
 
 @pytest.fixture(name='toy', scope='module')
@@ -45,10 +56,6 @@ def _toy(tmp_path_factory, python):
   assert done.returncode == 0, done.stderr[-3000:]
   assert f'--pretrained={folder}/checkpoint takes it' in done.stdout
   return folder
-
-
-def results(folder):
-  return json.loads((folder / 'results.json').read_text('utf-8'), parse_constant=pytest.fail)
 
 
 def test_a_run_learns_and_leaves_its_stages_results_and_report(toy):
@@ -108,16 +115,15 @@ def test_killed_and_resumed_it_ends_with_equal_weights(toy, python, tmp_path, ki
   assert results(folder)['models'] == results(toy)['models']
 
 
-def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, python, tmp_path):
+def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, tmp_path):
   lines = (toy / 'corpus' / 'train.txt').read_text('utf-8').split('. ')
   documents = ['\n'.join(lines[start : start + 6]) for start in range(0, len(lines), 6)]
   (tmp_path / 'texts.txt').write_text('\n\n'.join(d.replace('\n\n', '\n') for d in documents))
   folder = tmp_path / 'run'
-  arguments = [f'--run_dir={folder}', f'--pretrained={toy}/checkpoint', '--next_sentence']
-  files = [f'--input_files={tmp_path}/texts.txt', '--documents=blocks', '--static_masks=2']
-  done = python(*command(*arguments, *files, '--held_out=5', '--steps=4', '--eval_every=4'))
-  assert done.returncode == 0, done.stderr[-3000:]
-  start, end = (model['valid'] for model in results(folder)['models'])
+  texts = {'input_files': f'{tmp_path}/texts.txt', 'documents': 'blocks', 'held_out': 5}
+  how = {'pretrained': f'{toy}/checkpoint', 'next_sentence': True, 'static_masks': 2}
+  found = made_here(folder, **texts, **how, steps=4, eval_every=4)
+  start, end = (model['valid'] for model in found['models'])
   assert set(end) == {'mlm_loss', 'mlm_accuracy', 'nsp_loss', 'nsp_accuracy'}
   assert (
     start['mlm_loss'] < results(toy)['models'][0]['valid']['mlm_loss'] - 0.2
@@ -127,15 +133,10 @@ def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, python, tmp_path)
   ).read_text()
 
 
-def test_a_student_of_every_other_layer_learns_from_it(toy, python, tmp_path):
+def test_a_student_of_every_other_layer_learns_from_it(toy, tmp_path):
   folder = tmp_path / 'run'
-  done = python(
-    *command(
-      f'--run_dir={folder}', f'--distil_from={toy}/checkpoint', '--steps=20', '--encoder_layers=1'
-    )
-  )
-  assert done.returncode == 0, done.stderr[-3000:]
-  start, end = (model['valid']['mlm_loss'] for model in results(folder)['models'])
+  made = made_here(folder, distil_from=f'{toy}/checkpoint', steps=20, encoder_layers=1)
+  start, end = (model['valid']['mlm_loss'] for model in made['models'])
   assert end < start < results(toy)['models'][0]['valid']['mlm_loss']  # embeddings came along
   found, teacher = (checkpoints.read(str(run / 'checkpoint')) for run in (folder, toy))
   assert (found.config.num_layers, teacher.config.num_layers) == (1, 2)
@@ -157,20 +158,19 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(toy, python, tmp_
   config = json.loads((start / 'config.json').read_text())
   config['hidden_dropout_prob'] = 0.0  # else each device has its own
   (start / 'config.json').write_text(json.dumps(config))
-  module, found = ('-m', 'common.pretrain'), {}
-  for name, how, of in (
-    ('one', module, '--precision=float32'),
-    ('two', ('-c', _ON_TWO), '--distribution_strategy=mirrored'),
-    ('bfloat16', module, '--precision=mixed_bfloat16'),
-  ):
-    folder = tmp_path / name
-    done = python(*how, *TOY, of, f'--run_dir={folder}', f'--pretrained={start}', '--steps=20')
-    assert done.returncode == 0, done.stderr[-3000:]
-    made = results(folder)
-    found[name] = [
-      made['training'][0]['history'][-1]['loss'],
-      made['models'][-1]['valid']['mlm_loss'],
-    ]
+  given = {'pretrained': str(start), 'steps': 20}
+  on_two = {**TOY, **given, 'run_dir': tmp_path / 'two', 'distribution_strategy': 'mirrored'}
+  done = python('-c', _ON_TWO, *flags.lines(on_two))
+  assert done.returncode == 0, done.stderr[-3000:]
+  made = {
+    'two': results(tmp_path / 'two'),
+    'one': made_here(tmp_path / 'one', **given),
+    'bfloat16': made_here(tmp_path / 'bfloat16', **given, precision='mixed_bfloat16'),
+  }
+  found = {
+    name: [of['training'][0]['history'][-1]['loss'], of['models'][-1]['valid']['mlm_loss']]
+    for name, of in made.items()
+  }
   np.testing.assert_allclose(found['two'], found['one'], rtol=1e-4)
   np.testing.assert_allclose(found['bfloat16'], found['one'], rtol=0.02)
   assert found['bfloat16'] != found['one']
@@ -178,9 +178,9 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(toy, python, tmp_
 
 def declared(config):
   """The stages of a pretraining, declared and not made."""
-  run = RunFolder('run', config, 'common.pretrain', redo=False)
-  declare(run, config, None)
-  return run.stages
+  folder = RunFolder('run', config, 'common.pretrain', redo=False)
+  declare(folder, config, None)
+  return folder.stages
 
 
 @pytest.mark.parametrize(
@@ -406,6 +406,5 @@ def test_a_checkpoint_that_is_not_gone_on_from(monkeypatch, changes, flag, messa
 
 
 def test_the_flagfile_goes_on_from_a_checkpoint_as_it_says():
-  flagfile = pathlib.Path(__file__).parents[3] / 'configs' / 'pretrain.flags'
-  given = {'flagfile': str(flagfile), 'pretrained': 'minilm', 'learning_rate': 1e-4}
+  given = {'flagfile': FLAGFILE, 'pretrained': 'minilm', 'learning_rate': 1e-4}
   assert starting_point(flags.parse(PretrainConfig, given)) == checkpoints.read('minilm')
