@@ -99,10 +99,10 @@ def _check_kind(fields: dict[str, Any], kind: str, tensors: dict[str, np.ndarray
   """Refuses a folder that is no sequence classifier, by its config or its tensors' names."""
   made = ', '.join(fields.get('architectures') or ())
   dense, _, last = _LAYERS[kind]
-  missing = [f'{n}.{leaf}' for n in (dense, last) for leaf in ('weight', 'bias')]
-  missing = [name for name in missing if name not in tensors]
+  needed = [f'{name}.{leaf}' for name in (dense, last) for leaf in ('weight', 'bias')]
+  missing = next((name for name in needed if name not in tensors), None)
   if missing or (made and not made.endswith('ForSequenceClassification')):
-    what = f'no {missing[0]}' if missing else 'not ForSequenceClassification'
+    what = f'no {missing}' if missing else 'not ForSequenceClassification'
     raise InputError(
       f'no classifier to teach with (architectures: {made or "none"}; {what}); as an encoder to '
       'fine-tune it is for --teacher_pretrained'
