@@ -88,14 +88,12 @@ def described(folder: str) -> contextlib.AbstractContextManager[None]:
 
 def restore(folder: str, model: tf_keras.layers.Layer) -> None:
   """Reads the weights into a model built from the fields."""
-  _checked(folder)
   with _fitting(folder):
     _saved(model.variables).read(os.path.join(folder, _WEIGHTS)).assert_consumed()
 
 
 def restore_first(folder: str, variables: Sequence[tf.Variable]) -> None:
   """Reads the first weights of a folder into variables."""
-  _checked(folder)
   with _fitting(folder):
     status = _saved(variables).read(os.path.join(folder, _WEIGHTS))
     status.expect_partial().assert_existing_objects_matched()
@@ -112,16 +110,12 @@ def _saved(variables: Sequence[tf.Variable]) -> tf.train.Checkpoint:
   return tf.train.Checkpoint(variables=list(variables))
 
 
-def _checked(folder: str) -> None:
-  """Compares the digests of the weights' files."""
+@contextlib.contextmanager
+def _fitting(folder: str) -> Iterator[None]:
+  """Refuses weights that are damaged, or do not fit the variables that get them in the block."""
   for name in files.names(folder):
     if name.startswith(f'{_WEIGHTS}.'):
       digests.check(os.path.join(folder, name), _REMEDY)
-
-
-@contextlib.contextmanager
-def _fitting(folder: str) -> Iterator[None]:
-  """Refuses weights that do not fit the variables that, in the block, get them."""
   try:
     yield
   except (tf.errors.OpError, ValueError, AssertionError) as error:

@@ -7,8 +7,9 @@ import tf_keras
 from scipy.special import expit
 
 from common.errors import InputError
-from common.modeling import bert_network, bert_weights, checkpoints, encoders
+from common.modeling import encoders
 from common.modeling.bilstm import BiLSTM, BiLSTMConfig
+from tests.common.modeling.slow_bert import WIDTH, H, V, random_tensors, write
 
 E, UNITS = 5, 3  # width of the embeddings, and of a direction
 TEXTS = ([2, 5, 3], [2, 7, 6, 7, 4, 3], [3])
@@ -45,19 +46,16 @@ def test_tokens_are_the_slow_ones_however_a_text_is_padded(length):
     np.testing.assert_allclose(tokens[: len(text)], slow(encoder, text), atol=1e-5)
 
 
-def test_it_starts_from_the_word_embeddings_of_a_checkpoint(build):
-  pretrained = encoders.read('bilstm:minilm')
-  assert pretrained.config == BiLSTMConfig(30_522, 384, 384)
-  words = checkpoints.embeddings(pretrained, bert_weights.WORDS, 30_522)
-  bert = bert_network.build(checkpoints.read('minilm').config)
-  checkpoints.restore(bert, checkpoints.read('minilm'))
-  np.testing.assert_array_equal(words, bert.get_embedding_table())
+@pytest.mark.parametrize('kind', ['bert', 'electra'])
+def test_it_starts_from_the_word_embeddings_of_a_checkpoint(tmp_path, kind):
+  tensors = random_tensors(kind)
+  pretrained = encoders.read(f'bilstm:{write(tmp_path / "hub", kind, tensors)}')
+  assert pretrained.config == BiLSTMConfig(V, WIDTH[kind], H)
   encoder = BiLSTM(pretrained.config, pad_id=0)
   encoder.restore(pretrained)
-  found = encoder.embeddings.get_weights()[0]
-  np.testing.assert_allclose(found.mean(0), 0, atol=1e-4)
-  ratio = (words[2000] - words[3000]) / (found[2000] - found[3000])
-  np.testing.assert_allclose(ratio, words.std(), rtol=1e-3)
+  words = tensors[f'{kind}.embeddings.word_embeddings.weight'].astype(np.float64)
+  expected = (words - words.mean(0)) / words.std()
+  np.testing.assert_allclose(encoder.embeddings.get_weights()[0], expected, atol=1e-5)
 
 
 def test_what_a_bilstm_cannot_be_is_refused(build):
