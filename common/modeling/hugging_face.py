@@ -134,21 +134,17 @@ def read_tensors(folder: str) -> dict[str, np.ndarray]:
   Raises:
     InputError: The file is damaged, or a tensor is of a type that is not read.
   """
-  with located(TENSORS):
-    return _arrays(content(folder, TENSORS))
-
-
-def _arrays(content: bytes) -> dict[str, np.ndarray]:
-  try:
-    found = safetensors.deserialize(content)
-  except safetensors.SafetensorError as error:
-    raise InputError(f'damaged ({error}); copy it anew') from error
   made = {}
-  for name, tensor in found:
-    if (dtype := tensor['dtype']) not in _DTYPES:
-      raise InputError(f'{name} is {dtype}; float32, float16 and bfloat16 weights are read')
-    array = np.frombuffer(tensor['data'], _DTYPES[dtype]).reshape(tensor['shape'])
-    made[name] = array.astype(np.float32) if dtype == 'BF16' else array
+  with located(TENSORS):
+    try:
+      found = safetensors.deserialize(content(folder, TENSORS))
+    except safetensors.SafetensorError as error:
+      raise InputError(f'damaged ({error}); copy it anew') from error
+    for name, tensor in found:
+      if (dtype := tensor['dtype']) not in _DTYPES:
+        raise InputError(f'{name} is {dtype}; float32, float16 and bfloat16 weights are read')
+      array = np.frombuffer(tensor['data'], _DTYPES[dtype]).reshape(tensor['shape'])
+      made[name] = array.astype(np.float32) if dtype == 'BF16' else array
   return made
 
 
