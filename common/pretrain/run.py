@@ -103,9 +103,8 @@ def declare(folder: RunFolder, config: PretrainConfig, strategy: tf.distribute.S
   }
 
   def write_corpus(to: str) -> Counts:
-    counts = corpus.write(
-      lambda: corpus.documents(config.corpus, config.seed), config.corpus.held_out, to
-    )
+    read = functools.partial(corpus.documents, config.corpus, config.seed)
+    counts = corpus.write(read, config.corpus.held_out, to)
     if config.next_sentence and not counts.pairs():
       raise InputError(NO_PAIRS)
     return counts
@@ -259,12 +258,8 @@ def _judge(
 
 def _collect(config: PretrainConfig, stages: Stages) -> dict[str, Any]:
   """The results of a finished run, as its report shows them."""
-  texts, pieces, written = (
-    stages.corpus.result,
-    stages.pieces.result,
-    stages.checkpoint.result,
-  )
-  phases = stages.training.result.phases
+  texts, pieces = stages.corpus.result, stages.pieces.result
+  phases, written = stages.training.result.phases, stages.checkpoint.result
   for phase in phases:
     phase['sequences_per_second'] = phase.pop('tuples_per_second')
   start = phases[0]['history'][0]['valid']
