@@ -2,7 +2,7 @@
 
 Beam spreads the units over its workers and repeats those that fail; a unit is read, computed and
 written where it lands, in memory bounded by a chunk of its rows. Nothing is shuffled, but for a job
-with a source that does (`join.py`).
+with a source that joins (`join.py`).
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import plans, shards, units
+from common.pipelines import shards, units
 from common.pipelines.shards import Mark, Shard
 from common.pipelines.units import Unit
 from common.vectors.ids import hashes, repeated
@@ -66,18 +66,14 @@ class FilesConfig:
     64 << 20, 'bytes of a TSV or JSONL file that become one shard', bounds=(1, 10**12)
   )
 
-  def units(self) -> list[Unit]:
-    """The pieces of the files."""
+  def units(self) -> tuple[list[Unit], dict[str, list[float]]]:
+    """The pieces of the files; and the files' sizes and times, for a job's plan."""
     if not self.input:
       raise InputError('--input: the files to be read are needed')
-    found = units.of_files(self.input, self.unit_bytes)
+    found, state = units.of_files(self.input, self.unit_bytes)
     if not found:
       raise InputError(f'--input={",".join(self.input)}: empty')
-    return found
-
-  def state(self) -> dict[str, list[float]]:
-    """Sizes and times of the files, for a job's plan: changed ones are other ones."""
-    return units.state(self.input)
+    return found, state
 
 
 def spread(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
@@ -99,9 +95,9 @@ def run(
     job: Work on each.
     todo: All units of the input.
     config: Folder of the output, and bad rows allowed.
-    plan: Flags that the output depends on, besides the units; another plan's output is refused.
+    plan: As for `shards.keep_plan`.
     options: Beam's.
-    source: Makes what the job is given, each with the `number` of its shard, of the units left.
+    source: Makes what the job is given of the units left, each with the `number` of its shard.
 
   Returns:
     The marks of all shards, in order.
@@ -109,7 +105,7 @@ def run(
   Raises:
     InputError: If the folder holds another plan's output, or too many rows were bad.
   """
-  plans.keep(config.output, plan, todo)
+  shards.keep_plan(config.output, plan, todo)
   done = shards.marks(config.output)
   left = [unit for unit in todo if unit.number not in done]
   if left:
@@ -152,14 +148,6 @@ def check_ids(
             'mend the input, and give it another --output'
           )
         first[key] = path
-
-
-def finish(shard: Shard, rows: int, started: float) -> Mark:
-  """Marks a shard whose work started at that `time.monotonic()`; counts its rows for Beam."""
-  mark = shard.finish(rows, time.monotonic() - started)
-  Metrics.counter('pipelines', 'rows').inc(mark.rows)
-  Metrics.counter('pipelines', 'bad_rows').inc(mark.bad_rows)
-  return mark
 
 
 def command(main: Callable[[Any, Sequence[str]], None], cls: type) -> None:
@@ -210,9 +198,9 @@ class _Do(beam.DoFn):
     started = time.monotonic()
     shard = Shard(self.config.output, unit.number)
     rows = self.job.run(unit, self.model, shard)
-    mark = finish(shard, rows, started)
-    rate = int(rows / max(mark.seconds, 1e-9))
-    Metrics.distribution('pipelines', 'rows_per_second').update(rate)
+    mark = shard.finish(rows, time.monotonic() - started)
+    Metrics.counter('pipelines', 'rows').inc(mark.rows)
+    Metrics.counter('pipelines', 'bad_rows').inc(mark.bad_rows)
 
 
 class _Holder:

@@ -1,20 +1,26 @@
 """Scorers of pairs and tuples: as Beam's `RunInference` takes them, and as the jobs do."""
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import ModelHandler
 
+from common import sharded
 from common.data import vector_cells
 from common.data.texts import distinct
-from common.pipelines import shards
+from common.errors import InputError
+from common.pipelines import files
 from common.pipelines.reading import Refuse
 from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
+from common.vectors.manifest import REMEDY, Manifest
 from common.vectors.store import VectorStore
 
 _BLOCK = 1024  # pairs whose vectors are read at a time: they stay in cache
@@ -46,7 +52,7 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
     """The export, its runtimes and TensorFlow held to the threads."""
     if 'tensorflow' in (self.encoder_runtime, self.runtime) or self.runtime == 'xla':
       limit_threads(self.threads)
-    export = Export(shards.local(self.export_dir))
+    export = Export(files.local(self.export_dir))
     encoder = runtimes.load_encoder(export, self.encoder_runtime, self.threads)
     return PairScorer(export, encoder, runtimes.load_head(export, self.runtime, self.threads))
 
@@ -60,6 +66,38 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
       for side in zip(*batch, strict=True)
     ]
     return model.score(*sides).tolist()
+
+
+@dataclasses.dataclass(frozen=True)
+class Store:
+  """A vector store, as a job found it.
+
+  Attributes:
+    folder: The folder, local or remote.
+    manifest: Its contents.
+    version: Digest of the manifest, which differs once the store has changed.
+  """
+
+  folder: str
+  manifest: Manifest
+  version: str
+
+  @classmethod
+  def of(cls, folder: str) -> 'Store':
+    """Reads a folder; refuses one that holds no whole store."""
+    path = FileSystems.join(folder, sharded.NAME)
+    if not files.exists(path):
+      raise InputError(f'{folder}: no whole vector store there ({sharded.NAME} is missing)')
+    content = files.read(path)
+    manifest = sharded.parsed(content, path, Manifest, REMEDY)
+    return cls(folder, manifest, hashlib.sha256(content).hexdigest())
+
+  def open(self) -> VectorStore:
+    """The store, or a copy of a remote one; refuses one that has changed since."""
+    opened = VectorStore(files.local(self.folder))
+    if opened.version != self.version:
+      raise InputError(f'{self.folder}: changed since the job began; choose another --output')
+    return opened
 
 
 class TupleModel(NamedTuple):

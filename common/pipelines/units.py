@@ -40,18 +40,21 @@ class Unit:
   stop: int = -1
 
 
-def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
-  """Units of the files that match, in the order of their names.
+def of_files(patterns: Sequence[str], unit_bytes: int) -> tuple[list[Unit], dict[str, list[float]]]:
+  """Units of the files that match, in the order of their names; and the files' state.
+
+  Returns:
+    The units, and {path: [bytes, time of the last change]}.
 
   Raises:
     InputError: If nothing matches a pattern, or a file is matched twice, of no known kind or an
       empty gzip.
   """
-  files_found: list[FileMetadata] = []
+  listed: list[FileMetadata] = []
   known: set[str] = set()
   for pattern in patterns:
     try:
-      found = sorted(_matches([pattern]), key=lambda file: file.path)
+      found = sorted(_matches(pattern), key=lambda file: file.path)
     except Exception as error:  # each filesystem has its own
       raise InputError(f'{pattern}: cannot be listed: {error}') from error
     if not found:
@@ -61,12 +64,13 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
       if same in known:
         raise InputError(f'{pattern}: {file.path} is named twice in --input')
       known.add(same)
-      files_found.append(file)
+      listed.append(file)
   units: list[Unit] = []
-  of_each = each(lambda file: _pieces(file.path, file.size_in_bytes, unit_bytes), files_found)
-  for file, pieces in zip(files_found, of_each, strict=True):
+  of_each = each(lambda file: _pieces(file.path, file.size_in_bytes, unit_bytes), listed)
+  for file, pieces in zip(listed, of_each, strict=True):
     units += [Unit(len(units) + i, file.path, *piece) for i, piece in enumerate(pieces)]
-  return units
+  state = {file.path: [file.size_in_bytes, file.last_updated_in_seconds] for file in listed}
+  return units, state
 
 
 def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
@@ -75,25 +79,17 @@ def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
   return [Unit(i, path, start, min(start + unit_rows, rows)) for i, start in enumerate(starts)]
 
 
-def state(patterns: Sequence[str]) -> dict[str, list[float]]:
-  """{path: [bytes, time of the last change]} of the files that match."""
-  return {
-    file.path: [file.size_in_bytes, file.last_updated_in_seconds] for file in _matches(patterns)
-  }
-
-
-def _matches(patterns: Sequence[str]) -> list[FileMetadata]:
+def _matches(pattern: str) -> list[FileMetadata]:
   """Files that match.
 
   Beam lists nothing for a pattern that names no folder before its first sign.
   """
-  named = []
-  for pattern in patterns:
-    before = re.split(r'[*?[]', pattern, maxsplit=1)[0]
-    here = before != pattern and not os.path.dirname(before)
-    named.append(f'./{pattern}' if here else pattern)
-  found = (file for of in FileSystems.match(named) for file in of.metadata_list)
-  return [file for file in found if not file.path.endswith('/')]  # a bucket's name of a folder
+  before = re.split(r'[*?[]', pattern, maxsplit=1)[0]
+  here = before != pattern and not os.path.dirname(before)
+  (found,) = FileSystems.match([f'./{pattern}' if here else pattern])
+  return [
+    file for file in found.metadata_list if not file.path.endswith('/')
+  ]  # a bucket's name of a folder
 
 
 def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:

@@ -58,7 +58,9 @@ class VectorStore:
     self.fingerprint, self.side = there.vectors.fingerprint, there.vectors.side
     self._shards = there.shards
     self._pieces = [
-      piece for shard in there.shards for piece in shards.opened(self.folder, shard, there.vectors)
+      piece
+      for shard in there.shards
+      for piece in shards.opened(shard.path(self.folder), shard, there.vectors)
     ]
     self._ids = Ids(piece.ids for piece in self._pieces)
 

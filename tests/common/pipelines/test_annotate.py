@@ -1,7 +1,5 @@
 """Tuples annotated on Beam: the record set of one call on everything."""
 
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +10,7 @@ from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.pipelines import annotate, shards
+from common.pipelines import annotate
 from common.pipelines.jobs import OutputConfig
 
 TERMS = [('t0', 'red'), ('t1', 'wide footwear'), ('t2', 'nike shoes')]
@@ -59,28 +57,4 @@ def test_an_id_that_comes_twice_makes_no_record_set(tmp_path, tsv):
     RecordSet(out.output)
   Teacher(pretrained.config, tokenizer, 32, 1).save(str(tmp_path / 'teacher'))  # another one
   with pytest.raises(InputError, match='begun with other contents of the teachers'):
-    annotate.main(config, [])
-
-
-def test_shards_of_other_teachers_are_not_gone_on_with(tmp_path, tsv):
-  """Though the plan knows no digest of them, as where they are in the workers' image alone."""
-  pretrained = checkpoints.read('random-tiny')
-  folder, output = str(tmp_path / 'teacher'), str(tmp_path / 'distill')
-  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-  Teacher(pretrained.config, tokenizer, 32, 1).save(folder)
-  rows = [(t, p) for _, t in TERMS for _, p in PRODUCTS]
-  files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), rows)
-  config = annotate.AnnotateConfig((folder,), files, out=OutputConfig(output=output))
-  annotate.main(config, [])
-  path, digest = f'{output}/done/00000.json', shards.version(folder)
-  mark = shards.read_json(path)
-  assert mark['note'] == {'teachers': [digest]}
-  shards.write_json(path, {**mark, 'note': {'teachers': ['other']}})
-  with pytest.raises(InputError, match='its shards are of teachers of different contents'):
-    annotate.main(config, [])
-  os.remove(f'{output}/done/00001.json')
-  for name in os.listdir(f'{output}/done'):
-    mark = shards.read_json(f'{output}/done/{name}')
-    shards.write_json(f'{output}/done/{name}', {**mark, 'note': {'teachers': ['other']}})
-  with pytest.raises(InputError, match="teachers of other contents than the workers' .*/teacher;"):
     annotate.main(config, [])

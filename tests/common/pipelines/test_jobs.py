@@ -6,7 +6,7 @@ from common.data.tokenization import Tokenizer
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.pipelines import annotate, jobs, plans
+from common.pipelines import annotate, jobs, shards
 from common.pipelines.jobs import FilesConfig, OutputConfig
 
 
@@ -21,8 +21,8 @@ def _interrupted(monkeypatch):
 def test_of_other_units_the_first_file_that_differs_is_named(tmp_path):
   def begin(unit_bytes=8):
     files = FilesConfig((f'{tmp_path}/*.tsv',), unit_bytes)
-    plan, out = {plans.FILES: files.state()}, OutputConfig(f'{tmp_path}/out')
-    jobs.run(None, files.units(), out, plan, [])
+    todo, state = files.units()
+    jobs.run(None, todo, OutputConfig(f'{tmp_path}/out'), {shards.FILES: state}, [])
 
   (tmp_path / 'a.tsv').write_text('text\nred\nboots\n')
   for _ in range(2):
