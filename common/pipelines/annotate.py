@@ -102,7 +102,7 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   """Runs the job; the record set's manifest comes last."""
   if not config.teachers:
     raise InputError("--teachers: a teacher's folder is needed")
-  todo, state = config.files.units()
+  todo = config.files.units()
   reading.check_columns(todo, config.columns)
   info = {'teachers': list(config.teachers), 'temperature': _TEMPERATURE}
   plan = {
@@ -111,7 +111,6 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
     'contents of the teachers': [files.version(folder) for folder in config.teachers],
     'teacher_max_length': config.teacher_max_length,
     'classes': list(config.classes),
-    shards.FILES: state,
   }
   output = config.out.output
   with shards.alone(output):
@@ -134,9 +133,9 @@ def _manifest(marks: Sequence[Mark], slots: int, info: dict[str, Any]) -> Manife
   listed, tables = [], []
   for number, mark in enumerate(marks):
     written = {file.name: vars(file) for file in mark.shards}
-    own = written[record_writer.shard_name(mark.number)]
+    own = written[record_writer.shard_name(mark.unit.number)]
     listed.append(records.Shard(**own, tables=(number,) * slots))
-    tables.append([Table(**written[_table_name(mark.number, slot)]) for slot in range(slots)])
+    tables.append([Table(**written[_table_name(mark.unit.number, slot)]) for slot in range(slots)])
   return Manifest(tuple(listed), tuple(zip(*tables, strict=True)), info)
 
 

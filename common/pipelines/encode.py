@@ -96,14 +96,13 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   shape = export['vector_shapes'][slots.index(config.side)]
   fingerprint = exported.fingerprints(export)[config.side]
   description = Description(tuple(shape), config.dtype, fingerprint, config.side)
-  todo, state = config.files.units()
+  todo = config.files.units()
   columns = [config.id_column, config.text_column]
   reading.check_columns(todo, columns)
   plan = {
     'store': sharded.as_json(description),
     'columns': columns,
     'encoder_runtime': config.encoder_runtime,
-    shards.FILES: state,
   }
   output = config.out.output
   with shards.alone(output):

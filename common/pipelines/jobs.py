@@ -66,14 +66,14 @@ class FilesConfig:
     64 << 20, 'bytes of a TSV or JSONL file that become one shard', bounds=(1, 10**12)
   )
 
-  def units(self) -> tuple[list[Unit], dict[str, list[float]]]:
-    """The pieces of the files; and the files' sizes and times, for a job's plan."""
+  def units(self) -> list[Unit]:
+    """The pieces of the files."""
     if not self.input:
       raise InputError('--input: the files to be read are needed')
-    found, state = units.of_files(self.input, self.unit_bytes)
+    found = units.of_files(self.input, self.unit_bytes)
     if not found:
       raise InputError(f'--input={",".join(self.input)}: empty')
-    return found, state
+    return found
 
 
 def spread(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
@@ -95,18 +95,19 @@ def run(
     job: Work on each.
     todo: All units of the input.
     config: Folder of the output, and bad rows allowed.
-    plan: As for `shards.keep_plan`.
+    plan: Flags that the output depends on, besides the units.
     options: Beam's.
-    source: Makes what the job is given of the units left, each with the `number` of its shard.
+    source: Makes what the job is given of the units left: each, or a value that has it as `unit`.
 
   Returns:
     The marks of all shards, in order.
 
   Raises:
-    InputError: If the folder holds another plan's output, or too many rows were bad.
+    InputError: If the folder holds an output of other flags or units, or too many rows were bad.
   """
-  shards.keep_plan(config.output, plan, todo)
+  shards.keep_plan(config.output, plan)
   done = shards.marks(config.output)
+  shards.check_units(config.output, done, todo)
   left = [unit for unit in todo if unit.number not in done]
   if left:
     _run(job, left, config, options, len(todo), source)
@@ -194,10 +195,10 @@ class _Do(beam.DoFn):
   def setup(self) -> None:
     self.model = self.shared.acquire(lambda: _Holder(self.job.load())).model
 
-  def process(self, unit: Any):
+  def process(self, work: Any):
     started = time.monotonic()
-    shard = Shard(self.config.output, unit.number)
-    rows = self.job.run(unit, self.model, shard)
+    shard = Shard(self.config.output, getattr(work, 'unit', work))
+    rows = self.job.run(work, self.model, shard)
     mark = shard.finish(rows, time.monotonic() - started)
     Metrics.counter('pipelines', 'rows').inc(mark.rows)
     Metrics.counter('pipelines', 'bad_rows').inc(mark.bad_rows)

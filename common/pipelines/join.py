@@ -44,11 +44,6 @@ class Joined:
   unit: Unit
   vectors: Sequence[Iterable[Vector]]
 
-  @property
-  def number(self) -> int:
-    """Number of the unit's shard."""
-    return self.unit.number
-
 
 @dataclasses.dataclass(frozen=True)
 class JoinJob:

@@ -158,13 +158,12 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   stores = _stores(config, description)
   if config.shape == 'all':
     rows = sum(shard.rows for shard in stores[0].manifest.shards)
-    todo, state = units.of_rows(config.stores[0], rows, config.unit_rows), {}
+    todo = units.of_rows(config.stores[0], rows, config.unit_rows)
   else:
-    todo, state = config.files.units()
+    todo = config.files.units()
     reading.check_columns(todo, columns)
   plan = {
     **{name: value for name, value in flags.flat(config).items() if name not in _FREE},
-    shards.FILES: state,
     'export': files.version(export),  # its fingerprint is that of its encoders alone
     'contents of the stores': [store.version for store in stores],
   }

@@ -1,7 +1,7 @@
 """A job's output: its plan, and one shard per unit, whole or absent, with a mark that describes it.
 
 A mark is the manifest (`common.sharded`) of a unit's files. A second run skips what is marked, and
-goes on with its own plan alone. Paths are those of Beam's filesystems.
+goes on with the same flags and units alone. Paths are those of Beam's filesystems.
 """
 
 import contextlib
@@ -23,8 +23,6 @@ from common.pipelines import files
 from common.pipelines.units import Unit
 
 PLAN = 'plan.json'
-FILES = 'files'  # in a plan: sizes and times of the input files
-_UNITS = 'units'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,16 +30,16 @@ class Mark:
   """Contents of a finished unit's mark.
 
   Attributes:
-    number: Number of the unit.
+    unit: The unit, with the state of its file.
     rows: Rows written.
     bad_rows: Rows refused.
     seconds: Time that they took.
     shards: The unit's files.
   """
 
-  form: ClassVar[str] = 'unit of a job 1'
+  form: ClassVar[str] = 'unit of a job 2'
 
-  number: int
+  unit: Unit
   rows: int
   bad_rows: int
   seconds: float
@@ -61,11 +59,11 @@ class Shard:
 
   Args:
     output: Folder of the job's output.
-    number: Number of the unit.
+    unit: The unit.
   """
 
-  def __init__(self, output: str, number: int):
-    self.output, self.number = output, number
+  def __init__(self, output: str, unit: Unit):
+    self.output, self.unit = output, unit
     self.files: list[sharded.Shard] = []
     self.refused = 0
     self._bad: Any = None  # a temporary file of the refused rows: a unit may be all of a large file
@@ -91,12 +89,12 @@ class Shard:
     """Writes the refused rows, then the mark; returns the mark."""
     if self.refused:
       self._bad.seek(0)
-      with self._bad, self.file(f'{files.BAD}/{self.number:05d}.jsonl') as bad:
+      with self._bad, self.file(f'{files.BAD}/{self.unit.number:05d}.jsonl') as bad:
         bad.count = self.refused
         with open(bad.path, 'w', encoding='utf-8') as file:
           shutil.copyfileobj(self._bad, file)
-    mark = Mark(self.number, rows, self.refused, seconds, tuple(self.files))
-    path = FileSystems.join(self.output, files.MARKS, f'{self.number:05d}.json')
+    mark = Mark(self.unit, rows, self.refused, seconds, tuple(self.files))
+    path = FileSystems.join(self.output, files.MARKS, f'{self.unit.number:05d}.json')
     files.write(path, sharded.text(mark))
     return mark
 
@@ -118,49 +116,32 @@ def alone(output: str) -> Iterator[None]:
     yield
 
 
-def keep_plan(output: str, plan: dict[str, Any], todo: Sequence[Unit]) -> None:
-  """Writes the plan of a job over units into its output; refuses an output of another plan.
-
-  A file may change (be mended) as long as no rows of it are done.
-
-  Args:
-    output: Folder of the job's output.
-    plan: Flags that the output depends on, and under `FILES` sizes and times of the input files.
-    todo: All units of the input.
-  """
-  path = FileSystems.join(output, PLAN)
-  plan = {**plan, _UNITS: [dataclasses.asdict(unit) for unit in todo]}
+def keep_plan(output: str, plan: dict[str, Any]) -> None:
+  """Writes the flags that an output depends on into it; refuses an output of others."""
+  path, remedy = FileSystems.join(output, PLAN), 'delete the output and run again'
   plan = json.loads(json.dumps(plan))  # as it is read again: lists, no tuples
-  if files.exists(path):
-    remedy = 'delete the output and run again'
-    there = local_files.parse_json(files.read(path), path, remedy)
-    with damaged(path, remedy):
-      schema.check(there, {FILES: dict, _UNITS: list}, 'plan')
-    differs = [name for name in plan if name != FILES and there.get(name) != plan[name]]
-    before, now = there[FILES], plan[FILES]
-    changed = sorted(of for of in {*before, *now} if before.get(of) != now.get(of))
-    if _UNITS in differs:
-      differs.remove(_UNITS)
-      differs.append('--input or --unit_bytes')
-      if changed:
-        first = changed[0]
-        state = 'new' if first not in before else 'changed' if first in now else 'gone'
-        differs[-1] = f'files ({first} is {state})'
-    if differs:
+  if not files.exists(path):
+    files.write(path, local_files.json_text(plan, sealed=True))
+    return
+  there = local_files.parse_json(files.read(path), path, remedy)
+  with damaged(path, remedy):
+    schema.check(there, {}, 'plan')
+  if differs := [name for name in plan if there.get(name) != plan[name]]:
+    raise InputError(
+      f'{output}: begun with other {", ".join(differs)}; '
+      'go on with those or choose another --output'
+    )
+
+
+def check_units(output: str, done: dict[int, Mark], todo: Sequence[Unit]) -> None:
+  """Refuses an output with a shard of a unit that the input does not have, or not as it was."""
+  units = {unit.number: unit for unit in todo}
+  for number, mark in done.items():
+    if mark.unit != units.get(number):
       raise InputError(
-        f'{output}: begun with other {", ".join(differs)}; '
-        'go on with those or choose another --output'
+        f'{output}: begun with other --input or --unit_bytes, or {mark.unit.path} has changed '
+        'since rows of it were done; go on with those or choose another --output'
       )
-    if not changed:
-      return
-    done = marks(output)
-    for unit in todo:
-      if unit.number in done and unit.path in changed:
-        raise InputError(
-          f'{output}: {unit.path} is not what it was when the job began, and rows of it are done; '
-          'choose another --output'
-        )
-  files.write(path, local_files.json_text(plan, sealed=True))
 
 
 def marks(output: str) -> dict[int, Mark]:
@@ -177,13 +158,13 @@ def marks(output: str) -> dict[int, Mark]:
         raise InputError(
           f'{path}: {there.get(path, 0)} bytes; {size} were written; {_remedy(mark_file)}'
         )
-    found[mark.number] = mark
+    found[mark.unit.number] = mark
   return found
 
 
 def rows(output: str) -> dict[int, int]:
   """Rows of each finished shard by its mark, whatever has become of its files."""
-  return {mark.number: mark.rows for mark in _read_marks(output).values()}
+  return {mark.unit.number: mark.rows for mark in _read_marks(output).values()}
 
 
 def count_marks(output: str) -> int:

@@ -20,6 +20,7 @@ from common.pipelines import parquet
 from common.pipelines.files import each, open_file
 
 SUFFIXES = (*tables.SUFFIXES, '.tfrecord')
+END = (1 << 62) - 1  # of a file, whatever its length
 _SPLIT = ('.tsv', '.txt', '.jsonl')  # at any line
 
 
@@ -31,20 +32,19 @@ class Unit:
     number: Number of the unit and of its shard.
     path: Path of the file.
     start: First byte, row group or row.
-    stop: One after the last; -1: the file's end.
+    stop: One after the last, or `END`.
+    state: Size and time of the last change of the file.
   """
 
   number: int
   path: str
   start: int = 0
-  stop: int = -1
+  stop: int = END
+  state: str = ''
 
 
-def of_files(patterns: Sequence[str], unit_bytes: int) -> tuple[list[Unit], dict[str, list[float]]]:
-  """Units of the files that match, in the order of their names; and the files' state.
-
-  Returns:
-    The units, and {path: [bytes, time of the last change]}.
+def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
+  """Units of the files that match, in the order of their names.
 
   Raises:
     InputError: If nothing matches a pattern, or a file is matched twice, of no known kind or an
@@ -68,9 +68,9 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> tuple[list[Unit], dict
   units: list[Unit] = []
   of_each = each(lambda file: _pieces(file.path, file.size_in_bytes, unit_bytes), listed)
   for file, pieces in zip(listed, of_each, strict=True):
-    units += [Unit(len(units) + i, file.path, *piece) for i, piece in enumerate(pieces)]
-  state = {file.path: [file.size_in_bytes, file.last_updated_in_seconds] for file in listed}
-  return units, state
+    state = f'{file.size_in_bytes} {file.last_updated_in_seconds}'
+    units += [Unit(len(units) + i, file.path, *piece, state) for i, piece in enumerate(pieces)]
+  return units
 
 
 def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
@@ -103,5 +103,5 @@ def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
   if path.endswith((*tables.ENDS, '.tfrecord', '.tfrecord.gz')):
     if path.endswith('.gz') and not size:
       raise InputError(f'{path}: damaged gzip: {tables.NO_BYTES}; copy it anew')
-    return [(0, -1)]
+    return [(0, END)]
   raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')

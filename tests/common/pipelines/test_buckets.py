@@ -12,6 +12,7 @@ from common.errors import InputError
 from common.pipelines import encode, files, jobs, score, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
 
 OBJECTS: dict[str, bytes] = {}
 
@@ -97,7 +98,7 @@ def put(name, *lines):
 
 def test_what_a_shard_wrote_is_listed_marked_and_copied():
   for number in (0, 1):
-    shard = Shard('flat://b', number)
+    shard = Shard('flat://b', Unit(number, 'x'))
     with shard.file(f'part/{number}.txt') as file, open(file.path, 'w') as opened:
       opened.write('x' * (3 + number))
     shard.finish(rows=number, seconds=0.5)
@@ -108,7 +109,7 @@ def test_what_a_shard_wrote_is_listed_marked_and_copied():
   }
   assert [mark.rows for mark in shards.marks('flat://b').values()] == [0, 1]
   assert files.sizes('flat://none') == shards.marks('flat://none') == {}
-  found, _ = units.of_files(['flat://b/part/*'], 100)
+  found = units.of_files(['flat://b/part/*'], 100)
   assert [unit.path for unit in found] == ['flat://b/part/0.txt', 'flat://b/part/1.txt']
   assert os.listdir(files.local('flat://b')) == ['part']  # no marks
   OBJECTS['flat://b/part/1.txt'] = b''
@@ -120,7 +121,7 @@ def test_what_a_shard_wrote_is_listed_marked_and_copied():
 
 def test_marks_are_read_many_at_a_time(monkeypatch):
   for number in range(8):
-    Shard('flat://b/out', number).finish(rows=1, seconds=0.5)
+    Shard('flat://b/out', Unit(number, 'x')).finish(rows=1, seconds=0.5)
   read, four = files.read, threading.Barrier(4, timeout=60)
   monkeypatch.setattr(files, 'read', lambda path: [four.wait(), read(path)][1])
   assert [*shards.marks('flat://b/out')] == [*range(8)]

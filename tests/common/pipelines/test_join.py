@@ -118,7 +118,7 @@ def test_a_store_that_is_changed_as_a_join_runs_is_another_job_or_damaged(
 
 
 def test_a_unit_asks_for_an_id_once(config):
-  (unit,), _ = units.of_files(config(['a', 'b']).files.input, 1000)
+  (unit,) = units.of_files(config(['a', 'b']).files.input, 1000)
   assert sorted(join._asked(unit, 'right')) == sorted(
     (key, 0) for key in {right for _, right in PAIRS} | {'none', 'p11'}
   )

@@ -40,7 +40,7 @@ def refuse(where, why, row):
 def rows(path, unit_bytes=1 << 20, refuse=refuse):
   return [
     dict(row)
-    for unit in units.of_files([str(path)], unit_bytes)[0]
+    for unit in units.of_files([str(path)], unit_bytes)
     for row in reading.rows(unit, refuse)
   ]
 
@@ -79,7 +79,7 @@ def test_whole_files(tmp_path):
   ]
   table = pa.table({'id': [1, 2, 3], 'ids': [['a'], [], None]})
   pq.write_table(table, tmp_path / 'a.parquet', row_group_size=2)
-  assert len(units.of_files([str(tmp_path / 'a.parquet')], 5)[0]) == 2
+  assert len(units.of_files([str(tmp_path / 'a.parquet')], 5)) == 2
   assert [list(row.values()) for row in rows(tmp_path / 'a.parquet')] == [
     ['1', '["a"]'],
     ['2', '[]'],
@@ -138,7 +138,7 @@ def test_a_row_of_a_tsv_that_is_quoted_as_in_a_csv_is_put_aside(tmp_path):
 
 def test_empty_cells_are_refused_and_columns_are_known(tmp_path):
   (tmp_path / 'a.tsv').write_text(TSV, encoding='utf-8')
-  (unit,), _ = units.of_files([str(tmp_path / 'a.tsv')], 1 << 20)
+  (unit,) = units.of_files([str(tmp_path / 'a.tsv')], 1 << 20)
   bad = []
   found = reading.cells(unit, ('text', 'id'), 2, lambda *r: bad.append(r))
   assert list(found) == [(['é, "quoted', '日本'], ['1', '2']), (['last'], ['4'])]
@@ -162,7 +162,7 @@ def test_a_parquet_cell_of_another_kind_puts_its_row_aside(tmp_path):
     path = tmp_path / f'{name}.parquet'
     pq.write_table(pa.table({'id': [1, 2], name: values}), path)
     bad = []
-    (unit,), _ = units.of_files([str(path)], 1)
+    (unit,) = units.of_files([str(path)], 1)
     found = list(reading.cells(unit, ('id', name), 8, lambda *refused: bad.append(refused)))  # noqa: B023
     why = f"column '{name}' holds no text, number or list of such"
     assert bad[0] == (f'{path}:row group 0, row 0', why, '{"id": "1"}')
@@ -188,7 +188,7 @@ def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
   path = str(tmp_path / 'a.parquet')
   when = [datetime.datetime(2024, 1, 1)] * 3  # refused if it were read
   pq.write_table(pa.table({'id ': [1, 2, 3], 'when': when, 'ids': [['a'], [], None]}), path)
-  (unit,), _ = units.of_files([path], 1)
+  (unit,) = units.of_files([path], 1)
   reading.check_columns([unit], ['ids', 'id'])
   bad = []
   assert list(reading.cells(unit, ('ids',), 2, lambda *r: bad.append(r))) == [(['["a"]', '[]'],)]
@@ -213,7 +213,7 @@ def test_files_are_opened_at_once_and_units_numbered_in_order(tmp_path, monkeypa
     return opened(path)
 
   monkeypatch.setattr(units, 'open_file', open_file)
-  todo, _ = units.of_files([f'{tmp_path}/b.parquet', f'{tmp_path}/a.parquet'], 1)
+  todo = units.of_files([f'{tmp_path}/b.parquet', f'{tmp_path}/a.parquet'], 1)
   assert [unit.number for unit in todo] == [0, 1, 2, 3]
   found = [(os.path.basename(unit.path), unit.start) for unit in todo]
   assert found == [('b.parquet', 0), ('b.parquet', 1), ('a.parquet', 0), ('a.parquet', 1)]
@@ -232,7 +232,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     units.of_files([f'{tmp_path}/a.parquet.gz'], 1)
   (tmp_path / 'a.jsonl').write_text('{"left": "x"}\n')
   (tmp_path / 'b.jsonl').write_text('{"query": "x"}\n')
-  todo, _ = units.of_files([f'{tmp_path}/a.jsonl', f'{tmp_path}/b.jsonl'], 1 << 20)
+  todo = units.of_files([f'{tmp_path}/a.jsonl', f'{tmp_path}/b.jsonl'], 1 << 20)
   with pytest.raises(InputError, match="b.jsonl:byte 0: no column 'left'; it has query"):
     reading.check_columns(todo, ['left'])
   (tmp_path / 'a.tsv').write_bytes(b'')
@@ -252,8 +252,7 @@ def test_patterns_find_files_of_the_working_folder(tmp_path, monkeypatch):
     'f1/*.tsv': ['f1/b.tsv'],
     'a-1.tsv': ['a-1.tsv'],
   }.items():
-    found, state = units.of_files([pattern], 1000)
-    assert [unit.path for unit in found] == [*state] == names
+    assert [unit.path for unit in units.of_files([pattern], 1000)] == names
 
 
 def test_a_file_that_two_patterns_match_is_refused(tmp_path, monkeypatch):
@@ -262,7 +261,7 @@ def test_a_file_that_two_patterns_match_is_refused(tmp_path, monkeypatch):
     (tmp_path / name).write_text(TSV)
   with pytest.raises(InputError, match='^a-2.tsv: a-2.tsv is named twice in --input$'):
     units.of_files(['a-*.tsv', 'a-2.tsv'], 1000)
-  assert len(units.of_files(['a-1.tsv', 'a-2.tsv'], 1000)[0]) == 2
+  assert len(units.of_files(['a-1.tsv', 'a-2.tsv'], 1000)) == 2
 
 
 @pytest.mark.parametrize('name', ['a.tsv.gz', 'a.csv.gz', 'a.jsonl.gz', 'a.tfrecord.gz'])
@@ -280,7 +279,7 @@ def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
   whole = path.read_bytes()
   assert [row['id'] for row in rows(path)] == [f'{number}' for number in numbers]
   path.write_bytes(whole[: len(whole) // 2])
-  ((unit,), _), found = units.of_files([str(path)], 5), []
+  (unit,), found = units.of_files([str(path)], 5), []
   with pytest.raises(InputError) as caught:
     found.extend(row['id'] for row in reading.rows(unit, refuse))
   message = f'{path}: damaged gzip up to byte {len(whole) // 2}: Compressed file ended before'
@@ -327,7 +326,7 @@ def test_a_file_that_ends_in_the_middle_is_refused(name, tmp_path):
 
 def test_a_shard_that_was_lost_is_not_taken_for_done(tmp_path):
   output = str(tmp_path / 'out')
-  shard = Shard(output, 3)
+  shard = Shard(output, Unit(3, 'x'))
   with shard.file('x.txt') as file:
     pathlib.Path(file.path).write_text('whole')
   shard.finish(rows=1, seconds=0.5)
@@ -345,7 +344,7 @@ def test_a_shard_that_was_lost_is_not_taken_for_done(tmp_path):
 def test_a_shard_is_whole_or_not_there(tmp_path, monkeypatch, name):
   monkeypatch.chdir(tmp_path)
   output = name
-  shard = Shard(output, 3)
+  shard = Shard(output, Unit(3, 'x'))
   with pytest.raises(ZeroDivisionError), shard.file('x.txt') as file:
     pathlib.Path(file.path).write_text('half')
     1 / 0  # noqa: B018
@@ -406,7 +405,7 @@ def test_cells_of_parquet_columns_are_those_of_its_rows(tmp_path, kind):
   table = pa.table({'more': range(6), 'left': left, 'right': ['a', 'b', 'c', '', 'é', 'f']})
   pq.write_table(table, tmp_path / 'a.parquet', row_group_size=4)
   found, why = [], []
-  for unit in units.of_files([str(tmp_path / 'a.parquet')], 1)[0]:
+  for unit in units.of_files([str(tmp_path / 'a.parquet')], 1):
     for cells in reading.cells(
       unit, ('right', 'left'), 2, lambda *refused: why.append(refused[:2])
     ):
@@ -425,7 +424,7 @@ def test_a_cell_of_spaces_alone_is_as_an_empty_one(text, tmp_path):
   pq.write_table(pa.table({'id': ['1', '2'], 'text': [text, 'a b']}), tmp_path / 'a.parquet')
   (tmp_path / 'a.tsv').write_text(f'id\ttext\n1\t{text}\n2\ta b\n', encoding='utf-8')
   for name in ('a.parquet', 'a.tsv'):
-    ((unit,), _), bad = units.of_files([str(tmp_path / name)], 1000), []
+    (unit,), bad = units.of_files([str(tmp_path / name)], 1000), []
     found = reading.cells(unit, ('id', 'text'), 8, lambda *refused: bad.append(refused))  # noqa: B023
     assert list(found) == [(['2'], ['a b'])]
     assert [why for _, why, _ in bad] == ["the text in column 'text' is empty"]
