@@ -100,13 +100,13 @@ def _rows(shard: manifest.Shard, store: Store) -> Iterator[Vector]:
   with on_disk(path) as local:
     shard.check(local, f'{manifest.REMEDY} ({path})')
     for piece in shards.opened(local, shard, description):
-      live = np.arange(len(piece.vectors)) if piece.live is None else piece.live
+      live = np.arange(len(piece.stored)) if piece.live is None else piece.live
       for start in range(0, len(live), _ROWS):
-        some = live[start : start + _ROWS]
-        rows = np.empty(len(some), _row_type(description))
-        rows['values'] = piece.vectors[some]
-        if piece.scale is not None:
-          rows['scale'] = piece.scale[some]
+        found = piece.stored.at(live[start : start + _ROWS])
+        rows = np.empty(len(found), _row_type(description))
+        rows['values'] = found.values
+        if found.scale is not None:
+          rows['scale'] = found.scale
         ids = piece.ids.slice(start, _ROWS).to_pylist()
         yield from zip(ids, map(np.void.tobytes, rows), strict=True)
 

@@ -152,32 +152,20 @@ class TupleModel(NamedTuple):
     self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
   ) -> tuple[Sequence[Sequence[str]], np.ndarray]:
     """The cells that hold what their slots take, and their scores; a text is encoded once."""
-    given, kept = self._vectors(sides, where, refuse)
-    for slot, cells in zip(self.scorer.slots, kept, strict=True):
-      if slot not in given:
+    slots, vectors = self.scorer.slots, {}
+    for number, slot in enumerate(slots):
+      if width := self.scorer.widths.get(slot):
+        read = vector_cells.of_cells(sides[number], width, where, refuse)
+        rows = list(read)  # of a tuple that is refused, no further slot is read
+        sides = [[cells[row] for row in rows] for cells in sides]
+        where = [where[row] for row in rows]
+        vectors = {name: found[rows] for name, found in vectors.items()}
+        vectors[slot] = np.array([*read.values()], np.float32).reshape([-1, width])
+    for slot, cells in zip(slots, sides, strict=True):
+      if slot not in vectors:
         once, of_row = distinct(cells)
-        given[slot] = self.scorer.encode(once, slot)[of_row]
-    return kept, self.scorer.score(*(given[slot] for slot in self.scorer.slots))
-
-  def _vectors(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
-  ) -> tuple[dict[str, np.ndarray], Sequence[Sequence[str]]]:
-    """Vectors of each slot that takes them, and the cells of the tuples that have them all."""
-    found: dict[str, dict[int, np.ndarray]] = {}  # of each slot, by row
-    keep = list(range(len(where)))
-    for slot, cells in zip(self.scorer.slots, sides, strict=True):
-      if width := self.scorer.widths.get(
-        slot
-      ):  # of a tuple that is refused, no further slot is read
-        own = [cells[row] for row in keep]
-        read = vector_cells.of_cells(own, width, [where[row] for row in keep], refuse)
-        found[slot] = {keep[number]: vector for number, vector in read.items()}
-        keep = list(found[slot])
-    vectors = {
-      slot: np.array([of[row] for row in keep], np.float32).reshape([-1, self.scorer.widths[slot]])
-      for slot, of in found.items()
-    }
-    return vectors, [[cells[row] for row in keep] for cells in sides]
+        vectors[slot] = self.scorer.encode(once, slot)[of_row]
+    return sides, self.scorer.score(*(vectors[slot] for slot in slots))
 
 
 def limit_threads(threads: int) -> None:

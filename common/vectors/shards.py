@@ -28,14 +28,12 @@ class Piece:
   """Rows of a shard, memory-mapped.
 
   Attributes:
-    vectors: [n, *shape] of the store's dtype.
-    scale: [n, *shape without the last] float32; None unless int8.
+    stored: The rows.
     live: Numbers of the rows that the store has; None: all.
     ids: Those rows' ids, an Arrow array.
   """
 
-  vectors: np.ndarray
-  scale: np.ndarray | None
+  stored: Stored
   live: np.ndarray | None
   ids: Any
 
@@ -172,4 +170,4 @@ def _piece(
   scale = arrays.get('scale')
   if scale is not None:
     scale = scale.reshape([batch.num_rows, *description.shape[:-1]])
-  return Piece(vectors, scale, live, taken(batch.column('id'), live))
+  return Piece(Stored(vectors, scale), live, taken(batch.column('id'), live))

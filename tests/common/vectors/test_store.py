@@ -46,7 +46,8 @@ def test_vectors_are_read_as_they_were_written(tmp_path, dtype, atol, size):
   assert store.ids(picked) == ['é6', 'é0', 'é4', 'é5', 'é5']
   assert store.rows(['é7', 'é0']).tolist() == [7, 0]
   store.verify()
-  arrays = [a for p in store._pieces for a in (p.vectors, p.scale) if a is not None]
+  stored = [piece.stored for piece in store._pieces]
+  arrays = [a for of in stored for a in (of.values, of.scale) if a is not None]
   assert sum(a.nbytes for a in arrays) == 8 * size
 
 
@@ -55,7 +56,7 @@ def test_rows_that_follow_one_another_are_the_files_own_bytes(tmp_path, dtype):
   store, values = write(tmp_path, dtype)
   stored = store.stored(slice(1, 4))
   assert len(stored) == 3 and stored.values.dtype == dtype
-  assert np.shares_memory(stored.values, store._pieces[0].vectors)
+  assert np.shares_memory(stored.values, store._pieces[0].stored.values)
   assert stored[1:].dtype == np.float32
   np.testing.assert_allclose(stored[1:], values[2:4], atol=0.02)
   np.testing.assert_array_equal(store.stored([5, 1])[:], store.vectors([5, 1]))  # of two shards
