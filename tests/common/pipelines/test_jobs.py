@@ -1,14 +1,11 @@
-"""A job goes on with its own flags and units; others are refused, by the name of what differs."""
+"""A job goes on with the units that it began with; others are refused."""
 
 import dataclasses
 
 import pytest
 
-from common.data.tokenization import Tokenizer
-from common.distillation.teacher import Teacher
 from common.errors import InputError
-from common.modeling import checkpoints
-from common.pipelines import annotate, jobs, reading
+from common.pipelines import jobs, reading
 from common.pipelines.jobs import FilesConfig, OutputConfig
 
 
@@ -49,26 +46,3 @@ def test_a_job_goes_on_with_the_units_that_it_began_with(tmp_path, capsys):
   (tmp_path / 'c.tsv').write_text('text\nold\n')
   with pytest.raises(InputError, match=message.format('c')):
     run()
-
-
-def test_an_annotation_goes_on_with_its_flags_alone(tmp_path, tsv, monkeypatch):
-  def interrupted(*_):
-    raise KeyboardInterrupt
-
-  monkeypatch.setattr(jobs, '_run', interrupted)
-  pretrained, teacher = checkpoints.read('random-tiny'), str(tmp_path / 'teacher')
-  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-  Teacher(pretrained.config, tokenizer, 32, 1).save(teacher)
-  files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), [('red', 'boots')])
-
-  def begin(output, **given):
-    out = OutputConfig(str(tmp_path / output))
-    annotate.main(annotate.AnnotateConfig((teacher,), files, out=out, **given), [])
-
-  for given in ({'teacher_max_length': 64}, {'classes': ('no', 'yes')}):
-    (name,) = given
-    for _ in range(2):
-      with pytest.raises(KeyboardInterrupt):
-        begin(name, **given)
-    with pytest.raises(InputError, match=f'begun with other {name}; go on with those'):
-      begin(name)
