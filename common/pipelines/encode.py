@@ -116,22 +116,19 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
 
 def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   """Refuses a store that is not as this job left it: its manifest would be written as it was."""
-  path = FileSystems.join(output, sharded.NAME)
+  path, plan = (FileSystems.join(output, name) for name in (sharded.NAME, shards.PLAN))
   if not files.exists(path):
     return
+  kept = 'the store there stays as it is: choose another --output'
+  if not files.exists(plan):
+    raise InputError(f'{plan}: missing: no job made what is there; {kept}')
   there = sharded.parsed(files.read(path), path, Manifest, manifest.REMEDY).shards
   listed = {shard.name for shard in there}
   made = {shard_name(number) for number, rows in shards.rows(output).items() if rows}
-  kept = (
-    files.exists(FileSystems.join(output, shards.PLAN))
-    and listed <= {shard_name(unit.number) for unit in todo}
-    and listed >= made
-    and not any(shard.deleted for shard in there)
-  )
-  if not kept:
+  names = {shard_name(unit.number) for unit in todo}
+  if any(shard.deleted for shard in there) or not made <= listed <= names:
     raise InputError(
-      f'{path}: not as this job left it (made without it, ids deleted, texts added, compacted); it '
-      'stays as it is: choose another --output'
+      f'{path}: changed since a job made it (ids deleted, texts added, compacted); {kept}'
     )
 
 

@@ -69,7 +69,7 @@ def test_a_store_that_was_changed_since_stays_as_it_is(exported, tmp_path, tsv):
   last = PRODUCTS[-manifest['shards'][-1]['count'] :]
   VectorStore(copy).delete([key for key, _ in last])  # all of a shard
   assert verify.verify(copy)[0] > 1  # what is left of it is whole
-  with pytest.raises(InputError, match='copy/manifest.json: not as this job left it'):
+  with pytest.raises(InputError, match='copy/manifest.json: changed since a job made it'):
     encode.main(dataclasses.replace(config, out=OutputConfig(output=copy)), [])
   for change in (
     lambda: VectorStore(out.output).delete(['p1']),
@@ -77,13 +77,13 @@ def test_a_store_that_was_changed_since_stays_as_it_is(exported, tmp_path, tsv):
     lambda: VectorStore(out.output).compact(),
   ):
     change()
-    with pytest.raises(InputError, match='right/manifest.json: not as this job left it'):
+    with pytest.raises(InputError, match='right/manifest.json: changed since a job made it'):
       encode.main(config, [])
   store = VectorStore(out.output)
   assert store.ids(range(9)) == [*(key for key, _ in PRODUCTS if key != 'p1'), 'new']
   scorer.encode_to(str(tmp_path / 'own'), PRODUCTS, 'right')
   other = dataclasses.replace(config, out=OutputConfig(output=str(tmp_path / 'own')))
-  with pytest.raises(InputError, match='own/manifest.json: not as this job left it'):
+  with pytest.raises(InputError, match='own/plan.json: missing: no job made what is there'):
     encode.main(other, [])
 
 
