@@ -123,10 +123,10 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   if not files.exists(plan):
     raise InputError(f'{plan}: missing: no job made what is there; {kept}')
   there = sharded.parsed(files.read(path), path, Manifest, manifest.REMEDY).shards
-  listed = {shard.name for shard in there}
-  made = {shard_name(number) for number, rows in shards.rows(output).items() if rows}
-  names = {shard_name(unit.number) for unit in todo}
-  if any(shard.deleted for shard in there) or not made <= listed <= names:
+  listed, rows = {shard.name for shard in there}, shards.rows(output)
+  made = {shard_name(number) for number, count in rows.items() if count}
+  left = {shard_name(unit.number) for unit in todo if unit.number not in rows}
+  if any(shard.deleted for shard in there) or not made <= listed <= made | left:
     raise InputError(
       f'{path}: changed since a job made it (ids deleted, texts added, compacted); {kept}'
     )
