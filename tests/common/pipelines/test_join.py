@@ -1,5 +1,6 @@
 """Pairs joined with stores by id: the scores of mapped stores, hot ids, bad rows, restarts."""
 
+import functools
 import json
 import os
 import pathlib
@@ -25,18 +26,27 @@ REASONS = [
 ]
 
 
-@pytest.fixture(name='stores', scope='module', params=['int8', 'float16'])
-def _stores(request, exported, tmp_path_factory, tsv):
-  """Folders of both sides' stores; a right id was deleted."""
-  folder, made = tmp_path_factory.mktemp('stores'), []
-  for side, rows in (('left', LEFT), ('right', RIGHT)):
-    files = tsv(folder / f'{side}.tsv', ('id', 'text'), rows)
-    out = OutputConfig(output=str(folder / side))
-    config = encode.EncodeConfig(exported[0], side, files, dtype=request.param, out=out)
-    encode.main(config, [])
-    made.append(out.output)
-  VectorStore(made[1]).delete(['p11'])
-  return made
+@pytest.fixture(name='made', scope='module')
+def _made(exported, tmp_path_factory, tsv):
+  """A function of a dtype to folders of both sides' stores; a right id was deleted."""
+
+  @functools.cache
+  def make(dtype):
+    folder, made = tmp_path_factory.mktemp('stores'), []
+    for side, rows in (('left', LEFT), ('right', RIGHT)):
+      files = tsv(folder / f'{side}.tsv', ('id', 'text'), rows)
+      out = OutputConfig(output=str(folder / side))
+      encode.main(encode.EncodeConfig(exported[0], side, files, dtype=dtype, out=out), [])
+      made.append(out.output)
+    VectorStore(made[1]).delete(['p11'])
+    return made
+
+  return make
+
+
+@pytest.fixture(name='stores')
+def _stores(made):
+  return made('int8')
 
 
 @pytest.fixture(name='config')
@@ -68,8 +78,9 @@ def times(config):
   return {path.name: path.stat().st_mtime_ns for path in paths}
 
 
-def test_the_scores_of_mapped_stores(config, stores):
-  mapped, joined = config(stores, name='mapped', join=False), config(stores)
+@pytest.mark.parametrize('dtype', ['int8', 'float16'])
+def test_the_scores_of_mapped_stores(config, made, dtype):
+  mapped, joined = config(made(dtype), name='mapped', join=False), config(made(dtype))
   score.main(mapped, [])
   score.main(joined, [])
   assert scores(joined) == scores(mapped)
