@@ -114,13 +114,13 @@ class TupleModel(NamedTuple):
     return {**dict.fromkeys(self.scorer.slots, str), **dict.fromkeys(scores, float)}
 
   def score(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+    self, sides: Sequence[Sequence[str]], where: str, refuse: Refuse
   ) -> tuple[Sequence[Any], ...]:
     """Each slot's cells, then the scores of each output.
 
     Args:
       sides: Cells of each slot: ids where there are stores, else texts (or vectors).
-      where: Place of each tuple.
+      where: Their file.
       refuse: Takes the tuples of an unknown id, or of a cell that is no vector.
     """
     scored = self._of_ids if self.stores else self._of_texts
@@ -128,7 +128,7 @@ class TupleModel(NamedTuple):
     return *kept, *scores.reshape([len(kept[0]), self.scorer.outputs]).T
 
   def _of_ids(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+    self, sides: Sequence[Sequence[str]], where: str, refuse: Refuse
   ) -> tuple[Sequence[Sequence[str]], np.ndarray]:
     """The ids that all have vectors, and their scores."""
     rows = np.stack([s.find(ids) for s, ids in zip(self.stores, sides, strict=True)])  # [slots, n]
@@ -137,7 +137,7 @@ class TupleModel(NamedTuple):
       slot = int(np.argmin(rows[:, i] >= 0))
       row = dict(zip(self.scorer.slots, (ids[i] for ids in sides), strict=True))
       why = f'no {self.scorer.slots[slot]} vectors of id {sides[slot][i]!r}'
-      refuse(where[i], why, json.dumps(row))
+      refuse(where, why, json.dumps(row))
     if not known.all():
       sides = [[ids[i] for i in np.flatnonzero(known).tolist()] for ids in sides]
       rows = rows[:, known]
@@ -149,16 +149,16 @@ class TupleModel(NamedTuple):
     return sides, np.concatenate(scores)
 
   def _of_texts(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+    self, sides: Sequence[Sequence[str]], where: str, refuse: Refuse
   ) -> tuple[Sequence[Sequence[str]], np.ndarray]:
     """The cells that hold what their slots take, and their scores; a text is encoded once."""
     slots, vectors = self.scorer.slots, {}
     for number, slot in enumerate(slots):
       if width := self.scorer.widths.get(slot):
-        read = vector_cells.of_cells(sides[number], width, where, refuse)
+        cells = sides[number]
+        read = vector_cells.of_cells(cells, width, [where] * len(cells), refuse)
         rows = list(read)  # of a tuple that is refused, no further slot is read
         sides = [[cells[row] for row in rows] for cells in sides]
-        where = [where[row] for row in rows]
         vectors = {name: found[rows] for name, found in vectors.items()}
         vectors[slot] = np.array([*read.values()], np.float32).reshape([-1, width])
     for slot, cells in zip(slots, sides, strict=True):

@@ -113,7 +113,7 @@ class ScoreJob:
   def pairs(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:
     """(each slot's ids, scores of each output) of a table of pairs, or tuples."""
     for sides in self._cells(unit, shard):
-      yield model.score(sides, [unit.path] * len(sides[0]), shard.refuse)
+      yield model.score(sides, unit.path, shard.refuse)
 
   def candidates(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores, ranks) of the best of each row's candidates."""

@@ -162,7 +162,7 @@ def test_a_text_that_comes_again_is_encoded_once(exported, monkeypatch):
     return encode(texts, side)
 
   monkeypatch.setattr(scorer, 'encode', counted)
-  *_, scores = TupleModel(scorer).score(sides, [''] * 4, None)
+  *_, scores = TupleModel(scorer).score(sides, '', None)
   assert seen == [('left', ['red', 'wide']), ('right', ['boots', 'red throw', 'x'])]
   np.testing.assert_allclose(scores, expected, atol=1e-6)
 
