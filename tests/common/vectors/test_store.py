@@ -247,28 +247,6 @@ def test_what_is_no_folder_is_refused(folder):
     VectorStore(folder)
 
 
-@pytest.mark.parametrize(
-  ('rows', 'message'),
-  [
-    (None, 'rows: pairs of an id and a text are needed, not None'),
-    ([5], 'row 0: an id and a text are needed'),
-    ([('a', 'x'), ('\ud800', 'x')], 'row 1: not a text: .* surrogates not allowed'),
-    ([('a', '\ud800')], 'row 0: not a text: .* surrogates not allowed'),
-    ([('a', np.ones(2)), ('b', 'x')], r"row 1 \(id 'b'\): a text; the first row has numbers of"),
-    ([('a', 'x'), ('b', np.ones(2))], r"row 1 \(id 'b'\): numbers of shape \(2,\); the .* a text"),
-    (
-      [('a', np.ones(2)), ('b', np.ones(3))],
-      r"row 1 \(id 'b'\): numbers of shape \(3,\); the first",
-    ),
-    ([('z', np.ones(1)), ('b', np.array([np.nan]))], r"row 1 \(id 'b'\): not all of its numbers"),
-  ],
-)
-def test_rows_that_are_none_are_not_encoded(tmp_path, rows, message):
-  writer = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
-  with pytest.raises(InputError, match=message):
-    writer.fill(rows, lambda texts: vectors(len(texts)))
-
-
 def changed(place, value):
   values = vectors(3)
   values[place] = value
