@@ -47,11 +47,6 @@ class CostConfig:
     "price of a core with its memory: a round number; put in your provider's",
     bounds=(0, 1000),
   )
-  shuffle_bytes: float = flags.option(
-    12.0,
-    'bytes of a pair in a join by key: two ids of 13 bytes as JSON under zlib, and its key',
-    bounds=(0, 10**6),
-  )
   written_bytes: float = flags.option(
     0.0,
     'bytes of a pair in Parquet; 0: as score_job.json has it, ids of 13 bytes',
@@ -155,7 +150,6 @@ def costs(pairs: float, config: CostConfig, rates: Rates) -> list[dict[str, Any]
         'cores': math.ceil(hours / config.hours),
         'usd': hours * config.core_hour_usd,
         'written_bytes': pairs * config.written_bytes,
-        'joined_bytes': pairs * config.shuffle_bytes if encoded else 0.0,
       }
     )
   return found
@@ -172,11 +166,11 @@ def stored(dtype: str, config: CostConfig) -> dict[str, Any]:
 def costs_table(rows: list[dict[str, Any]], config: CostConfig) -> Table:
   """A row a model and number of pairs."""
   headers = ['', 'pairs', 'one core', 'of it encoding', f'cores for {config.hours:g} h', 'USD']
-  headers += ['scores written', 'shuffled, stores mapped', 'shuffled, join by key']
+  headers.append('scores written')
   cells = [
     [row['name'], _plain(row['pairs']), _time(row['core_hours'])]
     + [_time(row['encoding_core_hours']), digits(row['cores']), digits(row['usd'])]
-    + [_size(value) for value in (row['written_bytes'], 0, row['joined_bytes'])]
+    + [_size(row['written_bytes'])]
     for row in rows
   ]
   note = f'{_plain(config.lefts)} left and {_plain(config.rights)} right texts, encoded once. '

@@ -17,7 +17,6 @@ _SHARED = {
   'annotate': 'common.pipelines.annotate',
   'encode': 'common.pipelines.encode',
   'score': 'common.pipelines.score',
-  'partition': 'common.pipelines.partition',
   'export-teacher': 'common.distillation.export_teacher',
 }
 COMMANDS = {  # by program and name, the module

@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
@@ -26,7 +25,7 @@ from common.data.tuples import parse, serialize
 from common.distillation import annotate as annotation
 from common.distillation.teacher import MAX_LENGTH, Teacher, mean_logits
 from common.errors import InputError
-from common.pipelines import jobs, plans, reading, shards
+from common.pipelines import files, jobs, reading, shards
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import limit_threads
 from common.pipelines.shards import Mark, Shard
@@ -70,23 +69,14 @@ class AnnotateJob:
   """
 
   config: AnnotateConfig
-  known: list[str] | None = None  # versions of the teachers of the shards that are there
 
-  def load(self) -> tuple[list[Teacher], list[str]]:
-    """The teachers and their versions."""
+  def load(self) -> list[Teacher]:
     config = self.config
-    versions = [shards.version(folder) for folder in config.teachers]
-    if self.known is not None and versions != self.known:
-      raise InputError(
-        f"{config.out.output}: its shards are of teachers of other contents than the workers' "
-        f'{", ".join(config.teachers)}; give the workers those, or choose another --output'
-      )
     limit_threads(config.threads)
     length, of = config.teacher_max_length, task.of_classes(config.classes)
-    return [Teacher.load(folder, length, of) for folder in config.teachers], versions
+    return [Teacher.load(files.local(folder), length, of) for folder in config.teachers]
 
-  def run(self, unit: Unit, model: tuple[list[Teacher], list[str]], shard: Shard) -> int:
-    teachers, shard.note['teachers'] = model
+  def run(self, unit: Unit, teachers: list[Teacher], shard: Shard) -> int:
     slots = len(self.config.text_columns)
     with contextlib.ExitStack() as stack:
       names = [_table_name(unit.number, slot) for slot in range(slots)]
@@ -98,7 +88,8 @@ class AnnotateJob:
         texts = list(zip(*cells[:slots], strict=True))
         ids = cells[-1] if self.config.id_column else [''] * len(texts)
         groups = record_writer.of_examples(map(Example, ids, texts), _GROUP)(items)
-        logits = _mean_logits(teachers, texts)
+        tuples_of = [TokenizedTuples.of_texts(texts, teacher.tokenizer) for teacher in teachers]
+        logits = mean_logits(teachers, tuples_of, strategy=tf.distribute.get_strategy())
         for group in annotation.with_logits(groups, logits, _TEMPERATURE):
           writer.write(serialize(group))
         tuples.count += len(texts)
@@ -117,31 +108,18 @@ def main(config: AnnotateConfig, options: Sequence[str]) -> None:
   plan = {
     **info,
     'columns': [*config.text_columns, config.id_column],
-    'contents of the teachers': [shards.version(folder) for folder in config.teachers],
+    'contents of the teachers': [files.version(folder) for folder in config.teachers],
     'teacher_max_length': config.teacher_max_length,
     'classes': list(config.classes),
-    plans.FILES: config.files.state(),
   }
   output = config.out.output
   with shards.alone(output):
-    begun = shards.a_mark(output)
-    known = begun.note['teachers'] if begun else None
-    marks = jobs.run(AnnotateJob(config, known), todo, config.out, plan, options)
-    if len({tuple(mark.note['teachers']) for mark in marks}) > 1:
-      raise InputError(
-        f'{output}: its shards are of teachers of different contents; choose another --output'
-      )
+    marks = jobs.run(AnnotateJob(config), todo, config.out, plan, options)
     manifest = _manifest([mark for mark in marks if mark.rows], len(config.text_columns), info)
     if config.id_column:
       paths = [FileSystems.join(output, shard.name) for shard in manifest.shards]
       jobs.check_ids(output, paths, _ids)
-    shards.write_manifest(FileSystems.join(output, sharded.NAME), manifest)
-
-
-def _mean_logits(teachers: Sequence[Teacher], texts: Sequence[tuple[str, ...]]) -> np.ndarray:
-  """The teachers' mean logits [n, outputs] of tuples, batched by length."""
-  tuples = [TokenizedTuples.of_texts(texts, teacher.tokenizer) for teacher in teachers]
-  return mean_logits(teachers, tuples, strategy=tf.distribute.get_strategy())
+    files.write(FileSystems.join(output, sharded.NAME), sharded.text(manifest))
 
 
 def _ids(path: str) -> Iterator[Sequence[str]]:
@@ -154,10 +132,10 @@ def _manifest(marks: Sequence[Mark], slots: int, info: dict[str, Any]) -> Manife
   """The manifest of a record set; each unit wrote a shard and its own tables."""
   listed, tables = [], []
   for number, mark in enumerate(marks):
-    files = {file.name: vars(file) for file in mark.shards}
-    own = files[record_writer.shard_name(mark.number)]
+    written = {file.name: vars(file) for file in mark.shards}
+    own = written[record_writer.shard_name(mark.unit.number)]
     listed.append(records.Shard(**own, tables=(number,) * slots))
-    tables.append([Table(**files[_table_name(mark.number, slot)]) for slot in range(slots)])
+    tables.append([Table(**written[_table_name(mark.unit.number, slot)]) for slot in range(slots)])
   return Manifest(tuple(listed), tuple(zip(*tables, strict=True)), info)
 
 

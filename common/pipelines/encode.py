@@ -18,8 +18,7 @@ from common import flags, sharded
 from common.data import vector_cells
 from common.data.texts import distinct
 from common.errors import InputError, damaged
-from common.pipelines import jobs, plans, reading, shards
-from common.pipelines.files import open_file
+from common.pipelines import files, jobs, reading, shards
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.models import ScorerHandler
 from common.pipelines.shards import Shard
@@ -90,7 +89,7 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
   """Runs the job; the store's manifest comes last."""
   if not config.export_dir:
     raise InputError('--export_dir is needed')
-  export = exported.describe(shards.local(config.export_dir))
+  export = exported.describe(files.local(config.export_dir))
   slots = export['slots']
   if config.side not in slots:
     raise InputError(f'--side={config.side}: one of {", ".join(slots)}')
@@ -104,7 +103,6 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
     'store': sharded.as_json(description),
     'columns': columns,
     'encoder_runtime': config.encoder_runtime,
-    plans.FILES: config.files.state(),
   }
   output = config.out.output
   with shards.alone(output):
@@ -113,23 +111,22 @@ def main(config: EncodeConfig, options: Sequence[str]) -> None:
     listed = tuple(manifest.Shard(**vars(mark.shards[0])) for mark in marks if mark.rows)
     jobs.check_ids(output, [FileSystems.join(output, shard.name) for shard in listed], _ids)
     path = FileSystems.join(output, sharded.NAME)
-    shards.write_manifest(path, Manifest(description, listed))
+    files.write(path, sharded.text(Manifest(description, listed)))
 
 
 def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
   """Refuses a store that is not as this job left it: its manifest would be written as it was."""
-  path = FileSystems.join(output, sharded.NAME)
-  if not shards.exists(path):
+  path, plan = (FileSystems.join(output, name) for name in (sharded.NAME, shards.PLAN))
+  if not files.exists(path):
     return
-  there = shards.read_manifest(path, Manifest, manifest.REMEDY)
-  listed = {shard.name for shard in there.shards}
-  names = {shard_name(unit.number) for unit in todo}
-  changed = any(shard.deleted or shard.name not in names for shard in there.shards)
-  gone = (unit for unit in todo if shard_name(unit.number) not in listed)  # without rows
-  changed = changed or any(shards.rows(output, unit.number) for unit in gone)
   kept = 'the store there stays as it is: choose another --output'
-  plans.check_begun(output, kept)
-  if changed:
+  if not files.exists(plan):
+    raise InputError(f'{plan}: missing: no job made what is there; {kept}')
+  there = sharded.parsed(files.read(path), path, Manifest, manifest.REMEDY).shards
+  listed, rows = {shard.name for shard in there}, shards.rows(output)
+  made = {shard_name(number) for number, count in rows.items() if count}
+  left = {shard_name(unit.number) for unit in todo if unit.number not in rows}
+  if any(shard.deleted for shard in there) or not made <= listed <= made | left:
     raise InputError(
       f'{path}: changed since a job made it (ids deleted, texts added, compacted); {kept}'
     )
@@ -138,7 +135,7 @@ def _refuse_changed(output: str, todo: Sequence[Unit]) -> None:
 def _ids(path: str) -> Iterator[list[str]]:
   """The ids of a shard, local or remote, by piece; its vectors are not read."""
   options = pa.ipc.IpcReadOptions(included_fields=[0])
-  with open_file(path) as file, damaged(path, manifest.REMEDY):
+  with files.open_file(path) as file, damaged(path, manifest.REMEDY):
     reader = pa.ipc.open_file(file, options=options)
     for number in range(reader.num_record_batches):
       yield reader.get_batch(number).column('id').to_pylist()

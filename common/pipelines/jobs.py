@@ -2,7 +2,7 @@
 
 Beam spreads the units over its workers and repeats those that fail; a unit is read, computed and
 written where it lands, in memory bounded by a chunk of its rows. Nothing is shuffled, but for a job
-with a source that does (`join.py`).
+with a source that joins (`join.py`).
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import plans, shards, units
+from common.pipelines import shards, units
 from common.pipelines.shards import Mark, Shard
 from common.pipelines.units import Unit
 from common.vectors.ids import hashes, repeated
@@ -75,10 +75,6 @@ class FilesConfig:
       raise InputError(f'--input={",".join(self.input)}: empty')
     return found
 
-  def state(self) -> dict[str, list[float]]:
-    """Sizes and times of the files, for a job's plan: changed ones are other ones."""
-    return units.state(self.input)
-
 
 def spread(pipeline: beam.Pipeline, left: Sequence[Unit]) -> beam.PCollection:
   """The units, each to whatever worker is free."""
@@ -99,18 +95,19 @@ def run(
     job: Work on each.
     todo: All units of the input.
     config: Folder of the output, and bad rows allowed.
-    plan: Flags that the output depends on, besides the units; another plan's output is refused.
+    plan: Flags that the output depends on, besides the units.
     options: Beam's.
-    source: Makes what the job is given, each with the `number` of its shard, of the units left.
+    source: Makes what the job is given of the units left: each, or a value that has it as `unit`.
 
   Returns:
     The marks of all shards, in order.
 
   Raises:
-    InputError: If the folder holds another plan's output, or too many rows were bad.
+    InputError: If the folder holds an output of other flags or units, or too many rows were bad.
   """
-  plans.keep(config.output, plan, todo)
+  shards.keep_plan(config.output, plan)
   done = shards.marks(config.output)
+  shards.check_units(config.output, done, todo)
   left = [unit for unit in todo if unit.number not in done]
   if left:
     _run(job, left, config, options, len(todo), source)
@@ -152,14 +149,6 @@ def check_ids(
             'mend the input, and give it another --output'
           )
         first[key] = path
-
-
-def finish(shard: Shard, rows: int, started: float) -> Mark:
-  """Marks a shard whose work started at that `time.monotonic()`; counts its rows for Beam."""
-  mark = shard.finish(rows, time.monotonic() - started)
-  Metrics.counter('pipelines', 'rows').inc(mark.rows)
-  Metrics.counter('pipelines', 'bad_rows').inc(mark.bad_rows)
-  return mark
 
 
 def command(main: Callable[[Any, Sequence[str]], None], cls: type) -> None:
@@ -206,13 +195,13 @@ class _Do(beam.DoFn):
   def setup(self) -> None:
     self.model = self.shared.acquire(lambda: _Holder(self.job.load())).model
 
-  def process(self, unit: Any):
+  def process(self, work: Any):
     started = time.monotonic()
-    shard = Shard(self.config.output, unit.number)
-    rows = self.job.run(unit, self.model, shard)
-    mark = finish(shard, rows, started)
-    rate = int(rows / max(mark.seconds, 1e-9))
-    Metrics.distribution('pipelines', 'rows_per_second').update(rate)
+    shard = Shard(self.config.output, getattr(work, 'unit', work))
+    rows = self.job.run(work, self.model, shard)
+    mark = shard.finish(rows, time.monotonic() - started)
+    Metrics.counter('pipelines', 'rows').inc(mark.rows)
+    Metrics.counter('pipelines', 'bad_rows').inc(mark.bad_rows)
 
 
 class _Holder:

@@ -1,20 +1,26 @@
 """Scorers of pairs and tuples: as Beam's `RunInference` takes them, and as the jobs do."""
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import ModelHandler
 
+from common import sharded
 from common.data import vector_cells
 from common.data.texts import distinct
-from common.pipelines import shards
+from common.errors import InputError
+from common.pipelines import files
 from common.pipelines.reading import Refuse
 from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
+from common.vectors.manifest import REMEDY, Manifest
 from common.vectors.store import VectorStore
 
 _BLOCK = 1024  # pairs whose vectors are read at a time: they stay in cache
@@ -46,7 +52,7 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
     """The export, its runtimes and TensorFlow held to the threads."""
     if 'tensorflow' in (self.encoder_runtime, self.runtime) or self.runtime == 'xla':
       limit_threads(self.threads)
-    export = Export(shards.local(self.export_dir))
+    export = Export(files.local(self.export_dir))
     encoder = runtimes.load_encoder(export, self.encoder_runtime, self.threads)
     return PairScorer(export, encoder, runtimes.load_head(export, self.runtime, self.threads))
 
@@ -60,6 +66,38 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
       for side in zip(*batch, strict=True)
     ]
     return model.score(*sides).tolist()
+
+
+@dataclasses.dataclass(frozen=True)
+class Store:
+  """A vector store, as a job found it.
+
+  Attributes:
+    folder: The folder, local or remote.
+    manifest: Its contents.
+    version: Digest of the manifest, which differs once the store has changed.
+  """
+
+  folder: str
+  manifest: Manifest
+  version: str
+
+  @classmethod
+  def of(cls, folder: str) -> 'Store':
+    """Reads a folder; refuses one that holds no whole store."""
+    path = FileSystems.join(folder, sharded.NAME)
+    if not files.exists(path):
+      raise InputError(f'{folder}: no whole vector store there ({sharded.NAME} is missing)')
+    content = files.read(path)
+    manifest = sharded.parsed(content, path, Manifest, REMEDY)
+    return cls(folder, manifest, hashlib.sha256(content).hexdigest())
+
+  def open(self) -> VectorStore:
+    """The store, or a copy of a remote one; refuses one that has changed since."""
+    opened = VectorStore(files.local(self.folder))
+    if opened.version != self.version:
+      raise InputError(f'{self.folder}: changed since the job began; choose another --output')
+    return opened
 
 
 class TupleModel(NamedTuple):
@@ -76,13 +114,13 @@ class TupleModel(NamedTuple):
     return {**dict.fromkeys(self.scorer.slots, str), **dict.fromkeys(scores, float)}
 
   def score(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+    self, sides: Sequence[Sequence[str]], where: str, refuse: Refuse
   ) -> tuple[Sequence[Any], ...]:
     """Each slot's cells, then the scores of each output.
 
     Args:
       sides: Cells of each slot: ids where there are stores, else texts (or vectors).
-      where: Place of each tuple.
+      where: Their file.
       refuse: Takes the tuples of an unknown id, or of a cell that is no vector.
     """
     scored = self._of_ids if self.stores else self._of_texts
@@ -90,7 +128,7 @@ class TupleModel(NamedTuple):
     return *kept, *scores.reshape([len(kept[0]), self.scorer.outputs]).T
 
   def _of_ids(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+    self, sides: Sequence[Sequence[str]], where: str, refuse: Refuse
   ) -> tuple[Sequence[Sequence[str]], np.ndarray]:
     """The ids that all have vectors, and their scores."""
     rows = np.stack([s.find(ids) for s, ids in zip(self.stores, sides, strict=True)])  # [slots, n]
@@ -99,7 +137,7 @@ class TupleModel(NamedTuple):
       slot = int(np.argmin(rows[:, i] >= 0))
       row = dict(zip(self.scorer.slots, (ids[i] for ids in sides), strict=True))
       why = f'no {self.scorer.slots[slot]} vectors of id {sides[slot][i]!r}'
-      refuse(where[i], why, json.dumps(row))
+      refuse(where, why, json.dumps(row))
     if not known.all():
       sides = [[ids[i] for i in np.flatnonzero(known).tolist()] for ids in sides]
       rows = rows[:, known]
@@ -111,35 +149,23 @@ class TupleModel(NamedTuple):
     return sides, np.concatenate(scores)
 
   def _of_texts(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
+    self, sides: Sequence[Sequence[str]], where: str, refuse: Refuse
   ) -> tuple[Sequence[Sequence[str]], np.ndarray]:
     """The cells that hold what their slots take, and their scores; a text is encoded once."""
-    given, kept = self._vectors(sides, where, refuse)
-    for slot, cells in zip(self.scorer.slots, kept, strict=True):
-      if slot not in given:
+    slots, vectors = self.scorer.slots, {}
+    for number, slot in enumerate(slots):
+      if width := self.scorer.widths.get(slot):
+        cells = sides[number]
+        read = vector_cells.of_cells(cells, width, [where] * len(cells), refuse)
+        rows = list(read)  # of a tuple that is refused, no further slot is read
+        sides = [[cells[row] for row in rows] for cells in sides]
+        vectors = {name: found[rows] for name, found in vectors.items()}
+        vectors[slot] = np.array([*read.values()], np.float32).reshape([-1, width])
+    for slot, cells in zip(slots, sides, strict=True):
+      if slot not in vectors:
         once, of_row = distinct(cells)
-        given[slot] = self.scorer.encode(once, slot)[of_row]
-    return kept, self.scorer.score(*(given[slot] for slot in self.scorer.slots))
-
-  def _vectors(
-    self, sides: Sequence[Sequence[str]], where: Sequence[str], refuse: Refuse
-  ) -> tuple[dict[str, np.ndarray], Sequence[Sequence[str]]]:
-    """Vectors of each slot that takes them, and the cells of the tuples that have them all."""
-    found: dict[str, dict[int, np.ndarray]] = {}  # of each slot, by row
-    keep = list(range(len(where)))
-    for slot, cells in zip(self.scorer.slots, sides, strict=True):
-      if width := self.scorer.widths.get(
-        slot
-      ):  # of a tuple that is refused, no further slot is read
-        own = [cells[row] for row in keep]
-        read = vector_cells.of_cells(own, width, [where[row] for row in keep], refuse)
-        found[slot] = {keep[number]: vector for number, vector in read.items()}
-        keep = list(found[slot])
-    vectors = {
-      slot: np.array([of[row] for row in keep], np.float32).reshape([-1, self.scorer.widths[slot]])
-      for slot, of in found.items()
-    }
-    return vectors, [[cells[row] for row in keep] for cells in sides]
+        vectors[slot] = self.scorer.encode(once, slot)[of_row]
+    return sides, self.scorer.score(*(vectors[slot] for slot in slots))
 
 
 def limit_threads(threads: int) -> None:

@@ -1,7 +1,7 @@
-"""Row groups of Parquet files, streamed; a damaged file is refused."""
+"""Parquet files by row groups: read, where a damaged file is refused; and written."""
 
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +10,8 @@ from common.data import tables
 from common.errors import InputError, damaged
 
 _REMEDY = 'copy it anew'
+_ROWS, _BYTES = 1 << 16, 1 << 26  # a row group is written when it has either
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float32()}
 
 
 def opened(file: BinaryIO, path: str) -> pq.ParquetFile:
@@ -49,3 +51,34 @@ def texts(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[list[str], ...
     return None
   whole = all(all(column) and not any(map(str.isspace, column)) for column in found)
   return found if whole else None
+
+
+def write(path: str, columns: dict[str, type], pieces: Iterable[Sequence[Any]]) -> int:
+  """Writes a table; returns the number of its rows.
+
+  Args:
+    path: Path of the local file.
+    columns: Names and types (str, int or float) of the columns.
+    pieces: Rows, some at a time, each piece a sequence of columns.
+  """
+  schema, count = pa.schema([(column, _TYPES[of]) for column, of in columns.items()]), 0
+  with pq.ParquetWriter(path, schema, write_page_checksum=True) as writer:
+    for group in _row_groups(schema, pieces):
+      writer.write_table(group)
+      count += len(group)
+  return count
+
+
+def _row_groups(schema: pa.Schema, pieces: Iterable[Sequence[Any]]) -> Iterator[pa.Table]:
+  """Joins pieces into row groups: a piece may be one row."""
+  held: list[pa.RecordBatch] = []
+  rows = size = 0
+  for piece in pieces:
+    arrays = [pa.array(values, of.type) for values, of in zip(piece, schema, strict=True)]
+    held.append(pa.record_batch(arrays, schema=schema))
+    rows, size = rows + len(held[-1]), size + held[-1].nbytes
+    if rows >= _ROWS or size >= _BYTES:
+      yield pa.Table.from_batches(held).combine_chunks()
+      held, rows, size = [], 0, 0
+  if rows:
+    yield pa.Table.from_batches(held).combine_chunks()

@@ -114,7 +114,7 @@ def _lines(unit: Unit, file: BinaryIO, refuse: Refuse) -> Iterator[Row]:
     if position:
       file.seek(position - 1)
       position += len(file.readline()) - 1
-  while unit.stop < 0 or position < unit.stop:
+  while position < unit.stop:
     line = file.readline()
     if not line:
       return

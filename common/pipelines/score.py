@@ -8,8 +8,8 @@ There are three shapes. `--shape=pairs`: a table of pairs of ids (of texts, with
 `--shape=candidates`: a table of ids, each with its candidates' ids; the best are kept.
 `--shape=all`: every text of the left store with every one of the right; the best are kept.
 
-Each worker maps the stores into memory. With `--shape=pairs`, `common.pipelines.partition` may have
-cut a store that is too large for that: the pairs are then joined by id (`join.py`).
+Each worker maps the stores into memory. Stores that are too large for that are joined to the pairs
+by id (`--join`, `join.py`).
 
 `--stores` and `--columns` are in the order of the student's slots: left, right for pairs. A student
 of three texts or more takes `--shape=pairs`.
@@ -24,11 +24,10 @@ import numpy as np
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import jobs, outputs, partition, plans, reading, shards, units
+from common.pipelines import files, jobs, parquet, reading, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
-from common.pipelines.join import Grid, JoinJob
-from common.pipelines.models import ScorerHandler, TupleModel
-from common.pipelines.partition import Buckets
+from common.pipelines.join import JoinJob
+from common.pipelines.models import ScorerHandler, Store, TupleModel
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
 from common.scoring import exported, runtimes
@@ -37,6 +36,7 @@ from common.vectors.store import VectorStore
 SHAPES = ('pairs', 'candidates', 'all')
 _CHUNK = 4096  # tuples in memory at a time
 _QUERIES = 64  # left texts that share the reading of the right store
+_FREE = ('threads', 'output', 'max_bad_rows')  # flags that no score depends on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +62,8 @@ class ScoreConfig:
   unit_rows: int = flags.option(
     1024, 'left texts of --shape=all that become one shard', bounds=(1, 10**9)
   )
-  join_salts: int = flags.option(
-    4,
-    'with a partitioned store: shards over which the pairs of two buckets are spread; the more, '
-    'the fewer pairs in each, and the oftener a bucket is opened',
-    bounds=(1, 4096),
+  join: bool = flags.option(
+    False, 'bring the vectors to the pairs by a join, for stores that no worker can hold'
   )
   encoder_runtime: str = flags.option(
     'litert-int8', 'runtime of the encoders, for texts', tuple(runtimes.ENCODERS)
@@ -78,10 +75,8 @@ class ScoreConfig:
       raise InputError(f'--shape={self.shape} takes --stores')
     if self.shape == 'all' and self.files.input:
       raise InputError('--shape=all takes the stores alone, no --input')
-
-  def handler(self) -> ScorerHandler:
-    """Loads the export."""
-    return ScorerHandler(self.export_dir, self.runtime, self.threads, self.encoder_runtime)
+    if self.join and (self.shape != 'pairs' or not self.stores):
+      raise InputError('--join takes --shape=pairs and --stores')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,18 +86,19 @@ class ScoreJob:
   Attributes:
     config: The job.
     columns: Column of each slot's ids or texts.
-    stores: Each slot's vectors, a whole store; none: columns hold texts.
+    stores: Each slot's vectors; none: columns hold texts, or a join brings them.
   """
 
   config: ScoreConfig
   columns: tuple[str, ...]
-  stores: tuple[Buckets, ...] = ()
+  stores: tuple[Store, ...] = ()
 
   def load(self) -> TupleModel:
-    stores = [VectorStore(shards.local(of.folder)) for of in self.stores]
-    for of, opened in zip(self.stores, stores, strict=True):
-      of.check(opened)
-    return TupleModel(self.config.handler().load_model(), stores)
+    config, stores = self.config, [store.open() for store in self.stores]
+    handler = ScorerHandler(
+      config.export_dir, config.runtime, config.threads, config.encoder_runtime
+    )
+    return TupleModel(handler.load_model(), stores)
 
   def run(self, unit: Unit, model: TupleModel, shard: Shard) -> int:
     scores = {'pairs': self.pairs, 'candidates': self.candidates, 'all': self.all}
@@ -110,12 +106,14 @@ class ScoreJob:
     if self.config.shape != 'pairs':
       columns['rank'] = int
     pieces = scores[self.config.shape](unit, model, shard)
-    return outputs.write_table(shard, f'scores-{unit.number:05d}.parquet', columns, pieces)
+    with shard.file(f'scores-{unit.number:05d}.parquet') as file:
+      file.count = parquet.write(file.path, columns, pieces)
+    return file.count
 
   def pairs(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:
     """(each slot's ids, scores of each output) of a table of pairs, or tuples."""
     for sides in self._cells(unit, shard):
-      yield model.score(sides, [unit.path] * len(sides[0]), shard.refuse)
+      yield model.score(sides, unit.path, shard.refuse)
 
   def candidates(self, unit: Unit, model: TupleModel, shard: Shard) -> Iterator[tuple]:
     """(left ids, right ids, scores, ranks) of the best of each row's candidates."""
@@ -153,32 +151,28 @@ def main(config: ScoreConfig, options: Sequence[str]) -> None:
   """Checks that all fits together, then runs the job."""
   if not config.export_dir:
     raise InputError('--export_dir is needed')
-  export = shards.local(config.export_dir)
+  export = files.local(config.export_dir)
   description = exported.describe(export)
   columns = config.columns or tuple(description['slots'])
   _check_shape(config, columns, description)
-  parted = [folder for folder in config.stores if partition.is_partition(folder)]
-  if parted and config.shape != 'pairs':
-    raise InputError(f'--shape={config.shape}: {parted[0]} is cut into buckets; give a whole store')
   stores = _stores(config, description)
   if config.shape == 'all':
-    todo = units.of_rows(config.stores[0], stores[0].rows, config.unit_rows)
+    rows = sum(shard.rows for shard in stores[0].manifest.shards)
+    todo = units.of_rows(config.stores[0], rows, config.unit_rows)
   else:
     todo = config.files.units()
     reading.check_columns(todo, columns)
   plan = {
-    **_flags(config, bool(parted)),
-    plans.FILES: config.files.state(),
-    'export': shards.version(export),  # its fingerprint is that of its encoders alone
+    **{name: value for name, value in flags.flat(config).items() if name not in _FREE},
+    'export': files.version(export),  # its fingerprint is that of its encoders alone
     'contents of the stores': [store.version for store in stores],
   }
   with shards.alone(config.out.output):
-    if not parted:
-      jobs.run(ScoreJob(config, columns, tuple(stores)), todo, config.out, plan, options)
-      return
-    job = JoinJob(config.handler(), Grid(stores, config.join_salts), columns)
-    todo = job.todo(todo)
-    jobs.run(job, todo, config.out, plan, options, job.source(todo, config.out.output))
+    if config.join:
+      job = JoinJob(ScoreJob(config, columns), columns, stores)
+      jobs.run(job, todo, config.out, plan, options, job.source)
+    else:
+      jobs.run(ScoreJob(config, columns, stores), todo, config.out, plan, options)
 
 
 def _check_shape(config: ScoreConfig, columns: Sequence[str], description: dict[str, Any]) -> None:
@@ -202,30 +196,15 @@ def _check_shape(config: ScoreConfig, columns: Sequence[str], description: dict[
     )
 
 
-def _stores(config: ScoreConfig, description: dict[str, Any]) -> list[Buckets]:
+def _stores(config: ScoreConfig, description: dict[str, Any]) -> tuple[Store, ...]:
   """Each slot's store; refuses vectors of another export or another slot."""
-  stores = [Buckets.of(folder) for folder in config.stores]
+  stores = tuple(map(Store.of, config.stores))
   fingerprints = exported.fingerprints(description)
   for store, side in zip(stores, description['slots'], strict=False):  # or no stores
-    if (store.fingerprint, store.side) != (fingerprints[side], side):
+    vectors = store.manifest.vectors
+    if (vectors.fingerprint, vectors.side) != (fingerprints[side], side):
       raise InputError(f'{store.folder}: not {side} vectors of {config.export_dir}; encode anew')
   return stores
-
-
-def _flags(config: ScoreConfig, joined: bool) -> dict[str, Any]:
-  """The flags that a score depends on, as JSON gives them back."""
-  without = {'threads', 'output', 'max_bad_rows'}
-  if not joined:
-    without.add('join_salts')
-  if config.shape != 'all':
-    without.add('unit_rows')
-  if config.shape == 'pairs':
-    without.add('top_k')
-  return {
-    name: list(value) if isinstance(value, tuple) else value
-    for name, value in flags.flat(config).items()
-    if name not in without
-  }
 
 
 def _listed(text: str) -> list[str]:

@@ -20,6 +20,7 @@ from common.pipelines import parquet
 from common.pipelines.files import each, open_file
 
 SUFFIXES = (*tables.SUFFIXES, '.tfrecord')
+END = (1 << 62) - 1  # of a file, whatever its length
 _SPLIT = ('.tsv', '.txt', '.jsonl')  # at any line
 
 
@@ -31,13 +32,15 @@ class Unit:
     number: Number of the unit and of its shard.
     path: Path of the file.
     start: First byte, row group or row.
-    stop: One after the last; -1: the file's end.
+    stop: One after the last, or `END`.
+    state: Size and time of the last change of the file.
   """
 
   number: int
   path: str
   start: int = 0
-  stop: int = -1
+  stop: int = END
+  state: str = ''
 
 
 def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
@@ -47,11 +50,11 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
     InputError: If nothing matches a pattern, or a file is matched twice, of no known kind or an
       empty gzip.
   """
-  files_found: list[FileMetadata] = []
+  listed: list[FileMetadata] = []
   known: set[str] = set()
   for pattern in patterns:
     try:
-      found = sorted(_matches([pattern]), key=lambda file: file.path)
+      found = sorted(_matches(pattern), key=lambda file: file.path)
     except Exception as error:  # each filesystem has its own
       raise InputError(f'{pattern}: cannot be listed: {error}') from error
     if not found:
@@ -61,11 +64,12 @@ def of_files(patterns: Sequence[str], unit_bytes: int) -> list[Unit]:
       if same in known:
         raise InputError(f'{pattern}: {file.path} is named twice in --input')
       known.add(same)
-      files_found.append(file)
+      listed.append(file)
   units: list[Unit] = []
-  of_each = each(lambda file: _pieces(file.path, file.size_in_bytes, unit_bytes), files_found)
-  for file, pieces in zip(files_found, of_each, strict=True):
-    units += [Unit(len(units) + i, file.path, *piece) for i, piece in enumerate(pieces)]
+  of_each = each(lambda file: _pieces(file.path, file.size_in_bytes, unit_bytes), listed)
+  for file, pieces in zip(listed, of_each, strict=True):
+    state = f'{file.size_in_bytes} {file.last_updated_in_seconds}'
+    units += [Unit(len(units) + i, file.path, *piece, state) for i, piece in enumerate(pieces)]
   return units
 
 
@@ -75,25 +79,17 @@ def of_rows(path: str, rows: int, unit_rows: int) -> list[Unit]:
   return [Unit(i, path, start, min(start + unit_rows, rows)) for i, start in enumerate(starts)]
 
 
-def state(patterns: Sequence[str]) -> dict[str, list[float]]:
-  """{path: [bytes, time of the last change]} of the files that match."""
-  return {
-    file.path: [file.size_in_bytes, file.last_updated_in_seconds] for file in _matches(patterns)
-  }
-
-
-def _matches(patterns: Sequence[str]) -> list[FileMetadata]:
+def _matches(pattern: str) -> list[FileMetadata]:
   """Files that match.
 
   Beam lists nothing for a pattern that names no folder before its first sign.
   """
-  named = []
-  for pattern in patterns:
-    before = re.split(r'[*?[]', pattern, maxsplit=1)[0]
-    here = before != pattern and not os.path.dirname(before)
-    named.append(f'./{pattern}' if here else pattern)
-  found = (file for of in FileSystems.match(named) for file in of.metadata_list)
-  return [file for file in found if not file.path.endswith('/')]  # a bucket's name of a folder
+  before = re.split(r'[*?[]', pattern, maxsplit=1)[0]
+  here = before != pattern and not os.path.dirname(before)
+  (found,) = FileSystems.match([f'./{pattern}' if here else pattern])
+  return [
+    file for file in found.metadata_list if not file.path.endswith('/')
+  ]  # a bucket's name of a folder
 
 
 def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
@@ -107,5 +103,5 @@ def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:
   if path.endswith((*tables.ENDS, '.tfrecord', '.tfrecord.gz')):
     if path.endswith('.gz') and not size:
       raise InputError(f'{path}: damaged gzip: {tables.NO_BYTES}; copy it anew')
-    return [(0, -1)]
+    return [(0, END)]
   raise InputError(f'{path}: unknown kind of file; names end in {", ".join(SUFFIXES)} (or .gz)')

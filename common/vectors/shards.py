@@ -17,7 +17,7 @@ from common.errors import InputError, damaged
 from common.vectors.arrow import pyarrow
 from common.vectors.ids import hashes
 from common.vectors.manifest import REMEDY, Description, Manifest, Shard
-from common.vectors.values import finite, narrowed
+from common.vectors.values import Stored, finite, narrowed
 
 if TYPE_CHECKING:
   import pyarrow as pa
@@ -28,14 +28,12 @@ class Piece:
   """Rows of a shard, memory-mapped.
 
   Attributes:
-    vectors: [n, *shape] of the store's dtype.
-    scale: [n, *shape without the last] float32; None unless int8.
+    stored: The rows.
     live: Numbers of the rows that the store has; None: all.
     ids: Those rows' ids, an Arrow array.
   """
 
-  vectors: np.ndarray
-  scale: np.ndarray | None
+  stored: Stored
   live: np.ndarray | None
   ids: Any
 
@@ -71,14 +69,18 @@ class ShardWriter:
     folder, shape = os.path.dirname(self.path), (len(ids), *self.description.shape)
     if vectors.shape != shape:
       raise InputError(f'{folder}: vectors of shape {vectors.shape}; {shape} is needed')
-    stored, scale = narrowed(finite(vectors, folder), self.description.dtype)
-    if stored.dtype == np.float16:
-      finite(stored, f'{folder}, in float16')
+    stored = Stored(*narrowed(finite(vectors, folder), self.description.dtype))
+    if stored.values.dtype == np.float16:
+      finite(stored.values, f'{folder}, in float16')
+    self.add(ids, hashes(texts), stored)
+
+  def add(self, ids: Sequence[str], text_hashes: np.ndarray, stored: Stored) -> None:
+    """Adds ids, hashes of their texts and their vectors as they are stored."""
     arrow = pyarrow()
-    columns = [arrow.array(ids, arrow.string()), arrow.array(hashes(texts))]
-    columns.append(_lists(stored.reshape([len(ids), -1])))
-    if scale is not None:
-      columns.append(_lists(scale.reshape([len(ids), -1])))
+    columns = [arrow.array(ids, arrow.string()), arrow.array(text_hashes)]
+    columns.append(_lists(stored.values.reshape([len(ids), -1])))
+    if stored.scale is not None:
+      columns.append(_lists(stored.scale.reshape([len(ids), -1])))
     self._writer.write_batch(arrow.record_batch(columns, schema=self._schema))
 
   def copy(self, batch: 'pa.RecordBatch') -> None:
@@ -139,9 +141,8 @@ def columns(folder: str, manifest: Manifest, *names: str) -> Iterator[list[Any]]
         yield found
 
 
-def opened(folder: str, shard: Shard, description: Description) -> list[Piece]:
+def opened(path: str, shard: Shard, description: Description) -> list[Piece]:
   """A shard's pieces; one that is missing, damaged or of another description is refused."""
-  path = shard.path(folder)
   shard.check_size(path, REMEDY)
   with damaged(path, REMEDY):
     needed = sharded.as_json(description)
@@ -169,4 +170,4 @@ def _piece(
   scale = arrays.get('scale')
   if scale is not None:
     scale = scale.reshape([batch.num_rows, *description.shape[:-1]])
-  return Piece(vectors, scale, live, taken(batch.column('id'), live))
+  return Piece(Stored(vectors, scale), live, taken(batch.column('id'), live))

@@ -58,7 +58,9 @@ class VectorStore:
     self.fingerprint, self.side = there.vectors.fingerprint, there.vectors.side
     self._shards = there.shards
     self._pieces = [
-      piece for shard in there.shards for piece in shards.opened(self.folder, shard, there.vectors)
+      piece
+      for shard in there.shards
+      for piece in shards.opened(shard.path(self.folder), shard, there.vectors)
     ]
     self._ids = Ids(piece.ids for piece in self._pieces)
 
@@ -76,20 +78,20 @@ class VectorStore:
   def stored(self, rows: slice | Sequence[int] | np.ndarray) -> Stored:
     """Vectors of rows as they are stored; no copy of rows of one shard that follow one another."""
     rows = row_numbers(rows, len(self), self.folder)
-    stored = np.empty([len(rows), *self.shape], self.dtype)
+    values = np.empty([len(rows), *self.shape], self.dtype)
     scales = np.empty([len(rows), *self.shape[:-1]], np.float32) if self.dtype == 'int8' else None
     for number, places, inside in by_part(rows, self._ids.ends):
       piece = self._pieces[number]
       inside = inside if piece.live is None else piece.live[inside]
       run = bool(np.all(np.diff(inside) == 1))  # no gaps: a view, no copy
       picked = slice(int(inside[0]), int(inside[-1]) + 1) if run else inside
+      found = piece.stored.at(picked)
       if len(inside) == len(rows):
-        scale = None if piece.scale is None else piece.scale[picked]
-        return Stored(piece.vectors[picked], scale)
-      stored[places] = piece.vectors[picked]
-      if scales is not None and piece.scale is not None:
-        scales[places] = piece.scale[picked]
-    return Stored(stored, scales)
+        return found
+      values[places] = found.values
+      if scales is not None:
+        scales[places] = found.scale
+    return Stored(values, scales)
 
   def ids(self, rows: Sequence[int] | np.ndarray) -> list[str]:
     """Ids of rows."""

@@ -28,7 +28,12 @@ class Stored:
     return len(self.values)
 
   def __getitem__(self, rows: slice) -> np.ndarray:
-    return widened(self.values[rows], None if self.scale is None else self.scale[rows])
+    found = self.at(rows)
+    return widened(found.values, found.scale)
+
+  def at(self, rows: slice | np.ndarray) -> Stored:
+    """Some of the rows."""
+    return Stored(self.values[rows], None if self.scale is None else self.scale[rows])
 
 
 def are_vectors(side: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Imports go down only, and Keras 3 stays out: a walk over the syntax trees of all sources."""
+"""Imports go down only, and docstrings name what they describe: walks over all syntax trees."""
 
 import ast
 import re
@@ -34,9 +34,6 @@ BELOW = {  # what each room stands on
   'common.pretrain': ('data', 'modeling', 'training', 'evaluation', 'distillation'),
 }
 
-CALLS = ('eval', 'exec', 'compile', '__import__', 'os.system', 'os.popen')
-KEYWORDS = ('allow_pickle', 'shell')
-
 
 def sources(*folders: str) -> dict[str, ast.AST]:
   """{path below the root: syntax tree} of the Python files in folders below the root."""
@@ -55,28 +52,12 @@ def imports(tree: ast.AST, path: str = '') -> Iterator[tuple[int, str]]:
       yield from ((node.lineno, f'{module}.{alias.name}') for alias in node.names)
 
 
-def dotted(node: ast.AST) -> str:
-  """A chain of names and attributes as it is written; '' for anything else."""
-  if isinstance(node, ast.Attribute):
-    above = dotted(node.value)
-    return f'{above}.{node.attr}' if above else ''
-  return node.id if isinstance(node, ast.Name) else ''
-
-
 def wrong_imports(tree: ast.AST, path: str, forbidden: tuple[str, ...]) -> list[str]:
   return [
     f'{path}:{line}: {name}'
     for line, name in imports(tree, path)
     if any(f'{name}.'.startswith(f'{module}.') for module in forbidden)
   ]
-
-
-def keras3(tree: ast.AST, path: str) -> list[str]:
-  found = [(line, name) for line, name in imports(tree, path) if 'keras' in name.split('.')]
-  for node in ast.walk(tree):
-    if isinstance(node, ast.Attribute) and node.attr == 'keras' and dotted(node):
-      found.append((node.lineno, dotted(node)))
-  return [f'{path}:{line}: {name}' for line, name in found]
 
 
 @pytest.mark.parametrize(
@@ -103,21 +84,6 @@ def keras3(tree: ast.AST, path: str) -> list[str]:
 )
 def test_the_walk_sees_imports(code, path, forbidden, found):
   assert wrong_imports(ast.parse(code), path, forbidden) == found
-
-
-@pytest.mark.parametrize(
-  ('code', 'found'),
-  [
-    ('import keras', ['a.py:1: keras']),
-    ('from tensorflow import keras', ['a.py:1: tensorflow.keras']),
-    ('from tensorflow.keras import layers', ['a.py:1: tensorflow.keras.layers']),
-    ('\nx = tf.keras.layers.Dense(3)', ['a.py:2: tf.keras']),
-    ('tf.compat.v1.keras', ['a.py:1: tf.compat.v1.keras']),
-    ('import tf_keras\nfrom tf_keras import layers\ntf_keras.layers.Dense(3)', []),
-  ],
-)
-def test_the_walk_sees_keras_3(code, found):
-  assert keras3(ast.parse(code), 'a.py') == found
 
 
 @pytest.mark.parametrize(
@@ -173,11 +139,6 @@ def test_every_room_of_common_has_its_place():
   assert rooms == set(BELOW)
 
 
-def test_keras_3_is_nowhere_used():
-  trees = sources(*PACKAGES, *SCRIPTS, 'tests')
-  assert [use for path, tree in trees.items() for use in keras3(tree, path)] == []
-
-
 VAGUE = {'What', 'Those', 'That', 'Of', 'As', 'Its', 'One', 'All', 'Likewise', 'The same'}
 
 
@@ -201,49 +162,9 @@ def test_docstrings_name_what_they_describe():
   assert [doc for path, tree in trees.items() for doc in vague_docstrings(tree, path)] == []
 
 
-def test_no_bare_except():
-  bare = [
-    f'{path}:{node.lineno}'
-    for path, tree in sources(*PACKAGES, *SCRIPTS, 'tests').items()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ExceptHandler) and node.type is None
-  ]
-  assert bare == []
-
-
-def code_of_data(tree: ast.AST, path: str) -> list[str]:
-  """What would run data as code, or hand it to a shell."""
-  found = wrong_imports(tree, path, ('pickle', 'dill', 'joblib', 'shelve', 'marshal'))
-  calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-  for call in calls:
-    named = [dotted(call.func)] * (dotted(call.func) in CALLS)
-    named += [key.arg for key in call.keywords if key.arg in KEYWORDS and not is_false(key.value)]
-    found += [f'{path}:{call.lineno}: {name}' for name in named]
-  return found
-
-
-def is_false(node: ast.expr) -> bool:
-  return isinstance(node, ast.Constant) and node.value is False
-
-
-@pytest.mark.parametrize(
-  ('code', 'found'),
-  [
-    ('from pickle import loads', ['a.py:1: pickle.loads']),
-    ('np.load(path, allow_pickle=True)', ['a.py:1: allow_pickle']),
-    ('run(command, shell=shell)', ['a.py:1: shell']),
-    ('\nexec(text)', ['a.py:2: exec']),
-    ('import os\nos.system(text)', ['a.py:2: os.system']),
-    ('np.load(path, allow_pickle=False)\nre.compile(text)\nmodel.eval()', []),
-  ],
-)
-def test_the_walk_sees_code_of_data(code, found):
-  assert code_of_data(ast.parse(code), 'a.py') == found
-
-
-def test_data_is_never_run():
-  trees = sources(*PACKAGES, *SCRIPTS)
-  assert [use for path, tree in trees.items() for use in code_of_data(tree, path)] == []
+def test_arrays_are_read_without_pickle():
+  paths = [path for folder in PACKAGES for path in (ROOT / folder).rglob('*.py')]
+  assert [path for path in paths if 'allow_pickle' in path.read_text('utf-8')] == []
 
 
 _TRAINING = ('pyarrow', 'common.training', 'common.distillation', 'common.modeling')

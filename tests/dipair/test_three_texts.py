@@ -14,7 +14,7 @@ from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.export import student_export
 from common.local_server.__main__ import ServerConfig, serving
-from common.pipelines import annotate, encode, partition, score
+from common.pipelines import annotate, encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.scoring import exported
 from common.serving.client import Client
@@ -135,14 +135,11 @@ def test_triples_are_scored_on_beam(run, stores, tmp_path):
   expected = Scorer.load(str(run / 'export'), encoder_runtime='litert-int8').score(*texts)
   of_texts = tsv(tmp_path / 'texts.tsv', SLOTS, TRIPLES)
   of_ids = tsv(tmp_path / 'ids.tsv', ('x', 'y', 'z'), [*KEYS, ('a0', 'b9', 'c1')])
-  out = OutputConfig(output=str(tmp_path / 'b-2'))
-  partition.main(partition.PartitionConfig(stores[1], 2, out), [])
-  cut = (stores[0], out.output, stores[2])
   named = {'files': of_ids, 'columns': ('x', 'y', 'z')}
   for name, rows, changes in (
     ('texts', TRIPLES, {'files': of_texts}),
     ('ids', KEYS, {**named, 'stores': stores}),
-    ('joined', KEYS, {**named, 'stores': cut, 'join_salts': 2}),
+    ('joined', KEYS, {**named, 'stores': stores, 'join': True}),
   ):
     found = {
       tuple(row[s] for s in SLOTS): row['score'] for row in scores(run, tmp_path / name, **changes)

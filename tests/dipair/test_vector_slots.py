@@ -191,14 +191,16 @@ def test_jobs(run, tmp_path, python):
 
 
 def test_a_tuple_of_two_bad_vectors_is_refused_once():
-  scorer = types.SimpleNamespace(slots=('user', 'image'), widths={'user': 2, 'image': 1})
-  refused = []
-  given, kept = TupleModel(scorer)._vectors(
-    [['x', '[1, 2]', '[3, 4]'], ['y', 'z', '[5]']], ['1', '2', '3'], lambda *of: refused.append(of)
+  scorer = types.SimpleNamespace(
+    slots=('user', 'image'),
+    widths={'user': 2, 'image': 1},
+    outputs=1,
+    score=lambda user, image: user.sum(1) + image.sum(1),
   )
-  assert [(place, cell) for place, _, cell in refused] == [('1', 'x'), ('2', 'z')]
-  assert kept == [['[3, 4]'], ['[5]']]
-  assert {slot: side.tolist() for slot, side in given.items()} == {'user': [[3, 4]], 'image': [[5]]}
+  refused, sides = [], [['x', '[1, 2]', '[3, 4]'], ['y', 'z', '[5]']]
+  user, image, scores = TupleModel(scorer).score(sides, 'a', lambda *of: refused.append(of))
+  assert [(place, cell) for place, _, cell in refused] == [('a', 'x'), ('a', 'z')]
+  assert (user, image, scores.tolist()) == (['[3, 4]'], ['[5]'], [12])
 
 
 @pytest.mark.parametrize(

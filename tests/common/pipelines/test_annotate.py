@@ -1,6 +1,6 @@
 """Tuples annotated on Beam: the record set of one call on everything."""
 
-import os
+import dataclasses
 
 import numpy as np
 import pytest
@@ -12,43 +12,50 @@ from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
-from common.pipelines import annotate, shards
+from common.pipelines import annotate
 from common.pipelines.jobs import OutputConfig
 
 TERMS = [('t0', 'red'), ('t1', 'wide footwear'), ('t2', 'nike shoes')]
 PRODUCTS = [(f'p{i}', f'{text} {i // 3}') for i, text in enumerate(['red throw', 'boots', 'x'] * 3)]
 
 
-def test_annotation_is_the_teachers_mean(tmp_path, tsv):
-  folders, teachers = [], []
+@pytest.fixture(name='saved', scope='module')
+def _saved():
+  """A function of a folder to a random teacher, which it saves there."""
   pretrained = checkpoints.read('random-tiny')
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-  for number in range(2):
-    teachers.append(Teacher(pretrained.config, tokenizer, 32, 1))
-    folders.append(str(tmp_path / f'teacher{number}'))
-    teachers[-1].save(folders[-1])
+
+  def save(folder):
+    teacher = Teacher(pretrained.config, tokenizer, 32, 1)
+    teacher.save(str(folder))
+    return teacher
+
+  return save
+
+
+def test_annotation_is_the_teachers_mean(tmp_path, tsv, saved):
+  folders = [tmp_path / f'teacher{number}' for number in range(2)]
+  teachers = [saved(folder) for folder in folders]
   rows = [(t, p) for _, t in TERMS for _, p in PRODUCTS]
   files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), rows)
   out = OutputConfig(output=str(tmp_path / 'distill'))
-  config = annotate.AnnotateConfig(tuple(folders), files, out=out)
-  annotate.main(config, [])
+  annotate.main(annotate.AnnotateConfig(tuple(map(str, folders)), files, out=out), [])
   found = RecordSet(out.output)
   assert found.texts() == rows
   assert [len(found.items(slot)) for slot in range(2)] == [
     len(set(c)) for c in zip(*rows, strict=True)
   ]
   assert len(found.manifest.shards) > 1  # each with tables of its own
-  strategy, tuples = tf.distribute.get_strategy(), TokenizedTuples.of_texts(rows, tokenizer)
+  strategy = tf.distribute.get_strategy()
+  tuples = TokenizedTuples.of_texts(rows, teachers[0].tokenizer)
   logits = np.mean([teacher.logits(tuples, strategy=strategy) for teacher in teachers], 0)
   np.testing.assert_allclose(found.tuples().teacher_logits, logits, atol=1e-5)
   soft = 1 / (1 + np.exp(-logits))
   np.testing.assert_allclose(found.tuples().soft_labels, soft, atol=1e-5)
 
 
-def test_an_id_that_comes_twice_makes_no_record_set(tmp_path, tsv):
-  pretrained = checkpoints.read('random-tiny')
-  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-  Teacher(pretrained.config, tokenizer, 32, 1).save(str(tmp_path / 'teacher'))
+def test_an_id_that_comes_twice_makes_no_record_set(tmp_path, tsv, saved):
+  saved(tmp_path / 'teacher')
   rows = [(f'{i % 7}', 'red', f'boots {i}') for i in range(8)]
   files = tsv(tmp_path / 'pairs.tsv', ('id', 'left', 'right'), rows)
   out = OutputConfig(output=str(tmp_path / 'distill'))
@@ -57,30 +64,9 @@ def test_an_id_that_comes_twice_makes_no_record_set(tmp_path, tsv):
     annotate.main(config, [])
   with pytest.raises(InputError, match='no manifest.json'):
     RecordSet(out.output)
-  Teacher(pretrained.config, tokenizer, 32, 1).save(str(tmp_path / 'teacher'))  # another one
+  for name, value in (('teacher_max_length', 64), ('classes', ('no', 'yes'))):
+    with pytest.raises(InputError, match=f'begun with other {name}; go on with those'):
+      annotate.main(dataclasses.replace(config, **{name: value}), [])
+  saved(tmp_path / 'teacher')  # another one
   with pytest.raises(InputError, match='begun with other contents of the teachers'):
-    annotate.main(config, [])
-
-
-def test_shards_of_other_teachers_are_not_gone_on_with(tmp_path, tsv):
-  """Though the plan knows no digest of them, as where they are in the workers' image alone."""
-  pretrained = checkpoints.read('random-tiny')
-  folder, output = str(tmp_path / 'teacher'), str(tmp_path / 'distill')
-  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-  Teacher(pretrained.config, tokenizer, 32, 1).save(folder)
-  rows = [(t, p) for _, t in TERMS for _, p in PRODUCTS]
-  files = tsv(tmp_path / 'pairs.tsv', ('left', 'right'), rows)
-  config = annotate.AnnotateConfig((folder,), files, out=OutputConfig(output=output))
-  annotate.main(config, [])
-  path, digest = f'{output}/done/00000.json', shards.version(folder)
-  mark = shards.read_json(path)
-  assert mark['note'] == {'teachers': [digest]}
-  shards.write_json(path, {**mark, 'note': {'teachers': ['other']}})
-  with pytest.raises(InputError, match='its shards are of teachers of different contents'):
-    annotate.main(config, [])
-  os.remove(f'{output}/done/00001.json')
-  for name in os.listdir(f'{output}/done'):
-    mark = shards.read_json(f'{output}/done/{name}')
-    shards.write_json(f'{output}/done/{name}', {**mark, 'note': {'teachers': ['other']}})
-  with pytest.raises(InputError, match="teachers of other contents than the workers' .*/teacher;"):
     annotate.main(config, [])

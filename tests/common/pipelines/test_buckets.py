@@ -9,9 +9,10 @@ import pytest
 from apache_beam.io.filesystem import FileMetadata, FileSystem
 
 from common.errors import InputError
-from common.pipelines import encode, jobs, partition, score, shards, units
+from common.pipelines import encode, files, jobs, score, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.shards import Shard
+from common.pipelines.units import Unit
 
 OBJECTS: dict[str, bytes] = {}
 
@@ -97,20 +98,20 @@ def put(name, *lines):
 
 def test_what_a_shard_wrote_is_listed_marked_and_copied():
   for number in (0, 1):
-    shard = Shard('flat://b', number)
+    shard = Shard('flat://b', Unit(number, 'x'))
     with shard.file(f'part/{number}.txt') as file, open(file.path, 'w') as opened:
       opened.write('x' * (3 + number))
     shard.finish(rows=number, seconds=0.5)
   OBJECTS['flat://b/'] = OBJECTS['flat://b/part/'] = b''  # folders that a console made
-  assert shards.sizes('flat://b/part') == {
+  assert files.sizes('flat://b/part') == {
     'flat://b/part/0.txt': 3,
     'flat://b/part/1.txt': 4,
   }
   assert [mark.rows for mark in shards.marks('flat://b').values()] == [0, 1]
-  assert shards.sizes('flat://none') == shards.marks('flat://none') == {}
-  found = [unit.path for unit in units.of_files(['flat://b/part/*'], 100)]
-  assert found == ['flat://b/part/0.txt', 'flat://b/part/1.txt']
-  assert os.listdir(shards.copied('flat://b')) == ['part']  # no marks
+  assert files.sizes('flat://none') == shards.marks('flat://none') == {}
+  found = units.of_files(['flat://b/part/*'], 100)
+  assert [unit.path for unit in found] == ['flat://b/part/0.txt', 'flat://b/part/1.txt']
+  assert os.listdir(files.local('flat://b')) == ['part']  # no marks
   OBJECTS['flat://b/part/1.txt'] = b''
   with pytest.raises(
     InputError, match='part/1.txt: 0 bytes; 4 were written; delete flat://b/done/'
@@ -120,9 +121,9 @@ def test_what_a_shard_wrote_is_listed_marked_and_copied():
 
 def test_marks_are_read_many_at_a_time(monkeypatch):
   for number in range(8):
-    Shard('flat://b/out', number).finish(rows=1, seconds=0.5)
-  read, four = shards.read_manifest, threading.Barrier(4, timeout=60)
-  monkeypatch.setattr(shards, 'read_manifest', lambda *of: [four.wait(), read(*of)][1])
+    Shard('flat://b/out', Unit(number, 'x')).finish(rows=1, seconds=0.5)
+  read, four = files.read, threading.Barrier(4, timeout=60)
+  monkeypatch.setattr(files, 'read', lambda path: [four.wait(), read(path)][1])
   assert [*shards.marks('flat://b/out')] == [*range(8)]
 
 
@@ -139,26 +140,22 @@ def test_jobs_make_stores_and_scores_there_and_go_on(exported, monkeypatch):
   stores = {side: f'flat://b/{side}' for side in texts}
 
   def run():
-    for side, files in texts.items():
+    for side, rows in texts.items():
       out = OutputConfig(output=stores[side])
-      encode.main(encode.EncodeConfig('flat://b/export', side, files, threads=1, out=out), [])
-    out = OutputConfig(output='flat://b/right-2')
-    partition.main(partition.PartitionConfig(stores['right'], 2, out), [])
+      encode.main(encode.EncodeConfig('flat://b/export', side, rows, threads=1, out=out), [])
     pairs = put('pairs.tsv', 'left\tright', 't0\tp0', 't1\tp3', 't0\tp2')
-    config = score.ScoreConfig(
-      'flat://b/export',
-      threads=1,
-      files=pairs,
-      stores=(stores['left'], stores['right']),
-      out=OutputConfig(output='flat://b/scores'),
-    )
-    score.main(config, [])
+    for join in (False, True):
+      out = OutputConfig(output=f'flat://b/scores-{join}')
+      given = {'threads': 1, 'files': pairs, 'stores': tuple(stores.values()), 'join': join}
+      score.main(score.ScoreConfig('flat://b/export', out=out, **given), [])
 
   run()
   before = dict(OBJECTS)
-  tables = [v for k, v in sorted(before.items()) if k.startswith('flat://b/scores/scores-')]
-  found = [row for of in tables for row in pq.read_table(io.BytesIO(of)).to_pylist()]
-  assert [(of['left'], of['right']) for of in found] == [('t0', 'p0'), ('t1', 'p3'), ('t0', 'p2')]
+  for join in (False, True):
+    folder = f'flat://b/scores-{join}/scores-'
+    tables = [v for k, v in sorted(before.items()) if k.startswith(folder)]
+    found = [row for of in tables for row in pq.read_table(io.BytesIO(of)).to_pylist()]
+    assert [(of['left'], of['right']) for of in found] == [('t0', 'p0'), ('t1', 'p3'), ('t0', 'p2')]
   monkeypatch.setattr(jobs, '_run', None)  # nothing is left to do
   run()
   assert before == OBJECTS

@@ -1,7 +1,6 @@
 """Texts encoded on Beam: the store of one call on everything, or none; and the command."""
 
 import dataclasses
-import gzip
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ import pytest
 from common import verify
 from common.errors import InputError
 from common.pipelines import encode, jobs
-from common.pipelines.jobs import FilesConfig, OutputConfig
+from common.pipelines.jobs import OutputConfig
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
@@ -117,32 +116,6 @@ def test_a_unit_without_rows_has_no_file(exported, tmp_path, tsv):
   VectorStore(out.output).delete([])  # removes files that the store does not list
   encode.main(config, [])
   assert VectorStore(out.output).ids(range(9)) == [key for key, _ in PRODUCTS]
-
-
-def test_a_gzip_file_that_ends_in_the_middle_gives_no_store(exported, tmp_path):
-  rows = ''.join(f'{i * 7919 % 10007}\tred\n' for i in range(5000))
-  packed = gzip.compress(b'id\ttext\n' + rows.encode())
-  (tmp_path / 'a.tsv.gz').write_bytes(packed[: len(packed) // 2])
-  files = FilesConfig(input=(str(tmp_path / 'a.tsv.gz'),))
-  out = OutputConfig(output=str(tmp_path / 'out'), max_bad_rows=9)
-  with pytest.raises(InputError, match='a.tsv.gz: damaged gzip up to byte .*; copy it anew'):
-    encode.main(encode.EncodeConfig(exported[0], 'right', files, out=out), [])
-  assert os.listdir(out.output) == ['plan.json']
-
-
-def test_a_file_that_changed_is_refused_where_rows_of_it_are_done(exported, tmp_path):
-  for name, text in (('a', 'red'), ('b', '"blue')):  # b is damaged
-    (tmp_path / f'{name}.csv').write_text(f'id,text\n{name},{text}\nx{name},y\n')
-  files = FilesConfig(input=(f'{tmp_path}/*.csv',))
-  out = OutputConfig(output=str(tmp_path / 'out'))
-  config = encode.EncodeConfig(exported[0], 'right', files, dtype='float32', out=out)
-  with pytest.raises(InputError, match='b.csv:2: not a CSV row up to line 3'):
-    encode.main(config, [])
-  (tmp_path / 'b.csv').write_text('id,text\nb,blue\n')  # mended
-  encode.main(config, [])
-  (tmp_path / 'a.csv').write_text('id,text\na,green\n')
-  with pytest.raises(InputError, match='a.csv is not what it was when the job began, and rows'):
-    encode.main(config, [])
 
 
 def test_the_command_on_two_processes_and_misled(exported, tmp_path, refusals, tsv):

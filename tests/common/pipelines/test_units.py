@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
-from common.pipelines import outputs, reading, shards, units
+from common.pipelines import parquet, reading, shards, units
 from common.pipelines.jobs import FilesConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
@@ -253,7 +253,6 @@ def test_patterns_find_files_of_the_working_folder(tmp_path, monkeypatch):
     'a-1.tsv': ['a-1.tsv'],
   }.items():
     assert [unit.path for unit in units.of_files([pattern], 1000)] == names
-    assert [*units.state([pattern])] == names
 
 
 def test_a_file_that_two_patterns_match_is_refused(tmp_path, monkeypatch):
@@ -327,7 +326,7 @@ def test_a_file_that_ends_in_the_middle_is_refused(name, tmp_path):
 
 def test_a_shard_that_was_lost_is_not_taken_for_done(tmp_path):
   output = str(tmp_path / 'out')
-  shard = Shard(output, 3)
+  shard = Shard(output, Unit(3, 'x'))
   with shard.file('x.txt') as file:
     pathlib.Path(file.path).write_text('whole')
   shard.finish(rows=1, seconds=0.5)
@@ -345,7 +344,7 @@ def test_a_shard_that_was_lost_is_not_taken_for_done(tmp_path):
 def test_a_shard_is_whole_or_not_there(tmp_path, monkeypatch, name):
   monkeypatch.chdir(tmp_path)
   output = name
-  shard = Shard(output, 3)
+  shard = Shard(output, Unit(3, 'x'))
   with pytest.raises(ZeroDivisionError), shard.file('x.txt') as file:
     pathlib.Path(file.path).write_text('half')
     1 / 0  # noqa: B018
@@ -365,8 +364,7 @@ def test_a_shard_is_whole_or_not_there(tmp_path, monkeypatch, name):
 
 def table(folder, columns, pieces):
   """A table as a job writes it: its rows in Arrow, and the rows of each row group."""
-  shard = Shard(str(folder), 0)
-  count = outputs.write_table(shard, 'a.parquet', columns, pieces)
+  count = parquet.write(str(folder / 'a.parquet'), columns, pieces)
   file = pq.ParquetFile(folder / 'a.parquet')
   groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
   assert sum(groups) == count
@@ -384,15 +382,15 @@ def test_tables_hold_what_was_written(tmp_path):
 
 
 def test_small_pieces_share_a_row_group(tmp_path, monkeypatch):
-  monkeypatch.setattr(outputs, '_ROWS', 4)
-  monkeypatch.setattr(outputs, '_BYTES', 90)  # of a piece of the long text
+  monkeypatch.setattr(parquet, '_ROWS', 4)
+  monkeypatch.setattr(parquet, '_BYTES', 90)  # of a piece of the long text
   pieces = [([text] * 3, range(3)) for text in ('a', 'b', 'a long text ', 'c')]
   found, groups = table(tmp_path, {'id': str, 'rank': int}, pieces)
   assert groups == [6, 6]
   assert found.column('id').to_pylist()[::3] == ['a', 'b', 'a long text ', 'c']
   _, groups = table(tmp_path, {'id': str, 'rank': int}, [*pieces[2:], *pieces[:1], ([], [])])
   assert groups == [6, 3]
-  monkeypatch.setattr(outputs, '_BYTES', 70)
+  monkeypatch.setattr(parquet, '_BYTES', 70)
   assert table(tmp_path, {'id': str, 'rank': int}, pieces[2:])[1] == [3, 3]
   assert table(tmp_path, {'id': str, 'rank': int}, [])[1] == []
 

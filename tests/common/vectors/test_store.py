@@ -46,7 +46,8 @@ def test_vectors_are_read_as_they_were_written(tmp_path, dtype, atol, size):
   assert store.ids(picked) == ['é6', 'é0', 'é4', 'é5', 'é5']
   assert store.rows(['é7', 'é0']).tolist() == [7, 0]
   store.verify()
-  arrays = [a for p in store._pieces for a in (p.vectors, p.scale) if a is not None]
+  stored = [piece.stored for piece in store._pieces]
+  arrays = [a for of in stored for a in (of.values, of.scale) if a is not None]
   assert sum(a.nbytes for a in arrays) == 8 * size
 
 
@@ -55,7 +56,7 @@ def test_rows_that_follow_one_another_are_the_files_own_bytes(tmp_path, dtype):
   store, values = write(tmp_path, dtype)
   stored = store.stored(slice(1, 4))
   assert len(stored) == 3 and stored.values.dtype == dtype
-  assert np.shares_memory(stored.values, store._pieces[0].vectors)
+  assert np.shares_memory(stored.values, store._pieces[0].stored.values)
   assert stored[1:].dtype == np.float32
   np.testing.assert_allclose(stored[1:], values[2:4], atol=0.02)
   np.testing.assert_array_equal(store.stored([5, 1])[:], store.vectors([5, 1]))  # of two shards
@@ -244,28 +245,6 @@ def test_a_manifest_of_another_form_is_refused(tmp_path, form):
 def test_what_is_no_folder_is_refused(folder):
   with pytest.raises(InputError, match='^folder=.*: the path of a file or a folder is needed$'):
     VectorStore(folder)
-
-
-@pytest.mark.parametrize(
-  ('rows', 'message'),
-  [
-    (None, 'rows: pairs of an id and a text are needed, not None'),
-    ([5], 'row 0: an id and a text are needed'),
-    ([('a', 'x'), ('\ud800', 'x')], 'row 1: not a text: .* surrogates not allowed'),
-    ([('a', '\ud800')], 'row 0: not a text: .* surrogates not allowed'),
-    ([('a', np.ones(2)), ('b', 'x')], r"row 1 \(id 'b'\): a text; the first row has numbers of"),
-    ([('a', 'x'), ('b', np.ones(2))], r"row 1 \(id 'b'\): numbers of shape \(2,\); the .* a text"),
-    (
-      [('a', np.ones(2)), ('b', np.ones(3))],
-      r"row 1 \(id 'b'\): numbers of shape \(3,\); the first",
-    ),
-    ([('z', np.ones(1)), ('b', np.array([np.nan]))], r"row 1 \(id 'b'\): not all of its numbers"),
-  ],
-)
-def test_rows_that_are_none_are_not_encoded(tmp_path, rows, message):
-  writer = VectorWriter(str(tmp_path), SHAPE, 'float32', 'f', 'right')
-  with pytest.raises(InputError, match=message):
-    writer.fill(rows, lambda texts: vectors(len(texts)))
 
 
 def changed(place, value):

@@ -88,19 +88,36 @@ def test_two_texts_of_an_id_in_one_call_are_refused(fill, replace, between):
 
 
 @pytest.mark.parametrize(
-  ('row', 'message'),
+  ('rows', 'message'),
   [
-    (('c', None), 'row 2: None is not a text'),
-    (('c', float('nan')), 'row 2: nan is not a text'),
-    ((7, 'x'), r'row 2: 7 is not an id; ids are texts: str\(id\)'),
-    (('c', b'x'), 'row 2: a value of type bytes is not a text'),
-    ('ab', 'row 2: an id and a text are needed'),
-    (('c', 'x', 'y'), 'row 2: an id and a text are needed'),
+    (None, 'rows: pairs of an id and a text are needed, not None'),
+    ([5], 'row 0: an id and a text are needed'),
+    (['ab'], 'row 0: an id and a text are needed'),
+    ([('c', 'x', 'y')], 'row 0: an id and a text are needed'),
+    ([('b', 'x'), ('c', None)], 'row 1: None is not a text'),
+    ([('b', 'x'), ('c', float('nan'))], 'row 1: nan is not a text'),
+    ([('b', 'x'), (7, 'x')], r'row 1: 7 is not an id; ids are texts: str\(id\)'),
+    ([('c', b'x')], 'row 0: a value of type bytes is not a text'),
+    ([('a', 'x'), ('\ud800', 'x')], 'row 1: not a text: .* surrogates not allowed'),
+    ([('a', '\ud800')], 'row 0: not a text: .* surrogates not allowed'),
+    (
+      [('a', np.ones(2)), ('b', 'x')],
+      r"row 1 \(id 'b'\): a text; the first row has numbers of shape \(2,\)",
+    ),
+    (
+      [('a', 'x'), ('b', np.ones(2))],
+      r"row 1 \(id 'b'\): numbers of shape \(2,\); the first row has a text",
+    ),
+    ([('a', np.ones(2)), ('b', np.ones(3))], r"row 1 \(id 'b'\): numbers of shape \(3,\); .*"),
+    (
+      [('z', np.ones(1)), ('b', np.array([np.nan]))],
+      r"row 1 \(id 'b'\): not all of its numbers are finite numbers",
+    ),
   ],
 )
-def test_a_row_that_holds_no_id_or_text_is_named(fill, row, message):
+def test_a_row_that_holds_no_id_or_text_is_named(fill, rows, message):
   with pytest.raises(InputError, match=f'^{message}$'):
-    fill([('a', 'x'), ('b', 'x'), row])
+    fill(rows)
 
 
 _KILLED = """
