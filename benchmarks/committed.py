@@ -1,7 +1,6 @@
 """Committed results of benchmarks: written, read, and the command that made them."""
 
 import os
-import re
 from typing import Any
 
 from common import flags
@@ -14,7 +13,7 @@ RESULTS = os.path.join(ROOT, 'benchmarks', 'results')
 _TRIALS = ('damages', 'kills', 'knocks', 'malformed')
 _NOW = {  # folders of the machine that measured, and commands by their names today
   '../shared/data/': 'data/',
-  '=/tmp/': '=benchmarks/results/',
+  '--output=/tmp/': '--output=benchmarks/results/',
   '=/work/': '=',
   'dse.run --suite': 'experiments.suite --suite',
   **{f'benchmarks.{name}': f'tests.robustness.{name}' for name in _TRIALS},
@@ -45,11 +44,8 @@ def read(name: str) -> dict[str, Any]:
 
 
 def command(made: dict[str, Any]) -> str:
-  """The command of results, as a reader's shell takes it.
-
-  Older results have values with spaces without quotes; this adds them.
-  """
-  command = re.sub(r"(?<==)([^'\s]\S*(?: (?!--)\S+)+)", r"'\1'", made['command'])
+  """The command of results, with today's names."""
+  command = made['command']
   for then, now in _NOW.items():
     command = command.replace(then, now)
   return command

@@ -25,6 +25,13 @@ _ENCODER = 'litert-int8'
 _TEACHER = 'MiniLM-L6 cross-encoder, 128 tokens'
 _IN_INT8 = f'{_TEACHER}, int8'
 _BASELINE = 'BERT-base cross-encoder, 128 tokens'
+_RATES = (  # titles and sources of the fields of `Rates`
+  ('job, pairs/s a core', 'score_job.json: the head in int8, and all around it'),
+  ('MiniLM-L6, pairs/s a core', f'scoring.json, {_TEACHER}'),
+  ('the same in int8', "as many times that as peers.json has of a run's teacher, on shorter pairs"),
+  ('BERT-base, pairs/s a core', f'scoring.json, {_BASELINE}'),
+  ('texts/s a core', f'homedepot.json, {_ENCODER}: titles, lefts taken as these'),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,34 +82,25 @@ def main(config: CostConfig) -> None:
     if field.name != 'output'
   ]
   assumed += [
-    [
-      'job, pairs/s a core',
-      digits(rates.pairs),
-      'score_job.json: the head in int8, and all around it',
-    ],
-    ['MiniLM-L6, pairs/s a core', digits(rates.teacher_pairs), f'scoring.json, {_TEACHER}'],
-    [
-      'the same in int8',
-      digits(rates.int8_teacher_pairs),
-      "as many times that as peers.json has of a run's teacher, on shorter pairs",
-    ],
-    ['BERT-base, pairs/s a core', digits(rates.baseline_pairs), f'scoring.json, {_BASELINE}'],
-    [
-      'texts/s a core',
-      digits(rates.texts),
-      f'homedepot.json, {_ENCODER}: titles, lefts taken as these',
-    ],
+    [title, digits(rate), source]
+    for (title, source), rate in zip(_RATES, dataclasses.astuple(rates), strict=True)
   ]
-  print(report.grid(Table('', ['Assumed or measured', '', ''], assumed)))
   rows = [row for pairs in config.pairs for row in costs(pairs, config, rates)]
   stores = [stored(dtype, config) for dtype in DTYPES]
-  print('\n' + report.grid(costs_table(rows, config)))
-  print('\n' + report.grid(stores_table(stores)))
+  tables = [costs_table(rows, config), stores_table(stores)]
+  for table in (Table('', ['Assumed or measured', '', ''], assumed), *tables):
+    print(f'{report.grid(table)}\n')
   if config.output:
-    made: dict[str, Any] = {'assumed': dataclasses.asdict(config)}
-    tables = [table._asdict() for table in (costs_table(rows, config), stores_table(stores))]
-    made |= {'rates': dataclasses.asdict(rates), 'rows': rows, 'stores': stores, 'tables': tables}
-    committed.write(config.output, 'benchmarks.cost', asked, **made)
+    committed.write(
+      config.output,
+      'benchmarks.cost',
+      asked,
+      assumed=dataclasses.asdict(config),
+      rates=dataclasses.asdict(rates),
+      rows=rows,
+      stores=stores,
+      tables=[table._asdict() for table in tables],
+    )
 
 
 def measured(config: CostConfig) -> tuple[CostConfig, Rates]:

@@ -53,19 +53,16 @@ def main(config: MemoryConfig) -> None:
     sizes = (config.rows, _TIMES * config.rows)
     for rows in (config.rows // _TIMES, *sizes):
       _table(folder, rows)
-    made = {
-      'rows': config.rows,
-      'steps': [
-        _step(name, [_alone(_measure, name, folder, rows) for rows in sizes]) for name in STEPS
-      ],
-    }
+    made = {'rows': config.rows, 'steps': [_step(name, folder, sizes) for name in STEPS]}
   print(report.grid(tables.memory(made)))
   if config.output:
     committed.write(config.output, 'benchmarks.memory', config, **made)
 
 
-def _step(name: str, peaks: list[tuple[float, float]]) -> dict[str, Any]:
-  own, resident = ([peak[i] for peak in peaks] for i in (0, 1))
+def _step(name: str, folder: str, sizes: tuple[int, int]) -> dict[str, Any]:
+  """A step's peaks on both sizes of data, in a process each."""
+  peaks = [_alone(_measure, name, folder, rows) for rows in sizes]
+  own, resident = zip(*peaks, strict=True)
   return {'name': name, 'own_gb': own, 'resident_gb': resident, 'ratio': own[1] / own[0]}
 
 

@@ -86,12 +86,12 @@ def _loads(config: ServingConfig, export: str, folder: str) -> dict[str, dict[st
 
   found = {}
   args = ['--port=0', '--rest_api_port=0', f'--runtime={_RUNTIME}', f'--models=head={export}/head']
-  with _server('common.local_server', r'gRPC on (\S+),', *args) as target:
+  with server('common.local_server', r'gRPC on (\S+),', *args) as (_, address):
     payloads: dict[str, Any] = {'one_to_many': request, ONE_TO_MANY_INT8: stored}
     for name, (signature, arrays) in zip(('load', 'load_int8'), payloads.items(), strict=True):
       path = os.path.join(folder, f'{signature}.npz')
       np.savez(path, **arrays)
-      load = LoadConfig(target, 'head', signature, path, requests=1)
+      load = LoadConfig(address[1], 'head', signature, path, requests=1)
       load_test.run(load, load_test.payloads(load))  # warms up
       load = dataclasses.replace(load, requests=config.requests, concurrency=config.concurrency)
       before, sent = alone(), load_test.run(load, load_test.payloads(load))
@@ -112,8 +112,8 @@ def _query(config: ServingConfig, export: str, folder: str) -> dict[str, Any]:
   args = ['--port=0', f'--export_dir={export}', f'--input={path}']
   args += [f'--store={os.path.join(folder, "vectors")}', f'--runtime={_RUNTIME}']
   times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'head', 'sort')}
-  with _server('common.page', r'http://(\S+)', *args) as page:
-    connection = http.client.HTTPConnection(page, timeout=60)
+  with server('common.page', r'http://(\S+)', *args) as (_, address):
+    connection = http.client.HTTPConnection(address[1], timeout=60)
     for term in tqdm(terms, unit=' queries'):
       started = time.perf_counter()
       connection.request('POST', '/demo/rank', json.dumps({'query': term}))
@@ -127,21 +127,23 @@ def _query(config: ServingConfig, export: str, folder: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _server(module: str, pattern: str, *args: str) -> Iterator[str]:
-  """A server's process; gives the address that its first line names."""
+def server(
+  module: str, pattern: str, *args: str
+) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
+  """A server's process, and the pattern as its first line has it, which names the address."""
   environment = {**os.environ, 'PYTHONPATH': committed.ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
   command = [sys.executable, '-m', module, *args]
-  server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
-  assert server.stdout
+  process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+  assert process.stdout
   try:
-    line = server.stdout.readline()
+    line = process.stdout.readline()
     found = re.search(pattern, line)
     if not found:
       raise RuntimeError(f'{module} has not started: {line}')
-    yield found[1]
+    yield process, found
   finally:
-    server.terminate()
-    server.wait()
+    process.terminate()
+    process.wait()
 
 
 if __name__ == '__main__':

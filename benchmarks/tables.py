@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.committed import ROOT, command, exists, read
-from benchmarks.peers import tables as peers
 from common.errors import InputError
 from common.evaluation import speeds
 from common.evaluation.cells import chance, change, digits, label, metric, moved, percent, times
@@ -38,6 +37,7 @@ _MODELS = {  # of MedQuAD's study
   'DE-FFNN': 'one vector of each text, two layers',
 }
 _SPEEDS = {'homedepot': 'Home Depot'}  # a run whose quality is told elsewhere
+_RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 # Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
 _TEACHERS = {'DiPair': 'MiniLM-L6', 'DSE': 'BERT-large'}
 
@@ -78,18 +78,16 @@ def _block(name: str, page: str) -> str:
 
 def results() -> str:
   """A row a task: quality of teacher and student, and the ratio of their speeds in float32."""
-  rows = [_run(read(name), title) for name, title in _RESULTS.items() if exists(name)]
+  rows = [_run(made, title) for title, made in _there(_RESULTS).items()]
   rows.append(_reranking(read('retrieval')))
   glue = read('glue')['results']
   rows += [_run(glue[task], f'DSE: {title}') for task, title in _GLUE.items()]
-  headers = ['task', 'metric', 'teacher', 'student', 'change', 'pairs/s, × its teacher']
-  return _markdown(headers, rows)
+  return _markdown(_OF_RUN, rows)
 
 
 def made_by() -> str:
   """The command of each row of `results`."""
-  made = {title: read(name) for name, title in _RESULTS.items() if exists(name)}
-  made |= {'reranking': read('retrieval'), 'DSE': read('glue')}
+  made = _there(_RESULTS) | {'reranking': read('retrieval'), 'DSE': read('glue')}
   return '\n'.join(f'- {title}: {_by(of)}' for title, of in made.items())
 
 
@@ -117,11 +115,14 @@ def glue() -> str:
     tested = runs[task]['significance']
     gain = moved(tested['delta'], tested['low'], tested['high'])
     rows.append([*_run(runs[task], title), gain])
-  headers = ['task', 'metric', 'teacher', 'student', 'change', 'pairs/s, × its teacher']
-  return _markdown([*headers, 'change against the labels alone'], rows)
+  return _markdown([*_OF_RUN, 'change against the labels alone'], rows)
+
+
+_OF_RUN = ['task', 'metric', 'teacher', 'student', 'change', 'pairs/s, × its teacher']
 
 
 def _run(made: dict[str, Any], title: str) -> list[str]:
+  """Cells of `_OF_RUN`."""
   primary = made['primary_metric']
   teacher, student = made['models'][0], made['models'][-1]
   ratio, _ = speeds.multiples(made, speeds.heads(made)[0])
@@ -186,15 +187,16 @@ def run_encoders() -> str:
   return _markdown(headers, rows)
 
 
-_RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
-
-
 def _timed_runs() -> dict[str, dict[str, Any]]:
   """Runs in the speed table, by title."""
-  names = {**_RESULTS, **_SPEEDS}
-  runs = {title: read(name) for name, title in names.items() if exists(name)}
   glue = read('glue')['results']
-  return runs | {f'DSE: {title}': glue[task] for task, title in _TASKS.items()}
+  own = {f'DSE: {title}': glue[task] for task, title in _TASKS.items()}
+  return _there({**_RESULTS, **_SPEEDS}) | own
+
+
+def _there(titles: dict[str, str]) -> dict[str, dict[str, Any]]:
+  """Results by title, of those names that have some."""
+  return {title: read(name) for name, title in titles.items() if exists(name)}
 
 
 def _by_runtime(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -327,7 +329,61 @@ def memory(made: dict[str, Any]) -> Table:
 
 def _peers() -> str:
   made = read('peers')
-  return '\n\n'.join([*map(_shown, peers.peers(made)), f'{_by(made)}{_on(made)}.'])
+  return '\n\n'.join([*map(_shown, peers(made)), f'{_by(made)}{_on(made)}.'])
+
+
+def peers(made: dict[str, Any]) -> list[Table]:
+  """Encoders of texts, and scorers of pairs.
+
+  Args:
+    made: 'rows' with 'kind', 'name', and what is known of 'pairs_per_second', 'least', 'most',
+      'batch_size', 'bytes' of a right text by dtype and 'test' (Pearson); 'counts', 'versions' and
+      'quantized'.
+  """
+  counts = made['counts']
+  encoders = [row for row in made['rows'] if row['kind'] == 'encoding']
+  scorers = [row for row in made['rows'] if row['kind'] != 'encoding']
+  max_sim = next(row for row in scorers if row['name'].startswith('MaxSim'))
+  encoding = [[*_timed(row, encoders[0]), str(row['batch_size']), _tested(row)] for row in encoders]
+  scoring = []
+  for row in scorers:
+    against = '' if row['kind'] == 'pairs' else _multiple(row, max_sim)
+    sizes = [f'{row["bytes"][of]:,.0f}' if 'bytes' in row else '' for of in ('float32', 'int8')]
+    scoring.append([*_timed(row, scorers[0]), against, *sizes, _tested(row)])
+  versions = ', '.join(f'{name} {version}' for name, version in made['versions'].items())
+  encoded = f'{counts["texts"]:,} titles, {counts["threads"]} cores. {versions}; int8 of theirs: '
+  scored = f'{counts["pairs"]:,} pairs from their text; {counts["candidates"]:,} stored titles for '
+  speed = ['', 'per second', 'range']
+  of_scorers = ['× MaxSim', 'bytes a title, float32', 'int8', 'Pearson']
+  return [
+    Table(
+      f'{encoded}{made["quantized"]}.',
+      [*speed, f'× {encoders[0]["name"]}', 'batch', 'Pearson'],
+      encoding,
+    ),
+    Table(
+      f'{scored}each of {counts["queries"]:,} queries.',
+      [*speed, f'× {scorers[0]["name"]}', *of_scorers],
+      scoring,
+    ),
+  ]
+
+
+def _timed(row: dict[str, Any], base: dict[str, Any]) -> list[str]:
+  """A row's name, speed, range, and multiple of another's; empty where it was not measured."""
+  if 'pairs_per_second' not in row:
+    return [row['name'], '', '', '']
+  span = f'{digits(row["least"])} to {digits(row["most"])}'
+  return [row['name'], digits(row['pairs_per_second']), span, _multiple(row, base)]
+
+
+def _multiple(row: dict[str, Any], base: dict[str, Any]) -> str:
+  rate = row.get('pairs_per_second')
+  return times(rate / base['pairs_per_second']) if rate else ''
+
+
+def _tested(row: dict[str, Any]) -> str:
+  return f'{row["test"]:.3f}' if 'test' in row else ''
 
 
 def _cost() -> str:

@@ -47,6 +47,7 @@ from experiments import senteval_data, suite
 from experiments.senteval_data import Dataset
 
 _WEIGHTS = [2.0**power for power in range(-2, 4)]  # C of the logistic regression, as SentEval tries
+_FOLDS = 10  # of cross-validation, the outer and the inner ones
 _PAPER = {
   'BERT-Large, the paper': '83.5 88.8 95.5 89.1 87.1 93.2 83.5/76.4 83.8 82.2 68.4/68.3',
   'DSE (alpha = 0.5), the paper': '83.6 90.2 93.6 89.8 91.0 91.8 83.8/77.9 85.6 86.7 70.7/71.4',
@@ -63,9 +64,6 @@ class SentEvalConfig:
   run_dir: str = flags.option('', 'a finished run of dse.run')
   data_dir: str = flags.option('', "folder of SentEval's downstream folders (MR, CR, SUBJ, ...)")
   tasks: tuple[str, ...] = flags.option((), f'of {", ".join(_NAMES)}; empty: all that are there')
-  folds: int = flags.option(
-    10, 'folds of cross-validation, the outer and the inner ones', bounds=(2, 1000)
-  )
   output: str = flags.option('', 'JSON file of the table')
   redo: bool = flags.option(False, 'evaluate anew, where other flags made the scores', kept=False)
 
@@ -84,18 +82,12 @@ def main(config: SentEvalConfig) -> None:
   datasets = senteval_data.read(config.data_dir, config.tasks)
   os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   run = FinishedRun(config.run_dir, 'dse')
-  for dataset in datasets:
-    check_folds(dataset, config.folds)
-  made = {
-    'student': run.stage('student')['fingerprint'],
-    'slot': _slot(run.config(StudentConfig)),
-    'folds': config.folds,
-  }
+  made = {'student': run.stage('student')['fingerprint']}
   folder = RunFolder(run.path('senteval'), config, 'experiments.senteval', config.redo)
   stages: dict[str, dict[str, Stage[Scores]]] = {}
   for title, encode in _encoders(run):
     for dataset in datasets:
-      work = functools.partial(_score, dataset, encode, config.folds, title)
+      work = functools.partial(_score, dataset, encode, title)
       name = f'{title}-{dataset.name}'.replace('/', '-')
       stage = folder.stage(name, Scores, work, {**made, 'rows': _digest(dataset)}, resumes=False)
       stages.setdefault(title, {})[dataset.name] = stage
@@ -112,14 +104,13 @@ def main(config: SentEvalConfig) -> None:
 
 
 def evaluate(
-  dataset: Dataset, vectors: dict[str, list[np.ndarray]], folds: int, title: str = ''
+  dataset: Dataset, vectors: dict[str, list[np.ndarray]], title: str = ''
 ) -> list[float]:
   """A task's one or two scores in percent.
 
   Args:
     dataset: The task.
     vectors: [rows, d] of each split's slots.
-    folds: Folds of cross-validation.
     title: Title of the progress bar.
 
   Returns:
@@ -133,27 +124,25 @@ def evaluate(
   middle = features['train'].mean(0)
   features = {name: x - middle for name, x in features.items()}
   labels = {name: split.labels for name, split in dataset.splits.items()}
-  total = folds if 'test' not in labels else len(_WEIGHTS) if 'dev' in labels else 1
-  bar = tqdm(total=total, desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
+  bar = functools.partial(tqdm, desc=f'{title}: {dataset.name}', unit=' fits', leave=False)
+  x, y = features['train'], labels['train']
   if 'test' not in labels:
     scores = [
-      accuracy_score(labels['train'][test], fit.predict(features['train'][test]))
-      for train, test in _folds(labels['train'], folds)
-      for fit in [_tuned(features['train'][train], labels['train'][train], folds, bar)]
+      accuracy_score(y[test], _tuned(x[train], y[train]).predict(x[test]))
+      for train, test in bar(_folds(y))
     ]
     return [100 * float(np.mean(scores))]
-  x, y = features['train'], labels['train']
-  if dataset.kind == 'relatedness':
-    fits = [_relatedness(x, y, weight, bar) for weight in _WEIGHTS]
+  if dataset.scored:
+    fits = [_relatedness(x, y, weight) for weight in bar(_WEIGHTS)]
     best = max(fits, key=lambda fit: pearson(labels['dev'], fit(features['dev'])))
     predicted = best(features['test'])
     both = [pearson(labels['test'], predicted), spearman(labels['test'], predicted)]
     return [100 * score for score in (both if dataset.name == 'STS-B' else both[:1])]
   if 'dev' in labels:
-    tried = [_fit(x, y, weight, bar) for weight in _WEIGHTS]
+    tried = [_fit(x, y, weight) for weight in bar(_WEIGHTS)]
     best = max(tried, key=lambda fit: accuracy_score(labels['dev'], fit.predict(features['dev'])))
   else:
-    best = _tuned(x, y, folds, bar)
+    best = _tuned(x, y)
   predicted = best.predict(features['test'])
   accuracy = 100 * accuracy_score(labels['test'], predicted)
   if dataset.name != 'MRPC':
@@ -171,7 +160,7 @@ def table2(found: dict[str, dict[str, list[float]]]) -> Table:
   shown = [
     [
       title,
-      *(_cell(scores[name]) for name in names),
+      *('/'.join(f'{score:.1f}' for score in scores[name]) for name in names),
       f'{np.mean([np.mean(scores[name]) for name in names]):.1f}',
     ]
     for title, scores in rows.items()
@@ -180,59 +169,38 @@ def table2(found: dict[str, dict[str, list[float]]]) -> Table:
   return Table(note, ['Model', *names, 'AVG'], shown)
 
 
-def _cell(scores: list[float]) -> str:
-  return '/'.join(f'{score:.1f}' for score in scores)
+def _fit(
+  x: np.ndarray, y: np.ndarray, weight: float, shares: np.ndarray | None = None
+) -> LogisticRegression:
+  return LogisticRegression(C=weight, tol=1e-3, max_iter=300).fit(x, y, sample_weight=shares)
 
 
-def _fit(x: np.ndarray, y: np.ndarray, weight: float, bar: tqdm, **options) -> LogisticRegression:
-  fit = LogisticRegression(C=weight, tol=1e-3, max_iter=300).fit(x, y, **options)
-  bar.update()
-  return fit
+def _folds(labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+  folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=1111)
+  return list(folds.split(labels, labels))
 
 
-def check_folds(dataset: Dataset, folds: int) -> None:
-  """Refuses a class with too few rows for cross-validation.
-
-  An outer fold takes two of `folds + 2` rows at the most, and leaves one for each inner fold.
-  """
-  if dataset.kind == 'relatedness' or 'dev' in dataset.splits:
-    return
-  classes, counts = np.unique(dataset.splits['train'].labels, return_counts=True)
-  needed = folds if 'test' in dataset.splits else folds + 2
-  if (least := counts.min()) < needed:
-    raise InputError(
-      f'{dataset.name}: {least} rows of class {classes[counts.argmin()]}; --folds={folds} needs '
-      f'{needed} at the least'
-    )
-
-
-def _folds(labels: np.ndarray, folds: int):
-  return StratifiedKFold(folds, shuffle=True, random_state=1111).split(labels, labels)
-
-
-def _tuned(x: np.ndarray, y: np.ndarray, folds: int, bar: tqdm) -> LogisticRegressionCV:
+def _tuned(x: np.ndarray, y: np.ndarray) -> LogisticRegressionCV:
   """A fit with the weight that is best in cross-validation."""
-  fit = LogisticRegressionCV(
+  return LogisticRegressionCV(
     Cs=_WEIGHTS,
     l1_ratios=(0,),
-    cv=list(_folds(y, folds)),
+    cv=_folds(y),
     scoring='accuracy',
     max_iter=300,
     use_legacy_attributes=False,
   ).fit(x, y)
-  bar.update()
-  return fit
 
 
 def _relatedness(
-  x: np.ndarray, scores: np.ndarray, weight: float, bar: tqdm
+  x: np.ndarray, scores: np.ndarray, weight: float
 ) -> Callable[[np.ndarray], np.ndarray]:
   """A fit of distributions: a score of 3.2 is 0.8 of a 3 and 0.2 of a 4."""
   low = np.floor(scores).astype(int)
   shares = np.concatenate([1 - (scores - low), scores - low])
   rows, levels = np.tile(np.arange(len(x)), 2), np.concatenate([low, low + 1])
   kept = shares > 0
-  fit = _fit(x[rows[kept]], levels[kept], weight, bar, sample_weight=shares[kept])
+  fit = _fit(x[rows[kept]], levels[kept], weight, shares[kept])
   return lambda features: fit.predict_proba(features) @ fit.classes_
 
 
@@ -242,10 +210,10 @@ def _digest(dataset: Dataset) -> str:
   return hashlib.sha256(repr(rows).encode()).hexdigest()[:12]
 
 
-def _score(dataset: Dataset, encode: Encode, folds: int, title: str, folder: str) -> Scores:
+def _score(dataset: Dataset, encode: Encode, title: str, folder: str) -> Scores:
   """An encoder's scores of a task; the fits take from minutes to an hour."""
   del folder  # the scores are all that is kept
-  return Scores(evaluate(dataset, _vectors(dataset, encode), folds, title))
+  return Scores(evaluate(dataset, _vectors(dataset, encode), title))
 
 
 def _vectors(dataset: Dataset, encode: Encode) -> dict[str, list[np.ndarray]]:

@@ -31,8 +31,8 @@ class Dataset:
   """A task and its splits. 'train' is always there; alone, it is cross-validated."""
 
   name: str
-  kind: str  # 'classes', 'pairs' (classes of pairs) or 'relatedness' (scores of pairs)
   splits: dict[str, Split]
+  scored: bool = False  # its labels are scores of pairs, others are classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +44,7 @@ class _Columns:
   least: int
   texts: tuple[int, ...]
   label: int
+  scored: bool = False
 
 
 _SPLITS = ('train', 'dev', 'test')
@@ -64,11 +65,10 @@ _MRPC = {split: f'msr_paraphrase_{split}.txt' for split in ('train', 'test')}
 _COLUMNS = {
   'SST': _Columns({s: f'sentiment-{s}' for s in _SPLITS}, 0, 2, (0,), 1),
   'MRPC': _Columns(_MRPC, 1, 5, (3, 4), 0),
-  'SICK-R': _Columns(_SICK, 1, 5, (1, 2), 3),
+  'SICK-R': _Columns(_SICK, 1, 5, (1, 2), 3, scored=True),
   'SICK-E': _Columns(_SICK, 1, 5, (1, 2), 4),
-  'STS-B': _Columns({s: f'sts-{s}.csv' for s in _SPLITS}, 0, 7, (5, 6), 4),
+  'STS-B': _Columns({s: f'sts-{s}.csv' for s in _SPLITS}, 0, 7, (5, 6), 4, scored=True),
 }
-_SCORED = ('SICK-R', 'STS-B')
 
 
 def read(data_dir: str, tasks: Collection[str] = ()) -> list[Dataset]:
@@ -95,17 +95,15 @@ def _dataset(name: str, folder: str) -> Dataset:
   if name in _CLASSES:
     classes = [_lines(os.path.join(folder, file), 'latin-1') for file in _CLASSES[name]]
     labels = np.repeat([1, 0], [len(lines) for lines in classes])
-    return Dataset(name, 'classes', {'train': Split((classes[0] + classes[1],), labels)})
+    return Dataset(name, {'train': Split((classes[0] + classes[1],), labels)})
   if name == 'TREC':
     files = _QUESTIONS.items()
-    return Dataset(name, 'classes', {s: _questions(os.path.join(folder, of)) for s, of in files})
+    return Dataset(name, {split: _questions(os.path.join(folder, file)) for split, file in files})
   columns = _COLUMNS[name]
-  kind = 'relatedness' if name in _SCORED else 'pairs' if len(columns.texts) > 1 else 'classes'
   splits = {
-    split: _table(os.path.join(folder, file), columns, name in _SCORED)
-    for split, file in columns.files.items()
+    split: _table(os.path.join(folder, file), columns) for split, file in columns.files.items()
   }
-  return Dataset(name, kind, splits)
+  return Dataset(name, splits, columns.scored)
 
 
 def _lines(path: str, encoding: str = 'utf-8', header: int = 0) -> list[str]:
@@ -130,7 +128,7 @@ def _questions(path: str) -> Split:
   return Split(([text for _, text in rows],), np.array([of.split(':')[0] for of, _ in rows]))
 
 
-def _table(path: str, columns: _Columns, scored: bool) -> Split:
+def _table(path: str, columns: _Columns) -> Split:
   rows: list[Sequence[str]] = [line.split('\t') for line in _lines(path, header=columns.header)]
   if bad := [row for row in rows if len(row) < columns.least]:
     found = f'a line of {len(bad[0])} columns, of {columns.least}'
@@ -138,6 +136,6 @@ def _table(path: str, columns: _Columns, scored: bool) -> Split:
   labels = [row[columns.label].strip() for row in rows]
   texts = tuple([row[column].strip() for row in rows] for column in columns.texts)
   try:
-    return Split(texts, np.array([float(x) for x in labels] if scored else labels))
+    return Split(texts, np.array([float(x) for x in labels] if columns.scored else labels))
   except ValueError as error:
     raise InputError(f'{path}: a score that is no number: {error}') from error

@@ -2,20 +2,18 @@
 
   python -m experiments.suite --flagfile=configs/glue.flags --suite_data_dir=glue_data
 
-Each flagfile of --suite is a run of dse.run, in its own process, below --run_dir, with this
-command's other flags. The same command goes on where it was stopped.
+Each flagfile of --suite is a run of dse.run below --run_dir, with this command's other flags. The
+same command goes on where it was stopped.
 """
 
 import dataclasses
 import math
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tf_keras
 
 from common import flagfiles, flags
 from common.data import glue
@@ -25,6 +23,7 @@ from common.evaluation import metrics, report
 from common.evaluation.cells import percent
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
+from dse import run
 from dse.run import RunConfig
 
 TITLES = {'mnli': 'MNLI', 'qqp': 'QQP', 'qnli': 'QNLI', 'mrpc': 'MRPC', 'stsb': 'STS-B'}
@@ -66,9 +65,10 @@ def main(config: SuiteConfig) -> None:
   run_dir, data_dir = config.run.experiment.run_dir, config.suite_data_dir
   if not config.suite or not run_dir or not data_dir:
     raise InputError("--suite, its flagfiles, --run_dir and --suite_data_dir, GLUE's, are needed")
-  own = ('--suite=', '--suite_data_dir=', '--run_dir=', '--title=')
-  given = [flag for flag in flags.given(config) if not flag.startswith(own)]
-  done = {}
+  given = dict(flag.removeprefix('--').split('=', 1) for flag in flags.given(config))
+  for own in ('suite', 'suite_data_dir', 'title'):
+    given.pop(own, None)
+  runs: dict[str, RunConfig] = {}
   for path in map(flagfiles.path, config.suite):
     task = os.path.basename(path).removesuffix('.flags')
     if task not in glue.NAMES or not os.path.exists(path):
@@ -78,34 +78,22 @@ def main(config: SuiteConfig) -> None:
     except InputError as error:
       print(f'{task}: passed over: {error}')
       continue
-    print(f'== {task}', flush=True)
-    folder = os.path.join(run_dir, task)
-    command = [sys.executable, '-m', 'dse.run', f'--flagfile={path}', *given]
-    code = _ended([*command, f'--data_dir={data_dir}', f'--run_dir={folder}'])
-    if code < 0:
-      ended = f'{task}: ended by signal {-code} ({signal.strsignal(-code)})'
-      print(f'{ended}; the same command goes on', file=sys.stderr)
-    if code:  # above 0 it has said why
-      sys.exit(128 - code if code < 0 else code)
-    done[task] = read_json(os.path.join(folder, 'results.json'))
-  if not done:
+    of_task = {'flagfile': path, 'data_dir': data_dir, 'run_dir': os.path.join(run_dir, task)}
+    runs[task] = flags.parse(RunConfig, {**given, **of_task})
+  if not runs:
     raise InputError(f'--suite_data_dir={data_dir}: no task of --suite has its data there')
+  done = {}
+  for task, of_run in runs.items():
+    print(f'== {task}', flush=True)
+    tf_keras.backend.clear_session()  # graphs of the tasks before
+    run.main(of_run)
+    done[task] = read_json(os.path.join(run_dir, task, 'results.json'))
   table = table1(done)
   kept = [flag for flag in flags.given(config) if not flag.startswith('--redo=')]  # of one start
   command = flags.command_line('experiments.suite', kept)
   about = {'command': command, 'commit': results.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**about, 'results': done})
   print(report.grid(table))
-
-
-def _ended(command: list[str]) -> int:
-  """Status of a command; a signal of this process is handed on, so that the run saves too."""
-  with subprocess.Popen(command) as process:
-    try:
-      return process.wait()
-    except SystemExit:
-      process.terminate()
-      raise
 
 
 def table1(done: dict[str, dict[str, Any]]) -> Table:

@@ -23,7 +23,7 @@ for path in sys.argv[1:]:
 _DIPAIR = ('p2t', 'homedepot', 'homedepot_wide', 'q2p', 'smoke')
 _DIPAIR += ('paper_p2t', 'paper_q2p')
 _COMMANDS = {**dict.fromkeys(_DIPAIR, 'dipair.run RunConfig')}
-_COMMANDS['study'] = 'experiments.study.config StudyConfig'
+_COMMANDS['study'] = 'experiments.study.__main__ StudyConfig'
 _COMMANDS['glue'] = 'experiments.suite SuiteConfig'
 _COMMANDS['pretrain'] = 'common.pretrain.config PretrainConfig'
 

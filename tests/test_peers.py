@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from benchmarks import tables
 from benchmarks.peers import __main__ as command
-from benchmarks.peers import process, tables
+from benchmarks.peers import process
 from common.errors import InputError
 
 

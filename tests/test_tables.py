@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import committed, tables
 from common.errors import InputError
+from common.evaluation import speeds
 
 
 @pytest.mark.parametrize('page', tables.PAGES)
@@ -28,12 +29,6 @@ def test_a_block_that_is_not_known_is_refused_with_its_page():
 
 def _span(values: list[float]) -> str:
   return f'{min(values):.1f} to {max(values):.1f}'
-
-
-def _by_runtime(made: dict) -> dict[str, float]:
-  """Pairs a second of a run's head, by runtime."""
-  rows = [row for row in made['speed'] if 'head' in row['name']]
-  return {row['name'].rpartition(', ')[2]: row['pairs_per_second'] for row in rows}
 
 
 def _figures() -> Iterator[tuple[str, str]]:
@@ -71,9 +66,12 @@ def _figures() -> Iterator[tuple[str, str]]:
   mflop = {row['name']: row['mflop'] for row in scoring['rows']}
   for name in ('DiPair, Keras layers', 'DiPair, litert', 'DiPair, parts, litert'):
     yield 'docs/architecture.md', f' | {mflop[name]:.1f} |'
-  heads = [_by_runtime(committed.read(run)) for run in ('p2t', 'homedepot')]
-  float32 = _span([of['litert'] / of['tensorflow'] for of in heads])
-  int8 = _span([of['litert-int8'] / of['litert'] for of in heads])
+  rates = [
+    {name: row['pairs_per_second'] for name, row in tables._by_runtime(heads).items()}
+    for heads in (speeds.heads(committed.read(run)) for run in ('p2t', 'homedepot'))
+  ]
+  float32 = _span([of['litert'] / of['tensorflow'] for of in rates])
+  int8 = _span([of['litert-int8'] / of['litert'] for of in rates])
   text = (
     f"is {float32} times as fast in LiteRT's float32 as in TensorFlow, and in int8 {int8} times"
   )

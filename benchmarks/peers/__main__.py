@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import committed
-from benchmarks.peers import tables
+from benchmarks import committed, tables
 from benchmarks.peers.process import Peers, check
 from common import flags
 from common.data.records import RecordSet
@@ -41,6 +40,7 @@ from dipair.scorer import Scorer
 
 _BATCH_SIZES = (16, 32, 64, 128)
 _TOP_K = 10
+_KINDS = ('encoding', 'pairs', 'stored')  # texts; pairs from their text; pairs of stored vectors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,6 @@ class PeersConfig:
   seconds: float = flags.option(1.0, 'least time of a contender in a round', bounds=(0, 3600))
   trained: str = flags.option('', 'folder of a fine-tuned bi-encoder of theirs, compared too')
   train: bool = flags.option(False, 'first fine-tune it on the train table, one epoch')
-  train_steps: int = flags.option(0, 'steps of 32 pairs, in place of the epoch', bounds=(0, 10**9))
   output: str = flags.option('', 'JSON file of the figures')
 
   def __post_init__(self):
@@ -87,7 +86,10 @@ def main(config: PeersConfig) -> None:
   data = _data(config, run)
   with tempfile.TemporaryDirectory() as folder, Peers(config.python, data, folder) as peers:
     labels = RecordSet(run.path('data/test')).tuples().labels
-    rows = [_row(described, labels) for described in peers.described]
+    rows = [dict(described) for described in peers.described]
+    for row in rows:
+      if 'scores' in row:
+        row['test'] = metrics.pearson(labels, np.array(row.pop('scores')))
     timed = [peers.contender(i) for i, row in enumerate(peers.described) if 'rows' in row]
     for row, contender in _ours(run, run.export(f'{folder}/export'), data):
       rows.append(row)
@@ -95,7 +97,7 @@ def main(config: PeersConfig) -> None:
     rates = benchmark.rates(timed, rounds=config.rounds, seconds=config.seconds)
   by_name = {rate['name']: rate for rate in rates}
   rows = [{**row, **by_name.get(row['name'], {})} for row in rows]
-  rows.sort(key=lambda row: tables.KINDS.index(row['kind']))
+  rows.sort(key=lambda row: _KINDS.index(row['kind']))
   counts = {name: len(data[name]) for name in ('texts', 'pairs', 'queries', 'candidates')}
   counts['threads'] = config.threads
   told = {'versions': peers.versions, 'quantized': peers.quantized, 'counts': counts}
@@ -112,8 +114,7 @@ def _data(config: PeersConfig, run: FinishedRun) -> dict[str, Any]:
   train = None
   if config.train:
     records = RecordSet(run.path('data/train'))
-    labels = records.tuples().labels.tolist()
-    train = {'pairs': records.texts(), 'labels': labels, 'steps': config.train_steps}
+    train = {'pairs': records.texts(), 'labels': records.tuples().labels.tolist()}
   return {
     'weights': checkpoints.read(checkpoints.MINILM).path,
     'threads': config.threads,
@@ -129,14 +130,6 @@ def _data(config: PeersConfig, run: FinishedRun) -> dict[str, Any]:
     'train': train,
     'trained': os.path.abspath(config.trained) if config.trained else '',
   }
-
-
-def _row(described: dict[str, Any], labels: np.ndarray) -> dict[str, Any]:
-  """A row of theirs: the scores that it was described with become a metric."""
-  row = dict(described)
-  if scores := row.pop('scores', None):
-    row['test'] = metrics.pearson(labels, np.array(scores))
-  return row
 
 
 def _ours(

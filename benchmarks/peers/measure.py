@@ -236,7 +236,6 @@ def fine_tune(given: dict[str, Any]) -> None:
   settings = SentenceTransformerTrainingArguments(
     output_dir=os.path.join(given['folder'], 'training'),
     num_train_epochs=1,
-    max_steps=given['train']['steps'] or -1,
     per_device_train_batch_size=32,
     learning_rate=2e-5,
     warmup_ratio=0.1,

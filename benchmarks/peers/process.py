@@ -28,11 +28,10 @@ class Peers:
     described: {'kind', 'name', 'rows' a call, 'batch_size', 'bytes', 'scores'} of each contender.
 
   Raises:
-    InputError: If there is no such interpreter, or the process ends.
+    InputError: If the process ends.
   """
 
   def __init__(self, python: str, given: dict[str, Any], folder: str):
-    check(python)
     path, self._python = os.path.join(folder, 'given.json'), python
     write_json(path, {**given, 'folder': folder})
     environment = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}

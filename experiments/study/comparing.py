@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 
 from common.evaluation import metrics, significance
-from experiments.study.plan import Plan
+from dipair.finished_run import FinishedRun
 from experiments.study.rows import Row
-from experiments.study.students import SETS, TEACHER
+from experiments.study.speeds import Comparisons
+from experiments.study.students import SETS, TEACHER, Model
 
 RANKING = 'ndcg@10'  # shown where test has queries with several candidates
 
 
-def compared(plan: Plan) -> dict[str, Any]:
+def compared(run: FinishedRun, models: Sequence[Model], comparisons: Comparisons) -> dict[str, Any]:
   """Metrics of all students, and their comparisons.
 
   Args:
-    plan: The students, made.
+    run: The run that they stand on.
+    models: The teacher, then the students, all made.
+    comparisons: The study's.
 
   Returns:
     {'teacher': metrics by set, or None; 'students': {name: fields of `Judged`}; 'comparisons':
@@ -26,16 +29,14 @@ def compared(plan: Plan) -> dict[str, Any]:
     whether it is 'cross'. Against the teacher it has 'delta' by set, 'interval' and 'p_value' of
     test. 'closest' is the row next below it on test, with 'p_closest'.
   """
-  judge = plan.run.judged('test', ranks=True)
-  judged = {name: stage.result for name, stage in plan.stages.items()}
-  if not judged[TEACHER].test:
-    del judged[TEACHER]
-  found = {name: dataclasses.asdict(of) for name, of in judged.items()}
-  logits = {name: plan.logits(name) for name in found}
+  judge = run.judged('test', ranks=True)
+  judged = [model for model in models if model.stage.result.test]  # there may be no teacher
+  found = {model.name: dataclasses.asdict(model.stage.result) for model in judged}
+  logits = [model.logits() for model in judged]
   if judge.ranked:
-    for name, of_model in logits.items():
-      found[name]['test'][RANKING] = float(judge.by_query(of_model, [RANKING])[RANKING].mean())
-  columns = dict(zip(logits, judge.resampled(list(logits.values())), strict=True))
+    for of_model, z in zip(found.values(), logits, strict=True):
+      of_model['test'][RANKING] = float(judge.by_query(z, [RANKING])[RANKING].mean())
+  columns = dict(zip(found, judge.resampled(logits), strict=True))
   teacher = found.pop(TEACHER, None)
   return {
     'teacher': teacher and {name: teacher[name] for name in SETS},
@@ -43,10 +44,17 @@ def compared(plan: Plan) -> dict[str, Any]:
     'comparisons': {
       comparison.key: {
         'title': comparison.title,
-        'timed': comparison.timed and bool(plan.config.rounds),
-        'rows': _rows(comparison.rows, names, found, teacher, columns, judge.primary),
+        'timed': comparison.timed,
+        'rows': _rows(
+          comparison.rows,
+          [[student.name for student in of] for of in of_rows],
+          found,
+          teacher,
+          columns,
+          judge.primary,
+        ),
       }
-      for comparison, names in plan.comparisons
+      for comparison, of_rows in comparisons
     },
   }
 

@@ -6,6 +6,7 @@ that keep 4+12 of 16+48 tokens, with encoders of six layers, as by configs/homed
 """
 
 import dataclasses
+import glob
 import os
 import re
 from collections.abc import Sequence
@@ -19,25 +20,25 @@ CROSS, TINY = 'cross_attention', 'bert-tiny'
 GIVEN = 'students'  # key of the comparison of --students
 _FOLDER = os.path.join(os.path.dirname(__file__), 'rows')
 _SUFFIX = '.flags'
-_MAIN = ('table2', 'Main results (Tables 2 and 3)', 'table2')
-TABLES = {  # by name: key in study.json, title, folder
-  '2': _MAIN,
-  '3': _MAIN,
-  '4': ('table4', 'Settings of the head (Table 4)', 'table4'),
-  '5': ('table5', 'Width of the projection (Table 5)', 'table5'),
-  '6': ('table6', 'Output tokens that are kept (Table 6)', 'table6'),
-  '7': ('table7', 'DiPair and Poly-encoders (Table 7)', 'table7'),
-  'losses': ('losses', 'Losses of distillation', 'losses'),
-  'temperature': ('temperature', 'Temperature of the soft labels', 'temperature'),
-  'encoders': ('encoders', "The texts' encoders, shared or not (§4.2)", 'encoders'),
-  'query_depth': ('query_depth', "Depth of the left text's encoder alone", 'query_depth'),
+TABLES = {  # by name: key in study.json, which is the folder's name too, and title
+  '2': ('table2', 'Main results (Tables 2 and 3)'),
+  '3': ('table2', 'Main results (Tables 2 and 3)'),
+  '4': ('table4', 'Settings of the head (Table 4)'),
+  '5': ('table5', 'Width of the projection (Table 5)'),
+  '6': ('table6', 'Output tokens that are kept (Table 6)'),
+  '7': ('table7', 'DiPair and Poly-encoders (Table 7)'),
+  'losses': ('losses', 'Losses of distillation'),
+  'temperature': ('temperature', 'Temperature of the soft labels'),
+  'encoders': ('encoders', "The texts' encoders, shared or not (§4.2)"),
+  'query_depth': ('query_depth', "Depth of the left text's encoder alone"),
 }
 FIGURES = {
-  '1': ('figure1', 'Speed and quality (Figure 1)', 'table2'),
-  '3a': ('figure3a', 'One stage and two (Figure 3a)', 'figure3a'),
-  '3b': ('figure3b', 'Depth of the encoders (Figure 3b)', 'figure3b'),
-  '4': ('figure4', 'Length of the texts (Figure 4)', 'figure4'),
+  '1': ('figure1', 'Speed and quality (Figure 1)'),
+  '3a': ('figure3a', 'One stage and two (Figure 3a)'),
+  '3b': ('figure3b', 'Depth of the encoders (Figure 3b)'),
+  '4': ('figure4', 'Length of the texts (Figure 4)'),
 }
+_OTHERS = {'figure1': 'table2'}  # what shows the rows of another folder
 _TIMED = ('table2', 'table4', 'figure1', GIVEN)
 
 
@@ -87,8 +88,8 @@ def asked(
     for name in names:
       if name not in known:
         raise InputError(f'--{flag}={name}: one or more of {", ".join(known)}')
-      key, title, folder = known[name]
-      rows = _read(os.path.join(_FOLDER, folder))
+      key, title = known[name]
+      rows = _read(os.path.join(_FOLDER, _OTHERS.get(key, key)))
       found[key] = Comparison(key, title, rows, key in _TIMED)
   if students:
     rows = [Row("as the run's", {}), *(row for path in students for row in _read(path))]
@@ -102,15 +103,10 @@ def _read(path: str) -> list[Row]:
   """The row of a flagfile, or those of all flagfiles below a folder."""
   if not os.path.isdir(path):
     return [_row(path, os.path.basename(path))]
-  below = sorted(
-    os.path.join(folder, name)
-    for folder, _, names in os.walk(path)
-    for name in names
-    if name.endswith(_SUFFIX)
-  )
+  below = sorted(glob.glob(f'**/*{_SUFFIX}', root_dir=path, recursive=True))
   if not below:
     raise InputError(f'--students={path}: holds no flagfile')
-  return [_row(file, os.path.relpath(file, path)) for file in below]
+  return [_row(os.path.join(path, name), name) for name in below]
 
 
 def _row(path: str, name: str) -> Row:

@@ -8,81 +8,85 @@ from common.distillation import measure
 from common.distillation.teacher import Teacher
 from common.evaluation import benchmark
 from common.training import strategies
+from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
-from experiments.study.plan import Plan
-from experiments.study.rows import GIVEN
-from experiments.study.students import RUNTIMES, CrossStudent
+from experiments.study.rows import GIVEN, Comparison
+from experiments.study.students import RUNTIMES, CrossStudent, Model, Student
 
 INT8 = RUNTIMES[2]
-ENCODERS = ('tensorflow', INT8)
+ENCODERS = {name: f'encoder, {name}' for name in ('tensorflow', INT8)}  # runtime: key of its row
 REAL, BASELINE = 'real lengths', f'{benchmark.BASELINE_TOKENS} tokens'
+Comparisons = list[tuple[Comparison, list[list[Model]]]]  # with each row's students, one a seed
+
+
+def timed(comparisons: Comparisons) -> list[Model]:
+  """Students whose speeds are measured: of each row of a timed comparison the first seed's."""
+  firsts = [of[0] for comparison, of_rows in comparisons if comparison.timed for of in of_rows]
+  return list(dict.fromkeys(firsts))
 
 
 @strategies.precision()
-def measured(plan: Plan) -> dict[str, Any]:
-  """Pairs per second of the shown students.
+def measured(run: FinishedRun, comparisons: Comparisons, rounds: int) -> dict[str, Any]:
+  """Pairs per second of the timed students, which are made, and texts per second of the given ones.
 
   Args:
-    plan: The students, made.
+    run: The run that they stand on.
+    comparisons: The study's.
+    rounds: Rounds, of which the median is taken.
 
   Returns:
     {'base': BERT-base's row of `benchmark.rates`, 'teacher': the teachers' on test tuples at their
-    real lengths, if there are some, 'students': {name: {runtime: row}}}. A student's row has
-    'ratio', to BERT-base, and a head's its metric on 'valid' and 'test'. Of cross-attention the
-    runtimes are '128 tokens', as BERT-base is measured, and 'real lengths', as the teacher is.
+    real lengths, if there are some, 'students': {name: {runtime: row}}}; empty where none is timed.
+    A student's row has 'ratio', to BERT-base, and a head's its metric on 'valid' and 'test'. Of
+    cross-attention the runtimes are '128 tokens', as BERT-base is measured, and 'real lengths', as
+    the teacher is. Students of `--students` have their encoders' texts a second by `ENCODERS`, as
+    exported, tokenization included.
   """
-  test = RecordSet(plan.run.path('data/test'))
+  shown = timed(comparisons)
+  if not shown:
+    return {}
+  given = timed([of for of in comparisons if of[0].key == GIVEN])
+  test = RecordSet(run.path('data/test'))
+  texts = measure.sample(test) if given else []
   contenders = {('', 'base'): benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)}
-  if teachers := plan.run.teachers():
+  if teachers := run.teachers():
     contenders['', 'teacher'] = measure.cross_attention(teachers, test)
-  for name in plan.timed:
-    student = plan.students[name]
+  for student in shown:
+    name = student.name
     if isinstance(student, CrossStudent):
-      trained = [Teacher.load(plan.stages[name].folder)]
+      trained = [Teacher.load(student.stage.folder)]
       contenders[name, BASELINE] = benchmark.cross_encoder(name, student.pretrained.config)
       contenders[name, REAL] = measure.cross_attention(trained, test)
-      continue
-    for runtime in RUNTIMES:
-      scorer = Scorer.load(plan.exports[name].folder, runtime)
-      contenders[name, runtime] = measure.head(name, scorer)
-  rates = benchmark.rates(list(contenders.values()), rounds=plan.config.rounds)
-  found: dict[str, Any] = {'students': {}}
-  for (name, runtime), rate in zip(contenders, rates, strict=True):
+    elif isinstance(student, Student):
+      export = student.exported.folder
+      for runtime in RUNTIMES:
+        contenders[name, runtime] = measure.head(name, Scorer.load(export, runtime))
+      for runtime, key in ENCODERS.items() if student in given else ():
+        contenders[name, key] = _encoder(Scorer.load(export, encoder_runtime=runtime), texts)
+  rates = benchmark.rates(list(contenders.values()), rounds=rounds)
+  found: dict[str, Any] = {'students': {student.name: {} for student in shown}}
+  for (name, key), rate in zip(contenders, rates, strict=True):
     if not name:
-      found[runtime] = rate
-      continue
-    ratio = rate['pairs_per_second'] / found['base']['pairs_per_second']
-    own = plan.exports[name].result.by_runtime[runtime] if name in plan.exports else {}
-    row = {**rate, 'ratio': ratio, **own}
-    found['students'].setdefault(name, {})[runtime] = row
+      found[key] = rate
+    elif key in ENCODERS.values():
+      found['students'][name][key] = {'texts_per_second': rate['pairs_per_second']}
+    else:
+      ratio = rate['pairs_per_second'] / found['base']['pairs_per_second']
+      found['students'][name][key] = {**rate, 'ratio': ratio}
+  for student in shown:
+    if isinstance(student, Student):
+      for runtime, worth in student.exported.result.by_runtime.items():
+        found['students'][student.name][runtime] |= worth
   return found
 
 
-@strategies.precision()
-def encoding(plan: Plan) -> dict[str, dict[str, float]]:
-  """Texts a second that the exports of `--students` encode, tokenization included, by runtime."""
-  given = [of[0] for one, rows in plan.comparisons if one.key == GIVEN for of in rows]
-  names = [name for name in dict.fromkeys(given) if name in plan.exports]
-  texts = list(zip(*measure.sample(RecordSet(plan.run.path('data/test'))), strict=True))
-  contenders = {
-    (name, runtime): _encoder(plan.exports[name].folder, runtime, texts)
-    for name in names
-    for runtime in ENCODERS
-  }
-  rates = benchmark.rates(list(contenders.values()), rounds=3, seconds=0) if contenders else []
-  found: dict[str, dict[str, float]] = {name: {} for name in names}
-  for (name, runtime), rate in zip(contenders, rates, strict=True):
-    found[name][runtime] = rate['pairs_per_second']
-  return found
-
-
-def _encoder(export: str, runtime: str, texts: Sequence[Sequence[str]]) -> benchmark.Contender:
+def _encoder(scorer: Scorer, tuples: Sequence[tuple[str, ...]]) -> benchmark.Contender:
   """An export's encoders on the distinct texts of each slot."""
-  scorer = Scorer.load(export, encoder_runtime=runtime)
-  distinct = {slot: [*dict.fromkeys(of)] for slot, of in zip(scorer.slots, texts, strict=True)}
+  of_slots = zip(scorer.slots, zip(*tuples, strict=True), strict=True)
+  distinct = {slot: list(dict.fromkeys(texts)) for slot, texts in of_slots}
 
   def encode() -> None:
-    for slot, of_slot in distinct.items():
-      scorer.encode(of_slot, slot)
+    for slot, texts in distinct.items():
+      scorer.encode(texts, slot)
 
   return benchmark.Contender('encoder', encode, sum(map(len, distinct.values())))

@@ -18,6 +18,7 @@ from common.distillation import measure, teacher
 from common.distillation.evaluation import SetScorer
 from common.distillation.inference import TupleScorer
 from common.distillation.results import environment, finite
+from common.distillation.run_folder import Stage
 from common.distillation.student import check_set
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
@@ -26,18 +27,19 @@ from common.modeling import checkpoints, encoders
 from common.modeling.checkpoints import Pretrained
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
+from common.training.optimization import PhaseConfig
 from dipair import checks, frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.student import DiPair
-from experiments.study.config import CrossConfig
 from experiments.study.rows import CROSS, TINY
 
 SETS = ('valid', 'test')
 RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 OWN = 'own'  # the run's own student
 TEACHER = 'teacher'
+FEATURES = 'study/features'  # folder of frozen encoders' outputs, in the run's
 _TINY_SHAPE: dict[str, Any] = {
   'hidden_size': 128,
   'num_layers': 2,
@@ -45,6 +47,31 @@ _TINY_SHAPE: dict[str, Any] = {
   'inner_dim': 512,
 }
 _MOST_NAME = 200  # characters of a folder's name; file systems take 255 bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossConfig:
+  """Training of cross-attention students. With no steps, tables and figures leave them out."""
+
+  tiny_pretrained: str = flags.option(
+    '',
+    'checkpoint of BERT-Tiny, a folder or hub id; empty: random weights of its shape, with the '
+    "words of the run's teacher",
+  )
+  tiny_learning_rate: float = flags.option(
+    5e-4, "peak learning rate of BERT-Tiny's shape", bounds=(1e-12, 10)
+  )
+  phase: PhaseConfig = flags.group(
+    PhaseConfig,
+    'cross_',
+    'cross-attention students',
+    learning_rate=1e-4,
+    batch_size=128,
+    steps=6000,
+    warmup_steps=300,
+    eval_every=1000,
+    patience=0,
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +114,10 @@ class Model:
   Attributes:
     tuples: Tuples that training takes, by a phase of the run that is as fast or slower.
     features: Folder of frozen encoders' outputs, shared by students of the same encoders; '': none.
+    stage: The stage that makes it, once it is declared.
   """
+
+  stage: Stage[Judged]
 
   def __init__(
     self, source: FinishedRun, name: str, own: dict[str, Any], depends_on: dict[str, Any]
@@ -132,6 +162,11 @@ class Model:
     accelerators = environment()['accelerators']
     return Judged(self.own, self.seed, accelerators, found['valid'], found['test'], **sizes)
 
+  def logits(self) -> np.ndarray:
+    """Its logits on test's tuples: [n, outputs]."""
+    folder = self.stage.folder
+    return digests.read_arrays(os.path.join(folder, 'test.npy'), f'delete {folder} and study again')
+
   def training(self) -> Training:
     """Training on the run's distillation set, from this model's seed."""
     tf_keras.backend.clear_session()  # graphs of the students before
@@ -162,10 +197,14 @@ class Student(Model):
   Args:
     source: The run that it stands on.
     own: Flags that differ from the run's; its seed and arithmetic may be among them.
-    root: Folder of the frozen encoders' outputs.
+
+  Attributes:
+    exported: The stage of its export, if its speeds are measured.
   """
 
-  def __init__(self, source: FinishedRun, own: dict[str, Any], root: str):
+  exported: Stage[Worth]
+
+  def __init__(self, source: FinishedRun, own: dict[str, Any]):
     self.config = source.config(StudentConfig, **_of(StudentConfig, own))
     self.phases = source.config(TrainConfig, **_of(TrainConfig, own))
     self.contents = {
@@ -179,7 +218,7 @@ class Student(Model):
     if own:
       phases = {'stage 1': self.phases.stage1, 'stage 2': self.phases.stage2}
       self.tuples = {name: of.steps * of.batch_size for name, of in phases.items() if of.steps}
-      self.features = self._features(root) if self.phases.stage1.steps else ''
+      self.features = self._features() if self.phases.stage1.steps else ''
 
   def check(self) -> None:
     if not self.own:
@@ -208,7 +247,7 @@ class Student(Model):
       shared = [os.path.join(features, str(slot)) for slot in range(2)]
     training.train(self.config, self.phases, folder, self.training(), shared)
 
-  def _features(self, root: str) -> str:
+  def _features(self) -> str:
     config = self.config
     about = [
       *(self.contents, config.pretrained, config.depths, config.one_encoder, config.max_lengths),
@@ -216,17 +255,17 @@ class Student(Model):
       self.seed if encoders.is_random(config.pretrained) else None,
     ]
     digest = hashlib.sha256(json.dumps(about).encode())
-    return os.path.join(root, digest.hexdigest()[:16])
+    return os.path.join(self.source.path(FEATURES), digest.hexdigest()[:16])
 
   def model(self, folder: str) -> tuple[Any, Any]:
     """The student that was trained into a folder, and its tokenizer."""
     return DiPair.load(folder if self.own else self.source.path('student'))
 
-  def export(self, folder: str, to: str) -> Worth:
-    """Exports the student that was trained into a folder, and judges the export."""
+  def export(self, to: str) -> Worth:
+    """Exports the student, which is made, and judges the export."""
     source = self.source
     with strategies.precision():
-      source.export(to, self.model(folder))
+      source.export(to, self.model(self.stage.folder))
       scorers = {name: Scorer.load(to, name) for name in RUNTIMES}
       first = {name: scorers[name] for name in RUNTIMES[:1]}
       of_heads, *_ = measure.compare(scorers, first, source.task, source.path('data'))

@@ -24,7 +24,7 @@ _CROSS = (
   "A cross-attention student's pairs/s and × BERT-base are on 128 tokens, its × the teacher is at "
   "real lengths, as are the teacher's pairs/s."
 )
-_OF_TEXTS = dict(zip(ENCODERS, ('Texts/s', 'Texts/s in int8'), strict=True))
+_OF_TEXTS = dict(zip(ENCODERS.values(), ('Texts/s', 'Texts/s in int8'), strict=True))
 _SPEEDS = ('Pairs/s', *reversed(speeds.AGAINST), '× in int8', 'Test in int8')
 
 
@@ -39,8 +39,7 @@ def table(study: dict[str, Any], key: str) -> Table:
   rows, timed = comparison['rows'], comparison['timed']
   shown = [_teacher(study, timed)] if teacher else []
   for row in rows:
-    cells = {**_quality(study, row), **_texts(study, row)}
-    shown.append({**cells, **_speeds(study, row)} if timed else cells)
+    shown.append({**_quality(study, row), **(_speeds(study, row) if timed else {})})
   headers = [name for name in _headers(study) if any(cells.get(name) for cells in shown)]
   several = any(len(row['students']) > 1 for row in rows)
   notes = {
@@ -49,7 +48,7 @@ def table(study: dict[str, Any], key: str) -> Table:
     _P.replace('against the teacher, and ', ''): not teacher,
     _SPREAD: several,
     _FIRST: several and timed,
-    _TEXTS: any(_texts(study, row) for row in rows),
+    _TEXTS: 'Texts/s' in headers,
     _PAIRS: timed,
     _CROSS: timed and any(row['cross'] for row in rows),
   }
@@ -64,8 +63,8 @@ def values(study: dict[str, Any], row: dict[str, Any], split: str, name: str) ->
 
 
 def runs_of(study: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str, Any]]:
-  """Speeds of a row's first student by runtime, and its metric there; empty if unmeasured."""
-  runs = study['speed'].get('students', {}).get(row['students'][0], {})
+  """Speeds of a timed row's first student by runtime, and its metric there."""
+  runs = study['speed']['students'][row['students'][0]]
   return {
     runtime: {name: np.nan if value is None else value for name, value in run.items()}
     for runtime, run in runs.items()
@@ -91,7 +90,7 @@ def _quality(study: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
   """Metrics of a row, its change against the teacher, and its sizes."""
   first = study['students'][row['students'][0]]
   p_value, closest = row.get('p_value', {}).get('test'), row.get('p_closest')
-  parameters = first.get('head_parameters')
+  parameters = first['head_parameters']
   found = {
     'Student': row['name'],
     'Delta (valid)': percent(row.get('delta', {}).get('valid')),
@@ -99,7 +98,7 @@ def _quality(study: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
     'p': '' if p_value is None else chance(p_value),
     'p (closest)': '' if closest is None else chance(closest),
     'Head parameters': '' if parameters is None else f'{parameters:,}',
-    'Bytes a text': ' + '.join(f'{size:,}' for size in first.get('bytes', ())),
+    'Bytes a text': ' + '.join(f'{size:,}' for size in first['bytes']),
   }
   shown = _shown(study, first)
   return found | {_of(n, split): mean(values(study, row, split, n)) for n, split in shown}
@@ -112,15 +111,14 @@ def _shown(study: dict[str, Any], model: dict[str, Any]) -> list[tuple[str, str]
   return [(primary, 'valid'), (primary, 'test'), (second, 'test'), *ranking]
 
 
-def _texts(study: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
-  """Texts that a row's first student encodes a second, by runtime, where that was measured."""
-  rates = study.get('encoding', {}).get(row['students'][0], {})
-  return {header: digits(rates[of]) for of, header in _OF_TEXTS.items() if of in rates}
-
-
 def _speeds(study: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
-  """Cells of `_SPEEDS`: of the exact head or of cross-attention, then of the head in int8."""
+  """Cells of encoders, then of the exact head or of cross-attention, then of the head in int8."""
   runs = runs_of(study, row)
+  encoders = {
+    header: digits(runs[key]['texts_per_second'])
+    for key, header in _OF_TEXTS.items()
+    if key in runs
+  }
   teacher = study['speed'].get('teacher')
   at_base = runs.get(BASELINE) or runs[RUNTIMES[1]]
   beside = runs.get(REAL) or runs[RUNTIMES[1]]
@@ -130,7 +128,7 @@ def _speeds(study: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
     exact, *others = values(study, row, 'test', study['metrics'][0])
     in_int8 = f'{metric(exact)}, {metric(int8["test"])}' if others else metric(int8['test'])
     cells += [times(int8['ratio']), in_int8]
-  return dict(zip(_SPEEDS, cells, strict=False))
+  return {**encoders, **dict(zip(_SPEEDS, cells, strict=False))}
 
 
 def _teacher(study: dict[str, Any], timed: bool) -> dict[str, str]:

@@ -1,7 +1,6 @@
-"""An inspection's numbers by hand or against slow versions, and its page."""
+"""An inspection's numbers by hand or against slow versions, and its tables."""
 
 import functools
-import os
 
 import numpy as np
 import pytest
@@ -17,9 +16,6 @@ from common.evaluation import metrics
 from common.files import read_json
 from dipair.attention import AttendingEncoder, head_attention
 from experiments import inspect
-from experiments.inspection import measures
-from experiments.inspection import page as inspection_page
-from experiments.inspection.attended_texts import attend
 from tests.experiments.conftest import finish
 
 TEXTS = ['red', 'a <b>wide</b> & red shoe', 'nike shoes']
@@ -47,12 +43,10 @@ def _scorer(tiny):
   return TupleScorer(*tiny(), tf.distribute.get_strategy())
 
 
-def test_shares_and_distances_equal_a_slow_count(tiny):
+def test_shares_equal_a_slow_count(tiny):
   model, tokenizer = tiny()
-  table = TokenTable.of_texts(TEXTS, tokenizer)
-  found = attend(model, table, np.arange(3), TEXTS[:2], 1, '')
-  shares = {name: np.zeros(4) for name in found.shares}
-  relative, reached = dict.fromkeys(found.offsets.tolist(), np.zeros(4)), np.zeros(4)
+  found = inspect.attend(model, TokenTable.of_texts(TEXTS, tokenizer), np.arange(3), 1, '')
+  shares, reached = {name: np.zeros(4) for name in inspect.TARGETS}, np.zeros(4)
   for text in TEXTS:
     ids = tokenizer.encode(tf.constant([text]), model.max_lengths[1]).to_tensor()
     rollout, size = AttendingEncoder(model, 1)(ids).rollout[0], ids.shape[1]
@@ -62,16 +56,10 @@ def test_shares_and_distances_equal_a_slow_count(tiny):
         special = {0: 'cls', size - 1: 'sep'}
         name = 'own' if t == p else special.get(t) or ('kept' if t < 4 else 'other')
         shares[name][p] += rollout[p, t]
-        if t not in special:
-          relative[t - p] = relative[t - p] + np.eye(4)[p] * rollout[p, t]
   np.testing.assert_array_equal(found.reached, reached)
   for name, share in found.shares.items():
     np.testing.assert_allclose(share, shares[name] / reached, atol=1e-6)
   np.testing.assert_allclose(sum(found.shares.values()), 1, atol=1e-5)
-  for offset, column in zip(found.offsets.tolist(), found.relative.T, strict=True):
-    np.testing.assert_allclose(column, relative[offset] / reached, atol=1e-6)
-  assert [example['text'] for example in found.examples] == TEXTS[:2]
-  assert found.examples[0]['pieces'][0] == '[CLS]'
 
 
 def tuples_of(scorer):
@@ -80,7 +68,7 @@ def tuples_of(scorer):
 
 def test_removing_a_position_is_scoring_with_it_zeroed(scorer):
   tokens, index = scorer.gather(tuples_of(scorer))
-  found = measures.removal(scorer, tokens, index, 'regression', LABELS)
+  found = inspect.removal(scorer, tokens, index, 'regression', LABELS)
   assert [len(values) for values in found['without']] == [3, 4]
 
   def score(zeroed):
@@ -102,7 +90,7 @@ def test_similarity_by_hand():
   """A left text's two positions at right angles; the second right text ends before its second."""
   left = np.array([[[3.0, 0.0], [0.0, 1.0]]])
   right = np.array([[[2.0, 0.0], [1.0, 1.0]], [[0.0, 4.0], [0.0, 0.0]]])
-  cosines, norms = measures.similarity([left, right], np.array([[0, 0], [0, 1]]))
+  cosines, norms = inspect.similarity([left, right], np.array([[0, 0], [0, 1]]))
   half = 0.5**0.5
   expected = [[1, 0, 0.5, half], [0, 1, 0.5, half], [0.5, 0.5, 1, half], [half, half, half, 1]]
   np.testing.assert_allclose(cosines, expected)
@@ -113,7 +101,7 @@ def test_mean_head_attention_is_of_the_tuples_that_have_the_position(scorer):
   tokens, index = scorer.gather(tuples_of(scorer))
   vectors = [p(x).numpy() for p, x in zip(scorer.model.projections, tokens, strict=True)]
   vectors[1][index[:3, 1], 3] = 0  # the last position is the fourth tuple's alone
-  found = measures.mean_head_attention(scorer.model, vectors, index)
+  found = inspect.mean_head_attention(scorer.model, vectors, index)
   each = [
     head_attention(scorer.model, vectors[0][left], vectors[1][right]) for left, right in index
   ]
@@ -132,43 +120,29 @@ def test_mean_head_attention_is_of_the_tuples_that_have_the_position(scorer):
   ],
   ids=['transformer', 'ffnn', 'last, separate', 'mean, two depths'],
 )
-def test_the_page_shows_every_text_escaped_and_head_attention_where_there_is_one(
-  tiny, tmp_path, changes
-):
+def test_tables_show_every_position_and_head_attention_where_there_is_one(tiny, tmp_path, changes):
   scorer = TupleScorer(*tiny(**changes), tf.distribute.get_strategy())
   record_writer.write_sets(str(tmp_path), {'': record_writer.of_examples(EXAMPLES)}, 2)
-  chosen, names = np.array([1, 0, 2, 3]), ('<script>term', 'product')
-  found = measures.inspect(scorer, RecordSet(str(tmp_path)), chosen, 'regression', names)
+  chosen, names = np.array([1, 0, 2, 3]), ('term', 'product')
+  found = inspect.inspect(scorer, RecordSet(str(tmp_path)), chosen, 'regression', names)
   assert (found['tuples'], found['texts'][0]['distinct']) == (4, 3)
-  path = tmp_path / 'page.html'
-  inspection_page.write({'title': 'toy', 'command': 'inspect', **found}, str(path))
-  page = path.read_text(encoding='utf-8')
-  assert 'a &lt;b&gt;wide&lt;/b&gt; &amp; red shoe' in page
-  assert '<b>wide' not in page and '<script' not in page
-  assert ('Position 0 is the mean of all tokens' in page) == ('mean' in changes.values())
-  assert ('Head attention' in page) == ('head' in found) == ('head' not in changes)
-  assert page.count('<img src="data:image/svg+xml') == 7  # three a text, and the norms
-  assert 'http' not in page.replace('http://www.w3.org', '')
+  positions, *matrices = inspect.tables(found)
+  rows = [f'{name} {i}' for name, count in (('term', 3), ('product', 4)) for i in range(count)]
+  assert [row[0] for row in positions.rows] == rows
+  assert positions.rows[0][1] == '3' and positions.headers[-1] == 'to other'
+  of_head = 0 if 'head' in changes else 2  # two layers of one attention head
+  assert len(matrices) == 1 + of_head
+  assert all([row[0] for row in matrix.rows] == rows for matrix in matrices)
 
 
-def test_a_finished_run_is_inspected_twice_alike(tiny, tmp_path):
+def test_a_finished_run_is_inspected_twice_alike(tiny, tmp_path, capsys):
   run = finish(tmp_path / 'run', *tiny())
-  pages = [tmp_path / name / 'inspect.html' for name in ('a', 'b')]
-  for page in pages:
-    inspect.main(inspect.InspectConfig(run.folder, str(page), texts=12))
-    assert sorted(os.listdir(page.parent)) == ['inspect.html', 'inspect.json']
-  one, other = (read_json(str(page.with_suffix('.json'))) for page in pages)
+  files = [str(tmp_path / f'{name}.json') for name in 'ab']
+  for file in files:
+    inspect.main(inspect.InspectConfig(run.folder, file, texts=12))
+  one, other = (read_json(file) for file in files)
   assert one.pop('command') != other.pop('command')
   assert one == other and one['tuples'] == 12
-  own = run.path('results.html')  # its file of numbers is the run's
-  with pytest.raises(InputError, match=r'would replace .*/results\.json, which is no inspection'):
-    inspect.main(inspect.InspectConfig(run.folder, own))
-  with pytest.raises(InputError, match=r'--output=page\.txt: a name that ends in \.html'):
-    inspect.InspectConfig(run.folder, 'page.txt')
+  assert '12 tuples; Pearson of all positions: ' in capsys.readouterr().out
   with pytest.raises(InputError, match='/nowhere: no results.json'):
     inspect.main(inspect.InspectConfig('/nowhere'))
-
-
-def test_a_number_that_rounds_to_nothing_has_no_sign():
-  (row,) = inspection_page._heat('', ['a'], ['b', 'c'], [[-0.004, -0.02]], 1.0).cells
-  assert [cell.number for cell in row] == ['0', '-2']

@@ -41,6 +41,11 @@ def _tiny(build):
   return functools.partial(build, 'dse')
 
 
+@pytest.fixture(autouse=True)
+def _few_folds(monkeypatch):
+  monkeypatch.setattr(senteval, '_FOLDS', 3)
+
+
 @pytest.fixture(name='folder')
 def _folder(tmp_path):
   for name, content in FILES.items():
@@ -88,26 +93,17 @@ def test_what_is_missing_or_broken_is_named(folder, tmp_path):
     senteval_data.read(str(tmp_path / 'MR'))
 
 
-def dataset(kind, name, labels):
+def dataset(name, labels, scored=False):
   splits = {split: Split(([''],), np.array(values)) for split, values in labels.items()}
-  return Dataset(name, kind, splits)
+  return Dataset(name, splits, scored)
 
 
 def test_separable_sentences_are_told_apart_and_random_ones_are_not():
   labels = np.arange(120) % 2
-  one = dataset('classes', 'MR', {'train': labels})
+  one = dataset('MR', {'train': labels})
   vectors = np.stack([4.0 * labels - 2, RNG.normal(size=120)], 1)
-  assert senteval.evaluate(one, {'train': [vectors]}, folds=3) == [100.0]
-  assert senteval.evaluate(one, {'train': [RNG.normal(size=(120, 2))]}, folds=3)[0] < 70
-
-
-def test_every_class_has_rows_for_every_fold_and_the_folds_inside_it():
-  few = dataset('classes', 'MR', {'train': np.arange(25) // 20})  # 20 and 5
-  with pytest.raises(InputError, match='MR: 5 rows of class 1; --folds=4 needs 6 at the least'):
-    senteval.check_folds(few, folds=4)
-  senteval.check_folds(few, folds=3)
-  assert senteval.evaluate(few, {'train': [RNG.normal(size=(25, 2))]}, folds=3)
-  senteval.check_folds(dataset('classes', 'TREC', {'train': np.arange(8) // 4, 'test': [0]}), 4)
+  assert senteval.evaluate(one, {'train': [vectors]}) == [100.0]
+  assert senteval.evaluate(one, {'train': [RNG.normal(size=(120, 2))]})[0] < 70
 
 
 def test_pairs_are_told_by_their_difference_and_product():
@@ -117,7 +113,7 @@ def test_pairs_are_told_by_their_difference_and_product():
     u = RNG.normal(size=(len(values), 6))
     other = RNG.normal(size=u.shape)
     vectors[split] = [u, np.where(values[:, None] == '1', u, other)]
-  f1, accuracy = senteval.evaluate(dataset('pairs', 'MRPC', labels), vectors, folds=3)
+  f1, accuracy = senteval.evaluate(dataset('MRPC', labels), vectors)
   assert f1 > 85
   assert accuracy > 85
 
@@ -126,10 +122,10 @@ def test_relatedness_is_the_expectation_of_a_distribution():
   labels = {split: RNG.uniform(1, 5, size=200) for split in ('train', 'dev', 'test')}
   vectors = {s: [np.zeros([200, 1]), y[:, None] - 3] for s, y in labels.items()}
   for name, count in (('SICK-R', 1), ('STS-B', 2)):
-    scores = senteval.evaluate(dataset('relatedness', name, labels), vectors, folds=3)
+    scores = senteval.evaluate(dataset(name, labels, scored=True), vectors)
     assert len(scores) == count
   vectors = {s: [np.ones([200, 4]), np.eye(4)[(y - 1).astype(int)]] for s, y in labels.items()}
-  assert senteval.evaluate(dataset('relatedness', 'SICK-R', labels), vectors, folds=3)[0] > 95
+  assert senteval.evaluate(dataset('SICK-R', labels, scored=True), vectors)[0] > 95
 
 
 @pytest.mark.parametrize('shared', [True, False])
@@ -154,9 +150,8 @@ def test_a_run_is_judged_beside_its_checkpoint_and_nothing_twice(tiny, tmp_path,
   config = functools.partial(
     senteval.SentEvalConfig, str(run), str(tmp_path), output=f'{tmp_path}/table.json'
   )
-  with pytest.raises(InputError, match='MR: 4 rows of class 0; --folds=3 needs 5 at the least'):
-    senteval.main(config(folds=3))
-  senteval.main(config(folds=2))
+  monkeypatch.setattr(senteval, '_FOLDS', 2)
+  senteval.main(config())
   found = read_json(f'{tmp_path}/table.json')['scores']
   # A frozen encoder is the first one.
   assert list(found) == ['random-tiny', 'DSE (alpha = 0.5)', 'DSE (alpha = 0)']
@@ -164,11 +159,11 @@ def test_a_run_is_judged_beside_its_checkpoint_and_nothing_twice(tiny, tmp_path,
   frozen = senteval._encoder(*DSE.load(f'{run}/student/frozen'))
   np.testing.assert_allclose(start(['pos a']), frozen(['pos a']), atol=1e-6)
   monkeypatch.setattr(senteval, 'evaluate', None)
-  senteval.main(config(folds=2))
+  senteval.main(config())
   assert read_json(f'{tmp_path}/table.json')['scores'] == found
   (data / 'rt-polarity.pos').write_text('pos a\npos b\npos c\npos e\n')
   with pytest.raises(InputError, match=r'--redo makes random-tiny-MR, DSE \(alpha = 0.5\)-MR, '):
-    senteval.main(config(folds=2))
+    senteval.main(config())
   with pytest.raises(InputError, match=f'--tasks=CR: in {tmp_path} are MR'):
     senteval.main(config(tasks=('MR', 'CR')))
   with pytest.raises(InputError, match='/none: no results.json; name the folder of a finished run'):

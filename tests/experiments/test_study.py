@@ -17,6 +17,7 @@ from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
+from common.distillation.run_folder import RunFolder
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
 from common.errors import InputError
@@ -29,23 +30,17 @@ from common.training.optimization import PhaseConfig
 from dipair import frozen_right
 from experiments.study import __main__ as study_command
 from experiments.study import comparing, figures, rows, tables
-from experiments.study.config import CrossConfig, StudyConfig
-from experiments.study.plan import plan
-from experiments.study.students import CrossStudent, Student
+from experiments.study.__main__ import StudyConfig
+from experiments.study.students import CrossConfig, CrossStudent, Student
+from tests import forks
 from tests.experiments.conftest import finish
 
 
 @pytest.mark.parametrize(
   ('changes', 'error'),
   [
-    (
-      {'tables': ('2', '8')},
-      '--tables=8: one or more of 2, 3, 4, 5, 6, 7, losses, temperature, encoders, query_depth',
-    ),
-    ({'figures': ('3',)}, '--figures=3: one or more of 1, 3a, 3b, 4'),
     ({'seeds': (1, 1)}, '--seeds=1,1: name each seed once'),
     ({'rounds': 0, 'figures': ('1',)}, '--rounds=0 measures no speeds, and --figures=1 shows them'),
-    ({'stage2': False, 'stage2_steps': 5}, '--nostage2 trains stage 1 alone; leave out --stage2_'),
   ],
 )
 def test_flags_are_refused_when_read(changes, error):
@@ -55,6 +50,11 @@ def test_flags_are_refused_when_read(changes, error):
 
 
 def test_every_table_and_figure_is_a_folder_of_students_by_flagfiles():
+  names = '2, 3, 4, 5, 6, 7, losses, temperature, encoders, query_depth'
+  with pytest.raises(InputError, match=f'^--tables=8: one or more of {names}$'):
+    rows.asked(('2', '8'), (), ())
+  with pytest.raises(InputError, match='^--figures=3: one or more of 1, 3a, 3b, 4$'):
+    rows.asked((), ('3',), ())
   found = {one.key: one for one in rows.asked(rows.TABLES, rows.FIGURES, ())}
   for comparison in found.values():
     names, given = zip(*comparison.rows, strict=True)
@@ -101,21 +101,24 @@ def test_students_are_given_by_the_flags_that_a_file_names(tmp_path):
   ):
     file.write_text(text)
     with pytest.raises(InputError) as refused:
-      StudyConfig(students=(str(file),))
+      rows.asked((), (), (str(file),))
     assert str(refused.value) == f'--students={file}: {error}'
   file.write_text('--encoder_layers=3')
   with pytest.raises(InputError, match='two rows have one name; rename a file'):
     rows.asked((), (), [str(file), str(file)])
 
 
-def planned(run, students=(), **changes):
-  """The plan of students given by the text of their flagfiles, by name."""
+def declared(run, students=(), **changes):
+  """Folder, students and comparisons of a study of flagfiles, given by name and text."""
   for name, text in dict(students).items():
     with open(f'{run.folder}/{name}.flags', 'w', encoding='utf-8') as file:
       file.write(text)
   paths = tuple(f'{run.folder}/{name}.flags' for name in dict(students))
   config = StudyConfig(students=paths, rounds=0, **changes)
-  return plan(config, run, rows.asked(config.tables, config.figures, config.students))
+  folder = RunFolder(run.path('study'), config, 'experiments.study', redo=False)
+  asked = rows.asked((), (), paths)
+  _, models, comparisons = study_command.declare(config, run, folder, asked)
+  return folder, models, comparisons
 
 
 @pytest.mark.parametrize(
@@ -140,54 +143,52 @@ def test_a_student_that_could_not_be_trained_is_refused_before_any_is(tmp_path, 
   record_writer.write_sets(run.path('distill'), {'': record_writer.of_examples(examples, 20)}, 2)
   write_json(run.path('distill/stage.json'), {'fingerprint': '1', 'after': {}})
   with pytest.raises(InputError, match=f'^{error}'):
-    planned(run, {'fine': '--projection_dim=16', 'odd': given}).make()
+    folder, *_ = declared(run, {'fine': '--projection_dim=16', 'odd': given})
+    folder.make()
   assert not os.path.exists(run.path('study/projection_dim=16.part'))
 
 
 def test_a_student_is_named_by_its_flags_that_differ_and_trained_once(tmp_path):
   run = finish(tmp_path)
-  found = planned(
-    run,
-    {'ffnn': '--head=ffnn\n--stage2_steps=0', 'own_head': '--head=transformer'},
-    seeds=(3, 4),
-  )
+  given = {'ffnn': '--head=ffnn\n--stage2_steps=0', 'own_head': '--head=transformer'}
+  _, students, ((_, of_rows),) = declared(run, given, seeds=(3, 4))
   names = ['own', 'seed=4', 'head=ffnn-stage2_steps=0', 'head=ffnn-seed=4-stage2_steps=0']
-  assert found.students.keys() == {*names}
-  assert [of_rows for _, of_rows in found.comparisons] == [[names[:2], names[2:], names[:2]]]
+  assert {student.name for student in students} == {*names}
+  named = [[student.name for student in of] for of in of_rows]
+  assert named == [names[:2], names[2:], names[:2]]
   # Of stage 1 alone 40 tuples each, of both 80; stage 2's rate is not known.
   cost = '4 students, 3 to train: 160 tuples, about 0.0 hours, without stage 2'
-  assert found.cost() == cost
+  assert study_command.cost(run, students) == cost
   run.all_layers, run.flags['encoder_layers'] = True, 1
   for given, layers in ('', 0), ('--encoder_layers=2', 2):
-    other = planned(run, {'other': f'--pretrained=random-tiny\n{given}'})
-    ((_, (_, (name,))),) = other.comparisons
-    assert other.students[name].config.encoder_layers == layers
+    _, _, ((_, (_, (other,))),) = declared(run, {'other': f'--pretrained=random-tiny\n{given}'})
+    assert other.config.encoder_layers == layers
 
 
 def test_cross_attention_students_without_steps_are_left_out(tmp_path):
   run = finish(tmp_path)
   phase = dataclasses.replace(CrossConfig().phase, steps=0)
   given = {'one': '--cross_attention=1', 'ffnn': '--head=ffnn'}
-  (without,) = planned(run, given, cross=CrossConfig(phase=phase)).comparisons
+  *_, (without,) = declared(run, given, cross=CrossConfig(phase=phase))
   assert [row.name for row in without[0].rows] == ["as the run's", 'ffnn']
   with pytest.raises(InputError, match='its right encoder is frozen, .*, runs/old$'):
-    planned(finish(tmp_path / 'frozen', freeze_right='runs/old'))
+    declared(finish(tmp_path / 'frozen', freeze_right='runs/old'))
 
 
 def test_features_are_shared_by_students_of_the_same_frozen_encoders(tmp_path, monkeypatch):
   monkeypatch.setattr(frozen_right, 'contents', lambda config: {'of': config.freeze_right})
   run = finish(tmp_path, shared_encoder=False)
   own = {'head': 'ffnn'}
-  base = Student(run, own, 'features').features
-  assert Student(run, {'projection_dim': 4}, 'features').features == base
+  base = Student(run, own).features
+  assert Student(run, {'projection_dim': 4}).features == base
   for other in (
     *({'left_encoder_layers': 1}, {'seed': 4}, {'output_tokens': (2, 4)}),
     {'freeze_right': 'runs/old'},
   ):
-    assert Student(run, {**own, **other}, 'features').features != base
-  assert not Student(run, {'stage1_steps': 0}, 'features').features
+    assert Student(run, {**own, **other}).features != base
+  assert not Student(run, {'stage1_steps': 0}).features
   write_json(run.path('distill/stage.json'), {'fingerprint': '2', 'after': {}})
-  assert Student(run, own, 'features').features != base
+  assert Student(run, own).features != base
 
 
 def test_a_cross_attention_student_depends_on_what_its_checkpoint_holds(build, tmp_path):
@@ -243,11 +244,9 @@ def _studied(build, tmp_path_factory):
   cross = CrossConfig(phase=phase)
   config = StudyConfig(run_dir=run.folder, students=(str(file),), cross=cross, rounds=1)
   with pytest.MonkeyPatch.context() as patch:
-    rates = benchmark.rates
-    quick = lambda contenders, **_: rates(contenders, rounds=1, seconds=0)  # noqa: E731
-    patch.setattr(benchmark, 'rates', quick)
-    toy = benchmark.EncoderConfig(99, hidden_size=16, num_layers=1, num_heads=2, inner_dim=32)
-    patch.setattr(benchmark, 'BERT_BASE', toy)
+    for name in ('rates', 'BERT_BASE'):
+      patch.setattr(benchmark, name, getattr(benchmark, name))  # put back afterwards
+    forks.shorten_benchmark()
     study_command.main(config)
   return run, config, read_json(run.path('study/study.json'))
 
@@ -265,8 +264,8 @@ def test_a_study_compares_its_students_with_the_teacher_and_their_speeds(studied
   logits = np.load(run.path('study/own/test.npy'))
   assert own['test']['pearson'] == pytest.approx(run.judged('test').evaluate(logits)['pearson'])
   assert 'ndcg@10' in own['test'] and own['bytes'] == [4 * 3 * 8, 4 * 4 * 8]
-  assert [*made['encoding']] == ['own']
   speed = made['speed']['students']
+  assert speed['own']['encoder, litert-int8']['texts_per_second'] > 0
   assert [*speed['cross_attention=1']] == ['128 tokens', 'real lengths']
   exact, int8 = (speed['own'][runtime]['test'] for runtime in ('litert', 'litert-int8'))
   assert exact == pytest.approx(own['test']['pearson'], abs=1e-4) and -1 <= int8 <= 1
@@ -299,7 +298,7 @@ def study(**changes):
   """Two students and a teacher, as `study.json` holds them."""
   of = lambda value: {'pearson': value, 'spearman': value / 2}  # noqa: E731
   one = {'valid': of(0.5), 'test': of(0.45), 'head_parameters': 1200, 'bytes': [16, 32]}
-  cross = {'valid': of(0.4), 'test': of(0.36)}
+  cross = {'valid': of(0.4), 'test': of(0.36), 'head_parameters': None, 'bytes': []}
   compared = {'delta': {'valid': -0.1, 'test': -0.1}, 'interval': {'test': [-0.2, 0.0]}}
   rate = lambda value, ratio: {'pairs_per_second': value, 'ratio': ratio}  # noqa: E731
   return {
@@ -349,7 +348,9 @@ def test_a_table_by_hand():
   assert columns['× its teacher'] == ('1×', '20×', '3×')  # each on real lengths, but for heads
   assert columns['× in int8'] == ('', '500×', '')
   assert columns['Test in int8'] == ('', '0.450, 0.440', '')  # of the first seed, exact before it
-  encoding = study(encoding={'a': {'tensorflow': 1234.5, 'litert-int8': 5678.0}})
+  encoding = study()
+  for runtime, rate in (('tensorflow', 1234.5), ('litert-int8', 5678.0)):
+    encoding['speed']['students']['a'][f'encoder, {runtime}'] = {'texts_per_second': rate}
   of_encoders = tables.table(encoding, 'figure1')
   columns = dict(zip(of_encoders.headers, zip(*of_encoders.rows, strict=True), strict=True))
   assert columns['Texts/s'] == ('', '1,230', '')

@@ -12,8 +12,6 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import urllib.request
@@ -27,6 +25,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from benchmarks import committed, random_exports
+from benchmarks.serving import server
 from common import flags
 from common.serving.client import request_of
 
@@ -102,18 +101,12 @@ def main(config: MalformedConfig) -> None:
   """Starts a server, sends, prints, writes."""
   with tempfile.TemporaryDirectory() as folder:
     export = random_exports.dipair(os.path.join(folder, 'export'))
-    models = f'--models=encoder={export}/encoder,head={export}/head'
-    command = [sys.executable, '-m', 'common.local_server', '--port=0', '--rest_api_port=0', models]
-    environment = {**os.environ, 'PYTHONPATH': committed.ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
-    try:
-      line = server.stdout.readline()
-      target, rest = re.findall(r'gRPC on (\S+),.*REST on http://(\S+)', line)[0]
+    args = ['--port=0', '--rest_api_port=0']
+    args += [f'--models=encoder={export}/encoder,head={export}/head']
+    pattern = r'gRPC on (\S+),.*REST on http://(\S+)'
+    with server('common.local_server', pattern, *args) as (process, addresses):
       texts = {'text': np.array([b'red shoe', b'a blue dog'], object)}
-      found = run(Served(target, rest, server.pid, 'encoder', 'left', texts), config)
-    finally:
-      server.terminate()
-      server.wait()
+      found = run(Served(*addresses.groups(), process.pid, 'encoder', 'left', texts), config)
   print(json.dumps(found, indent=2))
   if config.output:
     committed.write(config.output, 'tests.robustness.malformed', config, **found)

@@ -1,1 +1,0 @@
-"""Numbers and the page of what a student's kept tokens learn."""
