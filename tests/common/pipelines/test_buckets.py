@@ -1,15 +1,20 @@
 """Jobs on an object store: `gs://` and `s3://` have objects of whole names, and no folders."""
 
 import io
+import json
 import os
+import pathlib
 import threading
 
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.filesystem import FileMetadata, FileSystem
 
+from common.data.tokenization import Tokenizer
+from common.distillation.teacher import Teacher
 from common.errors import InputError
-from common.pipelines import encode, files, jobs, score, shards, units
+from common.modeling import checkpoints
+from common.pipelines import annotate, encode, files, jobs, score, shards, units
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.pipelines.shards import Shard
 from common.pipelines.units import Unit
@@ -96,6 +101,13 @@ def put(name, *lines):
   return FilesConfig(input=(path,), unit_bytes=40)
 
 
+def upload(folder, name):
+  for base, _, names in os.walk(folder):
+    for of in names:
+      path = pathlib.Path(base, of)
+      OBJECTS[f'flat://b/{name}/{path.relative_to(folder)}'] = path.read_bytes()
+
+
 def test_what_a_shard_wrote_is_listed_marked_and_copied():
   for number in (0, 1):
     shard = Shard('flat://b', Unit(number, 'x'))
@@ -128,11 +140,7 @@ def test_marks_are_read_many_at_a_time(monkeypatch):
 
 
 def test_jobs_make_stores_and_scores_there_and_go_on(exported, monkeypatch):
-  for base, _, names in os.walk(exported.folder):
-    for name in names:
-      path = os.path.join(base, name)
-      with open(path, 'rb') as file:
-        OBJECTS[f'flat://b/export/{os.path.relpath(path, exported.folder)}'] = file.read()
+  upload(exported.folder, 'export')
   texts = {
     'left': put('t.tsv', 'id\ttext', 't0\tred', 't1\tboots'),
     'right': put('p.tsv', 'id\ttext', *(f'p{n}\tred throw {n}' for n in range(4))),
@@ -159,3 +167,19 @@ def test_jobs_make_stores_and_scores_there_and_go_on(exported, monkeypatch):
   monkeypatch.setattr(jobs, '_run', None)  # nothing is left to do
   run()
   assert before == OBJECTS
+
+
+def test_a_teacher_there_annotates(tmp_path):
+  pretrained = checkpoints.read('random-tiny')
+  tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+  Teacher(pretrained.config, tokenizer, 32, 1).save(str(tmp_path))
+  upload(tmp_path, 'teacher')
+  pairs = put('pairs.tsv', 'id\tleft\tright', *(f'{i}\tred\tboots {i}' for i in range(6)))
+  out = OutputConfig(output='flat://b/distill')
+  config = annotate.AnnotateConfig(('flat://b/teacher',), pairs, id_column='id', out=out)
+  annotate.main(config, [])
+  manifest = json.loads(OBJECTS['flat://b/distill/manifest.json'])
+  assert sum(shard['count'] for shard in manifest['shards']) == 6
+  OBJECTS['flat://b/teacher/digests.json'] += b' '
+  with pytest.raises(InputError, match='begun with other contents of the teachers'):
+    annotate.main(config, [])
