@@ -208,7 +208,7 @@ class PairScorer:
   def rank(
     self,
     query: str | Sequence[str] | np.ndarray,
-    candidates: Texts | VectorStore,
+    candidates: Texts | Stored | VectorStore,
     top_k: int = 10,
     *,
     parts: np.ndarray | None = None,
@@ -263,6 +263,11 @@ class PairScorer:
     """Refuses a model of a tuple of more than two, or of classes, which have no order."""
     if len(self.slots) != 2 or self.outputs != 1:
       raise InputError('rank takes a model of two sides and one output')
+
+  def check_ranks_texts(self) -> None:
+    """Refuses a model that does not rank texts: as `check_ranks`, or one that takes vectors."""
+    if len(self.slots) != 2 or self.outputs != 1 or self.widths:
+      raise InputError(f'{self._export.folder}: a model of two texts and one score is needed')
 
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
@@ -335,7 +340,7 @@ class PairScorer:
       return self._checked(query, slot), True
     return self._checked(one, slot), False
 
-  def _candidates(self, candidates: Texts | VectorStore) -> Side | VectorStore:
+  def _candidates(self, candidates: Texts | Stored | VectorStore) -> Side | VectorStore:
     """Candidates, checked; a store is given back if its vectors are this model's."""
     side = self.slots[-1]
     if not isinstance(candidates, VectorStore):
