@@ -37,7 +37,7 @@ class Ranker:
   ):
     self.name = folder
     self._scorer = PairScorer.load(folder, runtime, encoder_runtime=encoder_runtime)
-    self._scorer.check_ranks_texts()
+    self._scorer.check_ranks_texts(folder)
     self.attends = self._scorer.attends
     side, dtype = self._scorer.slots[1], 'int8'
     if manifest.is_there(store):

@@ -64,7 +64,7 @@ def main(config: RerankConfig) -> None:
   scorer = PairScorer.load(
     config.export_dir, config.runtime, encoder_runtime=config.encoder_runtime
   )
-  scorer.check_ranks_texts()
+  scorer.check_ranks_texts(f'--export_dir={config.export_dir}')
   if config.store:
     reranker = Reranker.of_store(scorer, first, config.store)
   else:

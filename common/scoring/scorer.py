@@ -262,10 +262,10 @@ class PairScorer:
     if len(self.slots) != 2 or self.outputs != 1:
       raise InputError('rank takes a model of two sides and one output')
 
-  def check_ranks_texts(self) -> None:
-    """Refuses a model that does not rank texts: as `check_ranks`, or one that takes vectors."""
+  def check_ranks_texts(self, name: str) -> None:
+    """Refuses what `check_ranks` does, and a model that takes vectors, by the export's name."""
     if len(self.slots) != 2 or self.outputs != 1 or self.widths:
-      raise InputError(f'{self._export.folder}: a model of two texts and one score is needed')
+      raise InputError(f'{name}: a model of two texts and one score is needed')
 
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
