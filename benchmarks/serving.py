@@ -2,11 +2,11 @@
 
   python -m benchmarks.serving --export=runs/p2t/export --output=benchmarks/results/serving.json
 
-The head runs in LiteRT int8 with random weights, which do not change the time. A request has the
-query's part and 1,000 vectors of candidates (`one_to_many`), then the same as an int8 store has
+The server runs a head's SavedModel with random weights, which do not change the time. A request has
+the query's part and 1,000 vectors of candidates (`one_to_many`), then the same as an int8 store has
 them (`one_to_many_int8`). Before and after, the head alone is measured on the same cores. Then a
-real run's export stands behind the page's API: a query's way to its best ten of 10,000 stored
-products, from the request to the answer, and by stage.
+real run's export stands behind the page's API, in LiteRT int8: a query's way to its best ten of
+10,000 stored products, from the request to the answer, and by stage.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def main(config: ServingConfig) -> None:
 
 def _loads(config: ServingConfig, export: str, folder: str) -> dict[str, dict[str, Any]]:
   """Load of float32 and of int8 vectors, and the head alone before and after each."""
-  scorer = Scorer.load(export, _RUNTIME)
+  scorer = Scorer.load(export)
   rng = np.random.default_rng(0)
   left, right = (scorer.vector_shapes[slot] for slot in scorer.slots)
   query = rng.normal(size=(1, *left)).astype(np.float32)
@@ -85,7 +85,7 @@ def _loads(config: ServingConfig, export: str, folder: str) -> dict[str, dict[st
     return benchmark.rates([head])[0]['pairs_per_second']
 
   found = {}
-  args = ['--port=0', '--rest_api_port=0', f'--runtime={_RUNTIME}', f'--models=head={export}/head']
+  args = ['--port=0', '--rest_api_port=0', f'--models=head={export}/head']
   with server('common.local_server', r'gRPC on (\S+),', *args) as (_, address):
     payloads: dict[str, Any] = {'one_to_many': request, ONE_TO_MANY_INT8: stored}
     for name, (signature, arrays) in zip(('load', 'load_int8'), payloads.items(), strict=True):
@@ -111,7 +111,7 @@ def _query(config: ServingConfig, export: str, folder: str) -> dict[str, Any]:
     file.writelines(json.dumps({'id': str(i), 'text': t}) + '\n' for i, t in enumerate(products))
   args = ['--port=0', f'--export_dir={export}', f'--input={path}']
   args += [f'--store={os.path.join(folder, "vectors")}', f'--runtime={_RUNTIME}']
-  times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'head', 'sort')}
+  times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'rank')}
   with server('common.page', r'http://(\S+)', *args) as (_, address):
     connection = http.client.HTTPConnection(address[1], timeout=60)
     for term in tqdm(terms, unit=' queries'):

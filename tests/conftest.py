@@ -315,14 +315,6 @@ def _stages():
   return stages
 
 
-@pytest.fixture(name='interruptible')
-def _interruptible():
-  """SIGINT raises KeyboardInterrupt, also where a shell's background ignores it."""
-  before = signal.signal(signal.SIGINT, signal.default_int_handler)
-  yield
-  signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture(name='kill_at', scope='session')
 def _kill_at(start):
   """A function that runs a command and kills it once a phase's checkpoint reaches a step."""

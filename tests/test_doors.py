@@ -154,7 +154,8 @@ class Halved:
 
   def run(self, signature, inputs):
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
-    return self.head.signatures[signature](**tensors)['score'].numpy() / self.by
+    found = self.head.signatures[signature](**tensors)
+    return {name: value.numpy() / self.by for name, value in found.items()}
 
   @staticmethod
   def write(folder, functions, variables):

@@ -12,6 +12,7 @@ from common.data import tokens
 from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
 from common.scoring import litert, litert_files
+from common.scoring.runtime import EncoderFunction
 
 _NAME, _PRECISION = 'teacher', 'int8'
 
@@ -36,12 +37,12 @@ class QuantizedTeacher:
     def logits(ids: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
       return tf.cast(teacher.model(ids, segment_ids, training=False), tf.float32)
 
-    functions = {_NAME: (logits, teacher.max_length)}
+    functions = {_NAME: EncoderFunction(logits, teacher.max_length)}
     with tempfile.TemporaryDirectory() as folder:
       inputs, sizes = ('ids', 'segment_ids'), litert_files.BATCHES[-1:]
       variables = teacher.model.variables
       litert_files.write_by_length(
-        folder, functions, inputs, variables, precisions=(_PRECISION,), batches=sizes
+        folder, functions, variables, inputs, precisions=(_PRECISION,), batches=sizes
       )
       path = os.path.join(folder, f'{_PRECISION}.tflite')
       self._model = litert.ByLength(path)

@@ -13,13 +13,8 @@ from common.modeling.student import Student
 from common.scoring.exported import ONE_TO_MANY_INT8
 from common.scoring.runtime import HeadFunction, Shapes
 
-NAMES = (
-  'serving_default',
-  'of_parts',
-  'one_to_many',
-  ONE_TO_MANY_INT8,
-  'attention',
-)  # but the slots'
+# Of signatures, but the slots'.
+NAMES = ('serving_default', 'of_parts', 'one_to_many', ONE_TO_MANY_INT8, 'attention')
 
 
 def functions(

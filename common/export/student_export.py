@@ -12,7 +12,7 @@ tokenizer and no embedding table. Its other signatures score what was computed o
 
 `online/1`, of pairs, takes a query's text and candidates' vectors (`common.export.online`).
 `head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision, the latter with its
-word pieces (`common.export.runtime_files`); `PairScorer` reads `scorer.json`.
+word pieces; `PairScorer` reads `scorer.json`.
 """
 
 import dataclasses
@@ -28,21 +28,16 @@ import tensorflow as tf
 from common import digests, files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
-from common.export import (
-  encoder_fingerprint,
-  encoders,
-  heads,
-  online,
-  runtime_files,
-  saved_models,
-)
+from common.export import encoder_fingerprint, encoders, heads, online, saved_models
 from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
 from common.modeling.student import Student
-from common.scoring import exported
+from common.scoring import exported, runtimes
+from common.scoring.runtime import ANY_SLOT, EncoderFunction
 
 _OWN = (*heads.NAMES, 'score', 'self')  # no slot's signatures; `self` is TensorFlow's own argument
 _TOLERANCE = 1e-4  # of logits, restructured, which are of any scale
+_LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
@@ -102,7 +97,7 @@ def write(
   for name in slots:
     (argument,) = inputs[name]
     vectors[name] = encode[name](**{argument: tf.constant(given[name])})['vectors'].numpy()
-  _check(head, model, list(vectors.values()))
+  _check_head(head, model, list(vectors.values()))
   functions = heads.functions(head, model, slots, calibration)
   score = heads.signatures(functions, slots)
   variables = encoders.variables(encoder, range(encoder.slots))
@@ -121,10 +116,16 @@ def write(
       [*encoders.variables(encoder, [0]), *head.variables],
       {left: given[left], right: vectors[right]},
     )
-  runtime_files.write_heads(folder, head, functions)
-  runtime_files.write_encoders(folder, model, tokenizer, slots)
+  of_head = {name: function for name, function in functions.items() if name != 'attention'}
+  for kind in runtimes.HEADS.values():
+    if kind.write:
+      kind.write(folder, of_head, head.variables)
+  of_slots = _encoder_functions(model, slots)
+  for kind in runtimes.ENCODERS.values():
+    if kind.write:
+      kind.write(folder, of_slots, encoders.variables(model, range(model.slots)), tokenizer)
   if encoder is model:
-    runtime_files.check_encoders(folder, given, vectors)
+    _check_litert_encoders(folder, given, vectors)
   description = {
     'kind': model.name,
     'slots': list(slots),
@@ -151,10 +152,43 @@ def write(
   }
 
 
-def _check(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) -> None:
+def _encoder_functions(model: Student, slots: Sequence[str]) -> dict[str, EncoderFunction]:
+  """The encoders as runtimes write them: a function a slot, or one where all slots encode alike."""
+
+  def encode(slot: int) -> EncoderFunction:
+    def function(ids: tf.Tensor) -> tf.Tensor:
+      return model.encode(ids, slot, training=False)
+
+    return EncoderFunction(function, model.max_lengths[slot], model.widths[slot])
+
+  if len({(model.encoded_as(slot), model.max_lengths[slot]) for slot in range(model.slots)}) == 1:
+    return {ANY_SLOT: encode(0)}
+  return {name: encode(slot) for slot, name in enumerate(slots)}
+
+
+def _check_head(head: ExportedHead, model: Student, vectors: Sequence[np.ndarray]) -> None:
   """Refuses an exported head that is not the trained one."""
   parts = [head.part(tf.constant(v), slot) for slot, v in enumerate(vectors)]
   trained = model.score_vectors(vectors)
   difference = np.abs(head.logits(parts, vectors) - trained).max()
   if not difference <= _TOLERANCE * max(1, np.abs(trained).max()):
     raise RuntimeError(f'the exported head differs from the trained one by {difference:g}')
+
+
+def _check_litert_encoders(
+  folder: str, given: dict[str, Any], vectors: dict[str, np.ndarray]
+) -> None:
+  """Refuses encoders in LiteRT's float32 that are not the exported ones.
+
+  Args:
+    folder: The export.
+    given: A few texts (or vectors) by slot.
+    vectors: Those that the exported encoders make of them.
+  """
+  encoder = runtimes.load_encoder(exported.Export(folder), 'litert')
+  for slot, texts in given.items():
+    found = np.zeros_like(vectors[slot])
+    encoder.encode(texts, slot, found, len(texts), lambda count: None)
+    difference = np.abs(found - vectors[slot]).max()
+    if not difference <= _LITERT_TOLERANCE:
+      raise RuntimeError(f'{slot} encoder in LiteRT differs from the live model by {difference:g}')

@@ -1,7 +1,7 @@
-"""TF Serving's double for development and tests, over `tf.saved_model.load` or LiteRT.
+"""TF Serving's double for development and tests, over `tf.saved_model.load`.
 
-`signatures` (inputs, outputs, their checks) → `models` (loaded once; `litert` in TensorFlow's
-place) → `grpc_api` and `rest_api` (`json_tensors`); `__main__` is the command.
+`models` (loaded once; their inputs are checked) → `grpc_api` and `rest_api`; `__main__` is the
+command.
 """
 
 import importlib

@@ -1,13 +1,15 @@
 """Serves models by TF Serving's gRPC and REST APIs, for development and tests.
 
   python -m common.local_server --model_config_file=runs/p2t/export/serving/models.config
-  python -m common.local_server --models=head=runs/p2t/export/head --runtime=litert-int8
+  python -m common.local_server --models=head=runs/p2t/export/head
 
 The flags that both have are named as `tensorflow_model_server` names them.
 """
 
 import contextlib
 import dataclasses
+import functools
+import threading
 from collections.abc import Iterator
 
 from google.protobuf import text_format
@@ -15,13 +17,9 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from common import flags
 from common.errors import InputError
-from common.local_server.grpc_api import GrpcServer
-from common.local_server.models import Models
-from common.local_server.rest_api import RestApi
-from common.scoring import runtimes
-from common.serving.web import HttpServer, stop_signal
-
-_RUNTIMES = tuple(name for name in runtimes.HEADS if name != 'xla')  # compiles as requests come
+from common.local_server import grpc_api, rest_api
+from common.local_server.models import Model
+from common.serving import web
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,19 +28,10 @@ class ServerConfig:
 
   models: tuple[str, ...] = flags.option((), 'name=folder of each model')
   model_config_file: str = flags.option('', "TF Serving's ModelServerConfig, in place of --models")
-  runtime: str = flags.option(
-    'tensorflow', 'runtime of the heads; all but tensorflow give scores alone', _RUNTIMES
-  )
-  encoder_runtime: str = flags.option(
-    'tensorflow', 'runtime of the encoders', tuple(runtimes.ENCODERS)
-  )
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8500, 'port of gRPC; 0: any that is free', bounds=(0, 65_535))
   rest_api_port: int = flags.option(8501, 'port of REST; 0: any that is free', bounds=(0, 65_535))
   max_request_mb: int = flags.option(64, 'most megabytes of a request', bounds=(1, 2047))
-  grace_seconds: float = flags.option(
-    30.0, 'most time for requests that have begun before a stop', bounds=(0, 10**6)
-  )
 
   def folders(self) -> dict[str, str]:
     """Folders of the models, by name."""
@@ -57,36 +46,33 @@ class ServerConfig:
 
 
 @contextlib.contextmanager
-def serving(config: ServerConfig) -> Iterator[tuple[GrpcServer, HttpServer]]:
-  """Serves while the block runs; at its end, requests that have begun are finished.
+def serving(config: ServerConfig) -> Iterator[tuple[int, int]]:
+  """Serves while the block runs; gives the ports of gRPC and REST.
 
   Raises:
     InputError: If a model cannot be loaded or a port is taken.
   """
-  models = Models(config.folders(), config.runtime, config.encoder_runtime)
+  models = {name: Model(name, folder) for name, folder in config.folders().items()}
   limit = config.max_request_mb << 20
-  try:
-    by_grpc = GrpcServer(models, f'{config.host}:{config.port}', limit)
-    by_rest = HttpServer(config.host, config.rest_api_port, RestApi(models).answer, limit)
-  except (RuntimeError, OSError, OverflowError) as error:
-    raise InputError(f'--host={config.host}: cannot be listened to: {error}') from error
-  try:
-    yield by_grpc, by_rest
-  finally:
-    stopped = by_grpc.stop(config.grace_seconds)
-    by_rest.close(config.grace_seconds)
-    stopped.wait()
+  answer = functools.partial(rest_api.answer, models)
+  with web.serving(config.host, config.rest_api_port, answer, limit) as rest:
+    try:
+      server, port = grpc_api.serve(models, f'{config.host}:{config.port}', limit)
+    except RuntimeError as error:
+      raise InputError(f'--host={config.host}: cannot be listened to: {error}') from error
+    try:
+      yield port, rest
+    finally:
+      server.stop(None).wait()
 
 
 def main(config: ServerConfig) -> None:
   """Serves until SIGTERM or SIGINT."""
-  with serving(config) as (by_grpc, by_rest):
-    stop = stop_signal()  # before, while models load, a signal ends the process
-    at = f'gRPC on {config.host}:{by_grpc.port}, REST on http://{config.host}:{by_rest.port}'
+  with serving(config) as (port, rest):
+    at = f'gRPC on {config.host}:{port}, REST on http://{config.host}:{rest}'
     print(f'{", ".join(config.folders())}: {at}', flush=True)
     print('a local server for development and tests; in production, TF Serving', flush=True)
-    stop.wait()
-    print('stopping: requests that have begun are finished', flush=True)
+    threading.Event().wait()  # a signal ends the process
 
 
 def _from_config(path: str) -> dict[str, str]:

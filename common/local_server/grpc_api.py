@@ -1,7 +1,6 @@
 """TF Serving's gRPC services: Predict, GetModelMetadata, GetModelStatus."""
 
 import math
-import threading
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent import futures
@@ -24,85 +23,35 @@ from tensorflow_serving.apis.get_model_status_pb2 import (
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
 from common.errors import InputError
-from common.local_server.models import Model, Models, NotFoundError
-from common.local_server.signatures import Arrays
+from common.local_server.models import Arrays, Model, NotFoundError, find
 
 _CALLS = 16  # at a time; others wait
 _LONGEST = 500  # characters of an error, which travels among the headers, of 8 KB in all
 _SIGNATURES = 'signature_def'
 
 
-class GrpcServer:
-  """The gRPC port.
+def serve(models: Mapping[str, Model], address: str, max_bytes: int) -> tuple[grpc.Server, int]:
+  """Starts the gRPC server, and gives its port.
 
   Args:
-    models: Models that are served.
+    models: Models by name.
     address: 'host:port'; port 0: any that is free.
     max_bytes: Most bytes of a request.
 
   Raises:
     RuntimeError: If the address cannot be listened to.
-
-  Attributes:
-    port: The port.
   """
 
-  def __init__(self, models: Models, address: str, max_bytes: int):
-    self._models, self._max_bytes = models, max_bytes
-    options = [
-      ('grpc.so_reuseport', 0),  # a port that is taken is refused
-      ('grpc.max_receive_message_length', max_bytes),
-      ('grpc.max_send_message_length', -1),
-    ]
-    self._server = grpc.server(futures.ThreadPoolExecutor(_CALLS), options=options)
-    self._add('PredictionService', 'Predict', PredictRequest, self._predict)
-    self._add('PredictionService', 'GetModelMetadata', GetModelMetadataRequest, self._metadata)
-    self._add('ModelService', 'GetModelStatus', GetModelStatusRequest, self._status)
-    self.port = self._server.add_insecure_port(address)
-    self._server.start()
-
-  def stop(self, grace: float) -> threading.Event:
-    """Accepts nothing more; the event is set when all is finished, `grace` seconds at the most."""
-    return self._server.stop(grace)
-
-  def _add(
-    self, service: str, name: str, message: type[Message], answer: Callable[[Any], Message]
-  ) -> None:
-    def handle(data: bytes, context: grpc.ServicerContext) -> Message:
-      try:
-        return answer(message.FromString(data))
-      except DecodeError as error:  # parsed here: gRPC would call it a fault of the server
-        code = grpc.StatusCode.INVALID_ARGUMENT
-        said = f'the bytes are no {message.DESCRIPTOR.name}: {error}'
-      except NotFoundError as error:
-        code, said = grpc.StatusCode.NOT_FOUND, str(error)
-      except InputError as error:
-        code, said = grpc.StatusCode.INVALID_ARGUMENT, str(error)
-      except Exception:
-        traceback.print_exc()
-        code, said = grpc.StatusCode.INTERNAL, 'a fault of the server; see its log'
-      context.abort(code, said[:_LONGEST])
-      raise AssertionError  # abort has raised
-
-    handler = grpc.unary_unary_rpc_method_handler(
-      handle, None, lambda sent: sent.SerializeToString()
-    )
-    of_service = grpc.method_handlers_generic_handler(
-      f'tensorflow.serving.{service}', {name: handler}
-    )
-    self._server.add_generic_rpc_handlers((of_service,))
-
-  def _model(self, request: Any) -> Model:
+  def model_of(request: Any) -> Model:
     spec = request.model_spec
     if spec.version_label:
       raise InputError(f'version_label {spec.version_label[:100]!r}: not served; give the number')
-    return self._models.find(spec.name, spec.version.value if spec.HasField('version') else None)
+    return find(models, spec.name, spec.version.value if spec.HasField('version') else None)
 
-  def _predict(self, request: Any) -> Message:
-    model = self._model(request)
+  def predict(request: Any) -> Message:
+    model = model_of(request)
     signature = model.signature(request.model_spec.signature_name)
-    inputs = _arrays(request.inputs, self._max_bytes)
-    outputs = model.predict(signature, inputs, list(request.output_filter))
+    outputs = signature.predict(_arrays(request.inputs, max_bytes), list(request.output_filter))
     answer = PredictResponse()
     answer.model_spec.name, answer.model_spec.signature_name = model.name, signature.name
     answer.model_spec.version.value = model.version
@@ -110,13 +59,53 @@ class GrpcServer:
       answer.outputs[name].CopyFrom(tf.make_tensor_proto(value))
     return answer
 
-  def _metadata(self, request: Any) -> Message:
+  def metadata_of(request: Any) -> Message:
     if unknown := [field for field in request.metadata_field if field != _SIGNATURES]:
       raise InputError(f'metadata_field {unknown[0][:100]!r}; {_SIGNATURES} is the only one')
-    return metadata(self._model(request))
+    return metadata(model_of(request))
 
-  def _status(self, request: Any) -> Message:
-    return status(self._model(request))
+  options = [
+    ('grpc.so_reuseport', 0),  # a port that is taken is refused
+    ('grpc.max_receive_message_length', max_bytes),
+    ('grpc.max_send_message_length', -1),
+  ]
+  server = grpc.server(futures.ThreadPoolExecutor(_CALLS), options=options)
+  for service, name, message, answer in (
+    ('PredictionService', 'Predict', PredictRequest, predict),
+    ('PredictionService', 'GetModelMetadata', GetModelMetadataRequest, metadata_of),
+    ('ModelService', 'GetModelStatus', GetModelStatusRequest, lambda of: status(model_of(of))),
+  ):
+    handlers = {name: _handler(message, answer)}
+    of_service = grpc.method_handlers_generic_handler(f'tensorflow.serving.{service}', handlers)
+    server.add_generic_rpc_handlers((of_service,))
+  port = server.add_insecure_port(address)
+  server.start()
+  return server, port
+
+
+def _handler(message: type[Message], answer: Callable[[Any], Message]) -> grpc.RpcMethodHandler:
+  """Parses requests, and answers or refuses them.
+
+  gRPC itself would call bytes that are no message a fault of the server.
+  """
+
+  def handle(data: bytes, context: grpc.ServicerContext) -> Message:
+    try:
+      return answer(message.FromString(data))
+    except DecodeError as error:
+      code = grpc.StatusCode.INVALID_ARGUMENT
+      said = f'the bytes are no {message.DESCRIPTOR.name}: {error}'
+    except NotFoundError as error:
+      code, said = grpc.StatusCode.NOT_FOUND, str(error)
+    except InputError as error:
+      code, said = grpc.StatusCode.INVALID_ARGUMENT, str(error)
+    except Exception:
+      traceback.print_exc()
+      code, said = grpc.StatusCode.INTERNAL, 'a fault of the server; see its log'
+    context.abort(code, said[:_LONGEST])
+    raise AssertionError  # abort has raised
+
+  return grpc.unary_unary_rpc_method_handler(handle, None, lambda sent: sent.SerializeToString())
 
 
 def metadata(model: Model) -> Message:

@@ -63,9 +63,9 @@ async function search() {
         throw error;
       });
       if (mine !== latest) return;  // a later query has been typed
-      const {encode, head, sort} = found.ms;
-      say(times, `${(encode + head + sort).toFixed(0)} ms: encode ${encode.toFixed(1)}, ` +
-          `head ${head.toFixed(1)}, sort ${sort.toFixed(1)}`);
+      const {encode, rank} = found.ms;
+      say(times, `${(encode + rank).toFixed(0)} ms: encode ${encode.toFixed(1)}, ` +
+          `rank ${rank.toFixed(1)}`);
       list.replaceChildren(...found.results.map((one) => row(one, query, model)));
       if (byId('teacher').checked) await teach(query, found.results, list, mine);
     } catch (error) {

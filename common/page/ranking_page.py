@@ -70,10 +70,6 @@ class RankingPage:
       for folder, store in zip(config.export_dir, config.store, strict=True)
     ]
     self._teacher = exported.load(config.teacher) if config.teacher else None
-    files = importlib.resources.files(__package__)
-    self._files = {
-      path: (content_type, files / name) for path, (name, content_type) in _FILES.items()
-    }
     self._posts: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
       '/demo/rank': self._rank,
       '/demo/teacher': self._teacher_scores,
@@ -83,13 +79,12 @@ class RankingPage:
   def answer(self, request: Request) -> Response:
     """The page, one of its files, or its API's answer; raises InputError and NotFound."""
     method, path = request.method, request.path
-    if (method, path) == ('GET', '/healthz'):
-      return Response('ok\n', content_type='text/plain; charset=utf-8')
     if (method, path) == ('GET', '/demo/info'):
       return json_response(self._info())
-    if method == 'GET' and path in self._files:
-      content_type, file = self._files[path]
-      return Response(file.read_bytes(), content_type=content_type)
+    if method == 'GET' and path in _FILES:
+      name, content_type = _FILES[path]
+      content = (importlib.resources.files(__package__) / name).read_bytes()
+      return Response(content, content_type=content_type)
     if method == 'POST' and path in self._posts:
       return json_response(self._posts[path](json_object(request)))
     raise NotFound(f'{method} {path}: no such path; the page is at /')
@@ -104,11 +99,8 @@ class RankingPage:
 
   def _rank(self, asked: dict[str, Any]) -> dict[str, Any]:
     """The best texts for {'query', 'model', 'top_k'}, and milliseconds by stage."""
-    ids, scores, ms = self._ranker(asked).rank(_query(asked), _count(asked))
-    results = [
-      {'id': key, 'text': self._texts[key], 'score': float(score)}
-      for key, score in zip(ids, scores, strict=True)
-    ]
+    best, ms = self._ranker(asked).rank(_query(asked), _count(asked))
+    results = [{'id': key, 'text': self._texts[key], 'score': score} for key, score in best]
     return {'results': results, 'ms': ms}
 
   def _teacher_scores(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -128,10 +120,7 @@ class RankingPage:
 
   def _pair(self, asked: dict[str, Any]) -> dict[str, Any]:
     """Kept tokens of both sides of {'query', 'id', 'model'}, and the head's attention, by layer."""
-    ranker = self._ranker(asked)
-    if not ranker.attends:
-      raise InputError(f'{ranker.name}: its head has no attention to show')
-    return ranker.pair(_query(asked), self._text(str(asked.get('id'))))
+    return self._ranker(asked).pair(_query(asked), self._text(str(asked.get('id'))))
 
   def _ranker(self, asked: dict[str, Any]) -> Ranker:
     number = asked.get('model', 0)

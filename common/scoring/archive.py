@@ -3,7 +3,6 @@
 Only plain files below the folder are taken out of one; a link, a device or `../name` is refused.
 """
 
-import errno
 import glob
 import gzip
 import os
@@ -16,7 +15,6 @@ from common.errors import InputError, damaged
 
 SUFFIX = '.tar.gz'
 _REMEDY = 'fetch it anew'
-_NAMES = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)  # errors of members' names
 
 
 def is_one(path: str) -> bool:
@@ -100,8 +98,4 @@ def _unpack(path: str, folder: str) -> None:
       archive.extractall(folder, members, filter='data')
     except tarfile.FilterError as error:
       raise InputError(f'{path}: {error}') from error
-    except OSError as error:
-      if error.errno not in _NAMES:
-        raise
-      raise InputError(f'{path}: names that cannot be files together: {error}') from error
   digests.check(folder, f'{path} is not as it was made: {_REMEDY}')

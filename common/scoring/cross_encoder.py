@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from common.data.texts import check_text, listed, shown
+from common.data.texts import check_text, distinct, listed, shown
 from common.errors import InputError, check_whole
 from common.scoring.scorer import PairScorer
 
@@ -84,9 +84,8 @@ class CrossEncoder:
     columns = zip(*sentences, strict=True) if len(sentences) else [()] * len(slots)
     sides = []
     for slot, texts in zip(slots, columns, strict=True):
-      row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-      vectors = self._encode(list(row_of), slot, batch_size, show_progress_bar)
-      sides.append((vectors, np.array([row_of[text] for text in texts], np.int64)))
+      once, rows = distinct(texts)
+      sides.append((self._encode(once, slot, batch_size, show_progress_bar), rows))
     scores = [
       self.scorer.score(*(vectors[rows[start : start + _PAIRS]] for vectors, rows in sides))
       for start in range(0, max(1, len(sentences)), _PAIRS)

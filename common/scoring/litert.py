@@ -123,19 +123,15 @@ class ByLength:
 
   def __init__(self, path: str, threads: int = 0):
     self._interpreters = Interpreters(path, threads)
-    shapes: dict[str, list[tuple[int, int]]] = {}
-    for signature in self._interpreters.inputs:
+    self.lengths: dict[str, list[int]] = {}
+    self._batches: dict[str, list[int]] = {}
+    self.dense = set()
+    for signature, inputs in self._interpreters.inputs.items():
       name, length, batch = signature.rsplit('_', 2)
-      shapes.setdefault(name, []).append((int(length), int(batch)))
-    self.dense = {
-      signature.rsplit('_', 2)[0]
-      for signature, names in self._interpreters.inputs.items()
-      if DENSE in names
-    }
-    self.lengths, self._batches = (
-      {name: sorted({shape[axis] for shape in of}) for name, of in shapes.items()}
-      for axis in (0, 1)
-    )
+      for sizes, size in ((self.lengths, length), (self._batches, batch)):
+        sizes[name] = sorted({*sizes.get(name, ()), int(size)})
+      if DENSE in inputs:
+        self.dense.add(name)
 
   def run(
     self,
@@ -164,15 +160,3 @@ class ByLength:
       done(len(rows))
 
     self._interpreters.map(call, list(longest_first(sizes, batches[-1])))
-
-  def run_dense(
-    self, name: str, rows: np.ndarray, outputs: np.ndarray, done: Callable[[int], Any]
-  ) -> None:
-    """Runs a function of vectors on rows [n, width]; the rest as for `run`."""
-
-    def fill(numbers: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
-      batch = np.zeros([count, length], np.float32)
-      batch[: len(numbers)] = rows[numbers]
-      return {DENSE: batch}
-
-    self.run(name, np.full(len(rows), self.lengths[name][0]), fill, outputs, done)

@@ -13,7 +13,7 @@ from common.data.word_pieces import WordPieces
 from common.errors import damaged
 from common.scoring import litert, litert_files
 from common.scoring.exported import REMEDY, Export
-from common.scoring.runtime import ANY_SLOT, EncoderFunction, EncoderKind
+from common.scoring.runtime import ANY_SLOT, EncoderFunction, EncoderKind, filled
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -29,17 +29,16 @@ def kind(precision: str) -> EncoderKind:
   def load(export: Export, threads: int) -> LiteRTEncoder:
     return LiteRTEncoder(os.path.join(export.folder, _FOLDER), precision, threads)
 
+  def write_export(
+    folder: str,
+    functions: dict[str, EncoderFunction],
+    variables: Sequence[tf.Variable],
+    tokenizer: Tokenizer,
+  ) -> None:
+    write(os.path.join(folder, _FOLDER), functions, variables, tokenizer)
+
   writes = precision == litert_files.PRECISIONS[0]
-  return EncoderKind(load, threaded=True, write=_write if writes else None)
-
-
-def _write(
-  folder: str,
-  functions: dict[str, EncoderFunction],
-  variables: Sequence[tf.Variable],
-  tokenizer: Tokenizer,
-) -> None:
-  write(os.path.join(folder, _FOLDER), functions, variables, tokenizer)
+  return EncoderKind(load, threaded=True, write=write_export if writes else None)
 
 
 def files_of(folder: str, precision: str) -> tuple[str, str]:
@@ -58,11 +57,7 @@ def write(
   batches: Sequence[int] = litert_files.BATCHES,
 ) -> None:
   """Writes encoders, a file a precision, and their word pieces; see `EncoderKind.write`."""
-  of_ids = {n: (of.call, of.length) for n, of in functions.items() if not of.width}
-  dense = {name: (of.call, of.width) for name, of in functions.items() if of.width}
-  litert_files.write_by_length(
-    folder, of_ids, ('ids',), variables, dense, precisions=precisions, batches=batches
-  )
+  litert_files.write_by_length(folder, functions, variables, precisions=precisions, batches=batches)
   tokenizer.word_pieces().save(os.path.join(folder, _WORD_PIECES))
 
 
@@ -96,7 +91,12 @@ class LiteRTEncoder:
     del batch_size
     slot = slot if slot in self._model.lengths else ANY_SLOT
     if slot in self._model.dense:
-      self._model.run_dense(slot, texts, vectors, done)
+
+      def fill_vectors(rows: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
+        del length
+        return {litert_files.DENSE: filled(texts[rows], count)}
+
+      self._model.run(slot, np.full(len(texts), texts.shape[1]), fill_vectors, vectors, done)
       return
     ids = self._word_pieces.encode(texts, self._model.lengths[slot][-1])
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from common.data.batching import few_bucket_lengths
+from common.scoring.runtime import EncoderFunction
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -53,43 +53,39 @@ def write(
 
 def write_by_length(
   folder: str,
-  functions: dict[str, tuple[Callable[..., Any], int]],
-  inputs: Sequence[str],
+  functions: Mapping[str, EncoderFunction],
   variables: Sequence[tf.Variable],
-  dense: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType({}),
+  inputs: Sequence[str] = ('ids',),
   *,
-  precisions: Iterable[str],
+  precisions: Iterable[str] = PRECISIONS,
   batches: Sequence[int] = BATCHES,
 ) -> None:
-  """Writes functions of word ids, a file a precision, for `litert.ByLength`.
+  """Writes functions of word ids, or of vectors, a file a precision, for `litert.ByLength`.
 
   Args:
     folder: As for `write`.
-    functions: By name: a function of int32 [rows, length] inputs, and their greatest length.
-    inputs: Their names.
+    functions: By name.
     variables: All that all functions read.
-    dense: By name: a function of a float32 [rows, width] input, and its width.
+    inputs: Names of the arguments of a function of word ids, in order.
     precisions: As for `write`.
     batches: Rows of a call, those that there are to be signatures for.
   """
   import tensorflow as tf
 
   signatures = {}
-  for name, (function, max_length) in functions.items():
-    for length in few_bucket_lengths(max_length):
+  for name, (call, longest, width) in functions.items():
+    names, dtype = ((DENSE,), tf.float32) if width else (inputs, tf.int32)
+
+    def output(
+      call: Any = call, names: Sequence[str] = names, **given: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+      return {'output': call(*(given[key] for key in names))}
+
+    for length in (width,) if width else few_bucket_lengths(longest):
       for batch in batches:
-        one = tf.function(
-          lambda function=function, **ids: {'output': function(**ids)}, autograph=False
-        )
-        specs = {key: tf.TensorSpec([batch, length], tf.int32, name=key) for key in inputs}
-        signatures[signature_name(name, length, batch)] = one.get_concrete_function(**specs)
-  for name, (function, width) in dense.items():
-    for batch in batches:
-      one = tf.function(
-        lambda function=function, **given: {'output': function(given[DENSE])}, autograph=False
-      )
-      spec = {DENSE: tf.TensorSpec([batch, width], tf.float32, name=DENSE)}
-      signatures[signature_name(name, width, batch)] = one.get_concrete_function(**spec)
+        specs = {key: tf.TensorSpec([batch, length], dtype, name=key) for key in names}
+        one = tf.function(output, autograph=False).get_concrete_function(**specs)
+        signatures[signature_name(name, length, batch)] = one
   write(folder, signatures, variables, precisions)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from common.scoring import litert, litert_files
-from common.scoring.runtime import HeadFunction, HeadKind, Inputs, blocks, filled, rows_of
+from common.scoring.runtime import HeadFunction, HeadKind, Inputs, Outputs, blocks, filled, rows_of
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -69,35 +69,22 @@ class LiteRTHead:
     """See `HeadRuntime`."""
     return self._interpreters.inputs[signature]
 
-  def run(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """See `HeadRuntime`."""
-    (found,) = self._run(
-      signature, inputs, lambda of: [of['score'] if 'score' in of else of['part']]
-    )
-    return found
-
-  def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """See `HeadRuntime`."""
-    # The head in pretrained/ has scores alone, which rank as its logits do.
-    logits, scores = self._run(
-      signature, inputs, lambda of: [of.get('logits', of['score']), of['score']]
-    )
-    return logits.reshape(scores.shape), scores
-
-  def _run(
-    self, signature: str, inputs: Inputs, outputs: Callable[[Any], list[np.ndarray]]
-  ) -> list[np.ndarray]:
-    """Runs the head in blocks, which the threads share."""
+  def run(self, signature: str, inputs: Inputs) -> Outputs:
+    """See `HeadRuntime`; in blocks, which the threads share."""
     block = self._interpreters.rows[signature]
     fixed = {
       n: np.repeat(np.asarray(v[:], np.float32), block, 0) for n, v in inputs.items() if len(v) == 1
     }
     many = {name: value for name, value in inputs.items() if name not in fixed}
 
-    def run(runners: litert.Runners, part: tuple[int, int, int]) -> list[np.ndarray]:
+    def call(runners: litert.Runners, part: tuple[int, int, int]) -> Outputs:
       start, stop, size = part
       own = {name: filled(v[start:stop], size) for name, v in many.items()}
-      return [value[: stop - start] for value in outputs(runners[signature](**fixed, **own))]
+      outputs = runners[signature](**fixed, **own)
+      return {name: value[: stop - start] for name, value in outputs.items()}
 
-    found = self._interpreters.map(run, list(blocks(rows_of(inputs), (block,))))
-    return [np.concatenate(of) for of in zip(*found, strict=True)]
+    found = self._interpreters.map(call, list(blocks(rows_of(inputs), (block,))))
+    outputs = {name: np.concatenate([of[name] for of in found]) for name in found[0]}
+    if 'score' in outputs:  # the head in pretrained/ has scores alone, which rank as its logits do
+      outputs.setdefault('logits', outputs['score'])
+    return outputs

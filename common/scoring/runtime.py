@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ANY_SLOT = '0'  # in a slot's place: one encoder for all of them (no column can name a slot so)
 Vectors = np.ndarray | Stored  # of a store as they lie in it: a slice of them is in float32
 Inputs = Mapping[str, Vectors]
+Outputs = dict[str, np.ndarray]
 Shapes = dict[str, Sequence[int]]  # of named inputs, without the batch
 
 
@@ -55,7 +56,7 @@ class HeadFunction:
 
 
 class EncoderFunction(NamedTuple):
-  """A slot's encoder, of its one argument.
+  """A slot's encoder.
 
   Attributes:
     call: Of word ids [B, L], or of vectors [B, w].
@@ -63,7 +64,7 @@ class EncoderFunction(NamedTuple):
     width: w; 0: it takes word ids.
   """
 
-  call: Callable[[tf.Tensor], tf.Tensor]
+  call: Callable[..., tf.Tensor]
   length: int
   width: int = 0
 
@@ -74,13 +75,11 @@ class HeadRuntime(Protocol):
   def inputs(self, signature: str) -> Collection[str]:
     """Names of a signature's inputs."""
 
-  def run(self, signature: str, inputs: Inputs) -> np.ndarray:
-    """A signature's 'score' [B] or [B, C], or 'part' [B, ...]: B rows of inputs, or one for all."""
+  def run(self, signature: str, inputs: Inputs) -> Outputs:
+    """Outputs of a signature by name, of B rows of each input, or of one for all.
 
-  def scored(self, signature: str, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """'logits' [B], which rank, and 'score' [B] of a head of one output.
-
-    In float32 the scores of logits from 17 on are all 1.
+    A signature gives 'score' [B] or [B, C] and as many 'logits', or 'part' [B, ...]. Logits rank:
+    in float32 the scores of logits from 17 on are all 1.
     """
 
 

@@ -13,29 +13,28 @@ Kind = TypeVar('Kind')
 _LIGHT = "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: "
 
 
-def _tensorflow(export: Export, jit_compile: bool) -> HeadRuntime:
+def _head(export: Export, jit_compile: bool) -> HeadRuntime:
   with extras.needed('', _LIGHT):
-    from common.scoring.tensorflow_head import TensorFlowHead
+    from common.scoring.tensorflow_runtimes import TensorFlowHead
 
   return TensorFlowHead(export.head, jit_compile)
 
 
-def _tensorflow_encoder(export: Export, threads: int) -> EncoderRuntime:
+def _encoder(export: Export) -> EncoderRuntime:
   with extras.needed('', _LIGHT):
-    from common.scoring.tensorflow_encoder import TensorFlowEncoder
+    from common.scoring.tensorflow_runtimes import TensorFlowEncoder
 
-  del threads
   return TensorFlowEncoder(export.encoder)
 
 
 HEADS: dict[str, HeadKind] = {
-  'tensorflow': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=False)),
-  'xla': HeadKind(lambda export, threads: _tensorflow(export, jit_compile=True)),
+  'tensorflow': HeadKind(lambda export, threads: _head(export, jit_compile=False)),
+  'xla': HeadKind(lambda export, threads: _head(export, jit_compile=True)),
   'litert': litert_head.kind('float32'),
   'litert-int8': litert_head.kind('int8'),
 }
 ENCODERS: dict[str, EncoderKind] = {
-  'tensorflow': EncoderKind(_tensorflow_encoder),
+  'tensorflow': EncoderKind(lambda export, threads: _encoder(export)),
   'litert': litert_encoder.kind('float32'),
   'litert-int8': litert_encoder.kind('int8'),
 }

@@ -195,20 +195,18 @@ class PairScorer:
     Returns:
       [pairs] probabilities in float32; [pairs, C] for C classes.
     """
-    vectors, count = self._pairs(sides)
-    return self._head.run('serving_default', vectors) if count else self._none()
+    return self._scored('serving_default', *self._pairs(sides))[1]
 
   def scored(self, *sides: Texts | Stored) -> tuple[np.ndarray, np.ndarray]:
     """Logits, before calibration, and scores of pairs by a model of one output, [pairs] each."""
     if self.outputs != 1:
       raise InputError('logits beside scores are of a model of one output; this one has classes')
-    vectors, count = self._pairs(sides)
-    return self._head.scored('serving_default', vectors) if count else (self._none(), self._none())
+    return self._scored('serving_default', *self._pairs(sides))
 
   def rank(
     self,
     query: str | Sequence[str] | np.ndarray,
-    candidates: Texts | VectorStore,
+    candidates: Texts | Stored | VectorStore,
     top_k: int = 10,
     *,
     parts: np.ndarray | None = None,
@@ -222,7 +220,7 @@ class PairScorer:
       query: A text, or its vectors; or several of either, for which candidates are read once. In a
         slot of `widths`, [k, D] as `encode` gives one are one query where D is not the width; k
         queries where it is.
-      candidates: Vectors from `encode`, texts, or a vector store, which is read in blocks.
+      candidates: Vectors from `encode`, texts, `stored` rows, or a vector store, read in blocks.
       top_k: Results at the most.
       parts: The candidates', where they have been computed.
       rows: The candidates to be ranked, where it is not all: a first stage's.
@@ -264,6 +262,11 @@ class PairScorer:
     if len(self.slots) != 2 or self.outputs != 1:
       raise InputError('rank takes a model of two sides and one output')
 
+  def check_ranks_texts(self, name: str) -> None:
+    """Refuses what `check_ranks` does, and a model that takes vectors, by the export's name."""
+    if len(self.slots) != 2 or self.outputs != 1 or self.widths:
+      raise InputError(f'{name}: a model of two texts and one score is needed')
+
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
   ) -> np.ndarray:
@@ -275,17 +278,17 @@ class PairScorer:
       right: [rights, *vector shape].
       parts: [rights, *part shape], where they have been computed.
     """
-    if not len(right):
-      return self._none()
-    return self._head.run(*self._one_to_many(left, left_part, right, parts))
+    return self.one_to_many_scored(left, left_part, right, parts)[1]
 
   def one_to_many_scored(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits, which rank, and scores of a model of one output, [rights] each; unchecked."""
-    if not len(right):
-      return self._none(), self._none()
-    return self._head.scored(*self._one_to_many(left, left_part, right, parts))
+    """Like `one_to_many`, with logits, which rank, before the scores."""
+    signature = 'one_to_many' if parts is None else 'of_parts'
+    one, other = self.slots
+    given: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
+    inputs = {name: given[name] for name in self._head.inputs(signature)}
+    return self._scored(signature, inputs, len(right))
 
   def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
     """Attention of the kept tokens of a pair (a tuple) of texts in the head, by TensorFlow.
@@ -312,6 +315,14 @@ class PairScorer:
       tokens.append([piece.decode() for piece in kept[0].numpy()])
     return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
+  def _scored(self, signature: str, inputs: Inputs, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and scores, [rows] or [rows, C] each, by a signature of the head."""
+    if not rows:
+      none = np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
+      return none, none
+    found = self._head.run(signature, inputs)
+    return found['logits'].reshape(found['score'].shape), found['score']
+
   def _pairs(self, sides: Sequence[Texts | Stored]) -> tuple[Inputs, int]:
     """Vectors by slot, and how many of each."""
     if len(sides) != len(self.slots):
@@ -335,7 +346,7 @@ class PairScorer:
       return self._checked(query, slot), True
     return self._checked(one, slot), False
 
-  def _candidates(self, candidates: Texts | VectorStore) -> Side | VectorStore:
+  def _candidates(self, candidates: Texts | Stored | VectorStore) -> Side | VectorStore:
     """Candidates, checked; a store is given back if its vectors are this model's."""
     side = self.slots[-1]
     if not isinstance(candidates, VectorStore):
@@ -364,7 +375,7 @@ class PairScorer:
   def _parts(self, vectors: Vectors, slot: str) -> np.ndarray:
     count = len(vectors)
     vectors = vectors if count else np.zeros([1, *self.vector_shapes[slot]], np.float32)
-    return self._head.run(f'{slot}_part', {slot: vectors})[:count]
+    return self._head.run(f'{slot}_part', {slot: vectors})['part'][:count]
 
   @functools.cached_property
   def _part_shape(self) -> tuple[int, ...]:  # asked of the head once, not at every query
@@ -388,19 +399,6 @@ class PairScorer:
 
     read = parts is None or self.slots[1] in self._head.inputs('of_parts')
     return best.ranked(score, len(left), right, top_k, parts, rows, read)
-
-  def _one_to_many(
-    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
-  ) -> tuple[str, Inputs]:
-    """The signature that takes them, and its inputs."""
-    signature = 'one_to_many' if parts is None else 'of_parts'
-    one, other = self.slots
-    inputs: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
-    return signature, {name: inputs[name] for name in self._head.inputs(signature)}
-
-  def _none(self) -> np.ndarray:
-    """Scores of no pairs."""
-    return np.zeros([0] if self.outputs == 1 else [0, self.outputs], np.float32)
 
 
 def _check_index(index: Any, candidates: Any, rows: Any) -> None:

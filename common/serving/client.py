@@ -9,22 +9,25 @@ One client may be used by many threads.
 """
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from common import extras
+from common.data.texts import listed, shown
 from common.errors import InputError
-from common.serving import inputs as given
-from common.serving.inputs import Arrays
 
 with extras.needed('serving'):
   import grpc
   import tensorflow as tf
   from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+Arrays = dict[str, np.ndarray]
 UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
 _CANDIDATES = 1024  # of a request to `online`, at the most
+_NUMBERS = 1 << 21  # of a request: 8 MB
 _RETRIES = {  # of a call that found the server unavailable, by gRPC itself
   'maxAttempts': 5,
   'initialBackoff': '0.05s',
@@ -83,7 +86,7 @@ class Client:
       InputError: If it is one text, or a row holds none.
       ServingError: As `call`.
     """
-    return self._batched('encoder', side, given.of_encoder(texts, side))['vectors']
+    return self._batched('encoder', side, _of_encoder(texts, side))['vectors']
 
   def encode_ids(self, ids: np.ndarray, side: str) -> np.ndarray:
     """Vectors of word ids [n, L], as the export's tokenizer gives them, padded with its own id."""
@@ -103,7 +106,7 @@ class Client:
     if not named and len(sides) != 2:
       raise InputError(f'{len(sides)} sides given; left and right, or each slot by its name')
     named = named or dict(zip(('left', 'right'), sides, strict=True))
-    vectors = {name: given.vectors(side, name) for name, side in named.items()}
+    vectors = {name: _vectors(side, name) for name, side in named.items()}
     return self._batched('head', 'serving_default', vectors)['score']
 
   def rank(
@@ -124,8 +127,8 @@ class Client:
       InputError: If `text` is none, or the candidates are no vectors.
       ServingError: As `call`; of no candidates too, which the server refuses.
     """
-    query = given.of_encoder(text[None] if isinstance(text, np.ndarray) else [text], 'query')
-    blocks = given.blocks(_CANDIDATES, given.vectors(candidates, 'candidates'))
+    query = _of_encoder(text[None] if isinstance(text, np.ndarray) else [text], 'query')
+    blocks = _blocks(_CANDIDATES, _vectors(candidates, 'candidates'))
     answers = [
       self.call('online', 'serving_default', {**query, 'candidates': block}) for (block,) in blocks
     ]
@@ -165,7 +168,7 @@ class Client:
       raise ServingError(f'inputs of different lengths: {shapes}', grpc.StatusCode.INVALID_ARGUMENT)
     answers = [
       self.call(model, signature, dict(zip(inputs, block, strict=True)))
-      for block in given.blocks(self.max_batch, *inputs.values())
+      for block in _blocks(self.max_batch, *inputs.values())
     ]
     return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
@@ -177,3 +180,45 @@ def request_of(model: str, signature: str, inputs: Arrays) -> predict_pb2.Predic
   for name, value in inputs.items():
     request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
   return request
+
+
+def _of_encoder(texts: Any, side: str) -> Arrays:
+  """The input of an encoder: 'text' [n] as bytes, or 'vector' [n, w] of numbers.
+
+  Args:
+    texts: Texts; or an array, or rows, of numbers.
+    side: Start of a refusal.
+  """
+  row = texts[0] if isinstance(texts, (list, tuple)) and texts else None
+  numbers = isinstance(texts, np.ndarray) and texts.dtype.kind in 'fiu'
+  if not numbers and not isinstance(row, (list, tuple, np.ndarray)):
+    rows = [text.encode() if isinstance(text, str) else text for text in listed(texts, side)]
+    return {'text': np.array(rows, object)}
+  needed = f'{side}: an array [n, width] of numbers is needed'
+  try:
+    found = np.asarray(texts, np.float32)
+  except (TypeError, ValueError) as error:
+    raise InputError(f'{needed}: {error}') from error
+  if found.ndim != 2:
+    raise InputError(f'{needed}, not one of shape {list(found.shape)}')
+  return {'vector': found}
+
+
+def _vectors(given: Any, name: str) -> np.ndarray:
+  """Vectors [n, ...] in float32; raises InputError where they are none, as of texts."""
+  try:
+    found = np.asarray(given)
+    if found.ndim and found.dtype.kind not in 'US':
+      return found.astype(np.float32, copy=False)
+    why = shown(given)
+  except (TypeError, ValueError) as error:
+    why = str(error)
+  raise InputError(f'{name}: vectors are needed, as of encode(texts, side): {why}')
+
+
+def _blocks(most: int, *inputs: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+  """Cuts inputs into blocks of `most` rows, fewer of wide ones; of no rows it gives one block."""
+  numbers = sum(math.prod(value.shape[1:]) for value in inputs)
+  size = max(1, min(most, _NUMBERS // max(1, numbers)))
+  for start in range(0, max(1, len(inputs[0])), size):
+    yield tuple(value[start : start + size] for value in inputs)

@@ -13,7 +13,6 @@ inputs of a request need the same number of them. It batches whole models, not s
 their version folder, and no others; of the common file it then reads the threads alone.
 """
 
-import contextlib
 import dataclasses
 import importlib.resources
 import json
@@ -21,22 +20,21 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from common import files, flags
+from common import extras, files, flags
 from common.errors import InputError
 from common.export import online, saved_models
 from common.scoring import archive, exported
-from common.scoring.tensorflow_head import XLA_BLOCKS
-from common.serving import warmup
+from common.scoring.tensorflow_runtimes import XLA_BLOCKS
 
 FOLDER = 'serving'  # in an export
 _TIMEOUT_MICROS = 1000  # that a request waits for others
 _ENQUEUED_BATCHES = 100  # then requests are refused
 _MODELS_FILE, _BATCHING_FILE = 'models.config', 'batching.config'
-
-_Content = str | list[bytes]  # text, or the records of a TFRecord file
+_TOKENS = 8  # of a row of word ids in a warm-up request
 
 _BATCHING = """\
 max_batch_size {{ value: {most} }}
@@ -81,7 +79,7 @@ def main(config: ServingConfig) -> None:
 def write(config: ServingConfig) -> str:
   """Writes `serving/` into an export, and warm-up requests and batching into its models.
 
-  All files are written before the first takes its place; the one that a server starts from is last.
+  Each file is whole or absent; the one that a server starts from is the last.
 
   Returns:
     Path of the README with the commands.
@@ -103,49 +101,76 @@ def write(config: ServingConfig) -> str:
   if not re.fullmatch(r'[A-Za-z0-9_.-]+', name):  # it stands in paths of REST as it is
     raise InputError(f'--name={name}: letters of ASCII, digits, _, . and - are needed')
   smaller = (size for size in XLA_BLOCKS if size < config.max_batch_size)
-  contents = _contents(folder, name, (*smaller, config.max_batch_size))
-  with contextlib.ExitStack() as stack:
-    for path in reversed(contents):  # the last to come is the first to take its place
-      os.makedirs(os.path.dirname(path), exist_ok=True)
-      _put(stack.enter_context(files.whole(path)), contents[path])
-  return os.path.join(folder, FOLDER, 'README.md')
-
-
-def _put(path: str, content: _Content) -> None:
-  if isinstance(content, str):
-    with files.opened(path, 'w') as file:
-      file.write(content)
-    return
-  with tf.io.TFRecordWriter(path) as writer:
-    for record in content:
-      writer.write(record)
-
-
-def _contents(folder: str, name: str, sizes: Sequence[int]) -> dict[str, _Content]:
-  """{path: content} of all files, in the order in which they are to appear."""
+  sizes = (*smaller, config.max_batch_size)
   rows = {'encoder': (1, sizes[0]), 'head': sizes, online.NAME: sizes}  # of warm-up requests
   if not os.path.isdir(os.path.join(folder, online.NAME)):
     del rows[online.NAME]  # tuples of more than two texts
+  versions = {model: exported.latest(os.path.join(folder, model)) for model in rows}
+  for model, version in versions.items():
+    requests = _warmup(version, f'{name}_{model}', rows[model])
+    path = os.path.join(version, 'assets.extra', saved_models.WARMUP)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with files.whole(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+      for request in requests:
+        writer.write(request)
   batching = {'encoder': _batching(sizes[-1]), 'head': _batching(sizes[-1], sizes)}
-  contents: dict[str, _Content] = {}
-  for model in rows:
-    version = exported.latest(os.path.join(folder, model))
-    requests = warmup.requests(version, f'{name}_{model}', rows[model])
-    contents[os.path.join(version, 'assets.extra', saved_models.WARMUP)] = requests
-    if model in batching:
-      contents[os.path.join(version, saved_models.BATCHING)] = batching[model]
-  own = os.path.join(folder, FOLDER)
-  models = [
+  models = ''.join(
     _MODEL.format(
       name=json.dumps(f'{name}_{model}', ensure_ascii=False),
       path=json.dumps(os.path.join(folder, model), ensure_ascii=False),
     )
     for model in rows
-  ]
-  contents[os.path.join(own, 'README.md')] = _readme(folder, name)
-  contents[os.path.join(own, _BATCHING_FILE)] = _THREADS + batching['head']
-  contents[os.path.join(own, _MODELS_FILE)] = f'model_config_list {{\n{"".join(models)}}}\n'
-  return contents
+  )
+  own = os.path.join(folder, FOLDER)
+  os.makedirs(own, exist_ok=True)
+  readme = os.path.join(own, 'README.md')
+  for path, text in (
+    *((os.path.join(versions[of], saved_models.BATCHING), text) for of, text in batching.items()),
+    (readme, _readme(folder, name)),
+    (os.path.join(own, _BATCHING_FILE), _THREADS + batching['head']),
+    (os.path.join(own, _MODELS_FILE), f'model_config_list {{\n{models}}}\n'),
+  ):
+    with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
+      file.write(text)
+  return readme
+
+
+def _warmup(path: str, name: str, rows: Sequence[int]) -> list[bytes]:
+  """Serialized requests that the server calls while it loads a SavedModel, before any client does.
+
+  They have the shapes of its signatures' inputs, not its data: a tensor of one value is stored as
+  that value alone.
+
+  Args:
+    path: The SavedModel's version folder.
+    name: The server's name of the model.
+    rows: Sizes of dimension 0, a request each; inputs of a fixed size keep theirs.
+  """
+  with extras.needed('serving'):
+    from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
+  logs = []
+  for signature, definition in exported.signature_definitions(path).items():
+    for count in rows:
+      request = predict_pb2.PredictRequest(
+        model_spec=model_pb2.ModelSpec(name=name, signature_name=signature),
+        inputs={key: _tensor(info, count) for key, info in definition.inputs.items()},
+      )
+      of_request = prediction_log_pb2.PredictLog(request=request)
+      log = prediction_log_pb2.PredictionLog(predict_log=of_request)
+      logs.append(log.SerializeToString(deterministic=True))
+  return logs
+
+
+def _tensor(info: Any, rows: int) -> Any:
+  """A tensor of one value, of what an input asks for."""
+  first, *others = (dim.size for dim in info.tensor_shape.dim)
+  first, *others = [rows if first < 0 else first, *(_TOKENS if d < 0 else d for d in others)]
+  kind = tf.as_dtype(info.dtype)
+  if kind == tf.string:
+    return tf.make_tensor_proto([b'warm up'] * first)
+  tensor = tf.make_tensor_proto(1, kind)  # word id 1, as no text is of padding alone
+  tensor.tensor_shape.CopyFrom(tf.TensorShape([first, *others]).as_proto())
+  return tensor
 
 
 def _batching(most: int, allowed: Sequence[int] = ()) -> str:

@@ -1,14 +1,14 @@
-"""HTTP on Werkzeug's development server: bounded bodies, refusals as JSON, a clean stop.
+"""HTTP on Werkzeug's development server: bounded bodies, refusals as JSON.
 
 For a trusted network: the number of connections is not bounded, and there is no TLS.
 """
 
+import contextlib
 import json
-import signal
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from common import extras, files
@@ -23,8 +23,8 @@ with extras.needed('serving'):
   )
   from werkzeug.serving import WSGIRequestHandler, make_server
   from werkzeug.wrappers import Request, Response
-  from werkzeug.wsgi import ClosingIterator
 
+Answer = Callable[[Request], Response]
 _WAITING = 128  # connections that the system holds until they are accepted
 _LONGEST = 1000  # characters of an error: names in it are the sender's, of any length
 _HEADERS = {
@@ -35,8 +35,9 @@ _HEADERS = {
 }
 
 
-class HttpServer:
-  """An HTTP port, each request answered in a thread of its own.
+@contextlib.contextmanager
+def serving(host: str, port: int, answer: Answer, max_bytes: int) -> Iterator[int]:
+  """Serves HTTP while the block runs, each request in a thread of its own; gives the port.
 
   Args:
     host: Address that is listened to.
@@ -45,58 +46,31 @@ class HttpServer:
     max_bytes: Most bytes of a body.
 
   Raises:
-    OSError: If the address cannot be listened to.
-
-  Attributes:
-    port: The port.
+    InputError: If the address cannot be listened to.
   """
 
-  def __init__(self, host: str, port: int, answer: Callable[[Request], Response], max_bytes: int):
-    self._answer, self._max_bytes = answer, max_bytes
-    self._running, self._finished = 0, threading.Condition()
-    # Werkzeug ends the process where it cannot listen; so the socket is made here.
-    with socket.create_server((host, port), backlog=_WAITING) as listening:
-      self._server = make_server(
-        host, port, self._run, True, request_handler=_Handler, fd=listening.fileno()
-      )
-    self.port: int = self._server.port
-    self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name='http')
-    self._thread.start()
-
-  def close(self, grace: float) -> None:
-    """Accepts nothing more; waits for requests that have begun, `grace` seconds at the most."""
-    self._server.shutdown()
-    self._thread.join()
-    with self._finished:
-      self._finished.wait_for(lambda: not self._running, grace)
-
-  def _run(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    """The WSGI application."""
-    with self._finished:
-      self._running += 1
-    response = self._response(Request(environ))
+  @Request.application
+  def application(request: Request) -> Response:
+    request.max_content_length = max_bytes
+    response = _answered(answer, request)
     response.headers.update(_HEADERS)
-    return ClosingIterator(response(environ, start_response), self._end)
+    return response
 
-  def _end(self) -> None:
-    with self._finished:
-      self._running -= 1
-      self._finished.notify_all()
-
-  def _response(self, request: Request) -> Response:
-    request.max_content_length = self._max_bytes
-    try:
-      return self._answer(request)
-    except InputError as error:
-      return _refusal(BadRequest(str(error)))
-    except RequestEntityTooLarge:
-      most = f'a request has {self._max_bytes:,} bytes at the most'
-      return _refusal(RequestEntityTooLarge(most))
-    except HTTPException as error:
-      return _refusal(error)
-    except Exception:
-      traceback.print_exc()
-      return _refusal(InternalServerError('a fault of the server; see its log'))
+  try:  # here, as Werkzeug ends the process where it cannot listen
+    listening = socket.create_server((host, port), backlog=_WAITING)
+  except (OSError, OverflowError) as error:
+    raise InputError(f'--host={host}, port {port}: cannot be listened to: {error}') from error
+  with listening:
+    server = make_server(
+      host, port, application, True, request_handler=_Handler, fd=listening.fileno()
+    )
+  thread = threading.Thread(target=server.serve_forever, args=(0.1,), name='http')
+  thread.start()
+  try:
+    yield server.port
+  finally:
+    server.shutdown()
+    thread.join()
 
 
 def json_object(request: Request) -> dict[str, Any]:
@@ -114,26 +88,32 @@ def json_object(request: Request) -> dict[str, Any]:
 
 
 def json_response(value: Any) -> Response:
-  """A value as JSON; an error where it holds NaN or infinity, which JSON has not."""
+  """A value as JSON, bytes in it as texts; an error where it holds NaN or infinity."""
   try:
-    return Response(json.dumps(value, allow_nan=False), content_type='application/json')
+    text = json.dumps(value, allow_nan=False, default=bytes.decode)
   except ValueError as error:
     message = 'the model gave NaN or infinity, which JSON has not'
     raise InternalServerError(message) from error
+  return Response(text, content_type='application/json')
 
 
-def stop_signal() -> threading.Event:
-  """An event that SIGTERM or SIGINT sets."""
-  stop = threading.Event()
-  for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, lambda *_: stop.set())
-  return stop
-
-
-def _refusal(error: HTTPException) -> Response:
-  """`{"error": …}`, with the error's status and headers."""
-  response = Response.force_type(error.get_response())
-  response.data = json.dumps({'error': (error.description or '')[:_LONGEST]})
+def _answered(answer: Answer, request: Request) -> Response:
+  """The answer, or a refusal `{"error": …}` with the error's status and headers."""
+  refused: HTTPException
+  try:
+    return answer(request)
+  except InputError as error:
+    refused = BadRequest(str(error))
+  except RequestEntityTooLarge:
+    most = f'a request has {request.max_content_length:,} bytes at the most'
+    refused = RequestEntityTooLarge(most)
+  except HTTPException as error:
+    refused = error
+  except Exception:
+    traceback.print_exc()
+    refused = InternalServerError('a fault of the server; see its log')
+  response = Response.force_type(refused.get_response())
+  response.data = json.dumps({'error': (refused.description or '')[:_LONGEST]})
   response.content_type = 'application/json'
   return response
 

@@ -24,7 +24,7 @@ BELOW = {  # what each room stands on
   'common.scoring': ('data', 'vectors'),
   'common.export': ('data', 'modeling', 'scoring'),
   'common.serving': ('data', 'scoring', 'export'),
-  'common.local_server': ('scoring', 'export', 'serving'),
+  'common.local_server': ('scoring', 'serving'),
   'common.page': ('data', 'vectors', 'scoring', 'serving'),
   'common.distillation': (
     *('data', 'modeling', 'training', 'evaluation', 'vectors', 'scoring', 'export'),

@@ -124,7 +124,7 @@ def test_triples_are_served(run):
   models = tuple(f'toy_{part}={run}/export/{part}' for part in ('encoder', 'head'))
   texts = dict(zip(SLOTS, zip(*TRIPLES, strict=True), strict=True))
   with serving(ServerConfig(models=models, port=0, rest_api_port=0)) as (grpc, _):
-    client = Client(f'localhost:{grpc.port}', 'toy', deadline=limits.ANSWER)
+    client = Client(f'localhost:{grpc}', 'toy', deadline=limits.ANSWER)
     found = client.score(**{slot: client.encode(of, slot) for slot, of in texts.items()})
   expected = Scorer.load(str(run / 'export')).score(*map(list, texts.values()))
   np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -153,7 +153,7 @@ def test_server(run):
   models = tuple(f'toy_{part}={export}/{part}' for part in ('encoder', 'head', 'online'))
   vectors = Scorer.load(str(export)).encode(VECTORS, 'right')
   with serving(ServerConfig(models=models, port=0, rest_api_port=0)) as (grpc, _):
-    client = Client(f'localhost:{grpc.port}', 'toy', deadline=limits.ANSWER)
+    client = Client(f'localhost:{grpc}', 'toy', deadline=limits.ANSWER)
     np.testing.assert_allclose(client.encode(VECTORS, 'right'), vectors, atol=1e-5)
     ones = np.eye(3, dtype=np.int64)
     np.testing.assert_array_equal(client.encode(ones, 'right'), client.encode([*ones], 'right'))

@@ -48,7 +48,7 @@ def test_the_side_is_left_out_only_where_both_encode_alike(embedders, export):
 @pytest.mark.parametrize('number', [0, 1])
 @pytest.mark.parametrize('block', [2, 1024])
 def test_all_pairs_are_scored_as_each_pair_is(embedders, number, block, monkeypatch):
-  monkeypatch.setattr('common.scoring.tensorflow_head._BLOCK', block)
+  monkeypatch.setattr('common.scoring.tensorflow_runtimes._BLOCK', block)
   embedder = embedders[number]
   u, v = embedder.encode(LEFT, 'left'), embedder.encode(RIGHT, 'right')
   found = embedder.score_all_pairs(u, v)

@@ -87,13 +87,13 @@ def test_servers(exported, exact):
   models = [f'toy_{part}={exported.folder}/{part}' for part in ('encoder', 'head', 'online')]
   online = exports.load(os.path.join(exported.folder, 'online')).signatures['serving_default']
   with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, rest):
-    client = Client(f'localhost:{grpc.port}', 'toy', deadline=limits.ANSWER)
+    client = Client(f'localhost:{grpc}', 'toy', deadline=limits.ANSWER)
     vectors = client.encode(RIGHTS, 'right')
     assert_same(np.concatenate([client.rank(left, vectors)[0] for left in LEFTS]), exact)
     sides = {'left': client.encode(LEFT, 'left'), 'right': client.encode(RIGHT, 'right')}
     assert_same(client.score(**sides), exact)
     body = json.dumps({'inputs': {slot: of.tolist() for slot, of in sides.items()}}).encode()
-    url = f'http://localhost:{rest.port}/v1/models/toy_head:predict'
+    url = f'http://localhost:{rest}/v1/models/toy_head:predict'
     with urllib.request.urlopen(url, body, timeout=limits.ANSWER) as answer:
       assert_same(json.load(answer)['outputs']['score'], exact)
   signed = [online(text=tf.constant([left]), candidates=tf.constant(vectors)) for left in LEFTS]

@@ -8,7 +8,7 @@ import tensorflow as tf
 from scipy.special import expit, logit
 
 from common.data.tokenization import Tokenizer
-from common.export import encoder_fingerprint, runtime_files, saved_models, student_export
+from common.export import encoder_fingerprint, saved_models, student_export
 from common.modeling.calibration import Calibration
 from common.scoring import exported as exports
 from common.scoring.scorer import PairScorer
@@ -66,13 +66,14 @@ def test_an_export_is_compared_without_tf32(build, tmp_path, monkeypatch, capsys
 
     monkeypatch.setattr(module, name, watched)
 
-  watch(student_export, '_check')
-  watch(runtime_files, 'check_encoders')
+  watch(student_export, '_check_head')
+  watch(student_export, '_check_litert_encoders')
   watch(saved_models, '_cases')
   model, tokenizer = build('dse')
   what = {'slots': SIDES, 'task': 'regression', 'samples': (LEFT, RIGHT)}
   student_export.write(str(tmp_path / 'export'), model, tokenizer, **what)
-  assert found == {'_check': [False], 'check_encoders': [False], '_cases': [False] * 3}
+  checks = {'_check_head': [False], '_check_litert_encoders': [False]}
+  assert found == {**checks, '_cases': [False] * 3}
   monkeypatch.setattr(saved_models, '_largest_difference', lambda *_: float(tf32()))
   (tmp_path / 'cases').write_text('{"model": {}}')
   capsys.readouterr()

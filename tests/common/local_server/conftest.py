@@ -1,4 +1,4 @@
-"""A toy model, and a process that serves it: the local server's, or TF Serving's own.
+"""A toy model, and a process that serves it for all tests: the local server's, or TF Serving's own.
 
 Where TF_MODEL_SERVER names a real `tensorflow_model_server`, it is asked the same.
 """
@@ -25,7 +25,7 @@ SERVERS = ['local', *(['real'] if REAL else [])]
 
 
 class Module(tf.Module):
-  """Sums of rows and their halves; lengths of texts; rows by id; one that takes its time."""
+  """Sums of rows and their halves; lengths of texts; rows by id."""
 
   @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, 'x')])
   def sums(self, x):
@@ -39,12 +39,6 @@ class Module(tf.Module):
   def gathered(self, ids):
     return {'y': tf.gather(tf.constant([10.0, 20.0, 30.0]), ids)}
 
-  @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, 'x')])
-  def slow(self, x):
-    steps = tf.range(40_000)  # some seconds
-    grown = tf.foldl(lambda a, _: tf.tanh(a @ a), steps, tf.ones([64, 64]) / 64 + x[0, 0])
-    return {'y': x[:, 0] + 0 * grown[0, 0]}
-
 
 def save(path):
   module = Module()
@@ -52,7 +46,6 @@ def save(path):
     'serving_default': module.sums,
     'lengths': module.lengths,
     'gathered': module.gathered,
-    'slow': module.slow,
   }
   tf.saved_model.save(module, path, signatures)
 
@@ -109,31 +102,13 @@ class Server:
     except urllib.error.HTTPError as error:
       return error.code, json.load(error)
 
-  def stop(self):
-    self.process.send_signal(signal.SIGTERM)
-    return self.process.wait(30)
 
-
-def start(kind, folder, *args):
-  """A server of a model `toy` of one version."""
-  base = folder / 'toy'
-  save(f'{base}/1')
-  return Server(kind, base, *args)
-
-
-@pytest.fixture(name='served', scope='module', params=SERVERS)
+@pytest.fixture(name='served', scope='session', params=SERVERS)
 def _served(request, tmp_path_factory):
-  args = ['--max_request_mb=1', '--grace_seconds=3'] if request.param == 'local' else []
-  server = start(request.param, tmp_path_factory.mktemp('server'), *args)
+  base = tmp_path_factory.mktemp('server') / 'toy'
+  save(f'{base}/1')
+  args = ['--max_request_mb=1'] if request.param == 'local' else []
+  server = Server(request.param, base, *args)
   yield server
-  if server.process.poll() is None:
-    assert server.stop() in (0, -signal.SIGTERM)
-
-
-@pytest.fixture(name='local_server')
-def _local_server(tmp_path):
-  """A local server that the test may stop."""
-  server = start('local', tmp_path)
-  yield server
-  if server.process.poll() is None:
-    server.stop()
+  server.process.send_signal(signal.SIGTERM)
+  assert server.process.wait(30) in (128 + signal.SIGTERM, *([0, -signal.SIGTERM] * server.real))

@@ -1,10 +1,8 @@
-"""The local server in a process of its own: gRPC, REST, load, a clean stop."""
+"""The local server in a process of its own: gRPC, REST, load, malformed requests."""
 
 import dataclasses
 import json
-import signal
-import threading
-import time
+import socket
 
 import grpc
 import numpy as np
@@ -18,20 +16,13 @@ from tensorflow_serving.apis import (
 )
 
 from common.errors import InputError
-from common.local_server.__main__ import ServerConfig, main
+from common.local_server.__main__ import ServerConfig, serving
 from common.serving import load_test
 from common.serving.client import Client, ServingError, request_of
 from tests import limits
+from tests.robustness import malformed
 
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
-
-
-@pytest.mark.usefixtures('interruptible')
-def test_a_signal_ends_the_command_while_models_load(monkeypatch):
-  module = 'common.local_server.__main__'
-  monkeypatch.setattr(f'{module}.Models', lambda *of: signal.raise_signal(signal.SIGINT))
-  with pytest.raises(KeyboardInterrupt):
-    main(ServerConfig(models=('toy=toy',), port=0, rest_api_port=0))
 
 
 def test_grpc_answers_a_client_and_its_batches(served):
@@ -73,7 +64,7 @@ def test_rows_and_columns(served):
   )
   code, found = served.post(path, b'{"instances": [{"x": [1, 2]}]}')
   assert (code, found['predictions'][0]['y']) == (200, 3)
-  body = b'{"signature_name": "lengths", "instances": ["ab", {"b64": "w6k="}]}'
+  body = '{"signature_name": "lengths", "instances": ["ab", "é"]}'.encode()
   assert served.post(path, body) == (200, {'predictions': [2, 1]})
   code, found = served.post('/v1/models/toy/versions/1:predict', b'{"inputs": [[1, 2]]}')
   assert (code, found['outputs']['y']) == (200, [3.0])
@@ -83,9 +74,21 @@ def test_status_and_metadata(served):
   (state,) = served.get('/v1/models/toy')['model_version_status']
   assert (state['version'], state['state']) == ('1', 'AVAILABLE')
   signatures = served.get('/v1/models/toy/metadata')['metadata']['signature_def']['signature_def']
-  assert {'serving_default', 'lengths', 'slow'} <= signatures.keys()
+  assert {'serving_default', 'lengths', 'gathered'} <= signatures.keys()
   shape = signatures['serving_default']['inputs']['x']['tensor_shape']['dim']
   assert [int(one['size']) for one in shape] == [-1, 2]
+
+
+def test_good_requests_among_malformed_ones(served):
+  if served.real:
+    pytest.skip("the real server's own")
+  at, process = served.url.removeprefix('http://'), served.process
+  server = malformed.Served(served.target, at, process.pid, 'toy', 'serving_default', {'x': X})
+  found = malformed.run(server, malformed.MalformedConfig(cases=400))
+  assert (found['faults'], found['lost']) == (0, {}), found
+  assert found['good'] > 10 and found['memory_ratio'] < 1.5
+  assert sum(sum(answers.values()) for answers in found['answers'].values()) == 400
+  assert process.poll() is None
 
 
 def test_load(served, tmp_path, capsys):
@@ -128,28 +131,17 @@ def test_a_config_of_no_models_is_refused(config, message, tmp_path):
     ServerConfig(model_config_file=str(tmp_path / 'models')).folders()
 
 
-def test_a_stop_finishes_what_has_begun(local_server):
-  answers = []
-
-  def by_grpc():
-    client = Client(local_server.target, 'x', deadline=limits.ANSWER)
-    answers.append(client.call('toy', 'slow', {'x': X})['y'].tolist())
-
-  def by_rest():
-    body = json.dumps({'signature_name': 'slow', 'inputs': X.tolist()}).encode()
-    answers.append(local_server.post('/v1/models/toy:predict', body)[1]['outputs'])
-
-  threads = [threading.Thread(target=ask) for ask in (by_grpc, by_rest)]
-  for thread in threads:
-    thread.start()
-  time.sleep(0.5)
-  assert not answers  # both are under way
-  assert local_server.stop() == 0
-  for thread in threads:
-    thread.join()
-  assert answers == [[1, 3, 5]] * 2
+def test_a_body_that_does_not_end_does_not_hold_the_server_up(served):
+  config = ServerConfig(models=(f'toy={served.base}',), port=0, rest_api_port=0)
+  with serving(config) as (port, rest):
+    connection = socket.create_connection(('127.0.0.1', rest), 20)
+    line = b'POST /v1/models/toy:predict HTTP/1.1\r\nContent-Length: 9\r\n'
+    connection.sendall(line + b'Expect: 100-continue\r\n\r\n')
+    assert connection.recv(100).startswith(b'HTTP/1.1 100')  # it has begun
+    connection.sendall(b'[')
+  connection.close()
   with pytest.raises(ServingError, match="model 'toy', signature '', inputs x \\[3, 2\\]") as error:
-    Client(local_server.target, 'x').call('toy', '', {'x': X})
+    Client(f'127.0.0.1:{port}', 'x').call('toy', '', {'x': X})
   assert error.value.code == grpc.StatusCode.UNAVAILABLE
 
 

@@ -31,7 +31,7 @@ def declared(signature, name, dtype, sizes, **values):
   return request
 
 
-FLOAT, INT32, INT64 = types_pb2.DT_FLOAT, types_pb2.DT_INT32, types_pb2.DT_INT64
+FLOAT, INT32 = types_pb2.DT_FLOAT, types_pb2.DT_INT32
 
 
 def predict(model='toy', signature='', **inputs):
@@ -43,96 +43,60 @@ def predict(model='toy', signature='', **inputs):
 
 
 REFUSED = {
-  'wrong rank': (
-    predict(x=X[0]),
-    'INVALID_ARGUMENT',
-    r'has the shape \[2\], not float32 \[\?, 2\]',
-  ),
-  'wrong size': (predict(x=X[:, :1]), 'INVALID_ARGUMENT', r'has the shape \[3, 1\]'),
-  'wrong type': (predict(x=X.astype(np.int32)), 'INVALID_ARGUMENT', 'is int32, not float32'),
-  'no input': (predict(), 'INVALID_ARGUMENT', "input 'x' is missing; it takes x: float32"),
-  'another input': (predict(x=X, z=X), 'INVALID_ARGUMENT', "there is no input 'z'"),
-  'no rows': (predict(x=X[:0]), 'INVALID_ARGUMENT', 'is empty'),
+  'wrong size': (predict(x=X[:, :1]), r'has the shape \[3, 1\]'),
+  'wrong type': (predict(x=X.astype(np.int32)), 'is int32, not float32'),
+  'no input': (predict(), "input 'x' is missing; it takes x: float32"),
+  'another input': (predict(x=X, z=X), "there is no input 'z'"),
+  'no rows': (predict(x=X[:0]), 'is empty'),
   'no signature': (
     predict(signature='no', x=X),
-    'NOT_FOUND',
     "no signature 'no'; it has gathered, lengths",
   ),
-  'no model': (predict(model='other', x=X), 'NOT_FOUND', "no model 'other'; there are toy"),
   'a huge shape': (
     declared('', 'x', FLOAT, [1 << 29, 2], float_val=[1]),
-    'INVALID_ARGUMENT',
     "input 'x' is no tensor: its shape makes the inputs larger than 1,048,576 bytes",
   ),
   'a huge shape of texts': (
     declared('lengths', 'text', types_pb2.DT_STRING, [1 << 30], string_val=[b'a']),
-    'INVALID_ARGUMENT',
     'larger than 1,048,576 bytes',
   ),
   'a shape beyond 64 bits': (
     declared('', 'x', FLOAT, [1 << 62, 1 << 62], tensor_content=b'aaaa'),
-    'INVALID_ARGUMENT',
     'larger than 1,048,576 bytes',
   ),
   'a long text for many': (
     declared('lengths', 'text', types_pb2.DT_STRING, [1 << 10], string_val=[b'a' * 1025]),
-    'INVALID_ARGUMENT',
     'larger than 1,048,576 bytes',
   ),
   'more values than its shape': (
     declared('', 'x', FLOAT, [1, 2], float_val=[1] * 5),
-    'INVALID_ARGUMENT',
     "input 'x' is no tensor",
   ),
-  'more dimensions than arrays have': (
-    declared('', 'x', FLOAT, [1] * 65, float_val=[1]),
-    'INVALID_ARGUMENT',
-    "input 'x' is no tensor",
-  ),
-  'a long name': (predict(model='m' * 5000), 'NOT_FOUND', "no model 'm{100}'; there are toy"),
+  'a long name': (predict(model='m' * 5000), "no model 'm{100}'; there are toy"),
   'more texts than an encoder has memory for': (
     predict(signature='lengths', text=np.array([b''] * 1025, object)),
-    'INVALID_ARGUMENT',
     "input 'text' has 1,025 rows; 1,024 are the most",
   ),
   'an open shape': (
     declared('', 'x', FLOAT, [-1, 2], float_val=[1]),
-    'INVALID_ARGUMENT',
     r'its shape \[-1, 2\] leaves sizes open',
-  ),
-  'too short': (
-    declared('', 'x', FLOAT, [1, 2], tensor_content=b'aaaa'),
-    'INVALID_ARGUMENT',
-    "input 'x' is no tensor",
   ),
   'a value beyond its type': (
     declared('', 'x', types_pb2.DT_UINT8, [1, 2], int_val=[-7]),
-    'INVALID_ARGUMENT',
     "input 'x' is no tensor: .*-7 out of bounds",
   ),
-  'no type': (declared('', 'x', 999, [1, 2]), 'INVALID_ARGUMENT', "input 'x' is no tensor"),
+  'no type': (declared('', 'x', 999, [1, 2]), "input 'x' is no tensor"),
   'id too large': (
     declared('gathered', 'ids', INT32, [1], int_val=[10**6]),
-    'INVALID_ARGUMENT',
     r'the model refuses it: indices\[0\] = 1000000 is not in \[0, 3\)',
   ),
-  'id below 0': (
-    declared('gathered', 'ids', INT32, [1], int_val=[-1]),
-    'INVALID_ARGUMENT',
-    r'indices\[0\] = -1 is not in \[0, 3\)',
-  ),
-  'id of 64 bits': (
-    declared('gathered', 'ids', INT64, [1], int64_val=[1 << 40]),
-    'INVALID_ARGUMENT',
-    'is int64, not int32',
-  ),
-  'no message': (predict(x=X).SerializeToString()[:-3], 'INVALID_ARGUMENT', 'are no PredictReq'),
+  'no message': (predict(x=X).SerializeToString()[:-3], 'are no PredictReq'),
 }
 
 
 @pytest.mark.parametrize('name', REFUSED)
 def test_what_grpc_refuses(served, name):
-  request, code, message = REFUSED[name]
+  request, message = REFUSED[name]
   data = request if isinstance(request, bytes) else request.SerializeToString()
   with grpc.insecure_channel(served.target) as channel:
     call = channel.unary_unary(PREDICT)
@@ -140,7 +104,8 @@ def test_what_grpc_refuses(served, name):
       call(data, timeout=limits.ANSWER)
   if served.real:
     return
-  assert refused.value.code().name == code
+  unknown = name in ('no signature', 'a long name')
+  assert refused.value.code().name == ('NOT_FOUND' if unknown else 'INVALID_ARGUMENT')
   assert re.search(message, refused.value.details())
   assert len(refused.value.details()) <= 500
 
@@ -151,34 +116,23 @@ BODIES = {
   b'[1]': (400, 'must be a JSON object'),
   b'{"instances": [[1, 2]], "inputs": [[1, 2]]}': (400, 'either "instances"'),
   b'{"instances": []}': (400, 'one or more'),
-  b'{"instances": [[1]]}': (400, r'shape \[1, 1\]'),
   b'{"instances": [[1, 2], [3]]}': (400, 'is not float32'),
   b'{"instances": [["a", "b"]]}': (400, 'is not float32'),
   b'{"instances": [{"x": [1, 2]}, {"y": 1}]}': (400, 'different inputs'),
-  b'{"inputs": {"z": [[1, 2]]}}': (400, "'x' is missing"),
   b'{"signature_name": "lengths", "instances": [3]}': (400, 'is no text'),
-  b'{"signature_name": "lengths", "instances": [{"b64": "?"}]}': (400, 'b64'),
-  b'{"signature_name": "no", "instances": [3]}': (404, "no signature 'no'"),
   b'{"inputs": [[NaN, 1]]}': (400, 'NaN is no number there'),
-  b'{"inputs": [[-Infinity, 1]]}': (400, 'Infinity is no number there'),
   b'{"inputs": [[1e39, 1]]}': (400, r'1e\+39 is beyond float32'),
-  b'{"inputs": [[1e999, 1]]}': (400, 'inf is beyond float32'),
   b'{"inputs": [[3e38, 3e38]]}': (500, 'the model gave NaN or infinity'),
   b'{"inputs": %s1%s}' % (b'[' * 500, b']' * 500): (400, r'\[\[.* is no float32'),
-  b'{"inputs": {"z": %s1%s}}' % (b'[' * 500, b']' * 500): (400, "'x' is missing"),
   b'{"inputs": %s1%s}' % (b'[' * 10**5, b']' * 10**5): (400, 'not JSON: maximum recursion'),
-  b'{"signature_name": "lengths", "inputs": %s%s}' % (b'[' * 500, b']' * 500): (400, 'is no text'),
   b'{"inputs": [[1, "%s"]]}' % (b'a' * 10**5): (400, "'aaa.*aaa' is no float32"),
   b'{"inputs": [[1, true]]}': (400, 'True is no float32'),
   b'{"inputs": [1, 2]}': (400, r'has the shape \[2\], not float32'),
   b'{"inputs": {"%s": 1, "x": [[1, 2]]}}' % (b'z' * 10**5): (400, "there is no input 'z{100}'; it"),
   b'{"signature_name": "%s", "inputs": 1}' % (b'z' * 10**5): (404, "no signature 'z{100}'; it has"),
-  b'{"signature_name": "lengths", "inputs": "a"}': (400, r'has the shape \[\]'),
   b'{"signature_name": "gathered", "inputs": [%s]}' % (b'9' * 5000): (400, 'not JSON: .* 5000 dig'),
   b'{"signature_name": "gathered", "inputs": [%d]}' % 10**4000: (400, r'100000.* is beyond int32'),
-  b'{"signature_name": "gathered", "inputs": [%d]}' % 2**40: (400, '1099511627776 is beyond int32'),
   b'{"signature_name": "gathered", "inputs": [3]}': (400, r'indices\[0\] = 3 is not in \[0, 3\)'),
-  b'{"signature_name": "gathered", "inputs": [-1]}': (400, r'indices\[0\] = -1 is not in \[0, 3\)'),
 }
 
 

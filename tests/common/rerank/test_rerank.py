@@ -72,7 +72,7 @@ def test_logits_order_what_float32_gives_one_score(export, files, monkeypatch):
   documents = [DOCUMENTS[key] for key in run.documents]
   reranker = Reranker.of_texts(scorer, FirstStage(run, 3), documents)
   logits, ones = np.array([18, 20, 18], np.float32), np.ones(3, np.float32)
-  monkeypatch.setattr(scorer._head, 'scored', lambda *of: (logits, ones))
+  monkeypatch.setattr(scorer, '_scored', lambda *of: (logits, ones))
   scores = reranker.write(files['output'], list(QUERIES.values()))
   found = [(of.doc_id, np.float32(of.score)) for of in _run(files['output'])[:4]]
   below = [np.float32(1), np.float32(1 - 2**-24), np.float32(1 - 2**-23), np.float32(-1)]

@@ -10,7 +10,6 @@ import pytest
 
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
-from common.local_server.models import Model
 from common.serving import client as clients
 from common.serving.client import Client, ServingError
 from common.vectors import values
@@ -93,32 +92,20 @@ def test_the_servers_order_is_taken_as_it_is(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  ('shape', 'sizes'),
-  [((1500, 2), [1024, 476]), ((1500, 24, 128), [682, 682, 136]), ((2, 1 << 22), [1, 1])],
+  ('most', 'shapes', 'sizes'),
+  [
+    (1024, [(1500, 2)], [1024, 476]),
+    (1024, [(1500, 24, 128)], [682, 682, 136]),
+    (1024, [(2, 1 << 22)], [1, 1]),
+    (128, [(200, 4, 8), (200, 12, 8)], [128, 72]),
+    (128, [(5, 1 << 19), (5, 1 << 19)], [2, 2, 1]),
+    (128, [(0, 2)], [0]),
+  ],
 )
-def test_the_wider_candidates_are_the_fewer_a_request_has(monkeypatch, shape, sizes):
-  client, sent = Client('localhost:1', 'p2t'), []
-
-  def call(model, signature, inputs):
-    sent.append(len(inputs['candidates']))
-    return {'scores': np.zeros(sent[-1]), 'order': np.arange(sent[-1])}
-
-  monkeypatch.setattr(client, 'call', call)
-  client.rank('a', np.zeros(shape, np.float32))
-  assert sent == sizes
-
-
-def test_the_wider_the_vectors_the_fewer_rows_a_request_to_the_head_has(monkeypatch):
-  client, sent = Client('localhost:1', 'p2t'), []
-
-  def call(model, signature, inputs):
-    sent.append(inputs['left'].shape[0])
-    return {'score': np.zeros(sent[-1])}
-
-  monkeypatch.setattr(client, 'call', call)
-  assert len(client.score(np.zeros([200, 4, 8]), np.zeros([200, 12, 8]))) == 200
-  client.score(np.zeros([5, 1 << 19]), np.zeros([5, 1 << 19]))
-  assert sent == [128, 72, 2, 2, 1]
+def test_the_wider_the_vectors_the_fewer_rows_a_request_has(most, shapes, sizes):
+  inputs = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+  found = [[len(block) for block in of] for of in clients._blocks(most, *inputs)]
+  assert found == [[size] * len(shapes) for size in sizes]
 
 
 @pytest.fixture(name='folders', scope='module')
@@ -140,8 +127,8 @@ def _target(folders):
     for name, folder in folders.items()
     for part in ('encoder', 'head', 'online')
   ]
-  with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (by_grpc, _):
-    yield f'localhost:{by_grpc.port}'
+  with serving(ServerConfig(models=tuple(models), port=0, rest_api_port=0)) as (grpc, _):
+    yield f'localhost:{grpc}'
 
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
@@ -171,11 +158,6 @@ def test_vectors_as_an_int8_store_holds_them(target, folders, load, name):
   np.testing.assert_allclose(found, expected, atol=1e-5)
   exact = scorer.score(np.repeat(query, len(PRODUCTS), 0), vectors)
   np.testing.assert_allclose(found, exact, atol=0.01)
-  model = Model(name, f'{folders[name]}/head', 'litert', 'tensorflow')
-  signature = model.signature('one_to_many_int8')
-  assert list(signature.outputs) == ['score']
-  found = model.predict(signature, stored)['score']
-  np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_a_part_has_its_name(target, folders, load):
@@ -187,16 +169,6 @@ def test_a_part_has_its_name(target, folders, load):
   assert list(client.call('head', 'attention', {'left': query, 'right': right})) == ['attention']
   text = {'text': np.array([b'red'], object)}
   assert list(client.call('encoder', 'left_tokens', text)) == ['tokens']
-
-
-@pytest.mark.parametrize('name', ['p2t', 'stsb'])
-def test_online_by_litert_ranks_too(folders, load, name):
-  scorer = load(folders[name])
-  vectors = scorer.encode(PRODUCTS, 'right')
-  model = Model(name, f'{folders[name]}/online', 'litert', 'litert')
-  inputs = {'text': np.array([b'nike shoes'], object), 'candidates': vectors}
-  found = model.predict(model.signature('serving_default'), inputs)
-  assert found['order'].tolist() == [row for row, _ in scorer.rank('nike shoes', vectors)]
 
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])

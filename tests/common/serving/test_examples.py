@@ -111,8 +111,8 @@ def test_the_manifests_start_the_server_as_the_readme_does(folder, options, serv
 def _ports(folder):
   """Ports of gRPC and REST of a local server that reads the configuration."""
   models = str(folder / 'serving' / 'models.config')
-  with serving(ServerConfig(model_config_file=models, port=0, rest_api_port=0)) as (grpc, rest):
-    yield grpc.port, rest.port
+  with serving(ServerConfig(model_config_file=models, port=0, rest_api_port=0)) as ports:
+    yield ports
 
 
 def test_the_healthcheck_and_the_probes_ask_for_a_model_that_is_served(
