@@ -18,7 +18,6 @@ from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
 from common.distillation.inference import TupleScorer
 from common.distillation.run_folder import RunFolder
-from common.distillation.shared import Shared
 from common.distillation.sources.source import Source, UnlabelledSet, write_examples
 from common.distillation.trainer import Trainer
 from common.errors import InputError
@@ -174,9 +173,8 @@ def _made(tmp_path_factory):
     patch.setitem(runtimes.HEADS, 'halved', HeadKind(Halved, write=Halved.write))
     config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
     strategy = strategies.create(config.devices)
-    shared = Shared(config.data.table, config.task, config.devices, strategy, config.seed)
     folder = RunFolder(config.run_dir, config, 'toy.run', redo=False)
-    export = run.declare(folder, config, ToyStudent(), shared).export
+    export = run.declare(folder, config, ToyStudent(), strategy).export
     folder.stages.pop()
 
     def weigh(to):

@@ -11,25 +11,12 @@ from common import flags
 from common.data.records import RecordSet
 from common.distillation import annotate, function_teacher, reversal, teacher
 from common.distillation.annotate import Labeller
+from common.distillation.config import RUNTIMES, AnnotationConfig
 from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.teachers import Teachers
 from common.training import strategies
 
-RUNTIMES = ('tensorflow', 'litert-int8')
 _COMPARED = 2048  # tuples that another runtime is compared with the exact one on
-
-
-@dataclasses.dataclass(frozen=True)
-class AnnotationConfig:
-  """Temperature of the soft labels, and what computes the teacher's logits."""
-
-  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
-  annotation_runtime: str = flags.option(
-    RUNTIMES[0],
-    'runtime that scores the distillation set; on CPUs litert-int8 is a few times faster, and '
-    'its logits are near the exact ones',
-    RUNTIMES,
-  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +46,7 @@ def depends_on(config: AnnotationConfig, teachers: Teachers | None) -> dict[str,
   # A teacher of the run's own depends on its precision; the scores of others do so here.
   other = not (teachers.own or teachers.function)
   if other and config.annotation_runtime == RUNTIMES[0]:
-    found['precision'] = teachers.shared.devices.precision
+    found['precision'] = teachers.config.devices.precision
   return found
 
 
@@ -92,7 +79,7 @@ def write(
 def _exact(teachers: Teachers, records: RecordSet, valid: str) -> Labeller:
   """A labeller in TensorFlow, or by the function."""
   if teachers.function:
-    function_teacher.check(teachers.function, teachers.shared.table, records)
+    function_teacher.check(teachers.function, teachers.config.data.table, records)
   loaded = teachers.load()
   _check_direction(teachers, loaded, valid)
   return teachers.labeller(records, loaded)
@@ -108,7 +95,7 @@ def _quantized(
   _check_direction(teachers, loaded, valid)
   exact = teachers.labeller(records, loaded)
   quantized = [QuantizedTeacher(one) for one in loaded]
-  logits_of = teacher.labeller(quantized, records, teachers.shared.strategy)
+  logits_of = teacher.labeller(quantized, records, teachers.strategy)
   deviation, spread = _deviation(exact, logits_of, records.tuples().items)
   print(f'{runtime}: logits deviate by {deviation:.3g}; their own spread is {spread:.3g}')
   differs = {'runtime': runtime, 'logits_deviation': deviation, 'logits_spread': spread}
@@ -119,8 +106,8 @@ def _check_direction(teachers: Teachers, loaded: Sequence[teacher.Teacher], vali
   """Refuses a teacher from outside the run if its scores contradict the labels of `valid`."""
   if teachers.own:
     return
-  judging, task = RecordSet(valid), teachers.shared.task
-  each = {path: [one] for path, one in zip(teachers.given, loaded, strict=False)}
+  judging, task = RecordSet(valid), teachers.config.task
+  each = {path: [one] for path, one in zip(teachers.config.teachers, loaded, strict=False)}
   for name, alone in (each or {teachers.name: []}).items():
     labeller = teachers.labeller(judging, alone)
     reversal.check(name, task, judging, labeller)

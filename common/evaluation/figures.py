@@ -15,6 +15,7 @@ from matplotlib.ticker import LogLocator
 
 from common.evaluation import metrics, speeds
 from common.evaluation.cells import digits, label, metric, times
+from common.evaluation.results import Results
 
 _LIGHT = {'ink': '#57606a', 'label': '#c3cad2', 'teacher': '#c2570c', 'student': '#1d4ed8'}
 _LIGHT |= {'few': '#c7dafe', 'many': '#14296e'}  # the ends of the agreement picture's ramp
@@ -22,16 +23,16 @@ _DARK = {'ink': '#9aa4af', 'label': '#4b5560', 'teacher': '#fb923c', 'student': 
 _DARK |= {'few': '#24447f', 'many': '#dbe9ff'}
 
 
-def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tuple[str, str, str]]:
+def quality(results: Results, scores: dict[str, np.ndarray]) -> list[tuple[str, str, str]]:
   """Figures: quality against speed, student against teacher, distribution of scores, if known."""
-  primary, found = results['primary_metric'], []
-  tests = {m['name']: m['test'][primary] for m in results['models'] if primary in m.get('test', {})}
+  primary, found = results.primary_metric, []
+  tests = {m['name']: m['test'][primary] for m in results.models if primary in m.get('test', {})}
   teacher, heads = speeds.by_model(results).get('teacher'), speeds.default_and_fastest(results)
   points = []  # (label, pairs/s, quality): the teacher, the head by default, the fastest head
-  if teacher and heads and {'teacher', results['models'][-1]['name']} <= tests.keys():
+  if teacher and heads and {'teacher', results.models[-1]['name']} <= tests.keys():
     points.append(('teacher', teacher['pairs_per_second'], tests['teacher']))
     for row in heads:
-      quality = row.get('test', tests[results['models'][-1]['name']])
+      quality = row.get('test', tests[results.models[-1]['name']])
       points.append((row['name'], row['pairs_per_second'], quality))
 
   def tradeoff(figure: Figure, colors: dict[str, str]) -> None:
@@ -80,9 +81,9 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
   return found
 
 
-def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
+def reliability(results: Results) -> list[tuple[str, str, str]]:
   """Outcomes of test's pairs by score, for teacher and student, above the counts of the bins."""
-  models = (results.get('calibration') or {}).get('models', {})
+  models = results.calibration.get('models', {})
   outcome = {'binary': 'share positive', 'multiclass': 'share right', 'regression': 'mean label'}
 
   def diagram(figure: Figure, colors: dict[str, str]) -> None:
@@ -90,7 +91,7 @@ def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
     above.plot([0, 1], [0, 1], color=colors['ink'], linewidth=1.2, linestyle=':')
     for number, (name, of) in enumerate(models.items()):
       style: dict[str, Any] = {'color': colors['teacher' if name == 'teacher' else 'student']}
-      if name not in ('teacher', results['models'][-1]['name']):  # before it was calibrated
+      if name not in ('teacher', results.models[-1]['name']):  # before it was calibrated
         style |= {'linestyle': '--', 'alpha': 0.6}
       points = [(row['score'], row['outcome']) for row in of['bins']]
       above.plot(*zip(*points, strict=True), label=f'{name}, ECE {metric(of["ece"])}', **style)
@@ -99,17 +100,17 @@ def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
       places = [row['from'] + width * (number + 1) for row in of['bins']]
       style.pop('linestyle', None)
       below.bar(places, [row['count'] for row in of['bins']], width, **style)
-    above.set_ylabel(outcome[results['task']])
+    above.set_ylabel(outcome[results.task])
     above.legend()
     below.set(xlabel='score', ylabel='pairs', xlim=(0, 1), yscale='log')
 
   return [picture('Calibration on test; dotted: a score is its outcome', diagram)] if models else []
 
 
-def curves(results: dict[str, Any]) -> list[tuple[str, str, str]]:
+def curves(results: Results) -> list[tuple[str, str, str]]:
   """A picture per stage: loss above, the primary metric on valid below, on one scale for all."""
-  primary = results['primary_metric']
-  stages = [stage for stage in results.get('training', []) if stage.get('history')]
+  primary = results.primary_metric
+  stages = [stage for stage in results.training if stage.get('history')]
   valid = [
     [(p['step'], p['valid'][primary]) for p in stage['history'] if p.get('valid')]
     for stage in stages
