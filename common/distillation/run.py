@@ -223,16 +223,8 @@ def declare(
   @strategies.precision()
   def benchmark(to: str) -> Benchmarked:
     del to
-    loaded = teachers.load() if teachers else []
-    return measure.of_export(
-      student.scorer,
-      student.title,
-      exported.folder,
-      data.folder,
-      task,
-      loaded,
-      function,
-    )
+    at = exported.folder
+    return measure.of_export(student.scorer, student.title, at, data.folder, task, teachers)
 
   rates = folder.stage('benchmark', Benchmarked, benchmark, {}, after=[exported])
   return Stages(data, unlabelled, fine_tuned, distill, trained, exported, evaluated, rates)

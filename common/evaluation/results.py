@@ -66,7 +66,7 @@ class Results:
 
 def present(section: Any) -> dict[str, Any]:
   """Values of a section by name, without those that the stage did not measure."""
-  values = dataclasses.asdict(section) if dataclasses.is_dataclass(section) else section
+  values = section if isinstance(section, dict) else dataclasses.asdict(section)
   return {name: value for name, value in values.items() if value is not None}
 
 

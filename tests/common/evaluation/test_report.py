@@ -146,17 +146,15 @@ def test_the_report_holds_its_pictures(page):
     'Stage 1',
     'Stage 2',
   ]
-  uris = [i['src'] for i in page.all('img')] + [s['srcset'] for s in page.all('source')]
-  assert len(uris) == 12  # light and dark
-  for uri in uris:
-    kind, data = uri.split(',')
+  for image in page.all('img'):
+    kind, data = image['src'].split(',')
     assert kind == 'data:image/svg+xml;base64'
     assert b'<svg' in base64.b64decode(data)
 
 
 def test_the_report_needs_nothing_outside_it(page):
   assert not page.all('script') and not page.all('link')
-  links = [a[k] for _, a in page.elements for k in ('src', 'srcset', 'href') if k in a]
+  links = [a[k] for _, a in page.elements for k in ('src', 'href') if k in a]
   assert all(link.startswith('data:') for link in links)
   style = page.text.split('color-scheme', 1)[1]
   assert 'url(' not in style and '@import' not in style
@@ -228,16 +226,6 @@ def test_the_summary(results):
   assert '×: pairs/s of DiPair head (DiPair head, int8: 305×, 2,690×)' in lines[-1]
 
 
-@pytest.mark.parametrize(
-  'part', ['commit', 'command', 'environment', 'flags', 'data', 'speed', 'training', 'export']
-)
-def test_parts_may_be_absent(results, tmp_path, part):
-  del results[part]
-  assert '0.547' in _report(results, {}, tmp_path).text
-  front, body = _card(results, tmp_path)
-  assert front['library_name'] == 'dipair' and '0.547' in body
-
-
 def test_without_a_teacher(results, scores, tmp_path):
   del results['models'][0], results['models'][0]['delta'], scores['teacher'], results['training'][0]
   page = _report(results, scores, tmp_path)
@@ -252,8 +240,11 @@ def test_without_a_teacher(results, scores, tmp_path):
 
 def test_the_least_a_run_may_give(results, tmp_path):
   needed = ('title', 'student', 'task', 'primary_metric', 'models')
-  page = _report({name: results[name] for name in needed}, {}, tmp_path)
+  results = {name: results[name] for name in needed}
+  page = _report(results, {}, tmp_path)
   assert not page.all('img') and '0.547' in page.text
+  front, body = _card(results, tmp_path)
+  assert front['library_name'] == 'dipair' and '0.547' in body
 
 
 def test_a_failure_leaves_the_old_report(results, scores, tmp_path):
