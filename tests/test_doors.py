@@ -21,7 +21,8 @@ from common.distillation.run_folder import RunFolder
 from common.distillation.sources.source import Source, UnlabelledSet, write_examples
 from common.distillation.trainer import Trainer
 from common.errors import InputError
-from common.evaluation import metrics
+from common.evaluation import metrics, tables
+from common.evaluation.results import Results
 from common.modeling import encoders
 from common.modeling.head import Head
 from common.modeling.student import Student
@@ -228,7 +229,11 @@ def test_a_runtime_enters_by_its_list(made):
     PairScorer.load(folder, 'halved', threads=2)
 
 
-def test_a_stage_stands_in_the_run_folder(made):
-  assert made['weigh'].result.bytes > 1000
+def test_a_stage_stands_in_the_run_folder_and_its_result_in_the_report(made):
+  found, models = made['weigh'].result, made['evaluation'].result.models
+  assert found.bytes > 1000
+  results = Results('Toys', 'toy', 'regression', 'pearson', models, sections={'weigh': found})
+  ((name, _),) = tables.tables(results)['Weigh'].rows
+  assert name == 'Bytes' and results.as_json()['weigh'] == {'bytes': found.bytes}
   assert os.path.exists(os.path.join(made['weigh'].folder, 'stage.json'))
   assert made['weigh'].description['after'] == {'export': made['export'].fingerprint}
