@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from common import flags
-from common.distillation import results
+from common.distillation import provenance
 from common.errors import InputError
 from common.files import read_json, write_json
 
@@ -23,7 +23,11 @@ _NOW = {  # folders of the machine that measured, and commands by their names to
 def write(path: str, module: str, config: Any, **made: Any) -> None:
   """Writes what a command measured, with its command, commit and environment."""
   command = flags.command_line(module, flags.changed(config))
-  about = {'command': command, 'commit': results.commit(), 'environment': results.environment()}
+  about = {
+    'command': command,
+    'commit': provenance.commit(),
+    'environment': provenance.environment(),
+  }
   write_json(path, {**about, **made})
 
 

@@ -15,6 +15,7 @@ from benchmarks.committed import ROOT, command, exists, read
 from common.errors import InputError
 from common.evaluation import speeds
 from common.evaluation.cells import chance, change, digits, label, metric, moved, percent, times
+from common.evaluation.results import Results
 from common.evaluation.tables import Table
 
 PAGES = ('README.md', 'docs/results.md', 'docs/scaling.md')
@@ -123,9 +124,9 @@ _OF_RUN = ['task', 'metric', 'teacher', 'student', 'change', 'pairs/s, × its te
 
 def _run(made: dict[str, Any], title: str) -> list[str]:
   """Cells of `_OF_RUN`."""
-  primary = made['primary_metric']
-  teacher, student = made['models'][0], made['models'][-1]
-  ratio, _ = speeds.multiples(made, speeds.heads(made)[0])
+  results = Results.of_json(made)
+  primary, teacher, student = results.primary_metric, results.models[0], results.models[-1]
+  ratio, _ = speeds.multiples(results, speeds.heads(results)[0])
   return [
     *(title, label(primary), metric(teacher['test'][primary]), metric(student['test'][primary])),
     *(change(student, 'test'), times(ratio)),
@@ -165,9 +166,10 @@ def run_speeds() -> str:
   """A row a run: pairs a second of its teacher and its head, and the multiples in float32."""
   rows = []
   for title, made in _timed_runs().items():
-    heads = _by_runtime(speeds.heads(made))
-    own, base = speeds.multiples(made, heads['tensorflow'])
-    teacher = speeds.by_model(made)['teacher']
+    results = Results.of_json(made)
+    heads = _by_runtime(speeds.heads(results))
+    own, base = speeds.multiples(results, heads['tensorflow'])
+    teacher = speeds.by_model(results)['teacher']
     rates = [row['pairs_per_second'] for row in (teacher, *(heads[name] for name in _RUNTIMES))]
     rows.append([title, *map(digits, rates), times(own), times(base)])
   headers = ['run', 'teacher', *(f'head, {name}' for name in _RUNTIMES)]

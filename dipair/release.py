@@ -25,6 +25,7 @@ from common import digests, files, flags
 from common.data.records import RecordSet
 from common.errors import InputError
 from common.evaluation import report
+from common.evaluation.results import Results
 from common.scoring import archive, exported, litert_encoder, litert_head
 from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
@@ -88,7 +89,8 @@ def write(config: ReleaseConfig) -> None:
     description = {**exported.describe(export), 'attends': False, 'runtime': _RUNTIME}
     files.write_json(os.path.join(content, exported.DESCRIPTION), description)
     card = os.path.join(content, 'README.md')
-    report.write_model_card(run.results, card, {**terms, 'archive': name, 'runtime': _RUNTIME})
+    results = Results.of_json(run.results)
+    report.write_model_card(results, card, {**terms, 'archive': name, 'runtime': _RUNTIME})
     archive.pack(content, packed)
     texts = records.texts(slice(_TUPLES))
     _compare(packed, export, list(zip(*texts, strict=True)))

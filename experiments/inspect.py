@@ -21,11 +21,12 @@ from common import flags
 from common.data import batching
 from common.data.records import RecordSet
 from common.data.tokens import TokenTable, tables_of
-from common.distillation import results
+from common.distillation import provenance
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import metrics, report
 from common.evaluation.cells import label, metric
+from common.evaluation.results import finite
 from common.evaluation.tables import Table
 from common.files import write_json
 from common.training import strategies
@@ -76,14 +77,14 @@ def main(config: InspectConfig) -> None:
   rng = np.random.default_rng(run.flags['seed'])
   chosen = rng.choice(len(records), min(config.texts, len(records)), replace=False)
   task, names = run.results['task'], run.table.text_columns
-  found = results.finite(inspect(scorer, records, chosen, task, names))
+  found = finite(inspect(scorer, records, chosen, task, names))
   for table in tables(found):
     print(f'{report.grid(table)}\n')
   if config.output:
     about = {
       'title': run.results['title'],
       'command': flags.command_line('experiments.inspect', flags.changed(config)),
-      'commit': results.commit(),
+      'commit': provenance.commit(),
     }
     write_json(config.output, {**about, **found})
 

@@ -30,7 +30,7 @@ from tqdm import tqdm
 from common import flags
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenTable
-from common.distillation import results
+from common.distillation import provenance
 from common.distillation.finished_run import FinishedRun
 from common.distillation.inference import TupleScorer
 from common.distillation.run_folder import RunFolder, Stage
@@ -99,7 +99,7 @@ def main(config: SentEvalConfig) -> None:
   print(report.grid(table))
   if config.output:
     command = flags.command_line('experiments.senteval', flags.changed(config))
-    about = {'command': command, 'commit': results.commit()}
+    about = {'command': command, 'commit': provenance.commit()}
     write_json(config.output, {**about, 'scores': found, 'table': table._asdict()})
 
 

@@ -17,7 +17,7 @@ import tf_keras
 
 from common import flagfiles, flags
 from common.data import glue
-from common.distillation import results
+from common.distillation import provenance
 from common.errors import InputError
 from common.evaluation import metrics, report
 from common.evaluation.cells import percent
@@ -91,7 +91,7 @@ def main(config: SuiteConfig) -> None:
   table = table1(done)
   kept = [flag for flag in flags.given(config) if not flag.startswith('--redo=')]  # of one start
   command = flags.command_line('experiments.suite', kept)
-  about = {'command': command, 'commit': results.commit(), 'table': table._asdict()}
+  about = {'command': command, 'commit': provenance.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**about, 'results': done})
   print(report.grid(table))
 

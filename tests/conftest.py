@@ -303,13 +303,11 @@ def _stages():
 
   from common.distillation import run
   from common.distillation.run_folder import RunFolder
-  from common.distillation.shared import Shared
 
   def stages(student, config):
     ran, strategy = config.experiment, tf.distribute.get_strategy()
-    shared = Shared(ran.data.table, ran.task, ran.devices, strategy, ran.seed)
     folder = RunFolder('run', config, 'toy.run', redo=False)
-    run.declare(folder, ran, student(config), shared)
+    run.declare(folder, ran, student(config), strategy)
     return folder.stages
 
   return stages

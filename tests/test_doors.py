@@ -18,11 +18,11 @@ from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
 from common.distillation.inference import TupleScorer
 from common.distillation.run_folder import RunFolder
-from common.distillation.shared import Shared
 from common.distillation.sources.source import Source, UnlabelledSet, write_examples
 from common.distillation.trainer import Trainer
 from common.errors import InputError
-from common.evaluation import metrics
+from common.evaluation import metrics, tables
+from common.evaluation.results import Results
 from common.modeling import encoders
 from common.modeling.head import Head
 from common.modeling.student import Student
@@ -175,9 +175,8 @@ def _made(tmp_path_factory):
     patch.setitem(runtimes.HEADS, 'halved', HeadKind(Halved, write=Halved.write))
     config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
     strategy = strategies.create(config.devices)
-    shared = Shared(config.data.table, config.task, config.devices, strategy, config.seed)
     folder = RunFolder(config.run_dir, config, 'toy.run', redo=False)
-    export = run.declare(folder, config, ToyStudent(), shared).export
+    export = run.declare(folder, config, ToyStudent(), strategy).export
     folder.stages.pop()
 
     def weigh(to):
@@ -231,7 +230,11 @@ def test_a_runtime_enters_by_its_list(made):
     PairScorer.load(folder, 'halved', threads=2)
 
 
-def test_a_stage_stands_in_the_run_folder(made):
-  assert made['weigh'].result.bytes > 1000
+def test_a_stage_stands_in_the_run_folder_and_its_result_in_the_report(made):
+  found, models = made['weigh'].result, made['evaluation'].result.models
+  assert found.bytes > 1000
+  results = Results('Toys', 'toy', 'regression', 'pearson', models, sections={'weigh': found})
+  ((name, _),) = tables.tables(results)['Weigh'].rows
+  assert name == 'Bytes' and results.as_json()['weigh'] == {'bytes': found.bytes}
   assert os.path.exists(os.path.join(made['weigh'].folder, 'stage.json'))
   assert made['weigh'].description['after'] == {'export': made['export'].fingerprint}

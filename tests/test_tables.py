@@ -95,7 +95,8 @@ def _run(*heads: tuple[str, float]) -> dict:
   models[1]['delta'] = {'test': 0.0}
   rows = [('BERT-base cross-encoder, 128 tokens', 10.0), ('teacher', 40.0), *heads]
   speed = [{'name': n, 'pairs_per_second': rate, 'ratio': rate / 10} for n, rate in rows]
-  return {'student': 'dipair', 'primary_metric': 'pearson', 'models': models, 'speed': speed}
+  named = {'title': 'a run', 'student': 'dipair', 'task': 'regression'}
+  return {**named, 'primary_metric': 'pearson', 'models': models, 'speed': speed}
 
 
 def test_a_head_is_against_its_own_teacher():

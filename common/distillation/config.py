@@ -7,11 +7,25 @@ from common.data.task import Task
 from common.distillation import function_teacher, judged_set
 from common.distillation.dataset import DataConfig
 from common.distillation.export import ExportConfig
-from common.distillation.soft_labels import RUNTIMES, AnnotationConfig
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
+
+RUNTIMES = ('tensorflow', 'litert-int8')
+
+
+@dataclasses.dataclass(frozen=True)
+class AnnotationConfig:
+  """Temperature of the soft labels, and what computes the teacher's logits."""
+
+  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
+  annotation_runtime: str = flags.option(
+    RUNTIMES[0],
+    'runtime that scores the distillation set; on CPUs litert-int8 is a few times faster, and '
+    'its logits are near the exact ones',
+    RUNTIMES,
+  )
 
 
 @dataclasses.dataclass(frozen=True)

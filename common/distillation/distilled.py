@@ -103,7 +103,7 @@ def distill(
       for name, table in held.items():
         _keep(table, name, own[f'{name}_file'], config.experiment, begun=own_folder.begun)
   results = run.run(config.experiment, student, config, function=function, callbacks=callbacks)
-  return Distilled(folder, results, scorer)
+  return Distilled(folder, results.as_json(), scorer)
 
 
 def _keep(table: Any, name: str, path: str, config: ExperimentConfig, *, begun: bool) -> None:

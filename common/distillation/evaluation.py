@@ -82,7 +82,7 @@ def evaluate(
     columns[set_name] = dict(zip(by, resampled, strict=True))
   if 'teacher' in logits:
     for model in models[1:]:
-      model |= changes(columns, model['name'])
+      model |= _changes(columns, model['name'])
   of_both = {name: (sets[name], judged) for name, judged in judges.items()}
   of_models, ranking = ranked.of_sets(of_both, raw, student, folder)
   for model in models:
@@ -93,7 +93,11 @@ def evaluate(
     (resampled,) = judges['test'].resampled([raw[student]['test']])
     tested = _tested({**columns['test'], student: resampled}, student, students[-2])
   compared = {name: by[name] for name in dict.fromkeys(['teacher', student]) if name in by}
-  _save_scores(folder, judges['test'].labels, logits, student)
+  scores = {'student': logits[student]['test']}
+  if 'teacher' in logits:
+    scores['teacher'] = logits['teacher']['test']
+  arrays: dict[str, Any] = {name: _score(of_test) for name, of_test in scores.items()}
+  np.savez(os.path.join(folder, 'scores.npz'), label=judges['test'].labels, **arrays)
   return Evaluated(
     models=models,
     calibration=_reliability(task.kind, judges, raw, logits, student, calibration),
@@ -137,11 +141,11 @@ def _brought(sets: dict[str, RecordSet]) -> dict[str, dict[str, np.ndarray]]:
   return {}
 
 
-def changes(
-  columns: dict[str, dict[str, np.ndarray]], model: str, baseline: str = 'teacher'
-) -> dict[str, Any]:
-  """A model's change from another, by set, of resampled metrics by set and model."""
-  of_sets = {name: significance.difference(of[baseline], of[model]) for name, of in columns.items()}
+def _changes(columns: dict[str, dict[str, np.ndarray]], model: str) -> dict[str, Any]:
+  """A model's change from the teacher, by set, of resampled metrics by set and model."""
+  of_sets = {
+    name: significance.difference(of['teacher'], of[model]) for name, of in columns.items()
+  }
   return {
     'delta': {name: of.delta for name, of in of_sets.items()},
     'interval': {name: [of.low, of.high] for name, of in of_sets.items()},
@@ -153,14 +157,6 @@ def _tested(columns: dict[str, np.ndarray], model: str, baseline: str) -> dict[s
   """A model against another, by their resampled metrics."""
   found = significance.difference(columns[baseline], columns[model])
   return {'model': model, 'baseline': baseline, **found._asdict()}
-
-
-def _save_scores(folder: str, labels: np.ndarray, logits: Logits, student: str) -> None:
-  """Writes `scores.npz` of test."""
-  shown = {'student': student} | ({'teacher': 'teacher'} if 'teacher' in logits else {})
-  scores = {name: _score(logits[model]['test']) for name, model in shown.items()}
-  arrays: dict[str, Any] = {'label': labels, **scores}
-  np.savez(os.path.join(folder, 'scores.npz'), **arrays)
 
 
 def _score(logits: np.ndarray) -> np.ndarray:

@@ -13,13 +13,11 @@ from common import flags
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.task import Task
-from common.data.tokenization import Tokenizer
 from common.distillation.inference import TupleScorer
 from common.distillation.student import TrainedStudent
 from common.evaluation import calibration
 from common.export import student_export
 from common.modeling.calibration import Calibration
-from common.modeling.student import Student
 from common.scoring import exported
 from common.training import strategies
 
@@ -96,6 +94,11 @@ def write(
         encoder, _ = list(models().values())[-1]
     paths = [os.path.join(data, name) for name in ('test', 'train')]
     sets = [RecordSet(path) for path in paths if os.path.isdir(path)]  # brought logits: no train
+    fitted = Calibration()
+    if config.calibration == calibration.TEMPERATURE:
+      valid = RecordSet(os.path.join(data, 'valid'))
+      logits = TupleScorer(trained, tokenizer, tf.distribute.get_strategy()).of_set(valid)
+      fitted = calibration.fit(task.kind, valid.tuples().labels, logits)
     written = student_export.write(
       folder,
       trained,
@@ -104,7 +107,7 @@ def write(
       slots=student_export.slot_names(table.text_columns),
       task=task.kind,
       samples=samples(sets[0]),
-      calibration=_fitted(config.calibration, task.kind, trained, tokenizer, data),
+      calibration=fitted,
     )
   own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
   unlike = list(tokenizer.unlike(own))
@@ -116,14 +119,6 @@ def write(
 def calibration_of(folder: str) -> Calibration:
   """The calibration of a finished export."""
   return Calibration(**exported.describe(folder)['calibration'])
-
-
-def _fitted(method: str, kind: str, model: Student, tokenizer: Tokenizer, data: str) -> Calibration:
-  if method == calibration.NONE:
-    return Calibration()
-  valid = RecordSet(os.path.join(data, 'valid'))
-  logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).of_set(valid)
-  return calibration.fit(method, kind, valid.tuples().labels, logits)
 
 
 def samples(test: RecordSet) -> list[tuple[Any, ...]]:

@@ -12,9 +12,9 @@ from common.data.records import RecordSet
 from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
-from common.distillation.function_teacher import Function
 from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
+from common.distillation.teachers import Teachers
 from common.evaluation import benchmark
 from common.modeling.calibration import Calibration
 from common.scoring import runtimes
@@ -56,8 +56,7 @@ def of_export(
   export_dir: str,
   data: str,
   task: Task,
-  teachers: Sequence[Teacher],
-  function: Function | None = None,
+  teachers: Teachers | None,
 ) -> Benchmarked:
   """Speed and quality of an export, by runtime, and quality by vector dtype.
 
@@ -67,8 +66,7 @@ def of_export(
     export_dir: Folder of the export.
     data: Folder of the record sets `valid` and `test`.
     task: Kind of the labels, and the metric that decides.
-    teachers: Whose mean logits the student learnt from; none: the run had none.
-    function: The teacher, where it is a Python function.
+    teachers: Whose mean logits the student learnt from; None: the run had none.
 
   Returns:
     `rates`: rows of `benchmark.rates`, for BERT-base, the teachers if there are some, and the head
@@ -82,36 +80,33 @@ def of_export(
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
   test = RecordSet(os.path.join(data, 'test'))
-  others = [base]
-  if teachers:
-    others.append(cross_attention(teachers, test))
-  if function:
-    texts = sample(test)
-    others.append(benchmark.Contender('teacher', lambda: function(texts), len(texts)))
+  others = [base, _teacher(teachers, test)] if teachers else [base]
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
-  models = ['BERT-base', *('teacher' for _ in others[1:]), *('student' for _ in heads)]
   slot = len(scorers['tensorflow'].slots) - 1
   rows = np.unique(test.tuples().items[:, slot])[:_TEXTS]
   encoded = list(test.items(slot).contents(rows))
   contenders = [_encoder(name, loaded, encoded) for name, loaded in encoders.items()]
   encoding = benchmark.rates(contenders, rounds=3, seconds=0)
-  exact = encoding[0]['pairs_per_second']
-  worth, stored, vectors = compare(scorers, encoders, task, data)
+  running, stored, encoded_by = compare(scorers, encoders, task, data)
+  about = [{'model': 'BERT-base'}, {'model': 'teacher'}][: len(others)]
+  about += [{'model': 'student', **row} for row in running]
+  paces = [rate['pairs_per_second'] for rate in encoding]
   return Benchmarked(
-    rates=[
-      {**rate, 'model': model, **of}
-      for rate, model, of in zip(rates, models, [*({} for _ in others), *worth], strict=True)
-    ],
+    rates=[{**rate, **row} for rate, row in zip(rates, about, strict=True)],
     stored=stored,
     encoders=[
-      {
-        'texts_per_second': rate['pairs_per_second'],
-        'ratio': rate['pairs_per_second'] / exact,
-        **of,
-      }
-      for rate, of in zip(encoding, vectors, strict=True)
+      {'texts_per_second': pace, 'ratio': pace / paces[0], **row}
+      for pace, row in zip(paces, encoded_by, strict=True)
     ],
   )
+
+
+def _teacher(teachers: Teachers, test: RecordSet) -> benchmark.Contender:
+  """The run's teachers, or the function, on tuples from all over the test set."""
+  if teachers.function is None:
+    return cross_attention(teachers.load(), test)
+  function, texts = teachers.function, sample(test)
+  return benchmark.Contender('teacher', lambda: function(texts), len(texts))
 
 
 def compare(

@@ -5,8 +5,9 @@ report. A student brings its own training, scoring and export (`StudentPackage`)
 here.
 """
 
+import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,10 +22,9 @@ from common.distillation import (
   export,
   judged_set,
   measure,
-  results,
+  provenance,
   run_log,
   soft_labels,
-  summary,
   teacher,
 )
 from common.distillation.config import ExperimentConfig
@@ -34,19 +34,33 @@ from common.distillation.export import Exported
 from common.distillation.function_teacher import Function
 from common.distillation.inference import TupleScorer
 from common.distillation.measure import Benchmarked
-from common.distillation.run_folder import RunFolder
-from common.distillation.shared import Shared, Trained
+from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.soft_labels import Annotation
 from common.distillation.sources.source import UnlabelledSet
 from common.distillation.student import StudentPackage, check_set, labels_of
-from common.distillation.summary import Stages
 from common.distillation.teachers import Teachers
+from common.distillation.trainer import Trained, Training
 from common.errors import InputError
 from common.evaluation import calibration, report
+from common.evaluation.results import Results, finite
 from common.modeling import checkpoints
 from common.modeling.calibration import Calibration
 from common.training import strategies
 from common.training.loop import Callback
+
+
+@dataclasses.dataclass(frozen=True)
+class Stages:
+  """The stages of a run; `teacher` makes a teacher, where the run fine-tunes one."""
+
+  data: Stage[LabelledSets]
+  unlabelled: Stage[UnlabelledSet]
+  teacher: Stage[Trained] | None
+  distill: Stage[Annotation]
+  student: Stage[Trained]
+  export: Stage[Exported]
+  evaluation: Stage[Evaluated]
+  benchmark: Stage[Benchmarked]
 
 
 @strategies.settings_restored()
@@ -57,7 +71,7 @@ def run(
   *,
   function: Function | None = None,
   callbacks: Sequence[Callback] = (),
-) -> dict[str, Any]:
+) -> Results:
   """Runs what is missing of an experiment and writes its results, report and model card.
 
   Args:
@@ -66,42 +80,44 @@ def run(
     resolved: The whole config, saved as the run's flags.
     function: The teacher, where it is a Python function, which `config.teachers` names.
     callbacks: Called at each evaluation of a training, as `loop.Callback`.
-
-  Returns:
-    The results, as in `results.json`.
   """
   if not config.run_dir:
     raise InputError('--run_dir is needed: the folder of the run')
   strategy = strategies.create(config.devices)  # before anything else runs on the devices
   folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo)
-  with run_log.kept(config.run_dir, _about(student.name, resolved)):
+  command = flags.command_line(f'{student.name}.run', flags.changed(resolved))
+  made_by = {'commit': provenance.commit(), **provenance.environment()}
+  about = (f'{name.replace("_", " ")} {value or "none"}' for name, value in made_by.items())
+  with run_log.kept(config.run_dir, [f'== {command}', ', '.join(about)]):
     checks.check(config, student, function)
-    table, task, devices = config.data.table, config.task, config.devices
-    shared = Shared(table, task, devices, strategy, config.seed, tuple(callbacks))
-    stages = declare(folder, config, student, shared, function)
+    stages = declare(folder, config, student, strategy, function, callbacks)
     folder.make()
-    title = config.title or os.path.basename(os.path.normpath(config.run_dir))
-    title = f'{student.title} on {title}'
-    collected = summary.collect(title, student.name, resolved, task, stages)
+    results = _results(config, student, command, flags.kept(resolved), stages)
     scored = os.path.join(stages.evaluation.folder, 'scores.npz')
     scores = digests.read_arrays(scored, 'delete its folder and run again')
-    report.write_report(collected, scores, folder.file('report.html'))
-    report.write_model_card(collected, folder.file('README.md'))
-    files.write_json(folder.file('results.json'), results.finite(collected), sealed=True)
-    print(report.summary_table(collected))
+    report.write_report(results, scores, folder.file('report.html'))
+    report.write_model_card(results, folder.file('README.md'))
+    files.write_json(folder.file('results.json'), finite(results.as_json()), sealed=True)
+    print(report.summary_table(results))
     print(f'report: {folder.file("report.html")}')
-  return collected
+  return results
 
 
 def declare(
   folder: RunFolder,
   config: ExperimentConfig,
   student: StudentPackage,
-  shared: Shared,
+  strategy: tf.distribute.Strategy,
   function: Function | None = None,
+  callbacks: Sequence[Callback] = (),
 ) -> Stages:
   """Declares the stages of a run, in order; `folder.make` makes them."""
-  seed, seeded = shared.seed, {'seed': shared.seed}
+  seed, seeded, task = config.seed, {'seed': config.seed}, config.task
+  trainings = {  # what the output of each training depends on
+    **seeded,
+    'precision': config.devices.precision,
+    'primary_metric': judged_set.primary(task),
+  }
 
   data = folder.stage(
     'data',
@@ -109,9 +125,13 @@ def declare(
     lambda to: dataset.write_labelled(config.data, to, seed),
     {**config.data.labelled_inputs(), **seeded},
     resumes=bool(config.data.mining.mine_from),  # of vectors
-    check=lambda at: judged_set.check(at, shared.task, learns=config.fine_tunes),
+    check=lambda at: judged_set.check(at, task, learns=config.fine_tunes),
   )
   train, valid = (os.path.join(data.folder, name) for name in ('train', 'valid'))
+
+  def training(targets: str) -> Training:
+    """Training on a record set with targets, judged by valid."""
+    return Training(targets, valid, task, config.devices, strategy, seed, tuple(callbacks))
 
   labels = labels_of(student.losses)
   unlabelled = folder.stage(
@@ -127,9 +147,8 @@ def declare(
   def fine_tune(to: str) -> Trained:
     tf_keras.utils.set_random_seed(seed)
     pretrained, length = checkpoints.read(config.teacher.pretrained), config.teacher.max_length
-    training = shared.training(train, valid)
-    history = teacher.fine_tune(pretrained, length, config.teacher_phase, training, to)
-    return Trained([history])
+    phase = config.teacher_phase
+    return Trained([teacher.fine_tune(pretrained, length, phase, training(train), to)])
 
   fine_tuned = None
   if config.fine_tunes:
@@ -137,14 +156,14 @@ def declare(
       **flags.flat(config.teacher, 'teacher_'),
       **flags.flat(config.teacher_phase, 'teacher_'),
       **digests.contents(config.teacher.pretrained),
-      **shared.training_flags,
+      **trainings,
     }
     fine_tuned = folder.stage('teacher', Trained, fine_tune, depends_on, after=[data])
 
   teachers = None  # where the tuples bring their logits
   if not config.brings_logits:
     own = fine_tuned.folder if fine_tuned else ''
-    teachers = Teachers(shared, config.teachers, config.teacher.max_length, own, function)
+    teachers = Teachers(config, strategy, own, function)
   distill = folder.stage(
     'distill',
     Annotation,
@@ -155,13 +174,13 @@ def declare(
 
   def train_student(to: str) -> Trained:
     tf_keras.utils.set_random_seed(seed)
-    return Trained(student.train(to, shared.training(distill.folder, valid)))
+    return Trained(student.train(to, training(distill.folder)))
 
   trained = folder.stage(
     'student',
     Trained,
     train_student,
-    {**student.depends_on, **shared.training_flags},
+    {**student.depends_on, **trainings},
     after=[distill],
   )
 
@@ -170,8 +189,8 @@ def declare(
     Exported,
     lambda to: export.write(
       config.export,
-      shared.table,
-      shared.task,
+      config.data.table,
+      task,
       lambda: student.models(trained.folder),
       data.folder,
       to,
@@ -191,7 +210,7 @@ def declare(
       scorers[name] = TupleScorer(*model, tf.distribute.get_strategy()).of_set
     return evaluation.evaluate(
       scorers,
-      shared.task,
+      task,
       data.folder,
       to,
       export.calibration_of(calibrated.folder) if calibrated else Calibration(),
@@ -204,23 +223,50 @@ def declare(
   @strategies.precision()
   def benchmark(to: str) -> Benchmarked:
     del to
-    loaded = teachers.load() if teachers else []
-    return measure.of_export(
-      student.scorer,
-      student.title,
-      exported.folder,
-      data.folder,
-      shared.task,
-      loaded,
-      function,
-    )
+    at = exported.folder
+    return measure.of_export(student.scorer, student.title, at, data.folder, task, teachers)
 
   rates = folder.stage('benchmark', Benchmarked, benchmark, {}, after=[exported])
   return Stages(data, unlabelled, fine_tuned, distill, trained, exported, evaluated, rates)
 
 
-def _about(student: str, resolved: Any) -> Iterator[str]:
-  """Lines that each start's log begins with."""
-  yield f'== {summary.command(student, resolved)}'
-  about = {'commit': results.commit() or 'none', **results.environment()}
-  yield ', '.join(f'{name.replace("_", " ")} {value}' for name, value in about.items())
+def _results(
+  config: ExperimentConfig,
+  student: StudentPackage,
+  command: str,
+  kept_flags: dict[str, Any],
+  stages: Stages,
+) -> Results:
+  """Results of the finished stages."""
+  data, unlabelled = stages.data.result, stages.unlabelled.result
+  annotation, evaluated = stages.distill.result, stages.evaluation.result
+  measured, trained = stages.benchmark.result, [stages.teacher, stages.student]
+  base = measured.rates[0]['pairs_per_second']  # of BERT-base at 128 tokens
+  title = config.title or os.path.basename(os.path.normpath(config.run_dir))
+  return Results(
+    title=f'{student.title} on {title}',
+    student=student.name,
+    task=config.task.kind,
+    primary_metric=judged_set.primary(config.task),
+    models=evaluated.models,
+    commit=provenance.commit(),
+    command=command,
+    flags=kept_flags,
+    data={**data.counts, 'distillation': annotation.count},
+    left_out={'train': data.left_out, 'distillation': unlabelled.left_out},
+    mined=unlabelled.mined,
+    calibration=evaluated.calibration,
+    unseen=evaluated.unseen,
+    ranking=evaluated.ranking,
+    significance=evaluated.significance,
+    against_one=evaluated.against_one,
+    speed=[{**row, 'ratio': row['pairs_per_second'] / base} for row in measured.rates],
+    stored=measured.stored,
+    encoders=measured.encoders,
+    training=[row for stage in trained if stage for row in stage.result.counted('pairs')],
+    sections={
+      'annotation': annotation,
+      'export': stages.export.result,
+      'environment': provenance.environment(),
+    },
+  )

@@ -259,19 +259,14 @@ class RunFolder:
 
 def _by_contents(depends_on: dict[str, Any]) -> dict[str, Any]:
   """Stage inputs, with a flag's file path (`train_file`) replaced by its suffix and SHA-256."""
-  keys = {
-    name: key
-    for name, path in depends_on.items()
-    if name.endswith('_file') and (key := f'{digests.FILE}{path}') in depends_on
-  }
-  rest = {name: value for name, value in depends_on.items() if name not in keys.values()}
-  return rest | {name: _held(rest[name], depends_on[key]) for name, key in keys.items()}
-
-
-def _held(path: str, digest: str) -> str:
-  """A file's suffix, by which it is read, and its digest."""
-  stem, _ = os.path.splitext(path.removesuffix('.gz'))
-  return f'{path.removeprefix(stem)} of sha256 {digest}'
+  found = dict(depends_on)
+  for name, path in depends_on.items():
+    digest = depends_on.get(f'{digests.FILE}{path}')
+    if name.endswith('_file') and digest:
+      stem, _ = os.path.splitext(path.removesuffix('.gz'))  # the suffix says how it is read
+      found[name] = f'{path.removeprefix(stem)} of sha256 {digest}'
+      found.pop(f'{digests.FILE}{path}', None)
+  return found
 
 
 def _remove(folder: str, whole: bool) -> None:

@@ -1,8 +1,8 @@
 """The distillation set: the unlabelled tuples with the teacher's scores."""
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,12 @@ from common import flags
 from common.data.records import RecordSet
 from common.distillation import annotate, function_teacher, reversal, teacher
 from common.distillation.annotate import Labeller
+from common.distillation.config import RUNTIMES, AnnotationConfig
 from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.teachers import Teachers
 from common.training import strategies
 
-RUNTIMES = ('tensorflow', 'litert-int8')
 _COMPARED = 2048  # tuples that another runtime is compared with the exact one on
-
-
-@dataclasses.dataclass(frozen=True)
-class AnnotationConfig:
-  """Temperature of the soft labels, and what computes the teacher's logits."""
-
-  temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
-  annotation_runtime: str = flags.option(
-    RUNTIMES[0],
-    'runtime that scores the distillation set; on CPUs litert-int8 is a few times faster, and '
-    'its logits are near the exact ones',
-    RUNTIMES,
-  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +46,7 @@ def depends_on(config: AnnotationConfig, teachers: Teachers | None) -> dict[str,
   # A teacher of the run's own depends on its precision; the scores of others do so here.
   other = not (teachers.own or teachers.function)
   if other and config.annotation_runtime == RUNTIMES[0]:
-    found['precision'] = teachers.shared.devices.precision
+    found['precision'] = teachers.config.devices.precision
   return found
 
 
@@ -78,52 +65,40 @@ def write(
   started = time.monotonic()
   name, logits_of, differs = 'logits of the file', None, {}
   if teachers:
-    name, records = teachers.name, RecordSet(unlabelled)
-    if config.annotation_runtime == RUNTIMES[0]:
-      logits_of = _exact(teachers, records, valid)
-    else:
-      logits_of, differs = _quantized(teachers, records, valid)
+    name = teachers.name
+    logits_of, differs = _labeller(
+      teachers, config.annotation_runtime, valid, RecordSet(unlabelled)
+    )
   manifest = annotate.annotate(
     unlabelled, folder, logits_of, temperature=config.temperature, info={'teacher': name}
   )
   return Annotation(manifest.count, round(time.monotonic() - started, 1), **differs)
 
 
-def _exact(teachers: Teachers, records: RecordSet, valid: str) -> Labeller:
-  """A labeller in TensorFlow, or by the function."""
-  if teachers.function:
-    function_teacher.check(teachers.function, teachers.shared.table, records)
-  loaded = teachers.load()
-  _check_direction(teachers, loaded, valid)
-  return teachers.labeller(records, loaded)
-
-
-def _quantized(
-  teachers: Teachers, records: RecordSet, valid: str
+def _labeller(
+  teachers: Teachers, runtime: str, valid: str, records: RecordSet
 ) -> tuple[Labeller, dict[str, Any]]:
-  """A labeller in int8, and fields of `Annotation` that say how far it is from the exact one."""
-  runtime = RUNTIMES[1]
-  with strategies.precision():
+  """The labeller of a set's tuples, and fields of `Annotation` that say how far it is from exact.
+
+  A teacher from outside the run is refused if its scores contradict the labels of `valid`.
+  """
+  if teachers.function:
+    function_teacher.check(teachers.function, teachers.config.data.table, records)
+  with strategies.precision() if runtime != RUNTIMES[0] else contextlib.nullcontext():
     loaded = teachers.load()
-  _check_direction(teachers, loaded, valid)
+  if not teachers.own:
+    judging, given = RecordSet(valid), teachers.config.teachers
+    alone = {path: [one] for path, one in zip(given, loaded, strict=False)}
+    for name, one in (alone or {teachers.name: []}).items():
+      reversal.check(name, teachers.config.task, judging, teachers.labeller(judging, one))
   exact = teachers.labeller(records, loaded)
+  if runtime == RUNTIMES[0]:
+    return exact, {}
   quantized = [QuantizedTeacher(one) for one in loaded]
-  logits_of = teacher.labeller(quantized, records, teachers.shared.strategy)
-  deviation, spread = _deviation(exact, logits_of, records.tuples().items)
+  labeller = teacher.labeller(quantized, records, teachers.strategy)
+  deviation, spread = _deviation(exact, labeller, records.tuples().items)
   print(f'{runtime}: logits deviate by {deviation:.3g}; their own spread is {spread:.3g}')
-  differs = {'runtime': runtime, 'logits_deviation': deviation, 'logits_spread': spread}
-  return logits_of, differs
-
-
-def _check_direction(teachers: Teachers, loaded: Sequence[teacher.Teacher], valid: str) -> None:
-  """Refuses a teacher from outside the run if its scores contradict the labels of `valid`."""
-  if teachers.own:
-    return
-  judging, task = RecordSet(valid), teachers.shared.task
-  each = {path: [one] for path, one in zip(teachers.given, loaded, strict=False)}
-  for name, alone in (each or {teachers.name: []}).items():
-    labeller = teachers.labeller(judging, alone)
-    reversal.check(name, task, judging, labeller)
+  return labeller, {'runtime': runtime, 'logits_deviation': deviation, 'logits_spread': spread}
 
 
 def _deviation(exact: Labeller, other: Labeller, items: np.ndarray) -> tuple[float, float]:

@@ -91,7 +91,11 @@ class Teacher:
       task: As for `classifiers.read`.
     """
     if not saving.is_there(folder):
-      return cls._ready(read_ready(folder, max_length, task), max_length)
+      ready = read_ready(folder, max_length, task)
+      tokenizer = Tokenizer(ready.pretrained.vocabulary, ready.pretrained.lower_case)
+      teacher = cls(ready.pretrained.config, tokenizer, max_length, ready.outputs)
+      classifiers.restore(teacher.model, ready)
+      return teacher
     fields, tokenizer = saving.read(folder)
     if fields.get('kind') != 'cross_encoder':
       raise InputError(f'{folder}: not a teacher')
@@ -100,14 +104,6 @@ class Teacher:
       encoder = EncoderConfig(**fields['encoder'])
       teacher = cls(encoder, tokenizer, fields['max_length'], fields['outputs'])
     saving.restore(folder, teacher.model)
-    return teacher
-
-  @classmethod
-  def _ready(cls, found: Classifier, max_length: int) -> 'Teacher':
-    pretrained = found.pretrained
-    tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
-    teacher = cls(pretrained.config, tokenizer, max_length, found.outputs)
-    classifiers.restore(teacher.model, found)
     return teacher
 
   def logits(

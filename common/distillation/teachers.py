@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from common import digests
 from common.data.records import RecordSet
 from common.data.task import Task
 from common.distillation import function_teacher, teacher
 from common.distillation.annotate import Labeller
+from common.distillation.config import ExperimentConfig
 from common.distillation.evaluation import SetScorer
 from common.distillation.function_teacher import Function
-from common.distillation.shared import Shared
 from common.errors import InputError
 from common.modeling import saving
 
@@ -24,37 +25,36 @@ class Teachers:
   """Teachers that teach their mean logits.
 
   Attributes:
-    shared: What all stages share.
-    given: Folders of other runs' teachers, or of classifiers; none: the run's own.
-    max_length: Most tokens of a packed tuple, for classifiers.
+    config: The run; without teachers in it, the run makes its own.
+    strategy: Its replicas share the work.
     own: Folder of the teacher that the run makes; empty: it makes none.
     function: The one teacher, where it is a Python function.
   """
 
-  shared: Shared
-  given: tuple[str, ...]
-  max_length: int
+  config: ExperimentConfig
+  strategy: tf.distribute.Strategy
   own: str = ''
   function: Function | None = None
 
   @property
   def name(self) -> str:
     """Their name in a manifest."""
-    return ', '.join(self.given) or 'teacher'
+    return ', '.join(self.config.teachers) or 'teacher'
 
   @property
   def depends_on(self) -> dict[str, Any]:
     """Flags that their logits depend on."""
-    folders = [path for path in self.given if not function_teacher.is_named(path)]
+    given = self.config.teachers
+    folders = [path for path in given if not function_teacher.is_named(path)]
     ready = [path for path in folders if not saving.is_there(path)]
-    length = {'teacher_max_length': self.max_length} if ready else {}
-    return {'teachers': self.given, **length, **digests.contents(*folders)}
+    length = {'teacher_max_length': self.config.teacher.max_length} if ready else {}
+    return {'teachers': given, **length, **digests.contents(*folders)}
 
   def labeller(self, records: RecordSet, loaded: Sequence[teacher.Teacher]) -> Labeller:
     """Labels a set's tuples with the mean logits of teachers `loaded`, or the function's."""
     if self.function:
-      return function_teacher.labeller(self.function, self.shared.table, records)
-    return teacher.labeller(loaded, records, self.shared.strategy)
+      return function_teacher.labeller(self.function, self.config.data.table, records)
+    return teacher.labeller(loaded, records, self.strategy)
 
   def scorers(self) -> dict[str, SetScorer]:
     """The 'teacher', with a progress bar; of several their mean, and then each one.
@@ -63,7 +63,7 @@ class Teachers:
     """
     if self.function:
       return {'teacher': teacher.with_bar(lambda records: self.labeller(records, []))}
-    each = [teacher.scorer_of([one], self.shared.strategy) for one in self.load()]
+    each = [teacher.scorer_of([one], self.strategy) for one in self.load()]
     if len(each) == 1:
       return {'teacher': each[0]}
     alone = {f'teacher {n}': functools.cache(score) for n, score in enumerate(each, 1)}
@@ -77,10 +77,10 @@ class Teachers:
     """Reads those that are models; one that does not fit the task is refused."""
     if self.function:
       return []
-    task, found = self.shared.task, []
-    with self.shared.strategy.scope():
-      for path in self.given or [self.own]:
-        loaded = teacher.Teacher.load(path, self.max_length, task)
+    task, found = self.config.task, []
+    with self.strategy.scope():
+      for path in self.config.teachers or [self.own]:
+        loaded = teacher.Teacher.load(path, self.config.teacher.max_length, task)
         _check_outputs(path, loaded.outputs, task)
         found.append(loaded)
     return found

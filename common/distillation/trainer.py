@@ -57,6 +57,18 @@ class Training:
   callbacks: tuple[loop.Callback, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Trained:
+  """Histories of a training's phases, as from `loop.fit`."""
+
+  phases: list[dict[str, Any]]
+
+  def counted(self, unit: str) -> list[dict[str, Any]]:
+    """The histories, their rate named for what a report counts: 'pairs' as 'pairs_per_second'."""
+    renamed = {'tuples_per_second': f'{unit}_per_second'}
+    return [{renamed.get(name, name): of for name, of in phase.items()} for phase in self.phases]
+
+
 class Trainer:
   """Trains a student, phase by phase.
 

@@ -15,33 +15,25 @@ NONE, TEMPERATURE = METHODS = ('none', 'temperature')
 _MOST_LOG = math.log(100)  # T is between 0.01 and 100
 
 
-def fit(method: str, task: str, labels: np.ndarray, logits: np.ndarray) -> Calibration:
-  """The calibration of a model.
+def fit(task: str, labels: np.ndarray, logits: np.ndarray) -> Calibration:
+  """T with the least log loss of logits / T (Guo et al., 2017, §4.2): one minimum in 1 / T.
 
   Args:
-    method: One of `METHODS`.
     task: Kind of the labels: 'regression', 'binary' or 'multiclass'.
     labels: [n], as `metrics.evaluate` takes them.
     logits: [n, 1], or [n, C].
   """
-  if method == NONE:
-    return Calibration()
-  if task == 'binary':
-    labels = metrics.positives(labels).astype(np.float64)
-  return Calibration(temperature=temperature(task, labels, logits))
-
-
-def temperature(task: str, labels: np.ndarray, logits: np.ndarray) -> float:
-  """T with the least log loss of logits / T (Guo et al., 2017, §4.2): one minimum in 1 / T."""
   loss = metrics.METRICS[task]['log_loss']
   if task == 'multiclass':
     labels = labels.astype(np.int64)
   else:
     logits = logits[:, 0]
+  if task == 'binary':
+    labels = metrics.positives(labels).astype(np.float64)
   logits = logits.astype(np.float64)
   found = optimize.minimize_scalar(
     lambda log: loss(labels, logits / math.exp(log)),
     bounds=(-_MOST_LOG, _MOST_LOG),
     method='bounded',
   )
-  return math.exp(found.x)
+  return Calibration(temperature=math.exp(found.x))

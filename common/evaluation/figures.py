@@ -15,23 +15,44 @@ from matplotlib.ticker import LogLocator
 
 from common.evaluation import metrics, speeds
 from common.evaluation.cells import digits, label, metric, times
+from common.evaluation.results import Results
 
-_LIGHT = {'ink': '#57606a', 'label': '#c3cad2', 'teacher': '#c2570c', 'student': '#1d4ed8'}
-_LIGHT |= {'few': '#c7dafe', 'many': '#14296e'}  # the ends of the agreement picture's ramp
-_DARK = {'ink': '#9aa4af', 'label': '#4b5560', 'teacher': '#fb923c', 'student': '#7cb0ff'}
-_DARK |= {'few': '#24447f', 'many': '#dbe9ff'}
+_COLORS = {  # seen on a light page and on a dark one
+  'ink': '#7d8590',
+  'label': '#9aa4af',
+  'teacher': '#d9690f',
+  'student': '#3b82f6',
+  'few': '#a8c8fb',  # the ends of the agreement picture's ramp
+  'many': '#1e4fc2',
+}
+_STYLE: dict[str, Any] = {
+  'text.color': _COLORS['ink'],
+  'axes.labelcolor': _COLORS['ink'],
+  'axes.edgecolor': _COLORS['ink'],
+  'xtick.color': _COLORS['ink'],
+  'ytick.color': _COLORS['ink'],
+  'axes.grid': True,
+  'grid.color': _COLORS['label'],
+  'grid.alpha': 0.4,
+  'axes.axisbelow': True,
+  'axes.spines.top': False,
+  'axes.spines.right': False,
+  'legend.frameon': False,
+  'svg.hashsalt': 'report',
+}
+Picture = tuple[str, str]  # a caption, and a data URI
 
 
-def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tuple[str, str, str]]:
+def quality(results: Results, scores: dict[str, np.ndarray]) -> list[Picture]:
   """Figures: quality against speed, student against teacher, distribution of scores, if known."""
-  primary, found = results['primary_metric'], []
-  tests = {m['name']: m['test'][primary] for m in results['models'] if primary in m.get('test', {})}
+  primary, found = results.primary_metric, []
+  tests = {m['name']: m['test'][primary] for m in results.models if primary in m.get('test', {})}
   teacher, heads = speeds.by_model(results).get('teacher'), speeds.default_and_fastest(results)
   points = []  # (label, pairs/s, quality): the teacher, the head by default, the fastest head
-  if teacher and heads and {'teacher', results['models'][-1]['name']} <= tests.keys():
+  if teacher and heads and {'teacher', results.models[-1]['name']} <= tests.keys():
     points.append(('teacher', teacher['pairs_per_second'], tests['teacher']))
     for row in heads:
-      quality = row.get('test', tests[results['models'][-1]['name']])
+      quality = row.get('test', tests[results.models[-1]['name']])
       points.append((row['name'], row['pairs_per_second'], quality))
 
   def tradeoff(figure: Figure, colors: dict[str, str]) -> None:
@@ -80,9 +101,9 @@ def quality(results: dict[str, Any], scores: dict[str, np.ndarray]) -> list[tupl
   return found
 
 
-def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
+def reliability(results: Results) -> list[Picture]:
   """Outcomes of test's pairs by score, for teacher and student, above the counts of the bins."""
-  models = (results.get('calibration') or {}).get('models', {})
+  models = results.calibration.get('models', {})
   outcome = {'binary': 'share positive', 'multiclass': 'share right', 'regression': 'mean label'}
 
   def diagram(figure: Figure, colors: dict[str, str]) -> None:
@@ -90,7 +111,7 @@ def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
     above.plot([0, 1], [0, 1], color=colors['ink'], linewidth=1.2, linestyle=':')
     for number, (name, of) in enumerate(models.items()):
       style: dict[str, Any] = {'color': colors['teacher' if name == 'teacher' else 'student']}
-      if name not in ('teacher', results['models'][-1]['name']):  # before it was calibrated
+      if name not in ('teacher', results.models[-1]['name']):  # before it was calibrated
         style |= {'linestyle': '--', 'alpha': 0.6}
       points = [(row['score'], row['outcome']) for row in of['bins']]
       above.plot(*zip(*points, strict=True), label=f'{name}, ECE {metric(of["ece"])}', **style)
@@ -99,17 +120,17 @@ def reliability(results: dict[str, Any]) -> list[tuple[str, str, str]]:
       places = [row['from'] + width * (number + 1) for row in of['bins']]
       style.pop('linestyle', None)
       below.bar(places, [row['count'] for row in of['bins']], width, **style)
-    above.set_ylabel(outcome[results['task']])
+    above.set_ylabel(outcome[results.task])
     above.legend()
     below.set(xlabel='score', ylabel='pairs', xlim=(0, 1), yscale='log')
 
   return [picture('Calibration on test; dotted: a score is its outcome', diagram)] if models else []
 
 
-def curves(results: dict[str, Any]) -> list[tuple[str, str, str]]:
+def curves(results: Results) -> list[Picture]:
   """A picture per stage: loss above, the primary metric on valid below, on one scale for all."""
-  primary = results['primary_metric']
-  stages = [stage for stage in results.get('training', []) if stage.get('history')]
+  primary = results.primary_metric
+  stages = [stage for stage in results.training if stage.get('history')]
   valid = [
     [(p['step'], p['valid'][primary]) for p in stage['history'] if p.get('valid')]
     for stage in stages
@@ -139,25 +160,15 @@ def curves(results: dict[str, Any]) -> list[tuple[str, str, str]]:
   ]
 
 
-def picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> tuple[str, str, str]:
-  """Draws a figure twice.
+def picture(caption: str, draw: Callable[[Figure, dict[str, str]], None]) -> Picture:
+  """Draws a figure, for pages with a light and with a dark background.
 
   Args:
     caption: Caption below the picture.
     draw: Draws into a figure with colors: 'ink', 'label', 'teacher', 'student', 'few', 'many'.
-
-  Returns:
-    (caption, data URI for light, data URI for dark surroundings).
   """
-  uris = []
-  for colors in (_LIGHT, _DARK):
-    inks = ('text.color', 'axes.labelcolor', 'axes.edgecolor', 'xtick.color', 'ytick.color')
-    style = dict.fromkeys(inks, colors['ink']) | {'grid.color': colors['label'], 'grid.alpha': 0.5}
-    style |= {'axes.grid': True, 'axes.spines.top': False, 'axes.spines.right': False}
-    style |= {'axes.axisbelow': True, 'legend.frameon': False, 'svg.hashsalt': 'report'}
-    with matplotlib.rc_context(style):
-      figure, buffer = Figure(figsize=(4, 3.2), layout='constrained'), io.BytesIO()
-      draw(figure, colors)
-      figure.savefig(buffer, format='svg', transparent=True, metadata={'Date': None})
-    uris.append('data:image/svg+xml;base64,' + base64.b64encode(buffer.getvalue()).decode())
-  return caption, uris[0], uris[1]
+  with matplotlib.rc_context(_STYLE):
+    figure, buffer = Figure(figsize=(4, 3.2), layout='constrained'), io.BytesIO()
+    draw(figure, _COLORS)
+    figure.savefig(buffer, format='svg', transparent=True, metadata={'Date': None})
+  return caption, 'data:image/svg+xml;base64,' + base64.b64encode(buffer.getvalue()).decode()

@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from common.evaluation import calibration_tables, ranking_tables, speeds, unseen_table
+from common.evaluation import reliability, speeds
 from common.evaluation.cells import (
-  Parts,
   chance,
   change,
+  compared,
   delta,
   digits,
   duration,
@@ -14,12 +14,17 @@ from common.evaluation.cells import (
   metric,
   moved,
   percent,
+  short,
   times,
 )
+from common.evaluation.results import Results, present
 
 _SPLITS = ('valid', 'test')
 _LARGEST = 'Difference: the largest, of scores from the exact ones.'
 _WORDS = {'cpu': 'CPU', 'gb': 'GB', 'dipair': 'DiPair', 'tensorflow': 'TensorFlow'}
+_LEARNT = {'train': 'train', 'distillation': 'the distillation set'}
+_UNSEEN = {'left': 'left text', 'right': 'right text', 'both': 'both texts'}
+_OUTCOMES = {'binary': 'Positive', 'regression': 'Mean label', 'multiclass': 'Right'}
 
 
 class Table(NamedTuple):
@@ -30,170 +35,357 @@ class Table(NamedTuple):
   rows: list[list[str]]
 
 
-def tables(results: dict[str, Any]) -> dict[str, Table]:
+def tables(results: Results) -> dict[str, Table]:
   """The run in tables by title; 'Results' is laid out as the paper's Tables 2 and 3."""
-  parts = {
+  made = {
     'Results': _quality(results),
-    'Unseen texts': unseen_table.unseen(results),
-    'Ranking': ranking_tables.by_metric(results),
-    'Ranking by length': ranking_tables.by_length(results),
-    'Worst queries': ranking_tables.worst(results),
-    'Calibration': calibration_tables.by_bin(results),
-    'Thresholds': calibration_tables.thresholds(results),
+    'Unseen texts': _unseen(results),
+    'Ranking': _ranking(results),
+    'Ranking by length': _ranking_by_length(results),
+    'Worst queries': _worst_queries(results),
+    'Calibration': _calibration(results),
+    'Thresholds': _thresholds(results),
     'All metrics': _metrics(results),
     'Speed': _speed(results),
     'Stored vectors': _stored(results),
     'Encoders': _encoders(results),
     'Training': _training(results),
+    'Data': _data(results),
   }
-  parts['Data'] = _data(results)
-  for section in ('corpus', 'annotation', 'export', 'environment'):
-    rows = [[name, _value(name, value)] for name, value in _flat(results.get(section, {})).items()]
-    parts[section.capitalize()] = ['', 'Value'], rows, ''
+  for name, section in results.sections.items():
+    made[name.capitalize()] = Table('', ['', 'Value'], _named(present(section)))
   found = {}
-  for title, (headers, rows, note) in parts.items():
+  for title, (note, headers, rows) in made.items():
     kept = [i for i in range(len(headers)) if any(row[i] for row in rows)]  # no empty column
     if kept:
-      of_rows = [[row[i] for i in kept] for row in rows]
-      found[title] = Table(note, [headers[i] for i in kept], of_rows)
+      found[title] = Table(note, [headers[i] for i in kept], [[r[i] for i in kept] for r in rows])
   return found
 
 
-def _quality(results: dict[str, Any]) -> Parts:
+# Quality
+
+
+def _quality(results: Results) -> Table:
   """The metric that decides, each model's change from the teacher, and its speed."""
-  models, matched = results['models'], speeds.by_model(results)
-  primary = results['primary_metric']
-  shown = label(primary)
+  matched, primary = speeds.by_model(results), results.primary_metric
   rows = []
-  for model in models:
+  for model in results.models:
     valid, test = (metric(model.get(split, {}).get(primary)) for split in _SPLITS)
     p_value = model.get('p_value', {}).get('test')
     rows.append(
       [model['name'], valid, percent(delta(model, 'valid')), test, change(model, 'test')]
       + ['' if p_value is None else chance(p_value)]
-      + against(results, matched.get(model['name']))
+      + _against(results, matched.get(model['name']))
     )
-  note = ''
-  if any('delta' in model for model in models):
-    note = 'Delta: against the teacher.'
-  if any('interval' in model for model in models):
-    note += ' In brackets its 95% interval, p two-sided: paired bootstrap.'
-  tested = [results.get('significance'), *results.get('against_one', [])]
-  note += ''.join(f' {_tested(one)}' for one in tested if one)
-  if results.get('against_one'):
-    note += ' teacher: the mean of teachers 1, 2, ...'
-  note += _speed_note(results)
+  notes = []
+  if any('delta' in model for model in results.models):
+    notes.append('Delta: against the teacher.')
+  if any('interval' in model for model in results.models):
+    notes.append('In brackets its 95% interval, p two-sided: paired bootstrap.')
+  for found in filter(None, [results.significance, *results.against_one]):
+    changed = moved(found['delta'], found['low'], found['high'])
+    notes.append(
+      f'On test, {found["model"]} is {changed} against {found["baseline"]}, '
+      f'p {chance(found["p_value"])}.'
+    )
+  if results.against_one:
+    notes.append('teacher: the mean of teachers 1, 2, ...')
+  if heads := speeds.default_and_fastest(results):
+    others = [
+      f' ({row["name"]}: {", ".join(filter(None, _against(results, row)))})' for row in heads[1:]
+    ]
+    notes.append(
+      f'×: pairs/s of {heads[0]["name"]}{"".join(others)}; encoding, once per text, is not in it.'
+    )
+  shown = label(primary)
   headers = [f'{shown} (valid)', 'Delta (valid)', f'{shown} (test)', 'Delta (test)', 'p (test)']
-  return ['Model', *headers, *speeds.AGAINST], rows, note.strip()
+  return Table(' '.join(notes), ['Model', *headers, *speeds.AGAINST], rows)
 
 
-def _metrics(results: dict[str, Any]) -> Parts:
+def _metrics(results: Results) -> Table:
   """Table of the task's metrics."""
-  models = results['models']
+  models = results.models
   names = dict.fromkeys(name for model in models for s in _SPLITS for name in model.get(s, {}))
   keys = [(name, split) for name in names for split in _SPLITS]
   rows = [[m['name'], *(metric(m.get(s, {}).get(n)) for n, s in keys)] for m in models]
-  return ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows, ''
+  return Table('', ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows)
 
 
-def _speed(results: dict[str, Any]) -> Parts:
-  """Pairs a second of teacher and heads, and what a runtime of the head costs in quality."""
-  speed = results.get('speed', [])
-  rows = [
-    [r['name'], digits(r['pairs_per_second']), *against(results, r), *_worth(r)] for r in speed
-  ]
-  note = speeds.COMPARED if 'teacher' in speeds.by_model(results) else speeds.BASELINE
-  note += f' {_LARGEST}' * any('max_difference' in row for row in speed)
-  return ['Model', 'Pairs/s', *speeds.AGAINST, *_worth_headers(results)], rows, note
-
-
-def _stored(results: dict[str, Any]) -> Parts:
-  """Bytes of stored vectors, and what they cost in quality."""
-  rows = [
-    [r['dtype'], ', '.join(f'{slot} {size:,}' for slot, size in r['bytes'].items()), *_worth(r)]
-    for r in results.get('stored', [])
-  ]
-  return ['As', 'Bytes a text', *_worth_headers(results)], rows, _LARGEST
-
-
-def _encoders(results: dict[str, Any]) -> Parts:
-  """Texts a second of the encoders, and what a runtime costs in quality."""
-  rows = [
-    [r['name'], digits(r['texts_per_second']), times(r['ratio']), f'{r["cosine"]:.4f}', *_worth(r)]
-    + [metric(r['int8']['test'])]
-    for r in results.get('encoders', [])
-  ]
-  worth = _worth_headers(results)
-  headers = ['Runtime', 'Texts/s', '× tensorflow', 'Cosine', *worth, 'Test, head in int8']
-  note = (
-    f"{_LARGEST} Cosine: the mean of vectors' with the exact ones; texts: the last slot's of test."
-  )
-  return headers, rows, note
-
-
-def _training(results: dict[str, Any]) -> Parts:
-  """Time, pace and best step of each stage."""
-  rows, unit = [], results.get('unit', 'pairs')
-  for s in results.get('training', []):
-    loss = metric(s['history'][-1]['loss']) if s.get('history') else ''
-    rate = s[f'{unit}_per_second']  # none of no steps
-    pace = [duration(s['seconds']), digits(rate) if rate else '', f'{s["best_step"]:,}']
-    rows.append([s['name'], *pace, loss])
-  return ['Stage', 'Time', f'{unit.capitalize()}/s', 'Best step', 'Last loss'], rows, ''
-
-
-def _data(results: dict[str, Any]) -> Parts:
-  """Tuples of each set, and how many were left out of it, as valid or test has them."""
-  left_out = results.get('left_out', {})
-  counted = results.get('data', {}) | {f'left out of {n}': of for n, of in left_out.items() if of}
-  rows = [[name, _value(name, value)] for name, value in _flat(counted).items()]
-  note = 'Left out: tuples that stand in valid or test.' if any(left_out.values()) else ''
-  return ['', 'Rows'], rows, note
-
-
-def tiles(results: dict[str, Any]) -> list[tuple[str, str]]:
+def tiles(results: Results) -> list[tuple[str, str]]:
   """The run in a few numbers, each with what it is; two speeds where another runtime is faster."""
-  model, primary = results['models'][-1], results['primary_metric']
+  model, primary = results.models[-1], results.primary_metric
   tiles = [(metric(model.get('test', {}).get(primary)), f'{label(primary)} on test')]
   tiles.append((percent(delta(model, 'test')), 'against the teacher'))
   for row in speeds.default_and_fastest(results):
-    own, base = against(results, row)
+    own, base = _against(results, row)
     whom = 'its teacher' if own else 'BERT-base at 128 tokens'
     tiles.append((own or base, f'as fast as {whom}: {row["name"]}'))
   return [tile for tile in tiles if tile[0]]
 
 
-def against(results: dict[str, Any], row: dict[str, Any] | None) -> list[str]:
+# Unseen texts
+
+
+def _unseen(results: Results) -> Table:
+  """A row for each part that has tuples; parts alike of both learnt sets share one."""
+  alike: dict[tuple[str, str, str], tuple[dict[str, Any], list[str]]] = {}
+  for part in results.unseen:
+    if part['tuples']:
+      cells = str([part['tuples'], part.get('models')])
+      _, learnt = alike.setdefault((part['set'], part['unseen'], cells), (part, []))
+      learnt.append(_LEARNT[part['learnt']])
+  note = (
+    'Tuples of valid and test with texts that were not learnt from. Parts of fewer than 200 tuples '
+    'have no metrics. In brackets 95% intervals. Delta: against the teacher, p two-sided.'
+  )
+  rows = [_unseen_row(part, ' or '.join(learnt)) for part, learnt in alike.values()]
+  return Table(note, ['Unseen', 'Tuples', 'Teacher', 'Student', 'Delta', 'p'], rows)
+
+
+def unseen_line(results: Results) -> str:
+  """The student on test's left texts that were not learnt from; empty where they are few."""
+  for part in results.unseen:
+    named = part['set'], part['learnt'], part['unseen']
+    if named == ('test', 'distillation', 'left') and 'models' in part:
+      name, tuples, teacher, student, change, _ = _unseen_row(part, _LEARNT['distillation'])
+      against = f', teacher {teacher}, change {change}' if teacher else ''
+      return f'Unseen, {name}: student {student}{against} ({tuples} tuples)'
+  return ''
+
+
+def _unseen_row(part: dict[str, Any], learnt: str) -> list[str]:
+  models = dict(part.get('models', {}))
+  teacher, *_ = compared(models.pop('teacher', {}))
+  student = compared(next(iter(models.values()), {}))
+  name = f'{part["set"]}: {_UNSEEN[part["unseen"]]} not in {learnt}'
+  return [name, f'{part["tuples"]:,}', teacher, *student]
+
+
+# Ranking
+
+
+def _ranking(results: Results) -> Table:
+  """A row a metric and model: valid, test with its interval, the change on test, its p."""
+  found = {model['name']: model['ranking'] for model in results.models if model.get('ranking')}
+  names = dict.fromkeys(n for sets in found.values() for of in sets.values() for n in of)
+  rows = []
+  for name in names:
+    for model, sets in found.items():
+      valid, test = (sets.get(split, {}).get(name, {}) for split in _SPLITS)
+      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), *compared(test)])
+  note = ''
+  if of := _ranked(results):
+    note = (
+      f'Mean over the {of["queries"]:,} queries (left texts) of test with two candidates or more, '
+      f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left '
+      f'out, {of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label '
+      'above 0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% '
+      'intervals: bootstrap over queries. Delta: against the teacher, p two-sided.'
+    )
+  return Table(note, ['Metric', 'Valid', 'Test', 'Delta (test)', 'p (test)'], rows)
+
+
+def _ranking_by_length(results: Results) -> Table:
+  """Table of test's metric by the length of the query."""
+  lengths = _ranked(results).get('by_length', {'metric': '', 'groups': []})
+  rows = []
+  for of in lengths['groups']:
+    words = ' to '.join(f'{n:,}' for n in dict.fromkeys(of['words']))
+    teacher, *_ = compared(of.get('teacher', {}))
+    rows.append([words, f'{of["queries"]:,}', teacher, *compared(of['student'])])
+  note = f'{label(lengths["metric"])} of test by the length of the query, in words; as above.'
+  headers = ['Words of the query', 'Queries', 'Teacher', 'Student', 'Delta', 'p']
+  return Table(note, headers, rows)
+
+
+def _worst_queries(results: Results) -> Table:
+  """The queries of test that the student ranks worst, with their candidates."""
+  found = _ranked(results).get('worst', {'metric': '', 'queries': []})
+  rows = [
+    [short(q['text']), metric(q.get('teacher')), metric(q['student']), _candidates(q)]
+    for q in found['queries']
+  ]
+  note = "Of test, the student's lowest first; ranks: the student's."
+  if any('teacher' in q for q in found['queries']):
+    note = (
+      "Of test, the student furthest below the teacher first; ranks: the teacher's → the student's."
+    )
+  headers = [f'{label(found["metric"])}, {name}' for name in ('teacher', 'student')]
+  return Table(note, ['Query', *headers, 'Candidates: label, ranks'], rows)
+
+
+def ranking_line(results: Results) -> str:
+  """The student's ranking of test in a line; empty where there is none."""
+  found = results.models[-1].get('ranking', {}).get('test')
+  if not found:
+    return ''
+  values = [f'{label(name)} {metric(of["value"])}' for name, of in found.items()]
+  return f"Ranking of test's {_ranked(results)['queries']:,} queries: {', '.join(values)}"
+
+
+def _ranked(results: Results) -> dict[str, Any]:
+  """Ranking of test; empty if there is none."""
+  return (results.ranking or {}).get('test', {})
+
+
+def _candidates(query: dict[str, Any]) -> str:
+  """red shoe (0.75, 1 → 4); ..."""
+  shown = []
+  for of in query['candidates']:
+    places = ' → '.join(str(of[model]) for model in ('teacher', 'student') if model in of)
+    shown.append(f'{short(of["text"])} ({of["label"]:.3g}, {places})')
+  more = [f'and {query["more"]:,} more'] if query['more'] else []
+  return '; '.join([*shown, *more])
+
+
+# Calibration
+
+
+def _calibration(results: Results) -> Table:
+  """Outcomes of test's pairs by bin of their score: counts and means, a column each per model."""
+  models, headers, rows = results.calibration.get('models', {}), ['Score'], []
+  for name in models:
+    headers += [f'Pairs, {name}', f'{_OUTCOMES[results.task]}, {name}']
+  shown = '{:.2f}' if results.task == 'regression' else '{:.0%}'
+  for number in range(reliability.BINS if models else 0):
+    cells = [f'{number / reliability.BINS:.1f} to {(number + 1) / reliability.BINS:.1f}']
+    for of in models.values():
+      row = next((r for r in of['bins'] if round(r['from'] * reliability.BINS) == number), None)
+      cells += [f'{row["count"]:,}', shown.format(row['outcome'])] if row else ['', '']
+    rows.append(cells)
+  if models:
+    errors = [cell for of in models.values() for cell in ('', f'{of["ece"]:.3f}')]
+    rows.append(['Expected calibration error', *errors])
+  return Table(_calibration_note(results), headers, rows)
+
+
+def _calibration_note(results: Results) -> str:
+  """Explains a score of 0.7 and the calibration; empty if the run did not look."""
+  found, task = results.calibration, results.task
+  asked = found.get('models', {}).get(results.models[-1]['name'], {}).get('asked')
+  if not asked:
+    return ''
+  between, pairs = f'{asked["from"]:.2f} to {asked["to"]:.2f}', f'{asked["count"]:,} pairs'
+  scored = f'scored {between} by the student'
+  if task == 'multiclass':
+    scored = f'whose likeliest class the student scores {between}'
+  if not asked['count']:
+    said = f'There is no test pair {scored}.'
+  elif task == 'regression':
+    said = f'Test pairs {scored} have a mean label of {asked["outcome"]:.2f} ({pairs}).'
+  else:
+    what = 'are positive' if task == 'binary' else 'have it right'
+    said = f'Of test pairs {scored}, {asked["outcome"]:.0%} {what} ({pairs}).'
+  made, others = 'as trained', ''
+  if found['temperature'] != 1:
+    made = f'calibrated on valid: its logits are divided by {found["temperature"]:.3g}'
+    if results.significance:
+      others = ' Other students, and the test against them, are not calibrated.'
+  return (
+    f"{said} The student's score is {made}.{others} Expected calibration error: the mean distance, "
+    'over pairs, from mean score to outcome of a bin.'
+  )
+
+
+def _thresholds(results: Results) -> Table:
+  """Precision, recall and F1 of a binary task's test pairs that the student scores at least so."""
+  rows = [
+    [
+      f'{row["threshold"]:.3g}' + ', best F1 on valid' * row['best_on_valid'],
+      f'{row["count"]:,}',
+      *(
+        'n/a' if row[name] is None else metric(row[name]) for name in ('precision', 'recall', 'f1')
+      ),
+    ]
+    for row in results.calibration.get('thresholds', [])
+  ]
+  note = 'On test, of the exported scores; the best F1 is looked for on valid.'
+  return Table(note, ['Student scores at least', 'Pairs', 'Precision', 'Recall', 'F1'], rows)
+
+
+# Speed and cost
+
+
+def _speed(results: Results) -> Table:
+  """Pairs a second of teacher and heads, and what a runtime of the head costs in quality."""
+  rows = [
+    [row['name'], digits(row['pairs_per_second']), *_against(results, row), *_worth(row)]
+    for row in results.speed
+  ]
+  note = speeds.COMPARED if 'teacher' in speeds.by_model(results) else speeds.BASELINE
+  note += f' {_LARGEST}' * any('max_difference' in row for row in results.speed)
+  return Table(note, ['Model', 'Pairs/s', *speeds.AGAINST, *_worth_headers(results)], rows)
+
+
+def _stored(results: Results) -> Table:
+  """Bytes of stored vectors, and what they cost in quality."""
+  rows = [
+    [r['dtype'], ', '.join(f'{slot} {size:,}' for slot, size in r['bytes'].items()), *_worth(r)]
+    for r in results.stored
+  ]
+  return Table(_LARGEST, ['As', 'Bytes a text', *_worth_headers(results)], rows)
+
+
+def _encoders(results: Results) -> Table:
+  """Texts a second of the encoders, and what a runtime costs in quality."""
+  rows = [
+    [r['name'], digits(r['texts_per_second']), times(r['ratio']), f'{r["cosine"]:.4f}', *_worth(r)]
+    + [metric(r['int8']['test'])]
+    for r in results.encoders
+  ]
+  note = (
+    f"{_LARGEST} Cosine: the mean of vectors' with the exact ones; texts: the last slot's of test."
+  )
+  worth = _worth_headers(results)
+  headers = ['Runtime', 'Texts/s', '× tensorflow', 'Cosine', *worth, 'Test, head in int8']
+  return Table(note, headers, rows)
+
+
+def _against(results: Results, row: dict[str, Any] | None) -> list[str]:
   """A speed row's multiples of what `speeds.AGAINST` names, as cells."""
   return [times(value) for value in speeds.multiples(results, row)]
 
 
-def _tested(found: dict[str, Any]) -> str:
-  """The student against the one before it, in a sentence."""
-  change = moved(found['delta'], found['low'], found['high'])
-  return (
-    f'On test, {found["model"]} is {change} against {found["baseline"]}, '
-    f'p {chance(found["p_value"])}.'
-  )
+def _worth_headers(results: Results) -> list[str]:
+  shown = label(results.primary_metric)
+  return [f'{shown} (valid)', f'{shown} (test)', 'Difference']
 
 
-def _speed_note(results: dict[str, Any]) -> str:
-  """Runtime that the student's speed in 'Results' is of, and the fastest one's speed beside it."""
-  rows = speeds.default_and_fastest(results)
-  if not rows:
-    return ''
-  others = [f'{row["name"]}: {", ".join(filter(None, against(results, row)))}' for row in rows[1:]]
-  fastest = f' ({others[0]})' if others else ''
-  return f' ×: pairs/s of {rows[0]["name"]}{fastest}; encoding, once per text, is not in it.'
+def _worth(row: dict[str, Any]) -> list[str]:
+  """Cells of a row's metrics and difference, empty where it has none."""
+  difference = f'{row["max_difference"]:.1g}' if 'max_difference' in row else ''
+  return [metric(row.get('valid')), metric(row.get('test')), difference]
 
 
-def _flat(section: dict[str, Any]) -> dict[str, Any]:
-  """{'a': {'b': 1}} as {'A b': 1}, underscores as spaces, names as they are written."""
-  pairs = {}
-  for name, value in section.items():
+# The rest
+
+
+def _training(results: Results) -> Table:
+  """Time, pace and best step of each training."""
+  rows, unit = [], 'pairs'
+  for of in results.training:
+    loss = metric(of['history'][-1]['loss']) if of.get('history') else ''
+    (counted,) = (name for name in of if name.endswith('_per_second'))
+    unit, rate = counted.removesuffix('_per_second'), of[counted]  # no rate of no steps
+    pace = [duration(of['seconds']), digits(rate) if rate else '', f'{of["best_step"]:,}']
+    rows.append([of['name'], *pace, loss])
+  return Table('', ['Stage', 'Time', f'{unit.capitalize()}/s', 'Best step', 'Last loss'], rows)
+
+
+def _data(results: Results) -> Table:
+  """Tuples of each set, and how many were left out of it, as valid or test has them."""
+  left_out = {f'left out of {name}': count for name, count in results.left_out.items() if count}
+  note = 'Left out: tuples that stand in valid or test.' if left_out else ''
+  return Table(note, ['', 'Rows'], _named({**results.data, **left_out}))
+
+
+def _named(values: dict[str, Any]) -> list[list[str]]:
+  """Rows of names and values: {'a': {'b': 1}} as 'A b' and '1'."""
+  rows = []
+  for name, value in values.items():
     inner = value if isinstance(value, dict) else {'': value}
-    pairs |= {_written(f'{name} {key}'): v for key, v in inner.items()}
-  return pairs
+    rows += [[_written(f'{name} {key}'), _value(name, of)] for key, of in inner.items()]
+  return rows
 
 
 def _written(name: str) -> str:
@@ -208,14 +400,3 @@ def _value(name: str, value: Any) -> str:
   if isinstance(value, bool) or not isinstance(value, int | float):
     return str(value)
   return f'{value:,.0f}' if float(value).is_integer() else f'{value:.2g}'
-
-
-def _worth_headers(results: dict[str, Any]) -> list[str]:
-  shown = label(results['primary_metric'])
-  return [f'{shown} (valid)', f'{shown} (test)', 'Difference']
-
-
-def _worth(row: dict[str, Any]) -> list[str]:
-  """Cells of a row's metrics and difference, empty where it has none."""
-  difference = f'{row["max_difference"]:.1g}' if 'max_difference' in row else ''
-  return [metric(row.get('valid')), metric(row.get('test')), difference]

@@ -8,7 +8,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,11 +16,12 @@ import tf_keras
 
 from common import digests, files, flags
 from common.data.tokenization import Tokenizer
-from common.distillation import results
+from common.distillation import provenance
 from common.distillation.run_folder import RunFolder, Stage
-from common.distillation.shared import Trained
+from common.distillation.trainer import Trained
 from common.errors import InputError, damaged
 from common.evaluation import cells, report
+from common.evaluation.results import Results, finite
 from common.modeling import checkpoints
 from common.modeling.bert_network import EncoderConfig
 from common.modeling.checkpoints import Pretrained
@@ -79,10 +80,10 @@ def run(config: PretrainConfig) -> None:
   folder = RunFolder(config.run_dir, config, 'common.pretrain', config.redo)
   stages = declare(folder, config, strategy)
   folder.make()
-  collected = _collect(config, stages)
-  report.write_report(collected, {}, folder.file('report.html'))
-  files.write_json(folder.file('results.json'), results.finite(collected))
-  print(report.summary_table(collected))
+  results = _results(config, stages)
+  report.write_report(results, {}, folder.file('report.html'))
+  files.write_json(folder.file('results.json'), finite(results.as_json()))
+  print(report.summary_table(results))
   valid = stages.checkpoint.result.valid
   print('held out:', ', '.join(f'{cells.label(name)} {value:.4f}' for name, value in valid.items()))
   print(f'report: {folder.file("report.html")}')
@@ -256,33 +257,32 @@ def _judge(
   return evaluate
 
 
-def _collect(config: PretrainConfig, stages: Stages) -> dict[str, Any]:
-  """The results of a finished run, as its report shows them."""
+def _results(config: PretrainConfig, stages: Stages) -> Results:
+  """Results of the finished stages."""
   texts, pieces = stages.corpus.result, stages.pieces.result
-  phases, written = stages.training.result.phases, stages.checkpoint.result
-  for phase in phases:
-    phase['sequences_per_second'] = phase.pop('tuples_per_second')
+  phases, written = stages.training.result.counted('sequences'), stages.checkpoint.result
   start = phases[0]['history'][0]['valid']
-  return {
-    'title': f'BERT on {config.title or os.path.basename(os.path.normpath(config.run_dir))}',
-    'student': 'bert',
-    'task': 'masked language model',
-    'primary_metric': LOSS,
-    'unit': 'sequences',
-    'commit': results.commit(),
-    'command': flags.command_line('common.pretrain', flags.changed(config)),
-    'environment': results.environment(),
-    'flags': flags.kept(config),
-    'models': [{'name': 'start', 'valid': start}, {'name': 'checkpoint', 'valid': written.valid}],
-    'training': phases,
-    'export': {'parameters': written.parameters},
-    'corpus': {
-      'documents': texts.documents,
-      'repeated documents': texts.repeated,
-      'held out': texts.held_out,
-      'passages': texts.passages,
-      'word pieces': pieces.pieces,
-      'share of unknown pieces': pieces.unknown,
-      'vocabulary': stages.vocabulary.result.pieces,
+  return Results(
+    title=f'BERT on {config.title or os.path.basename(os.path.normpath(config.run_dir))}',
+    student='bert',
+    task='masked language model',
+    primary_metric=LOSS,
+    models=[{'name': 'start', 'valid': start}, {'name': 'checkpoint', 'valid': written.valid}],
+    commit=provenance.commit(),
+    command=flags.command_line('common.pretrain', flags.changed(config)),
+    flags=flags.kept(config),
+    training=phases,
+    sections={
+      'corpus': {
+        'documents': texts.documents,
+        'repeated documents': texts.repeated,
+        'held out': texts.held_out,
+        'passages': texts.passages,
+        'word pieces': pieces.pieces,
+        'share of unknown pieces': pieces.unknown,
+        'vocabulary': stages.vocabulary.result.pieces,
+      },
+      'export': {'parameters': written.parameters},
+      'environment': provenance.environment(),
     },
-  }
+  )

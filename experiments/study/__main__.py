@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from common import files, flags
-from common.distillation import results
+from common.distillation import provenance
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
 from common.evaluation import metrics, pages, report
+from common.evaluation.results import finite
 from dipair.config import StudentConfig, TrainConfig
 from dipair.finished_run import FinishedRun
 from experiments.study import comparing, figures, rows, speeds, tables
@@ -95,13 +96,13 @@ def main(config: StudyConfig) -> None:
   folder.make()
   shutil.rmtree(run.path(FEATURES), ignore_errors=True)
   own = metrics.METRICS[run.task.kind]
-  study = results.finite(
+  study = finite(
     {
       'title': run.results['title'],
       'metrics': list(dict.fromkeys([run.results['primary_metric'], *own]))[:2],
       'command': flags.command_line('experiments.study', flags.changed(config)),
-      'commit': results.commit(),
-      'environment': results.environment(),
+      'commit': provenance.commit(),
+      'environment': provenance.environment(),
       'run': {'command': run.results['command'], 'commit': run.results['commit']},
       **comparing.compared(run, [teacher, *students], comparisons),
       'speed': speeds.measured(run, comparisons, config.rounds),

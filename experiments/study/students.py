@@ -17,12 +17,13 @@ from common.data.records import RecordSet
 from common.distillation import measure, teacher
 from common.distillation.evaluation import SetScorer
 from common.distillation.inference import TupleScorer
-from common.distillation.results import environment, finite
+from common.distillation.provenance import environment
 from common.distillation.run_folder import Stage
 from common.distillation.student import check_set
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.evaluation.results import finite
 from common.modeling import checkpoints, encoders
 from common.modeling.checkpoints import Pretrained
 from common.modeling.losses import CrossEntropy

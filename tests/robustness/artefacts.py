@@ -16,7 +16,6 @@ from common.data.tokens import TokenTable
 from common.distillation import run
 from common.distillation.config import ExperimentConfig
 from common.distillation.run_folder import RunFolder
-from common.distillation.shared import Shared
 from common.distillation.teacher import Teacher
 from common.modeling import encoders
 from common.pipelines import annotate, encode, score
@@ -91,8 +90,7 @@ class Artefacts:
     given |= {f'{name}_file': self.judging for name in ('valid', 'test')}
     given |= {'run_dir': self.path('run'), 'teacher_logits_column': 'z', 'id_column': 'id'}
     self.config = flags.build(ExperimentConfig, given)
-    strategy = strategies.create(self.config.devices)
-    self.shared = Shared(self.config.data.table, self.config.task, self.config.devices, strategy, 7)
+    self.strategy = strategies.create(self.config.devices)
     self.untrained = Untrained(model, self.tokenizer)
     self.run()
     for name in ('data/train', 'distill'):
@@ -104,7 +102,7 @@ class Artefacts:
 
   def run(self) -> list:
     folder = RunFolder(self.path('run'), self.config, 'toy.run', redo=False)
-    run.declare(folder, self.config, self.untrained, self.shared)
+    run.declare(folder, self.config, self.untrained, self.strategy)
     left_out = ('export', 'benchmark')
     folder.stages[:] = [stage for stage in folder.stages if stage.name not in left_out]
     folder.make()

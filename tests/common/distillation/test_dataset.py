@@ -17,13 +17,11 @@ from common.data import catalog, examples, glue_tfds, record_writer
 from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
 from common.distillation import checks, dataset, run
-from common.distillation.config import ExperimentConfig
+from common.distillation.config import AnnotationConfig, ExperimentConfig
 from common.distillation.dataset import DataConfig, LabelledSets
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.run_folder import RunFolder
-from common.distillation.shared import Shared
-from common.distillation.soft_labels import AnnotationConfig
 from common.distillation.sources import tables as source_tables
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
@@ -31,7 +29,6 @@ from common.distillation.sources.tables import Tables, TablesConfig
 from common.errors import InputError, refuse
 from common.modeling.list_losses import MarginMSE
 from common.modeling.losses import LossConfig
-from common.training.strategies import DeviceConfig
 
 RTE = TableConfig(task='rte')
 HEADER = 'index\tsentence1\tsentence2\tlabel\n'
@@ -67,9 +64,8 @@ def tables(tmp_path, rows, judging=(('judge', 'a', 1), ('judge', 'b', 0)), **con
 def declared(folder, config, losses=(), **sizes):
   """A run's folder with its first stages: the labelled sets and the unlabelled tuples."""
   student = types.SimpleNamespace(losses=losses, batch_sizes=sizes, depends_on={})
-  shared = Shared(config.table, config.table.task_of(), DeviceConfig(), None, 7)
   of = RunFolder(str(folder), config, 'toy.run', redo=False)
-  run.declare(of, ExperimentConfig(data=config), student, shared)
+  run.declare(of, ExperimentConfig(data=config), student, None)
   del of.stages[2:]
   return of
 

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from common.data.examples import TableConfig
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.distillation import function_teacher
+from common.distillation.config import ExperimentConfig
 from common.distillation.teachers import Teachers
 from common.errors import InputError
 
@@ -55,8 +55,8 @@ def test_the_items_are_read_once_for_all_shards(distill, monkeypatch):
 
 
 def test_a_run_scores_a_set_with_the_function(distill):
-  records, shared = RecordSet(distill), SimpleNamespace(table=LOGITS)
-  scorers = Teachers(shared, (), 32, function=lengths).scorers()
+  records = RecordSet(distill)
+  scorers = Teachers(ExperimentConfig(), None, function=lengths).scorers()
   assert list(scorers) == ['teacher']
   assert scorers['teacher'](records).tolist() == [[of] for of in lengths(records.texts())]
 

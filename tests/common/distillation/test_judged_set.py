@@ -8,16 +8,15 @@ import pytest
 from scipy.special import expit
 
 from common.data import record_writer
-from common.data.examples import Example, TableConfig
+from common.data.examples import Example
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.data.task import Task
-from common.distillation import judged_set, measure
+from common.distillation import judged_set, measure, run
 from common.distillation.config import ExperimentConfig
 from common.distillation.judged_set import JudgedSet
-from common.distillation.shared import Shared
+from common.distillation.run_folder import RunFolder
 from common.errors import InputError
-from common.training.strategies import DeviceConfig
 
 
 def _set(folder, rows):
@@ -88,7 +87,10 @@ def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
 
 def test_training_depends_on_the_metric_that_decides():
   def flags(metric):
-    return Shared(TableConfig(), Task(metric=metric), DeviceConfig(), None, 7).training_flags
+    config = ExperimentConfig(primary_metric=metric)
+    student = types.SimpleNamespace(losses=(), batch_sizes={}, depends_on={})
+    folder = RunFolder('run', config, 'toy.run', redo=False)
+    return run.declare(folder, config, student, None).student.depends_on
 
   assert flags('') == flags('pearson')
   assert flags('')['primary_metric'] == 'pearson'

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -16,8 +15,9 @@ from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.distillation import export_teacher, teacher
+from common.distillation.config import ExperimentConfig
 from common.distillation.quantized_teacher import QuantizedTeacher
-from common.distillation.teacher import Teacher, mean_logits
+from common.distillation.teacher import Teacher, TeacherConfig, mean_logits
 from common.distillation.teachers import Teachers, check
 from common.errors import InputError
 from common.modeling import bert_weights, checkpoints, encoders
@@ -95,11 +95,13 @@ def test_soft_labels_depend_on_the_length_of_a_ready_teacher_alone(tmp_path):
   write_ready(tmp_path / 'ready', teacher)
   run, ready = str(tmp_path / 'run'), str(tmp_path / 'ready')
   contents = digests.contents(run, ready)
-  assert Teachers(None, (run,), 32).depends_on == {
-    'teachers': (run,),
-    **digests.contents(run),
-  }
-  both = Teachers(None, (run, ready), 32).depends_on
+
+  def depends_on(*teachers):
+    config = ExperimentConfig(teachers=teachers, teacher=TeacherConfig(max_length=32))
+    return Teachers(config, None).depends_on
+
+  assert depends_on(run) == {'teachers': (run,), **digests.contents(run)}
+  both = depends_on(run, ready)
   assert both == {'teachers': (run, ready), 'teacher_max_length': 32, **contents}
   check((run, ready), 32, Task())
   for path in (run, ready):
@@ -119,7 +121,7 @@ def test_several_teachers_score_as_their_mean_and_each_alone_asked_once(monkeypa
 
   monkeypatch.setattr(teacher, 'scorer_of', scorer_of)
   monkeypatch.setattr(Teachers, 'load', lambda self: [1.0, 4.0])
-  scorers = Teachers(types.SimpleNamespace(strategy=None), ('a', 'b'), 32).scorers()
+  scorers = Teachers(ExperimentConfig(teachers=('a', 'b')), None).scorers()
   found = {name: score('test')[0, 0] for name, score in scorers.items()}
   assert found == {'teacher': 2.5, 'teacher 1': 1.0, 'teacher 2': 4.0}
   assert asked == [1.0, 4.0]

@@ -14,7 +14,8 @@ def test_the_temperature_of_logits_that_were_multiplied_by_it_is_found(known):
   """Labels are the chances themselves: their log loss is least at the logits they are made of."""
   logits = np.linspace(-3, 3, 61)[:, None]
   labels = expit(logits[:, 0])
-  assert calibration.temperature('regression', labels, logits * known) == pytest.approx(known, 1e-4)
+  found = calibration.fit('regression', labels, logits * known)
+  assert found.temperature == pytest.approx(known, 1e-4)
 
 
 def test_the_temperature_of_classes_is_found():
@@ -23,7 +24,7 @@ def test_the_temperature_of_classes_is_found():
   counts = np.round(1000 * softmax(logits, axis=1)).astype(int)
   rows = [(i, c) for i in range(40) for c in range(3) for _ in range(counts[i, c])]
   numbers, labels = np.array(rows).T
-  found = calibration.fit('temperature', 'multiclass', labels.astype(float), 2 * logits[numbers])
+  found = calibration.fit('multiclass', labels.astype(float), 2 * logits[numbers])
   assert found.temperature == pytest.approx(2, rel=1e-2)
 
 

@@ -3,11 +3,12 @@
 import pytest
 
 from common.evaluation import speeds
+from common.evaluation.results import Results
 
 
 def _results(rows):
   models = [{'name': 'teacher'}, {'name': 'DSE (alpha = 0.5)'}]
-  return {'student': 'dse', 'models': models, 'speed': rows}
+  return Results('', 'dse', 'regression', 'pearson', models, speed=rows)
 
 
 def _row(name, rate, **more):

@@ -12,6 +12,7 @@ import pytest
 from common.distillation import embedders
 from common.errors import InputError
 from common.evaluation import report
+from common.evaluation.results import Results
 from common.pipelines.models import ScorerHandler
 from common.scoring import hub
 from common.scoring.scorer import PairScorer
@@ -54,8 +55,8 @@ def test_what_is_pushed_is_loaded_by_its_name_with_its_runs_card(exported, repos
   run, name = tmp_path / 'run', f'org/{exported.model.name}'
   shutil.copytree(exported[0], run / 'export')
   student = exported.model.name.lower()
-  results = {'title': 'a run', 'student': student, 'task': 'regression'}
-  results |= {'primary_metric': 'pearson', 'models': [{'name': 'teacher'}, {'name': 'student'}]}
+  models = [{'name': 'teacher'}, {'name': 'student'}]
+  results = Results('a run', student, 'regression', 'pearson', models)
   report.write_model_card(results, str(run / 'README.md'))
   scorer = PairScorer.load(str(run / 'export'))
   assert scorer.push(name) == f'hf://{name}'

@@ -1,6 +1,5 @@
-"""The place of a measurement: machine, versions, commit."""
+"""Provenance of a measurement: machine, versions, commit."""
 
-import math
 import os
 import platform
 import subprocess
@@ -11,15 +10,6 @@ import psutil
 import tensorflow as tf
 
 from common.distillation import run_log
-
-
-def finite(value: Any) -> Any:
-  """The value with None for each number that JSON cannot hold."""
-  if isinstance(value, dict):
-    return {key: finite(item) for key, item in value.items()}
-  if isinstance(value, (list, tuple)):
-    return [finite(item) for item in value]
-  return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def commit() -> str:
