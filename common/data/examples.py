@@ -16,7 +16,7 @@ from common.data import glue, tables
 from common.data.items import Item
 from common.data.task import KINDS, Task
 from common.data.texts import hash64
-from common.data.vector_cells import VectorColumn, parse
+from common.data.vector_cells import VectorColumn, numbers_of, parse
 from common.errors import InputError
 
 # Asked of a table's labels: all rows have one; some have one, and these must fit; or nothing, and
@@ -263,7 +263,7 @@ def logits(scores: Sequence[float], config: TableConfig, where: str) -> tuple[fl
 def _cells(text: str, config: TableConfig, where: str) -> list[float]:
   """The numbers of a cell of teacher's scores."""
   what = f'teacher {config.teacher_scores}'
-  return [_number(cell, where, what) for cell in text.strip('[]').replace(',', ' ').split()]
+  return [_number(number, where, what) for number in numbers_of(text)]
 
 
 def _number(text: str, where: str, what: str, right: str = '') -> float:
