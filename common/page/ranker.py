@@ -42,8 +42,7 @@ class Ranker:
   ):
     self.name = _named(folder)
     self._scorer = PairScorer.load(folder, runtime, encoder_runtime=encoder_runtime)
-    if len(self._scorer.slots) != 2 or self._scorer.outputs != 1 or self._scorer.widths:
-      raise InputError(f'{folder}: the page takes models of two texts and one score')
+    self._scorer.check_ranks(f'{folder}: the page', texts=True)
     side = self._scorer.slots[1]
     dtype = 'int8'
     if manifest.is_there(store):

@@ -64,10 +64,7 @@ def main(config: RerankConfig) -> None:
   scorer = PairScorer.load(
     config.export_dir, config.runtime, encoder_runtime=config.encoder_runtime
   )
-  if len(scorer.slots) != 2 or scorer.outputs != 1 or scorer.widths:
-    raise InputError(
-      f'--export_dir={config.export_dir}: a model of two texts and one score is needed'
-    )
+  scorer.check_ranks(f'--export_dir={config.export_dir}: reranking', texts=True)
   if config.store:
     reranker = Reranker.of_store(scorer, first, config.store)
   else:

@@ -259,10 +259,16 @@ class PairScorer:
       ranked = self._ranked(left, left_parts, right, top_k, parts, rows)
     return ranked if several else ranked[0]
 
-  def check_ranks(self) -> None:
-    """Refuses a model of a tuple of more than two, or of classes, which have no order."""
-    if len(self.slots) != 2 or self.outputs != 1:
-      raise InputError('rank takes a model of two sides and one output')
+  def check_ranks(self, named: str = 'rank', *, texts: bool = False) -> None:
+    """Refuses a model of a tuple of more than two, or of classes, which have no order.
+
+    Args:
+      named: What takes the model, for the message.
+      texts: Whether a model that takes vectors is refused too.
+    """
+    if len(self.slots) != 2 or self.outputs != 1 or (texts and self.widths):
+      sides = 'texts' if texts else 'sides'
+      raise InputError(f'{named} takes a model of two {sides} and one output')
 
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
