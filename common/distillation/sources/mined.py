@@ -23,14 +23,7 @@ class Mined(Source):
   config: MiningConfig
   table: TableConfig
   named = '--mine_from'
-
-  @property
-  def asked(self) -> bool:
-    return bool(self.config.mine_from)
-
-  @property
-  def brings_labels(self) -> bool:
-    return False
+  brings_tuples = True
 
   def check(self) -> None:
     if (self.table.task, self.table.text_columns) != ('binary', mining.COLUMNS):
