@@ -136,13 +136,7 @@ def test_every_item_gets_its_groups(side):
   assert {item for group in groups for item in group} == set(range((6, 7)[side]))
 
 
-TINY = PairingConfig(
-  distillation_pairs=10,
-  block_texts=(2, 2),
-  block_pairs=4,
-  block_near=0.5,
-  pairing_pretrained='random-tiny',
-)
+TINY = PairingConfig(distillation_pairs=10, block_pairs=4, pairing_pretrained='random-tiny')
 TRAIN = {
   2: [('red', 'a shoe'), ('red', 'a hat'), ('blue', 'a hat'), ('green', 'a sock')],
   3: [('red', 'shoe', 'new'), ('red', 'hat', 'old'), ('blue', 'hat', 'old'), ('tan', 'hat', 'new')],
@@ -158,13 +152,37 @@ def train_set(folder, texts: int) -> RecordSet:
   return RecordSet(str(folder / 'train'))
 
 
-def made_of(train: RecordSet, folder) -> list[Tuples]:
+@pytest.fixture(autouse=True)
+def _two_texts_a_side(monkeypatch):
+  monkeypatch.setattr(blocks, 'TEXTS', 2)
+  monkeypatch.setattr(blocks, 'NEAR', 0.5)
+
+
+def made_of(train: RecordSet, folder, config=TINY) -> list[Tuples]:
   items = [train.items(slot) for slot in range(train.slots)]
-  return list(pairing.from_training(train.tuples(), items, TINY, str(folder), seed=1))
+  return list(pairing.from_training(train.tuples(), items, config, str(folder), seed=1))
+
+
+def vector(text):  # the same to the last bit, whatever it is encoded with
+  values = np.random.default_rng(hash64(text)).normal(size=8)
+  return values / np.linalg.norm(values)
+
+
+class Vectors:
+  """An encoder that gives a text its `vector`."""
+
+  dim = 8
+
+  def __init__(self, path):
+    del path
+
+  def encode(self, texts, advance):
+    return np.array([vector(text) for text in texts])
 
 
 @pytest.mark.parametrize('texts', [2, 3])
-def test_tuples_from_training_texts(texts, tmp_path):
+def test_tuples_from_training_texts(texts, tmp_path, monkeypatch):
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
   train = train_set(tmp_path, texts)
   made = made_of(train, tmp_path)
   assert [len(block) for block in made] == [4, 4, 4]  # whole blocks, 10 pairs or more
@@ -194,19 +212,6 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
     list(dict.fromkeys(side)) for side in zip(*((r[:1], r[1:]) for r in rows), strict=True)
   )
 
-  def vector(text):  # the same to the last bit, whatever it is encoded with
-    values = np.random.default_rng(hash64(text)).normal(size=8)
-    return values / np.linalg.norm(values)
-
-  class Encoder:
-    dim = 8
-
-    def __init__(self, pretrained):
-      del pretrained
-
-    def encode(self, texts, advance):
-      return np.array([vector(text) for text in texts])
-
   def vectors(items):
     means = np.stack([np.mean([vector(text) for text in item], 0) for item in items])
     return means / np.linalg.norm(means, axis=1, keepdims=True)
@@ -215,7 +220,7 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
   made = blocks.pair_blocks(vectors(lefts), vectors(rights), partners, (2, 2), 4, 0.5, 1)
   expected = [[lefts[i] + rights[j] for i, j in block] for block in itertools.islice(made, 3)]
   names = [list(train.items(slot).texts()) for slot in range(texts)]
-  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
   found = [
     [tuple(names[slot][n] for slot, n in enumerate(row)) for row in block.items]
     for block in made_of(train, tmp_path)
@@ -228,8 +233,8 @@ def test_vectors_lie_in_a_file_and_few_are_read_at_a_time(texts, tmp_path, monke
   class Encoder:
     dim = 2048
 
-    def __init__(self, pretrained):
-      del pretrained
+    def __init__(self, path):
+      del path
 
     def encode(self, texts, advance):
       return np.random.default_rng(len(texts)).normal(size=[len(texts), 2048]).astype(np.float32)
@@ -238,6 +243,7 @@ def test_vectors_lie_in_a_file_and_few_are_read_at_a_time(texts, tmp_path, monke
   record_writer.write_sets(str(tmp_path), {'train': record_writer.of_examples(rows)}, texts)
   train = RecordSet(str(tmp_path / 'train'))
   monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
+  monkeypatch.setattr(blocks, 'TEXTS', 64)
   for module in (blocks, neighbors, pairing):
     monkeypatch.setattr(module, '_BLOCK', 64)
   made_of(train, tmp_path)  # what is imported and cached at the first call
@@ -252,13 +258,12 @@ def test_vectors_lie_in_a_file_and_few_are_read_at_a_time(texts, tmp_path, monke
   assert sorted(tmp_path.iterdir()) == left
 
 
-@pytest.mark.parametrize(
-  ('block_texts', 'shape'),
-  [((2, 2), ((2, 2), 4)), ((16, 2), ((3, 2), 5)), ((16, 32), ((3, 3), 5))],
-)
-def test_block_shape(block_texts, shape):
-  config = dataclasses.replace(TINY, block_texts=block_texts, block_pairs=5)
-  assert pairing.block_shape(3, 3, config) == shape
+@pytest.mark.parametrize(('texts', 'sizes'), [(2, [4, 4, 4]), (3, [5, 5]), (64, [5, 5])])
+def test_a_block_is_smaller_where_texts_are_few(texts, sizes, tmp_path, monkeypatch):
+  monkeypatch.setattr(blocks, 'TEXTS', texts)
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
+  config = dataclasses.replace(TINY, block_pairs=5)
+  assert [len(block) for block in made_of(train_set(tmp_path, 2), tmp_path, config)] == sizes
 
 
 def test_config_is_refused_when_made():
@@ -266,5 +271,3 @@ def test_config_is_refused_when_made():
     PairingConfig(unlabelled_texts=('c.tsv',))
   with pytest.raises(InputError, match='=a:b.tsv: pairs are made of them; --distillation_pairs=0 '):
     PairingConfig(0, unlabelled_texts=('a:b.tsv',))
-  with pytest.raises(InputError, match=r'--block_texts=\(4,\): two numbers, lefts,rights, are'):
-    PairingConfig(block_texts=(4,))
