@@ -1,6 +1,5 @@
 """The transfer set of a mined task: unlabelled pairs for the teacher; and the task's datasheet."""
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,6 @@ from common.distillation import blocks, mining
 from common.distillation.mining import MinedTask, MiningConfig
 from common.evaluation import metrics
 from common.vectors.neighbors import Index
-from common.vectors.store import VectorStore
 
 TRANSFER = 'transfer'
 _GROUP = 400  # pairs of the whole transfer set that stay together, of neighbouring queries
@@ -38,28 +36,26 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
   Returns:
     The task's datasheet: the counts of `mine`, 'transfer': {'queries', 'pairs'}, and `describe`.
   """
-  mined = MinedTask.open(data)
-  pool = _Pool(
-    queries=mined.queries,
-    passages=mined.passages,
-    numbers=np.flatnonzero(mined.splits == 0),
-    known=blocks.partners_of(mined.positives, 0, len(mined.queries)),
-    index=mining.index_of(mined.passages, data),
-    count=min(config.transfer_per_query, len(mined.passages)),
-    rng=np.random.default_rng(seed),
-  )
+  mined, rng = MinedTask.open(data), np.random.default_rng(seed)
+  index = mining.index_of(mined.passages, data)
+  training = np.flatnonzero(mined.splits == 0)
+  nearest = min(config.transfer_per_query, len(mined.passages))
+  group = -(-_GROUP // nearest)  # queries that stay together
   if config.transfer_pairs:
-    group = min(blocks.TEXTS, len(pool.numbers))
-    asked = config.transfer_pairs / (count := len(pool.numbers))
+    group = min(blocks.TEXTS, len(training))
+    asked = config.transfer_pairs / len(training)
     size = group * max(1, min(blocks.TEXTS, round(asked)))
     if not 0.5 <= asked <= blocks.TEXTS + 0.5:
       print(
-        f'--transfer_pairs={config.transfer_pairs}: of {count:,} training queries about '
-        f'{count * size // group:,} come, 1 to {blocks.TEXTS} a query'
+        f'--transfer_pairs={config.transfer_pairs}: of {len(training):,} training queries about '
+        f'{len(training) * size // group:,} come, 1 to {blocks.TEXTS} a query'
       )
-    made = _blocks(pool, group, size)
+  # Neighbouring queries, which share passages, follow one another.
+  order = training[blocks.neighbour_order(mined.queries.vectors(training), group, rng)]
+  if config.transfer_pairs:
+    made = _blocks(mined, index, nearest, order, group, size, rng)
   else:
-    made = _all_near(pool, -(-_GROUP // pool.count))
+    made = _all_near(mined, index, nearest, order, group)
   sets = {split: RecordSet(os.path.join(data, split)) for split in SPLITS}
   tables = record_writer.tables_from(sets['train'], folder)
   groups = map(mining.tuples_of, made)
@@ -73,46 +69,37 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
   }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pool:
-  """Training queries, passages and their index, from which the transfer set is taken."""
-
-  queries: VectorStore
-  passages: VectorStore
-  numbers: np.ndarray  # of the training queries
-  known: list[np.ndarray]  # matches of each query
-  index: Index
-  count: int  # nearest passages of a query
-  rng: np.random.Generator
-
-  def order(self, group: int) -> np.ndarray:
-    """The training queries, each group of them neighbours, which share passages."""
-    vectors = self.queries.vectors(self.numbers)
-    return self.numbers[blocks.neighbour_order(vectors, group, self.rng)]
-
-
-def _all_near(pool: _Pool, group: int) -> Iterator[np.ndarray]:
+def _all_near(
+  mined: MinedTask, index: Index, nearest: int, order: np.ndarray, group: int
+) -> Iterator[np.ndarray]:
   """Every training query with its nearest passages; `group` queries at a time stay together."""
-  order = pool.order(group)
   step = max(1, mining.QUERIES // group) * group
+  place = np.zeros(len(mined.queries), np.int64)  # a query's group
+  place[order] = np.arange(len(order)) // group
   for start in tqdm(range(0, len(order), step), desc=TRANSFER, unit=' blocks'):
-    pairs = mining.nearest(order[start : start + step], pool.queries, pool.index, pool.count)
-    place = np.zeros(len(pool.queries), np.int64)
-    place[order[start : start + step]] = np.arange(len(order[start : start + step])) // group
+    pairs = mining.nearest(order[start : start + step], mined.queries, index, nearest)
     yield from np.split(pairs, np.flatnonzero(np.diff(place[pairs['query']])) + 1)
 
 
-def _blocks(pool: _Pool, group: int, size: int) -> Iterator[np.ndarray]:
+def _blocks(
+  mined: MinedTask,
+  index: Index,
+  nearest: int,
+  order: np.ndarray,
+  group: int,
+  size: int,
+  rng: np.random.Generator,
+) -> Iterator[np.ndarray]:
   """Blocks of `size` pairs of `group` queries; each query is in one."""
-  order = pool.order(group)
+  known = blocks.partners_of(mined.positives, 0, len(mined.queries))
   for start in tqdm(range(0, len(order), group), desc=TRANSFER, unit=' blocks'):
     some = order[start : start + group]
-    vectors, known = pool.queries.vectors(some), [pool.known[query] for query in some]
-    near = pool.index.search(vectors, pool.count)[1]
-    candidates = [np.concatenate(both) for both in zip(known, near, strict=True)]
+    vectors, matches = mined.queries.vectors(some), [known[query] for query in some]
+    near = index.search(vectors, nearest)[1]
+    candidates = [np.concatenate(both) for both in zip(matches, near, strict=True)]
     chosen = np.array(blocks.in_turn(candidates, blocks.TEXTS))
-    similarity = vectors @ pool.passages.vectors(chosen).T
-    i, j = blocks.combinations(similarity, chosen, known, size, blocks.NEAR, pool.rng)
+    similarity = vectors @ mined.passages.vectors(chosen).T
+    i, j = blocks.combinations(similarity, chosen, matches, size, blocks.NEAR, rng)
     yield mining.pairs_of(some[i], chosen[j], similarity[i, j])
 
 

@@ -1,5 +1,6 @@
 """Mining by its command, and as the first stages of a run."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -20,13 +21,11 @@ from common.distillation.dataset import DataConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.run_folder import RunFolder
 from common.distillation.shared import Shared
-from common.distillation.soft_labels import AnnotationConfig
 from common.distillation.sources.mined import Mined
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.modeling import checkpoints
 from common.training import strategies
-from common.training.strategies import DeviceConfig
 from dipair import mine
 
 TOPICS = ('gout', 'asthma', 'measles', 'a stroke', 'acne', 'a cold')
@@ -109,10 +108,10 @@ def test_a_run_mines_its_data_and_scores_them_in_int8(tmp_path):
   config = ExperimentConfig(
     data=DataConfig(mining=mining, table=table),
     teachers=(path,),
-    annotation=AnnotationConfig(annotation_runtime='litert-int8'),
+    annotation=dataclasses.replace(ExperimentConfig().annotation, annotation_runtime='litert-int8'),
   )
-  devices = DeviceConfig()
-  shared = Shared(table, config.task, devices, strategies.create(devices), seed=7)
+  strategy = strategies.create(config.devices)
+  shared = Shared(table, config.task, config.devices, strategy, config.seed)
   student = types.SimpleNamespace(losses=(), batch_sizes={}, depends_on={})
   folder = RunFolder(str(tmp_path / 'run'), config, 'toy.run', redo=False)
   stages = run.declare(folder, config, student, shared)
