@@ -23,7 +23,7 @@ from common.data.matching import SPLITS
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
-from common.distillation.mined_task import MinedTask
+from common.distillation.mining import MinedTask
 from common.errors import InputError
 from common.evaluation import ranking, report, significance
 from common.evaluation.ranking import Candidates, Judged

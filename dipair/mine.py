@@ -1,22 +1,20 @@
 """Mines a matching task (Appendix B): `python -m dipair.mine --mine_from=DIR --run_dir=mined`.
 
 The labelled sets and the transfer set are the first two stages of a run; `pairs` has their pairs as
-people read them, one JSON line each, and the datasheet's picture.
+people read them, one JSON line each.
 """
 
 import dataclasses
 import json
 import os
-import shutil
 
 from common import files, flags
 from common.data.examples import TableConfig
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
-from common.distillation import dataset, datasheet, mining, transfer
+from common.distillation import dataset, mining, transfer
 from common.distillation.dataset import DataConfig, LabelledSets
-from common.distillation.mined_task import MinedTask
-from common.distillation.mining import MiningConfig
+from common.distillation.mining import MinedTask, MiningConfig
 from common.distillation.run_folder import RunFolder
 from common.distillation.sources.source import UnlabelledSet
 from common.errors import InputError
@@ -68,7 +66,6 @@ def main(config: MineConfig) -> None:
     task = MinedTask.open(data.folder)
     sets = {name: os.path.join(data.folder, name) for name in SPLITS}
     sets[transfer.TRANSFER] = unlabelled.folder
-    shutil.copy(os.path.join(unlabelled.folder, datasheet.PICTURE), to)
     return Pairs({name: _write(to, name, task, RecordSet(of)) for name, of in sets.items()})
 
   pairs = folder.stage('pairs', Pairs, write_pairs, {}, after=[unlabelled], resumes=False)

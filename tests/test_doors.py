@@ -39,7 +39,7 @@ PHASE = PhaseConfig(learning_rate=1e-2, batch_size=8, steps=2, warmup_steps=0, e
 class Colours(Source):
   """Every colour with every one; alike is 1. The unlabelled tuples bring logits."""
 
-  named, asked, brings_logits = '--colours', True, True
+  named, brings_tuples, brings_logits = '--colours', True, True
 
   def labelled_inputs(self):
     return {'colours': COLOURS}

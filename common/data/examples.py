@@ -16,7 +16,7 @@ from common.data import glue, tables
 from common.data.items import Item
 from common.data.task import KINDS, Task
 from common.data.texts import hash64
-from common.data.vector_cells import VectorColumn, parse
+from common.data.vector_cells import VectorColumn, numbers_of, parse
 from common.errors import InputError
 
 # Asked of a table's labels: all rows have one; some have one, and these must fit; or nothing, and
@@ -179,7 +179,9 @@ def read(
     label = _read_label(row, config, where, labels)
     z, column = None, config.teacher_logits_column
     if column and (column in row or scored):
-      z = logits(_cells(row[column], config, where), config, where)
+      what = f'teacher {config.teacher_scores}'
+      scores = [tables.number(cell, what, where) for cell in numbers_of(row[column])]
+      z = logits(scores, config, where)
       lowest, highest = min(lowest, *z), max(highest, *z)
     yield Example(row_id, texts, label, z)
   if not row_id:
@@ -228,7 +230,7 @@ def _label(text: str, config: TableConfig, where: str) -> float:
     return truth[word]
   takes = f'{named}, --task={config.task}: ' + ', '.join([f'{low:g} to {high:g}', *truth])
   words = 'words are --task=multiclass --classes'
-  value = _number(text, where, 'label', f'; {takes}; {words}')
+  value = tables.number(text, 'label', where, f'; {takes}; {words}')
   if not low <= value <= high:
     raise InputError(f'{where}: label {text} is outside --label_range={low:g},{high:g}; {takes}')
   return (value - low) / (high - low)
@@ -258,22 +260,6 @@ def logits(scores: Sequence[float], config: TableConfig, where: str) -> tuple[fl
     )
   clipped = [min(max(p, _LEAST), 1 - _LEAST) for p in scores]
   return tuple(math.log(p) - (math.log1p(-p) if len(clipped) == 1 else 0) for p in clipped)
-
-
-def _cells(text: str, config: TableConfig, where: str) -> list[float]:
-  """The numbers of a cell of teacher's scores."""
-  what = f'teacher {config.teacher_scores}'
-  return [_number(cell, where, what) for cell in text.strip('[]').replace(',', ' ').split()]
-
-
-def _number(text: str, where: str, what: str, right: str = '') -> float:
-  try:
-    value = math.nan if '_' in text else float(text)  # Python takes 1_0 for 10
-  except ValueError:
-    value = math.nan
-  if not math.isfinite(value):
-    raise InputError(f'{where}: {what} {text!r} is not a finite number{right}')
-  return value
 
 
 def _refuse_duplicates(path: str, config: TableConfig, hashes: array) -> None:

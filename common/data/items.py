@@ -11,8 +11,6 @@ import functools
 import hashlib
 import itertools
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
@@ -183,12 +181,11 @@ class Items:
     folder = os.path.join(root, f'{self.digest}-{name}')
     if not os.path.exists(folder):
       os.makedirs(root, exist_ok=True)
-      with files.turn(root) as turn:  # several processes may want it at the same time
+      with files.turn(root):  # several processes may want it at the same time
         if not os.path.exists(folder):
-          part = f'{folder}.part' if turn else tempfile.mkdtemp(dir=root)
-          os.makedirs(part, exist_ok=True)
-          write(part)
-          _put(part, folder)
+          with files.whole_folder(folder) as part:
+            os.mkdir(part)
+            write(part)
     return folder
 
   def _distinct(self, name: str) -> Iterator[Any]:
@@ -211,15 +208,6 @@ class Items:
         seen += len(batch[name])
       if seen != count:
         raise InputError(f'{path}: {seen} items; the manifest says {count}; {_REMEDY}')
-
-
-def _put(part: str, folder: str) -> None:
-  try:
-    files.put(part, folder)
-  except OSError:
-    if not os.path.exists(folder):
-      raise
-    shutil.rmtree(part)  # another process was faster
 
 
 def _parsed(path: str, spec: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:

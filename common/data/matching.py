@@ -196,7 +196,7 @@ def _marco(folder: str) -> Matching:
     for number, row in _progress(queries, header=('id', 'text'), literal=True):
       matching.add_query(row['id'], row['text'], split, where=f'{queries}:{number}')
     for number, row in _progress(path, header=('query', 'iteration', 'passage', 'grade')):
-      if _grade(row['grade'], f'{path}:{number}') > 0:
+      if tables.number(row['grade'], 'grade', f'{path}:{number}') > 0:
         matching.add_pair(row['query'], row['passage'], f'{path}:{number}', split=split)
   return matching
 
@@ -212,7 +212,7 @@ def _beir(folder: str) -> Matching:
   for path in _matches(os.path.join(folder, 'qrels'), '*.tsv'):
     split = _split(path, os.path.basename(path).split('.')[0])
     for number, row in _progress(path):
-      if _grade(row['score'], f'{path}:{number}') > 0:
+      if tables.number(row['score'], 'grade', f'{path}:{number}') > 0:
         matching.add_pair(row['query-id'], row['corpus-id'], f'{path}:{number}', split=split)
   return matching
 
@@ -262,13 +262,6 @@ def _split(path: str, name: str) -> str:
   if split not in SPLITS:
     raise InputError(f'{path}: split {name!r}; train, test or one of {", ".join(_VALID)}')
   return split
-
-
-def _grade(text: str, where: str) -> float:
-  try:
-    return float(text)
-  except ValueError:
-    raise InputError(f'{where}: {text!r} is no number') from None
 
 
 def _checked(matching: Matching, path: str) -> Matching:

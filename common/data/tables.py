@@ -13,6 +13,7 @@ import decimal
 import difflib
 import gzip
 import json
+import math
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,6 +128,21 @@ def text(row: Row, column: str, where: str) -> str:
   if not row[column].strip():
     raise InputError(f'{where}: the text in column {column!r} is empty')
   return row[column]
+
+
+def number(text: str, what: str, where: str, right: str = '') -> float:
+  """The finite number in a cell that holds `what`; another is refused, with what would be `right`.
+
+  Raises:
+    InputError: If there is none, at the row's place `where`.
+  """
+  try:
+    value = math.nan if '_' in text else float(text)  # Python takes 1_0 for 10
+  except ValueError:
+    value = math.nan
+  if not math.isfinite(value):
+    raise InputError(f'{where}: {what} {text!r} is not a finite number{right}')
+  return value
 
 
 def check_header(header: Sequence[str], where: str) -> None:

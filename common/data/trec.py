@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from common import files
-from common.data.tables import lines
+from common.data import tables
 from common.data.texts import places
 from common.errors import InputError
 
@@ -133,7 +133,7 @@ def _read(path: str, columns: str, number: Callable[[str, str], float]) -> Pairs
 
 
 def _cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  for number, line in enumerate(lines(path, 'utf-8'), 1):
+  for number, line in enumerate(tables.lines(path, 'utf-8'), 1):
     if cells := _CELL.findall(line):
       yield number, cells
 
@@ -153,13 +153,7 @@ def _refuse_twice(pairs: Pairs) -> None:
 
 
 def _score(cell: str, where: str) -> float:
-  try:
-    value = float(cell)
-  except ValueError:
-    value = float('nan')
-  if not np.isfinite(value):
-    raise InputError(f'{where}: score {cell!r} is not a finite number')
-  return value
+  return tables.number(cell, 'score', where)
 
 
 def _grade(cell: str, where: str) -> float:

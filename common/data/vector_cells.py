@@ -28,8 +28,13 @@ def ids_path(path: str) -> str:
   return path.removesuffix(_KIND) + '.txt'
 
 
+def numbers_of(cell: str) -> list[str]:
+  """The numbers that a cell holds, with spaces or commas between, in [ ] or not."""
+  return cell.strip().strip('[]').replace(',', ' ').split()
+
+
 def of_cell(cell: str, where: str) -> np.ndarray:
-  """The vector [w] float32 that a cell holds: numbers with spaces or commas between, in [ ] or not.
+  """The vector [w] float32 that a cell holds, as of `numbers_of`.
 
   Raises:
     InputError: If there are none, or one is not finite; begins with `where`.
@@ -37,7 +42,7 @@ def of_cell(cell: str, where: str) -> np.ndarray:
   try:
     if '_' in cell:  # NumPy takes 1_0 for 10
       raise ValueError(f'{cell!r} has a _')
-    vector = np.array(cell.strip().strip('[]').replace(',', ' ').split(), np.float32)
+    vector = np.array(numbers_of(cell), np.float32)
   except ValueError as error:
     raise InputError(f'{where}: no vector of numbers: {error}') from error
   return checked(vector, where)

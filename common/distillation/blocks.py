@@ -13,6 +13,8 @@ import numpy as np
 
 from common.vectors.neighbors import Index, Vectors
 
+TEXTS = 64  # of a block's side, where there are so many
+NEAR = 0.75  # share of a block's pairs that is known or near; the rest is random
 _NEIGHBOURS = 16
 _BLOCK = 8192  # vectors read at a time
 

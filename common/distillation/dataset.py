@@ -1,6 +1,7 @@
 """A run's data as record sets, labelled and not, from whichever source its flags ask for."""
 
 import dataclasses
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable
@@ -9,7 +10,7 @@ from typing import Any
 import tf_keras
 
 from common import flags
-from common.data import examples, record_writer
+from common.data import examples, glue, record_writer
 from common.data.examples import Labels, TableConfig
 from common.data.records import BLOCKS, Manifest, RecordSet, open_items
 from common.digests import contents
@@ -17,7 +18,7 @@ from common.distillation import augmentation, held_out, pairing
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import Catalogue, CatalogueConfig
-from common.distillation.sources.glue import GlueConfig, GlueFolders
+from common.distillation.sources.glue import Glue, GlueConfig
 from common.distillation.sources.mined import Mined
 from common.distillation.sources.source import (
   Source,
@@ -27,7 +28,6 @@ from common.distillation.sources.source import (
   write_examples,
 )
 from common.distillation.sources.tables import Tables, TablesConfig
-from common.distillation.sources.tfds import TensorFlowDatasets
 from common.errors import InputError
 
 
@@ -43,9 +43,6 @@ class DataConfig:
   mining: MiningConfig = flags.group(MiningConfig, heading='data, mining')
 
   def __post_init__(self):
-    asked = self._asked()[:-1]
-    if len(asked) > 1:
-      raise InputError(f'{asked[0].named} or {asked[1].named}, not both')
     self.source.check()
     if self.source.pairs and (texts := len(self.table.text_columns)) > 2:
       raise InputError(
@@ -55,11 +52,6 @@ class DataConfig:
     if self.table.teacher_logits_column and not self.files.distillation_file:
       raise InputError(
         '--teacher_logits_column is a column of --distillation_file, which is missing'
-      )
-    if self.table.vector_columns and not isinstance(self.source, Tables):
-      raise InputError(
-        f'--vector_columns={",".join(self.table.vector_columns)}: of files of your own '
-        '(--train_file and the like) alone'
       )
     if self.table.vector_columns and not self.files.distillation_file:
       raise InputError(
@@ -90,24 +82,25 @@ class DataConfig:
         'source; a --distillation_file is taken as it is'
       )
 
-  @property
+  @functools.cached_property
   def source(self) -> Source:
-    """The source that the flags ask for."""
-    return self._asked()[0]
+    """The source that the flags ask for; where they ask for none, the built-in catalogue."""
+    asked = [source for make in SOURCES if (source := make(self))]
+    if len(asked) > 1:
+      raise InputError(f'{asked[0].named} or {asked[1].named}, not both')
+    blocks = self.pairing.distillation_pairs > 0
+    return asked[0] if asked else Catalogue(self.catalogue, blocks)
 
   @property
   def brings_labels(self) -> bool:
     """Whether the distillation set may have labels: the source's own, or the training set's."""
-    return self.source.brings_labels is not False
+    return self.source.brings_labels or not self.source.brings_tuples
 
   @property
   def makes(self) -> bool:
     """Whether it is of tuples made of the training set's, most without a label."""
-    return self.source.brings_labels is None and self.pairing.makes
-
-  def _asked(self) -> list[Source]:
-    """Sources that the flags ask for; if they ask for none, the last one, which always applies."""
-    return [source for source in (make(self) for make in SOURCES) if source.asked]
+    makes = self.pairing.distillation_pairs or self.pairing.augmentations
+    return bool(makes) and not self.source.brings_tuples
 
   def labelled_inputs(self) -> dict[str, Any]:
     """Inputs of the labelled sets: flags, and each file's sha256."""
@@ -121,14 +114,22 @@ class DataConfig:
     return {**flags.flat(self.pairing), **texts, **near, **self.source.unlabelled_inputs()}
 
 
-# Each makes a source of the run's flags; the last one is taken where no other is asked for.
-SOURCES: list[Callable[[DataConfig], Source]] = [
-  lambda data: GlueFolders(data.glue, data.table),
-  lambda data: TensorFlowDatasets(data.glue, data.table),
-  lambda data: Mined(data.mining, data.table),
-  lambda data: Tables(data.files, data.table, data.mining.split_shares),
-  lambda data: Catalogue(data.catalogue, blocks=data.pairing.distillation_pairs > 0),
-]
+def _glue(data: DataConfig) -> Source | None:
+  named = data.table.task in glue.NAMES or data.glue.data_dir or data.glue.tfds
+  return Glue(data.glue, data.table) if named else None
+
+
+def _mined(data: DataConfig) -> Source | None:
+  return Mined(data.mining, data.table) if data.mining.mine_from else None
+
+
+def _tables(data: DataConfig) -> Source | None:
+  given = any(flags.flat(data.files).values())
+  return Tables(data.files, data.table, data.mining.split_shares) if given else None
+
+
+# Each makes a source of the run's flags, or None where they do not ask for it.
+SOURCES: list[Callable[[DataConfig], Source | None]] = [_glue, _mined, _tables]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,10 +166,7 @@ def write_labelled(config: DataConfig, folder: str, seed: int) -> LabelledSets:
 def write_unlabelled(
   config: DataConfig, data: str, folder: str, seed: int, labels: Labels = 'none'
 ) -> UnlabelledSet:
-  """Writes the tuples that the teacher will score into `folder`.
-
-  They are the source's own; or else, of the training set's items, the training tuples themselves or
-  pairs made of its texts; or the training tuples with others made of each.
+  """Writes the tuples that the teacher will score into `folder`: the source's own, or made ones.
 
   Args:
     config: The source, and how pairs are made.
@@ -178,23 +176,28 @@ def write_unlabelled(
     labels: What is asked of them; those that there are are kept.
   """
   tf_keras.utils.set_random_seed(seed)
-  made = config.source.write_unlabelled(data, folder, seed, labels)
-  if made is None:
-    train = RecordSet(os.path.join(data, 'train'))
-    if config.pairing.augmentations:
-      rows = augmentation.from_training(train, config.pairing.augmentations, seed)
-      return UnlabelledSet(write_examples(folder, {'': rows}, train.slots)[''].count)
-    tables, more = record_writer.extended(train, folder, _more_texts(config))
-    groups = train.groups()
-    if blocks := config.pairing.distillation_pairs > 0:
-      items = [open_items(folder, of_slot) for of_slot in tables]
-      groups = pairing.from_training(train.tuples(), items, config.pairing, folder, seed, more)
-    written = record_writer.write(folder, groups, tables, info={BLOCKS: blocks})
-    made = UnlabelledSet(written.count)
+  if config.source.brings_tuples:
+    made = config.source.write_unlabelled(data, folder, seed, labels)
+  else:
+    made = UnlabelledSet(_write_made(config, RecordSet(os.path.join(data, 'train')), folder, seed))
   left_out = held_out.leave_out(held_out.judging_sets(data), folder, 'unlabelled')
   count = len(RecordSet(folder))
   _refuse_empty('unlabelled', count)
   return dataclasses.replace(made, count=count, left_out=left_out)
+
+
+def _write_made(config: DataConfig, train: RecordSet, folder: str, seed: int) -> int:
+  """Writes the training tuples, with others made of each, or pairs made of their texts."""
+  pairing_config = config.pairing
+  if pairing_config.augmentations:
+    rows = augmentation.from_training(train, pairing_config.augmentations, seed)
+    return write_examples(folder, {'': rows}, train.slots)[''].count
+  tables, more = record_writer.extended(train, folder, _more_texts(config))
+  groups = train.groups()
+  if blocks := pairing_config.distillation_pairs > 0:
+    items = [open_items(folder, of_slot) for of_slot in tables]
+    groups = pairing.from_training(train.tuples(), items, pairing_config, folder, seed, more)
+  return record_writer.write(folder, groups, tables, info={BLOCKS: blocks}).count
 
 
 def _more_texts(config: DataConfig) -> dict[int, Iterable[str]]:

@@ -1,6 +1,7 @@
 """Embedders, which say how near two texts are: from an export, SavedModel, hub or checkpoint."""
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -9,16 +10,20 @@ import tensorflow as tf
 
 from common import files
 from common.data import batching
-from common.distillation.mean_pooled import MeanPooledEncoder
+from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.export import saved_models
-from common.modeling import checkpoints
-from common.scoring import exported
+from common.modeling import checkpoints, encoders
+from common.scoring import exported, litert_encoder, litert_files
+from common.scoring.runtime import ANY_SLOT, EncoderFunction
 from common.scoring.scorer import PairScorer
+from common.training import strategies
 from common.vectors import neighbors
 
 _BATCH = 128
 _QUESTION, _RESPONSE = 'question_encoder', 'response_encoder'
+_PRECISION = 'int8'  # of a checkpoint: enough to say what is near
+_MAX_LENGTH = 128  # tokens of a text that a checkpoint reads
 
 
 class Embedder(Protocol):
@@ -53,7 +58,50 @@ def load(handle: str) -> Embedder:
     return _Export(handle)
   if tf.saved_model.contains_saved_model(handle):
     return _SavedModel(handle)
-  return _Checkpoint(handle)
+  return MeanPooledEncoder(handle)
+
+
+class MeanPooledEncoder:
+  """A pretrained encoder as it comes, the same for both sides: the mean of its tokens, in int8.
+
+  Args:
+    path: The checkpoint.
+
+  Attributes:
+    dim: Width of a vector.
+  """
+
+  @strategies.precision()
+  def __init__(self, path: str):
+    pretrained = checkpoints.read(path)
+    self.fingerprint = f'{path} {saved_models.fingerprint(pretrained.path)}'
+    self.dim = pretrained.config.hidden_size
+    tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
+    encoder = encoders.build(pretrained.config, tokenizer.pad_id)
+    encoder.restore(pretrained)
+
+    def pooled(ids: tf.Tensor) -> tf.Tensor:
+      encoded = encoder(ids, training=False)
+      total = tf.einsum('bth,bt->bh', encoded.tokens, tf.cast(encoded.mask, tf.float32))
+      return tf.math.l2_normalize(total, axis=-1)  # [batch, hidden]
+
+    longest = min(_MAX_LENGTH, pretrained.config.max_positions)
+    functions = {ANY_SLOT: EncoderFunction(pooled, longest)}
+    with tempfile.TemporaryDirectory() as folder:
+      precisions, one_size = (_PRECISION,), (litert_files.BATCHES[-1],)
+      litert_encoder.write(
+        folder, functions, encoder.variables, tokenizer, precisions=precisions, batches=one_size
+      )
+      self._encoder = litert_encoder.LiteRTEncoder(folder, _PRECISION)
+
+  def encode(
+    self, texts: Sequence[str], side: str = '', advance: Callable[[int], Any] = lambda _: None
+  ) -> np.ndarray:
+    """Unit vectors [len(texts), dim] float32; `advance` hears how many more are done."""
+    del side
+    vectors = np.zeros([len(texts), self.dim], np.float32)
+    self._encoder.encode(texts, ANY_SLOT, vectors, 0, advance)
+    return vectors
 
 
 class _Export:
@@ -65,19 +113,6 @@ class _Export:
 
   def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
     return neighbors.pooled(self._scorer.encode(texts, side))
-
-
-class _Checkpoint:
-  """A pretrained encoder, the same for both sides."""
-
-  def __init__(self, path: str):
-    pretrained = checkpoints.read(path)
-    self._encoder = MeanPooledEncoder(pretrained)
-    self.fingerprint = f'{path} {saved_models.fingerprint(pretrained.path)}'
-
-  def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
-    del side
-    return self._encoder.encode(texts)
 
 
 class _SavedModel:

@@ -4,6 +4,8 @@ Both sides are embedded; a query's nearest passages give its hard negatives (fro
 those scored below a threshold, never a known positive; about as many as the positives) and the
 transfer set (the nearest 50, whatever they are). Splits are by query. All that is random depends on
 the seed, all else on the texts alone.
+
+Pairs are a structured array (`pairs_of`): a query's number, a passage's, and their inner product.
 """
 
 import dataclasses
@@ -16,13 +18,13 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from common import files, flags
+from common import digests, files, flags
 from common.data import matching, record_writer
 from common.data.items import ItemWriter
 from common.data.matching import SPLITS, Matching
-from common.data.records import Manifest
+from common.data.records import Manifest, RecordSet
 from common.data.tuples import Tuples
-from common.distillation import datasheet, embedders
+from common.distillation import embedders
 from common.errors import InputError
 from common.vectors import manifest
 from common.vectors.neighbors import Index
@@ -31,9 +33,10 @@ from common.vectors.writer import VectorWriter
 
 COLUMNS = ('query', 'passage')
 QUERIES = 4096  # searched at a time
-LABELLED, KNOWN, VECTORS = 'labelled.json', 'known.npz', 'vectors'
-INDEX = f'{VECTORS}/right.faiss'  # of the passages
+MINED = 'mined'  # in the manifests' `info`: the labelled half of the datasheet
+_KNOWN, _VECTORS = 'known.npz', 'vectors'
 _GROUP = 64  # labelled pairs of neighbouring queries that stay together
+_PAIR = np.dtype([('query', np.int64), ('passage', np.int64), ('score', np.float32)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,32 +100,63 @@ class MiningConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pairs:
-  """Pairs by number, with their inner products: [n] each."""
+class MinedTask:
+  """A mined task, as `mine` left it in a folder.
 
-  queries: np.ndarray
-  passages: np.ndarray
-  scores: np.ndarray
+  Attributes:
+    queries: Vectors of the queries, by item number.
+    passages: Vectors of the passages.
+    positives: [n, 2] pairs known to match.
+    splits: [queries] each one's split, a number into `SPLITS`.
+  """
 
-  def __len__(self) -> int:
-    return len(self.queries)
+  queries: VectorStore
+  passages: VectorStore
+  positives: np.ndarray
+  splits: np.ndarray
 
-  def __getitem__(self, kept: np.ndarray | slice) -> 'Pairs':
-    return Pairs(self.queries[kept], self.passages[kept], self.scores[kept])
+  @classmethod
+  def open(cls, folder: str) -> 'MinedTask':
+    """Opens the folder."""
+    left, right = (VectorStore(os.path.join(folder, _VECTORS, side)) for side in ('left', 'right'))
+    known = digests.read_arrays(os.path.join(folder, _KNOWN), 'delete its folder and run again')
+    return cls(left, right, known['positives'], known['splits'])
 
-  @property
-  def items(self) -> np.ndarray:
-    """[n, 2] int32."""
-    return np.stack([self.queries, self.passages], 1).astype(np.int32)
+  def similarity(self, pairs: np.ndarray) -> np.ndarray:
+    """Inner products of pairs [n, 2]: [n]."""
+    return _similarity(pairs, self.queries, self.passages)
+
+  def rows(self, records: RecordSet) -> Iterator[dict[str, Any]]:
+    """A set's pairs as {'id', 'query', 'passage', 'similarity', 'label'}, their texts in memory."""
+    tuples = records.tuples()
+    named = [_named(records, slot, tuples.items[:, slot]) for slot in (0, 1)]
+    for i, similarity in enumerate(self.similarity(tuples.items)):
+      (query, query_id), (passage, passage_id) = (named[s][tuples.items[i, s]] for s in (0, 1))
+      row = {
+        'id': f'{query_id}-{passage_id}',
+        'query': query,
+        'passage': passage,
+        'similarity': round(float(similarity), 4),
+      }
+      yield row if tuples.label is None else {**row, 'label': int(tuples.label[i, 0])}
+
+
+def _named(records: RecordSet, slot: int, numbers: np.ndarray) -> dict[int, tuple[str, str]]:
+  """(text, id) of each of the items."""
+  items = records.items(slot)
+  wanted = np.zeros(len(items), bool)
+  wanted[numbers] = True
+  named = zip(items.texts(), items.ids(), strict=True)
+  return {number: item for number, item in enumerate(named) if wanted[number]}
 
 
 def mine(
   config: MiningConfig, folder: str, seed: int, encoding: str = 'utf-8'
 ) -> dict[str, Manifest]:
-  """Writes the labelled record sets `train`, `valid` and `test`, and the vectors of all texts.
+  """Writes the labelled record sets `train`, `valid` and `test`, and what `MinedTask` opens.
 
-  Every query and passage is an item, numbered as in the source. `labelled.json` is the labelled
-  half of the datasheet; `known.npz` holds the matches and the queries' splits.
+  Every query and passage is an item, numbered as in the source. The manifests hold the labelled
+  half of the datasheet.
 
   Args:
     config: Sources and measures.
@@ -143,24 +177,21 @@ def mine(
   found.check(splits, config.mine_from)
   embedder = embedders.load(config.embedder)
   queries, passages = (
-    _embedded(embedder, texts, side, os.path.join(folder, VECTORS, side))
+    _embedded(embedder, texts, side, os.path.join(folder, _VECTORS, side))
     for texts, side in ((found.queries, 'left'), (found.passages, 'right'))
   )
-  positives = _scored(found.positives, queries, passages)
-  index = Index.of_store(passages, os.path.join(folder, INDEX))
-  near = _negatives_of(config, found, positives, queries, index)
+  known = found.positives
+  positives = pairs_of(known[:, 0], known[:, 1], _similarity(known, queries, passages))
+  near = _near(config, found, queries, index_of(passages, folder))
   threshold = config.negative_threshold
   if config.negative_quantile:
-    of_train = near.scores[splits[near.queries] == 0]
+    of_train = near['score'][splits[near['query']] == 0]
     threshold = float(np.quantile(of_train, config.negative_quantile)) if len(of_train) else 0.0
-  negatives, rng = near[near.scores < threshold], np.random.default_rng(seed)
+  negatives, rng = near[near['score'] < threshold], np.random.default_rng(seed)
   labelled = {
     split: _labelled(split, positives, negatives, splits == number, threshold, rng)
     for number, split in enumerate(SPLITS)
   }
-  drawn = [of_split.scores[labels == 0] for of_split, labels in labelled.values()]
-  scores = {'positive': positives.scores, 'nearest': near.scores}
-  scores['negative'] = np.concatenate(drawn)
   sheet = {
     'source': config.mine_from,
     'embedder': embedder.fingerprint,
@@ -170,25 +201,41 @@ def mine(
     'threshold': threshold,
     'splits': {
       split: {
-        'queries': len(np.unique(pairs.queries)),
+        'queries': len(np.unique(pairs['query'])),
         'positive': int(labels.sum()),
         'negative': int((labels == 0).sum()),
       }
       for split, (pairs, labels) in labelled.items()
     },
-    'histograms': {name: datasheet.histogram(values) for name, values in scores.items()},
   }
-  files.write_json(os.path.join(folder, LABELLED), sheet, sealed=True)
-  with files.whole(os.path.join(folder, KNOWN)) as path, open(path, 'wb') as file:
-    np.savez(file, positives=found.positives, splits=splits)
+  with files.whole(os.path.join(folder, _KNOWN)) as path, open(path, 'wb') as file:
+    np.savez(file, positives=known, splits=splits)
   sets: dict[str, record_writer.Numbered] = {
     split: functools.partial(_groups, found, *of_split) for split, of_split in labelled.items()
   }
-  return record_writer.write_sets(folder, sets, 2, info={'source': config.mine_from})
+  info = {'source': config.mine_from, MINED: sheet}
+  return record_writer.write_sets(folder, sets, 2, info=info)
+
+
+def pairs_of(queries: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
+  """Pairs [n] of 'query' and 'passage' numbers with their inner product, 'score'."""
+  pairs = np.empty(len(queries), _PAIR)
+  pairs['query'], pairs['passage'], pairs['score'] = queries, passages, scores
+  return pairs
+
+
+def tuples_of(pairs: np.ndarray, label: np.ndarray | None = None) -> Tuples:
+  """Pairs as tuples, with their labels [n, 1] if they have some."""
+  return Tuples(np.stack([pairs['query'], pairs['passage']], 1).astype(np.int32), label=label)
+
+
+def index_of(passages: VectorStore, folder: str) -> Index:
+  """The index of a task's passages, kept beside their vectors."""
+  return Index.of_store(passages, os.path.join(folder, _VECTORS, 'right.faiss'))
 
 
 def _groups(
-  found: Matching, pairs: Pairs, labels: np.ndarray, writers: Sequence[ItemWriter]
+  found: Matching, pairs: np.ndarray, labels: np.ndarray, writers: Sequence[ItemWriter]
 ) -> Iterator[Tuples]:
   """A split's pairs; all items come before the first split's pairs."""
   if not len(writers[0]):
@@ -200,7 +247,7 @@ def _groups(
         writer.number(text, key)
   for start in range(0, len(pairs), _GROUP):
     some = slice(start, start + _GROUP)
-    yield Tuples(pairs[some].items, label=labels[some, None].astype(np.float32))
+    yield tuples_of(pairs[some], labels[some, None].astype(np.float32))
 
 
 def _embedded(
@@ -208,9 +255,8 @@ def _embedded(
 ) -> VectorStore:
   """A store of texts' vectors, by number."""
   digest = hashlib.sha256()
-  for number, text in enumerate(texts):  # of their list's repr, which as one text might not fit
-    digest.update(f'{", " if number else "["}{text!r}'.encode())
-  digest.update(b']')
+  for text in texts:
+    digest.update(f'{text!r}\n'.encode())
   fingerprint = f'{embedder.fingerprint} {digest.hexdigest()}'
   width = embedder.encode(texts[:1], side).shape[1]
   if manifest.is_there(folder):
@@ -229,12 +275,7 @@ def _embedded(
   )
 
 
-def _scored(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -> Pairs:
-  return Pairs(pairs[:, 0], pairs[:, 1], similarity(pairs, queries, passages))
-
-
-def similarity(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -> np.ndarray:
-  """Inner products of pairs [n, 2] of numbers: [n]."""
+def _similarity(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -> np.ndarray:
   scores = [
     np.einsum('nd,nd->n', queries.vectors(block[:, 0]), passages.vectors(block[:, 1]))
     for block in np.split(pairs, range(QUERIES, len(pairs), QUERIES))
@@ -242,56 +283,43 @@ def similarity(pairs: np.ndarray, queries: VectorStore, passages: VectorStore) -
   return np.concatenate(scores)
 
 
-def nearest(numbers: np.ndarray, queries: VectorStore, index: Index, count: int) -> Pairs:
-  """The nearest passages of queries, in their order."""
+def nearest(numbers: np.ndarray, queries: VectorStore, index: Index, count: int) -> np.ndarray:
+  """Pairs of queries with their nearest passages, in the queries' order."""
   scores, rows = index.search(queries.vectors(numbers), count)
-  found = rows.ravel() >= 0
-  repeated = np.repeat(numbers, rows.shape[1])
-  return Pairs(repeated, rows.ravel(), scores.ravel())[found]
+  found = pairs_of(np.repeat(numbers, rows.shape[1]), rows.ravel(), scores.ravel())
+  return found[found['passage'] >= 0]
 
 
-def _negatives_of(
-  config: MiningConfig,
-  found: Matching,
-  positives: Pairs,
-  queries: VectorStore,
-  index: Index,
-) -> Pairs:
+def _near(config: MiningConfig, found: Matching, queries: VectorStore, index: Index) -> np.ndarray:
   """Pairs that may be negative: near, and neither positive nor related."""
   passages = len(found.passages)
-  related = found.related[:, 0] * passages + found.related[:, 1]
-  keys = np.concatenate([positives.queries * passages + positives.passages, related])
-  keys, labelled, blocks = np.unique(keys), np.unique(positives.queries), []
+  known = np.concatenate([found.positives, found.related])
+  keys = np.unique(known[:, 0] * passages + known[:, 1])
+  labelled, blocks = np.unique(found.positives[:, 0]), []
   count = min(config.negatives_from, passages)
   for start in tqdm(range(0, len(labelled), QUERIES), desc='nearest', unit=' blocks'):
     near = nearest(labelled[start : start + QUERIES], queries, index, count)
-    own = near.queries * passages + near.passages
-    known = keys[np.searchsorted(keys[:-1], own)] == own
-    blocks.append(near[~known])
-  return Pairs(*(np.concatenate(column) for column in zip(*map(_columns, blocks), strict=True)))
-
-
-def _columns(pairs: Pairs) -> tuple[np.ndarray, ...]:
-  return pairs.queries, pairs.passages, pairs.scores
+    blocks.append(near[~np.isin(near['query'] * passages + near['passage'], keys)])
+  return np.concatenate(blocks)
 
 
 def _labelled(
   split: str,
-  positives: Pairs,
-  negatives: Pairs,
+  positives: np.ndarray,
+  negatives: np.ndarray,
   inside: np.ndarray,
   threshold: float,
   rng: np.random.Generator,
-) -> tuple[Pairs, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
   """A split's positives, and as many negatives where there are; by query; with their labels."""
-  own, others = positives[inside[positives.queries]], negatives[inside[negatives.queries]]
+  own, others = positives[inside[positives['query']]], negatives[inside[negatives['query']]]
   if not len(others):
     raise InputError(
       f'{split}: has no negatives below {threshold:.3g}; add data, or change --split_shares or the '
       'threshold'
     )
   drawn = others[rng.permutation(len(others))[: len(own)]]
-  both = Pairs(*map(np.concatenate, zip(_columns(own), _columns(drawn), strict=True)))
+  both = np.concatenate([own, drawn])
   labels = np.repeat([1, 0], [len(own), len(drawn)])
-  order = np.lexsort([-labels, both.queries])
+  order = np.lexsort([-labels, both['query']])
   return both[order], labels[order]

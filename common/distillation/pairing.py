@@ -16,9 +16,8 @@ from common import files, flags
 from common.data.items import Items
 from common.data.tuples import Tuples, distinct
 from common.distillation import blocks
-from common.distillation.mean_pooled import MeanPooledEncoder
+from common.distillation.embedders import MeanPooledEncoder
 from common.errors import InputError
-from common.modeling import checkpoints
 
 _BLOCK = 8192  # texts embedded at a time
 
@@ -33,17 +32,11 @@ class PairingConfig:
     'pairs',
     bounds=(0, 10**12),
   )
-  block_texts: tuple[int, ...] = flags.option(
-    (64, 64), 'left and right texts of a block', bounds=(1, 10**6)
-  )
   block_pairs: int = flags.option(
     128,
-    'pairs of a block, its training pairs first; fewer: a larger share of training pairs, and '
-    'more texts',
+    'pairs of a block of 64 left and 64 right texts, its training pairs first; fewer: a larger '
+    'share of training pairs, and more texts',
     bounds=(1, 10**9),
-  )
-  block_near: float = flags.option(
-    0.75, "share of a block's pairs with near texts; the rest is random", bounds=(0, 1)
   )
   pairing_pretrained: str = flags.option('minilm', 'checkpoint whose vectors tell near texts')
   unlabelled_texts: tuple[str, ...] = flags.option(
@@ -59,8 +52,6 @@ class PairingConfig:
   )
 
   def __post_init__(self):
-    if len(self.block_texts) != 2:
-      raise InputError(f'--block_texts={self.block_texts}: two numbers, lefts,rights, are needed')
     if self.augmentations and self.distillation_pairs:
       raise InputError(
         f'--augmentations={self.augmentations} excludes '
@@ -74,39 +65,11 @@ class PairingConfig:
           f'--unlabelled_texts={flag}: pairs are made of them; --distillation_pairs=0 makes none'
         )
 
-  @property
-  def makes(self) -> bool:
-    """Whether tuples are made where none are brought; if not, they are the training set's own."""
-    return bool(self.distillation_pairs or self.augmentations)
-
 
 def parse(flag: str) -> tuple[str, str]:
   """(column, file) of one of `--unlabelled_texts`."""
   column, _, path = flag.partition(':')
   return column, path
-
-
-@dataclasses.dataclass(frozen=True)
-class Side:
-  """Distinct lefts, or rights, to make pairs of: those of the training set in order, then more.
-
-  Attributes:
-    items: [distinct, slots of the side] item numbers.
-    index: [tuples] which of them a training tuple has.
-  """
-
-  items: np.ndarray
-  index: np.ndarray
-
-  @classmethod
-  def of(cls, items: np.ndarray) -> 'Side':
-    """The distinct rows of the side's columns [tuples, slots]."""
-    return cls(*distinct(items))
-
-  def joined(self, numbers: np.ndarray) -> 'Side':
-    """A side of one slot, and such items as it lacks."""
-    new = np.setdiff1d(numbers, self.items)
-    return Side(np.concatenate([self.items, new[:, None]]), self.index)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,46 +114,44 @@ def from_training(
     Whole blocks, about `config.distillation_pairs` tuples in all. A training tuple has its label;
     if it occurs more than once, the first one's.
   """
-  sides = [Side.of(train.items[:, :1]), Side.of(train.items[:, 1:])]
+  # Distinct members of each side, [members, slots], and which of them a training tuple has.
+  lefts, left = distinct(train.items[:, :1])
+  rights, right = distinct(train.items[:, 1:])
+  sides = [lefts, rights]
   for slot, numbers in (more or {}).items():
-    sides[slot] = sides[slot].joined(numbers)
-  left, right = sides
-  encoder = MeanPooledEncoder(checkpoints.read(config.pairing_pretrained))
+    new = np.setdiff1d(numbers, sides[slot])
+    sides[slot] = np.concatenate([sides[slot], new[:, None]])
+  lefts, rights = sides
+  encoder = MeanPooledEncoder(config.pairing_pretrained)
   left_vectors, right_vectors = _vectors(items, sides, encoder, folder)
-  partners = np.stack([left.index, right.index], 1)
-  shape, pairs = block_shape(len(left.items), len(right.items), config)
-  near = config.block_near
+  shape = min(blocks.TEXTS, len(lefts)), min(blocks.TEXTS, len(rights))
+  pairs = min(config.block_pairs, shape[0] * shape[1])
+  partners, near = np.stack([left, right], 1), blocks.NEAR
   made = blocks.pair_blocks(left_vectors, right_vectors, partners, shape, pairs, near, seed)
   count = -(-config.distillation_pairs // pairs)
-  known, first = np.unique(left.index * len(right.items) + right.index, return_index=True)
+  known, first = np.unique(left * len(rights) + right, return_index=True)
   for block in tqdm(itertools.islice(made, count), total=count, desc='pairs', unit=' blocks'):
-    both = [left.items[block[:, 0]], right.items[block[:, 1]]]
-    keys = block[:, 0] * len(right.items) + block[:, 1]
+    found = np.concatenate([lefts[block[:, 0]], rights[block[:, 1]]], 1)
+    keys = block[:, 0] * len(rights) + block[:, 1]
     place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     label = np.where(known[place] == keys, train.labels[first[place]], np.float32(np.nan))
-    yield Tuples(np.concatenate(both, 1), label[:, None])
-
-
-def block_shape(lefts: int, rights: int, config: PairingConfig) -> tuple[tuple[int, int], int]:
-  """Counts of a block's left and right items and pairs: as configured, or fewer if so few exist."""
-  lefts, rights = min(config.block_texts[0], lefts), min(config.block_texts[1], rights)
-  return (lefts, rights), min(config.block_pairs, lefts * rights)
+    yield Tuples(found, label[:, None])
 
 
 def _vectors(
-  items: Sequence[Items], sides: Sequence[Side], encoder: MeanPooledEncoder, folder: str
+  items: Sequence[Items], sides: Sequence[np.ndarray], encoder: MeanPooledEncoder, folder: str
 ) -> list[Vectors]:
   """Vectors of each side's distinct members; a text is encoded once, whichever slots it is in."""
   texts: dict[str, int] = {}
   rows = []  # of each slot's items among the texts' vectors
   for slot, of_slot in enumerate(items):
-    used = np.unique(sides[min(slot, 1)].items[:, max(slot - 1, 0)])
+    used = np.unique(sides[min(slot, 1)][:, max(slot - 1, 0)])
     row = np.zeros(len(of_slot), np.int64)
     row[used] = [texts.setdefault(t, len(texts)) for t in of_slot.texts(used)]
     rows.append(row)
   vectors = _encoded(list(texts), encoder, folder)
   return [
-    Vectors(vectors, np.stack([row[side.items[:, i]] for i, row in enumerate(slots)], 1))
+    Vectors(vectors, np.stack([row[side[:, i]] for i, row in enumerate(slots)], 1))
     for side, slots in zip(sides, (rows[:1], rows[1:]), strict=True)
   ]
 
@@ -203,5 +164,6 @@ def _encoded(texts: Sequence[str], encoder: MeanPooledEncoder, folder: str) -> n
   os.remove(path)
   with tqdm(total=len(texts), desc='embed', unit=' texts') as bar:
     for start in range(0, len(texts), _BLOCK):
-      vectors[start : start + _BLOCK] = encoder.encode(texts[start : start + _BLOCK], bar.update)
+      some = texts[start : start + _BLOCK]
+      vectors[start : start + _BLOCK] = encoder.encode(some, advance=bar.update)
   return vectors

@@ -1,6 +1,5 @@
 """The transfer set of a mined task: unlabelled pairs for the teacher; and the task's datasheet."""
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -8,26 +7,21 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from common import files, flags
 from common.data import record_writer
 from common.data.matching import SPLITS
 from common.data.records import BLOCKS, RecordSet
-from common.data.tuples import Tuples
-from common.distillation import blocks, datasheet, mining
-from common.distillation.mined_task import MinedTask
-from common.distillation.mining import MiningConfig, Pairs
+from common.data.texts import hash64
+from common.distillation import blocks, mining
+from common.distillation.mining import MinedTask, MiningConfig
+from common.evaluation import metrics
 from common.vectors.neighbors import Index
-from common.vectors.store import VectorStore
 
 TRANSFER = 'transfer'
 _GROUP = 400  # pairs of the whole transfer set that stay together, of neighbouring queries
-_TEXTS, _NEAR = 64, 0.75  # of a block of a smaller one: texts a side, share that is near
-
-_EXAMPLES = 3  # rows of each set in the datasheet
 
 
 def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, Any]:
-  """Writes the unlabelled pairs as a record set of the mined items; and the task's datasheet.
+  """Writes the unlabelled pairs as a record set of the mined items.
 
   It holds the nearest passages of each training query. If the teacher has no time for so many, it
   holds `transfer_pairs` pairs in blocks. A block joins neighbouring queries with passages that
@@ -36,102 +30,125 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
   Args:
     config: The same as for `mine`.
     data: Folder that `mine` wrote.
-    folder: The record set's folder; gets `datasheet.json` and `scores.svg` too.
+    folder: The record set's folder.
     seed: Seed of the order, and of what is taken.
 
   Returns:
-    The datasheet, as in `datasheet.json`.
+    The task's datasheet: the counts of `mine`, 'transfer': {'queries', 'pairs'}, and `describe`.
   """
-  mined = MinedTask.open(data)
-  pool = _Pool(
-    queries=mined.queries,
-    passages=mined.passages,
-    numbers=np.flatnonzero(mined.splits == 0),
-    known=blocks.partners_of(mined.positives, 0, len(mined.queries)),
-    index=Index.of_store(mined.passages, os.path.join(data, mining.INDEX)),
-    count=min(config.transfer_per_query, len(mined.passages)),
-    rng=np.random.default_rng(seed),
-  )
+  mined, rng = MinedTask.open(data), np.random.default_rng(seed)
+  index = mining.index_of(mined.passages, data)
+  training = np.flatnonzero(mined.splits == 0)
+  nearest = min(config.transfer_per_query, len(mined.passages))
+  group = -(-_GROUP // nearest)  # queries that stay together
   if config.transfer_pairs:
-    group = min(_TEXTS, len(pool.numbers))
-    asked = config.transfer_pairs / (count := len(pool.numbers))
-    size = group * max(1, min(_TEXTS, round(asked)))
-    if not 0.5 <= asked <= _TEXTS + 0.5:
+    group = min(blocks.TEXTS, len(training))
+    asked = config.transfer_pairs / len(training)
+    size = group * max(1, min(blocks.TEXTS, round(asked)))
+    if not 0.5 <= asked <= blocks.TEXTS + 0.5:
       print(
-        f'--transfer_pairs={config.transfer_pairs}: of {count:,} training queries about '
-        f'{count * size // group:,} come, 1 to {_TEXTS} a query'
+        f'--transfer_pairs={config.transfer_pairs}: of {len(training):,} training queries about '
+        f'{len(training) * size // group:,} come, 1 to {blocks.TEXTS} a query'
       )
-    made = _blocks(pool, group, size)
+  # Neighbouring queries, which share passages, follow one another.
+  order = training[blocks.neighbour_order(mined.queries.vectors(training), group, rng)]
+  if config.transfer_pairs:
+    made = _blocks(mined, index, nearest, order, group, size, rng)
   else:
-    made = _all_near(pool, -(-_GROUP // pool.count))
-  histogram, seen = np.zeros(datasheet.BINS, np.int64), np.zeros(len(mined.queries), bool)
-
-  def groups() -> Iterator[Tuples]:
-    for pairs in made:
-      np.add(histogram, datasheet.counts(pairs.scores), out=histogram)
-      seen[pairs.queries] = True
-      yield Tuples(pairs.items)
-
+    made = _all_near(mined, index, nearest, order, group)
   sets = {split: RecordSet(os.path.join(data, split)) for split in SPLITS}
   tables = record_writer.tables_from(sets['train'], folder)
-  count = record_writer.write(folder, groups(), tables, info={BLOCKS: True}).count
+  groups = map(mining.tuples_of, made)
+  count = record_writer.write(folder, groups, tables, info={BLOCKS: True}).count
   sets[TRANSFER] = RecordSet(folder)
-  labelled = files.read_json(os.path.join(data, mining.LABELLED))
-  histograms = {**labelled.pop('histograms'), TRANSFER: histogram.tolist()}
-  sheet = {
-    **labelled,
-    'flags': flags.flat(config),
-    'seed': seed,
-    TRANSFER: {'queries': int(seen.sum()), 'pairs': count},
-    **datasheet.describe(sets, mined.similarity),
-    'examples': {name: list(mined.rows(records, _EXAMPLES)) for name, records in sets.items()},
-    'histograms': histograms,
+  queries = len(np.unique(sets[TRANSFER].tuples().items[:, 0]))
+  return {
+    **sets['train'].manifest.info[mining.MINED],
+    TRANSFER: {'queries': queries, 'pairs': count},
+    **describe(sets, mined),
   }
-  datasheet.draw(histograms, sheet['threshold'], os.path.join(folder, datasheet.PICTURE))
-  files.write_json(os.path.join(folder, datasheet.SHEET), sheet, sealed=True)
-  return sheet
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pool:
-  """Training queries, passages and their index, from which the transfer set is taken."""
-
-  queries: VectorStore
-  passages: VectorStore
-  numbers: np.ndarray  # of the training queries
-  known: list[np.ndarray]  # matches of each query
-  index: Index
-  count: int  # nearest passages of a query
-  rng: np.random.Generator
-
-  def order(self, group: int) -> np.ndarray:
-    """The training queries, each group of them neighbours, which share passages."""
-    vectors = self.queries.vectors(self.numbers)
-    return self.numbers[blocks.neighbour_order(vectors, group, self.rng)]
-
-
-def _all_near(pool: _Pool, group: int) -> Iterator[Pairs]:
+def _all_near(
+  mined: MinedTask, index: Index, nearest: int, order: np.ndarray, group: int
+) -> Iterator[np.ndarray]:
   """Every training query with its nearest passages; `group` queries at a time stay together."""
-  order = pool.order(group)
   step = max(1, mining.QUERIES // group) * group
+  place = np.zeros(len(mined.queries), np.int64)  # a query's group
+  place[order] = np.arange(len(order)) // group
   for start in tqdm(range(0, len(order), step), desc=TRANSFER, unit=' blocks'):
-    pairs = mining.nearest(order[start : start + step], pool.queries, pool.index, pool.count)
-    place = np.zeros(len(pool.queries), np.int64)
-    place[order[start : start + step]] = np.arange(len(order[start : start + step])) // group
-    ends = np.flatnonzero(np.diff(place[pairs.queries])) + 1
-    for rows in np.split(np.arange(len(pairs)), ends):
-      yield pairs[rows]
+    pairs = mining.nearest(order[start : start + step], mined.queries, index, nearest)
+    yield from np.split(pairs, np.flatnonzero(np.diff(place[pairs['query']])) + 1)
 
 
-def _blocks(pool: _Pool, group: int, size: int) -> Iterator[Pairs]:
+def _blocks(
+  mined: MinedTask,
+  index: Index,
+  nearest: int,
+  order: np.ndarray,
+  group: int,
+  size: int,
+  rng: np.random.Generator,
+) -> Iterator[np.ndarray]:
   """Blocks of `size` pairs of `group` queries; each query is in one."""
-  order = pool.order(group)
+  known = blocks.partners_of(mined.positives, 0, len(mined.queries))
   for start in tqdm(range(0, len(order), group), desc=TRANSFER, unit=' blocks'):
     some = order[start : start + group]
-    vectors, known = pool.queries.vectors(some), [pool.known[query] for query in some]
-    near = pool.index.search(vectors, pool.count)[1]
-    candidates = [np.concatenate(both) for both in zip(known, near, strict=True)]
-    chosen = np.array(blocks.in_turn(candidates, _TEXTS))
-    similarity = vectors @ pool.passages.vectors(chosen).T
-    i, j = blocks.combinations(similarity, chosen, known, size, _NEAR, pool.rng)
-    yield Pairs(some[i], chosen[j], similarity[i, j])
+    vectors, matches = mined.queries.vectors(some), [known[query] for query in some]
+    near = index.search(vectors, nearest)[1]
+    candidates = [np.concatenate(both) for both in zip(matches, near, strict=True)]
+    chosen = np.array(blocks.in_turn(candidates, blocks.TEXTS))
+    similarity = vectors @ mined.passages.vectors(chosen).T
+    i, j = blocks.combinations(similarity, chosen, matches, size, blocks.NEAR, rng)
+    yield mining.pairs_of(some[i], chosen[j], similarity[i, j])
+
+
+def describe(sets: dict[str, RecordSet], mined: MinedTask) -> dict[str, Any]:
+  """Describes the written sets: shared items, and how well similarity alone predicts the labels.
+
+  Args:
+    sets: Record sets by name, in this order: training set, validation set, test set, transfer set.
+    mined: Their task.
+
+  Returns:
+    {'shared': {'queries', 'pairs', 'passages': {'a, b': count}}, 'similarity_auc_roc': on test}. A
+    held-out query in another set is a leak, queries alike up to case being one; passages are the
+    corpus and may be shared.
+  """
+  train, valid, test, transfer = sets
+  tuples = {name: records.tuples() for name, records in sets.items()}
+  queries = [hash64(text.casefold()) for text in sets[train].items(0).texts()]
+  query_of = np.unique(np.array(queries, np.uint64), return_inverse=True)[1].reshape(-1)
+  passages = len(sets[train].items(1))
+  shared: dict[str, dict[str, int]] = {what: {} for what in ('queries', 'pairs', 'passages')}
+  held: dict[str, dict[str, np.ndarray]] = {}
+  for name in (test, valid, train, transfer):
+    query, passage = query_of[tuples[name].items[:, 0]], tuples[name].items[:, 1]
+    keys = {'queries': query, 'passages': passage, 'pairs': query * passages + passage}
+    own = {what: np.unique(numbers) for what, numbers in keys.items()}
+    for other, theirs in held.items():
+      for what, numbers in own.items():
+        both = np.intersect1d(numbers, theirs[what], assume_unique=True)
+        shared[what][f'{name}, {other}'] = len(both)
+    if name in (valid, test):
+      held[name] = own
+  logits = mined.similarity(tuples[test].items)[:, None]
+  measured = metrics.evaluate('binary', tuples[test].labels, logits)
+  return {'shared': shared, 'similarity_auc_roc': measured['auc_roc']}
+
+
+def summary(sheet: dict[str, Any]) -> str:
+  """A datasheet in lines of text."""
+  lines = [
+    f'{sheet["queries"]:,} queries, {sheet["passages"]:,} passages, '
+    f'{sheet["known"]["positive"]:,} matches; negatives are below {sheet["threshold"]:.3g}'
+  ]
+  for split, counts in sheet['splits'].items():
+    lines.append(f'{split}: ' + ', '.join(f'{value:,} {name}' for name, value in counts.items()))
+  transfer = sheet[TRANSFER]
+  lines.append(f'transfer: {transfer["pairs"]:,} pairs of {transfer["queries"]:,} queries')
+  for what, between in sheet['shared'].items():
+    counts = ', '.join(f'{names} {count:,}' for names, count in between.items())
+    lines.append(f'shared {what}: {counts}')
+  lines.append(f'AUC-ROC of the similarity alone on test: {sheet["similarity_auc_roc"]:.3f}')
+  return '\n'.join(lines)

@@ -1,35 +1,41 @@
-"""Mining by its command, and as the first stage of a run whose flags are q2p's."""
+"""Mining by its command, and as the first stages of a run."""
 
+import dataclasses
 import json
 import os
 import shutil
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from common import digests, files
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
-from common.distillation import embedders
+from common.data.tokenization import Tokenizer
+from common.distillation import embedders, run
+from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
 from common.distillation.mining import MiningConfig
+from common.distillation.run_folder import RunFolder
+from common.distillation.shared import Shared
 from common.distillation.sources.mined import Mined
+from common.distillation.teacher import Teacher
 from common.errors import InputError
+from common.modeling import checkpoints
+from common.training import strategies
 from dipair import mine
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOPICS = ('gout', 'asthma', 'measles', 'a stroke', 'acne', 'a cold')
 ASPECTS = ('symptoms', 'causes', 'treatments', 'history', 'genetics')
-TOY = (
-  '--embedder=random-tiny --negative_quantile=0.9 --split_shares=0.5,0.25,0.25 --negatives_from=10 '
-  '--transfer_per_query=5 --transfer_pairs=0 --teacher_pretrained=random-tiny '
-  '--teacher_max_length=32 --teacher_batch_size=4 --teacher_steps=2 --teacher_warmup_steps=1 '
-  '--pretrained=random-tiny --encoder_layers=2 --max_lengths=16,16 --output_tokens=2,3 '
-  '--projection_dim=16 --stage1_steps=2 --stage1_warmup_steps=1 --stage1_batch_size=8 '
-  '--stage1_eval_every=2 --stage2_steps=2 --stage2_warmup_steps=1 --stage2_batch_size=16 '
-  '--stage2_eval_every=2 --annotation_runtime=litert-int8'
-).split()
+TOY = {
+  'embedder': 'random-tiny',
+  'negative_quantile': 0.9,
+  'negatives_from': 10,
+  'transfer_per_query': 5,
+}
 
 
 def questions(folder):
@@ -93,23 +99,31 @@ def test_matches_in_a_bucket_are_there_and_told_apart():
     Mined(MiningConfig('ram://bucket/none'), TableConfig()).labelled_inputs()
 
 
-def test_a_run_from_a_folder_of_matches(tmp_path, python):
-  run = tmp_path / 'run'
-  flagfile = os.path.join(ROOT, 'configs', 'q2p.flags')
-  args = ['-m', 'dipair.run', f'--flagfile={flagfile}', f'--run_dir={run}', *TOY]
-  done = python(*args, f'--mine_from={questions(tmp_path)}')
-  assert done.returncode == 0, done.stderr[-3000:]
-  assert 'AUC-ROC (test)' in done.stdout
-  results = json.loads((run / 'results.json').read_text())
-  assert results['mined']['known'] == {'positive': 30, 'related': 0}
-  assert results['data']['distillation'] == results['mined']['transfer']['pairs']
-  assert results['annotation']['runtime'] == 'litert-int8'
-  assert 0 < results['annotation']['logits_deviation'] < 0.01
-  assert results['export']['unlike_texts'] == 0 < results['export']['compared_texts']
-  assert [row['name'] for row in results['encoders']] == ['tensorflow', 'litert', 'litert-int8']
-  unlabelled = RecordSet(str(run / 'unlabelled'))
+def test_a_run_mines_its_data_and_scores_them_in_int8(tmp_path):
+  tf_keras.utils.set_random_seed(1)
+  tiny, path = checkpoints.read('random-tiny'), str(tmp_path / 'teacher')
+  Teacher(tiny.config, Tokenizer(tiny.vocabulary, tiny.lower_case), 32, outputs=1).save(path)
+  table = TableConfig(text_columns=('query', 'passage'), task='binary')
+  mining = MiningConfig(questions(tmp_path), split_shares=(0.5, 0.25, 0.25), **TOY)
+  config = ExperimentConfig(
+    data=DataConfig(mining=mining, table=table),
+    teachers=(path,),
+    annotation=dataclasses.replace(ExperimentConfig().annotation, annotation_runtime='litert-int8'),
+  )
+  strategy = strategies.create(config.devices)
+  shared = Shared(table, config.task, config.devices, strategy, config.seed)
+  student = types.SimpleNamespace(losses=(), batch_sizes={}, depends_on={})
+  folder = RunFolder(str(tmp_path / 'run'), config, 'toy.run', redo=False)
+  stages = run.declare(folder, config, student, shared)
+  del folder.stages[3:]
+  folder.make()
+  mined, scored = stages.unlabelled.result.mined, stages.distill.result
+  assert mined['known'] == {'positive': 30, 'related': 0}
+  assert scored.count == len(RecordSet(stages.distill.folder)) == mined['transfer']['pairs']
+  assert scored.runtime == 'litert-int8' and 0 < scored.logits_deviation < 0.01
+  unlabelled = RecordSet(stages.unlabelled.folder)
   assert [len(unlabelled.items(slot)) for slot in (0, 1)] == [30, 30]  # of data, each text once
-  assert not (run / 'unlabelled' / 'items').exists()
+  assert not os.path.exists(f'{stages.unlabelled.folder}/items')
   groups = np.diff(unlabelled.tuples().groups)
   assert groups.tolist() == [len(unlabelled)]  # 80 neighbouring queries and their nearest
   with pytest.raises(

@@ -55,8 +55,10 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert [model['name'] for model in models] == ['teacher', 'student, stage 1', 'student']
   assert set(models[2]) == {'name', 'valid', 'test', 'delta', 'interval', 'p_value', 'ranking'}
   assert len(curves) == 3
-  rows = json.loads((folder / 'results.json').read_text('utf-8'))['speed']
-  assert [row['model'] for row in rows[:3]] == ['BERT-base', 'teacher', 'student']
+  results = json.loads((folder / 'results.json').read_text('utf-8'))
+  assert [row['model'] for row in results['speed'][:3]] == ['BERT-base', 'teacher', 'student']
+  assert [row['name'] for row in results['encoders']] == ['tensorflow', 'litert', 'litert-int8']
+  assert results['export']['unlike_texts'] == 0 < results['export']['compared_texts']
   for name in ('export', 'evaluation'):  # another precision of the encoder changes no metric
     stage = json.loads((folder / name / 'stage.json').read_text())
     assert list(stage['after']) == ['student']

@@ -44,12 +44,8 @@ class Catalogue(Source):
   pairs = True
 
   @property
-  def asked(self) -> bool:
-    return True
-
-  @property
-  def brings_labels(self) -> bool | None:
-    return False if self.blocks else None
+  def brings_tuples(self) -> bool:
+    return self.blocks
 
   def labelled_inputs(self) -> dict[str, Any]:
     return {'catalog_sizes': self.config.catalog_sizes[:3]}
@@ -63,11 +59,7 @@ class Catalogue(Source):
     rated = {name: _examples(sets[name]) for name in ('train', 'valid', 'test')}
     return write_examples(folder, rated, 2)
 
-  def write_unlabelled(
-    self, data: str, folder: str, seed: int, labels: Labels
-  ) -> UnlabelledSet | None:
-    if not self.blocks:
-      return None
+  def write_unlabelled(self, data: str, folder: str, seed: int, labels: Labels) -> UnlabelledSet:
     pairs = catalog.splits(seed, *self.config.catalog_sizes)['distillation']
     sets = {'': _examples(pairs)}
     written = write_examples(folder, sets, 2, group=_BLOCK_PAIRS, info={BLOCKS: True})

@@ -1,11 +1,11 @@
-"""A GLUE task from the folders in which GLUE publishes it."""
+"""A GLUE task, from the folders in which GLUE publishes it or from TensorFlow Datasets."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from common import flags
-from common.data import glue
+from common.data import glue, glue_tfds
 from common.data.examples import Example, TableConfig
 from common.data.records import Manifest
 from common.distillation.sources.source import Source, digests, write_examples
@@ -14,7 +14,7 @@ from common.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class GlueConfig:
-  """The folder of GLUE's tasks."""
+  """The folder of GLUE's tasks, or a task's name in TensorFlow Datasets."""
 
   data_dir: str = flags.option(
     '',
@@ -26,45 +26,34 @@ class GlueConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class GlueFolders(Source):
-  """GLUE's own folders, in --data_dir."""
+class Glue(Source):
+  """A task by its own name, in --data_dir, or by its name in TensorFlow Datasets, --tfds."""
 
   config: GlueConfig
   table: TableConfig
   named = '--data_dir, --tfds'
   pairs = True
 
-  @property
-  def asked(self) -> bool:
-    return (self.table.task in glue.NAMES or bool(self.config.data_dir)) and not self.config.tfds
-
   def check(self) -> None:
-    if not self.config.data_dir:
+    if not (self.config.data_dir or self.config.tfds):
       raise InputError(f'--task={self.table.task}: --data_dir, the folder of its data, is needed')
-    check_task(self.table)
+    if self.table.task not in glue.NAMES:
+      names = ', '.join(glue.NAMES)
+      raise InputError(f'--data_dir and --tfds hold GLUE tasks; --task is one of {names}')
 
   def labelled_inputs(self) -> dict[str, Any]:
+    if self.config.tfds:
+      return flags.flat(self.config)
     files = glue.sets(self.table.task, self.config.data_dir).values()
     paths = sorted({path for of_set in files for _, path in of_set})
     return {'data_dir': self.config.data_dir, **digests(paths)}
 
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
-    task, data_dir = self.table.task, self.config.data_dir
-    return write_glue(folder, glue.sets(task, data_dir), lambda s: glue.read(task, data_dir, s))
-
-
-def check_task(table: TableConfig) -> None:
-  """Refuses a --task that is none of GLUE's."""
-  if table.task not in glue.NAMES:
-    names = ', '.join(glue.NAMES)
-    raise InputError(f'--data_dir and --tfds hold GLUE tasks; --task is one of {names}')
-
-
-def write_glue(
-  folder: str,
-  names: Iterable[str],
-  read: Callable[[str], Iterator[tuple[str, tuple[str, str], float]]],
-) -> dict[str, Manifest]:
-  """Writes the sets of a GLUE task, of (id, texts, label) rows each."""
-  sets = {name: (Example(*row) for row in read(name)) for name in names}
-  return write_examples(folder, sets, 2)
+    task, data_dir, tfds = self.table.task, self.config.data_dir, self.config.tfds
+    if tfds:
+      made = glue_tfds.builder(task, tfds, data_dir)
+      names, read = [*glue_tfds.sets(task, made)], partial(glue_tfds.read, task, made)
+    else:
+      names, read = [*glue.sets(task, data_dir)], partial(glue.read, task, data_dir)
+    sets = {name: (Example(*row) for row in read(name)) for name in names}
+    return write_examples(folder, sets, 2)

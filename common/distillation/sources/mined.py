@@ -10,7 +10,7 @@ from common.data import tables
 from common.data.examples import Labels, TableConfig
 from common.data.records import Manifest
 from common.digests import contents
-from common.distillation import datasheet, mining, transfer
+from common.distillation import mining, transfer
 from common.distillation.mining import MiningConfig
 from common.distillation.sources.source import Source, UnlabelledSet, digests
 from common.errors import InputError
@@ -23,14 +23,7 @@ class Mined(Source):
   config: MiningConfig
   table: TableConfig
   named = '--mine_from'
-
-  @property
-  def asked(self) -> bool:
-    return bool(self.config.mine_from)
-
-  @property
-  def brings_labels(self) -> bool:
-    return False
+  brings_tuples = True
 
   def check(self) -> None:
     if (self.table.task, self.table.text_columns) != ('binary', mining.COLUMNS):
@@ -52,9 +45,8 @@ class Mined(Source):
 
   def write_unlabelled(self, data: str, folder: str, seed: int, labels: Labels) -> UnlabelledSet:
     sheet = transfer.write(self.config, data, folder, seed)
-    print(datasheet.summary(sheet))
-    short = {name: value for name, value in sheet.items() if name not in datasheet.LONG}
-    return UnlabelledSet(sheet['transfer']['pairs'], short)
+    print(transfer.summary(sheet))
+    return UnlabelledSet(sheet[transfer.TRANSFER]['pairs'], sheet)
 
 
 def _tables(folder: str) -> Iterator[str]:

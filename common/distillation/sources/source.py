@@ -34,7 +34,7 @@ class UnlabelledSet:
 
 
 class Source(abc.ABC):
-  """A source of labelled sets and, where it has any, of unlabelled tuples.
+  """A source of labelled sets and, if `brings_tuples`, of unlabelled tuples for the teacher.
 
   Attributes:
     named: The flags that ask for it, as a refusal names them.
@@ -45,19 +45,19 @@ class Source(abc.ABC):
   pairs: ClassVar[bool] = False
 
   @property
-  @abc.abstractmethod
-  def asked(self) -> bool:
-    """Whether the run's flags ask for this source."""
-
-  @property
-  def brings_logits(self) -> bool:
-    """Whether the unlabelled tuples hold the teacher's logits."""
+  def brings_tuples(self) -> bool:
+    """Whether it has unlabelled tuples of its own; if not, they are made of the training texts."""
     return False
 
   @property
-  def brings_labels(self) -> bool | None:
-    """Whether its unlabelled tuples may have labels; None: `write_unlabelled` writes none."""
-    return None
+  def brings_logits(self) -> bool:
+    """Whether these hold the teacher's logits."""
+    return False
+
+  @property
+  def brings_labels(self) -> bool:
+    """Whether these may have labels."""
+    return False
 
   def check(self) -> None:  # noqa: B027  # most have nothing to refuse
     """Refuses flags that do not fit one another."""
@@ -74,22 +74,16 @@ class Source(abc.ABC):
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
     """Writes `train`, `valid`, `test` and what other sets there are into `folder`."""
 
-  def write_unlabelled(
-    self, data: str, folder: str, seed: int, labels: Labels
-  ) -> UnlabelledSet | None:
+  def write_unlabelled(self, data: str, folder: str, seed: int, labels: Labels) -> UnlabelledSet:
     """Writes the source's own unlabelled tuples.
 
     Args:
       data: The folder that `write_labelled` filled.
       folder: The record set's folder.
       seed: Seed of whatever is drawn.
-      labels: What is asked of them, where the source's own may have some.
-
-    Returns:
-      None: it has none of its own, and they are made from the training texts.
+      labels: What is asked of them, where they may have some.
     """
-    del data, folder, seed, labels
-    return None
+    raise NotImplementedError
 
 
 def write_examples(

@@ -66,16 +66,16 @@ class Tables(Source):
   named = 'files of your own'
 
   @property
-  def asked(self) -> bool:
-    return any(flags.flat(self.config).values())
-
-  @property
   def brings_logits(self) -> bool:
     return bool(self.table.teacher_logits_column) or self.config.annotated
 
   @property
-  def brings_labels(self) -> bool | None:
-    return True if self.config.distillation_file else None
+  def brings_tuples(self) -> bool:
+    return bool(self.config.distillation_file)
+
+  @property
+  def brings_labels(self) -> bool:
+    return self.brings_tuples
 
   def check(self) -> None:
     for name in ('valid_file', 'test_file'):
@@ -115,12 +115,8 @@ class Tables(Source):
       )
     return made
 
-  def write_unlabelled(
-    self, data: str, folder: str, seed: int, labels: Labels
-  ) -> UnlabelledSet | None:
+  def write_unlabelled(self, data: str, folder: str, seed: int, labels: Labels) -> UnlabelledSet:
     path, slots = self.config.distillation_file, len(self.table.text_columns)
-    if not path:
-      return None
     info = {'source': path}
     if self.config.annotated:
       groups = functools.partial(self._annotated, labels)

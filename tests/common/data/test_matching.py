@@ -56,12 +56,6 @@ def test_question_answers(tmp_path):
   assert read(tmp_path).queries == found.queries
 
 
-def test_a_tsv_that_is_quoted_as_a_csv_is_refused(tmp_path):
-  lines(tmp_path / 'qa.tsv', 'question\tanswer', 'Why?\t"It ""is"" so."')
-  with pytest.raises(InputError, match=r"qa.tsv:2: column 'answer' is quoted as in a CSV"):
-    read(tmp_path)
-
-
 @pytest.mark.parametrize(
   ('query', 'expected'),
   [

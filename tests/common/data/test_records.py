@@ -15,8 +15,8 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.data.items import Items, ItemWriter, content_hash
 from common.data.records import RecordSet, Shard, Table
+from common.data.tokens import VectorTable
 from common.data.tuples import Tuples, parse, serialize
-from common.data.vector_table import VectorTable
 from common.errors import InputError
 
 ROWS = [

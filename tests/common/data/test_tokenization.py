@@ -302,24 +302,32 @@ def test_in_tf_data(uncased):
 RELOAD = """
 import sys
 import numpy as np, tensorflow as tf, tensorflow_text
-module = tf.saved_model.load(sys.argv[1])
-texts = np.load(sys.argv[2], allow_pickle=False)
-np.save(sys.argv[3], module.encode(tf.constant(texts)).numpy())
+texts = np.load('texts.npy', allow_pickle=False)
+for name in sys.argv[1:]:
+  np.save(f'{name}.npy', tf.saved_model.load(name).encode(tf.constant(texts)).numpy())
 """
 
 
-def test_exported_and_reloaded_in_a_fresh_process(tokenizer, tmp_path):
+def encoding_module(lower_case):
   module = tf.Module()
-  module.tokenizer = tokenizer
+  module.tokenizer = Tokenizer(VOCABULARY, lower_case)
   module.encode = tf.function(
-    lambda texts: module.tokenizer.encode(texts, 32).to_tensor(tokenizer.pad_id),
+    lambda texts: module.tokenizer.encode(texts, 32).to_tensor(module.tokenizer.pad_id),
     input_signature=[tf.TensorSpec([None], tf.string)],
   )
-  tf.saved_model.save(module, str(tmp_path / 'first'))
-  (tmp_path / 'first').rename(tmp_path / 'moved')
+  return module
+
+
+def test_exported_and_reloaded_in_a_fresh_process(tmp_path):
   texts = np.array([text.replace('\0', '').encode() for text in TEXTS.values()])
   np.save(tmp_path / 'texts.npy', texts)
-  paths = [str(tmp_path / name) for name in ('moved', 'texts.npy', 'ids.npy')]
-  subprocess.run([sys.executable, '-c', RELOAD, *paths], check=True, timeout=limits.PROCESS)
-  expected = module.encode(tf.constant(texts)).numpy()
-  np.testing.assert_array_equal(np.load(tmp_path / 'ids.npy'), expected)
+  expected = {}
+  for name, lower_case in (('uncased', True), ('cased', False)):
+    module = encoding_module(lower_case)
+    tf.saved_model.save(module, str(tmp_path / 'first'))
+    (tmp_path / 'first').rename(tmp_path / name)
+    expected[name] = module.encode(tf.constant(texts)).numpy()
+  command = [sys.executable, '-c', RELOAD, *expected]
+  subprocess.run(command, cwd=tmp_path, check=True, timeout=limits.PROCESS)
+  for name, ids in expected.items():
+    np.testing.assert_array_equal(np.load(tmp_path / f'{name}.npy'), ids)

@@ -76,7 +76,7 @@ def test_a_masked_word_is_unknown_in_every_runtime():
   assert tokenizer.pieces([text]).to_list() == tokenizer.word_pieces().pieces([text]) == [[4, 1, 5]]
 
 
-def test_a_run_takes_them_in_place_of_pairs(tmp_path):
+def test_a_run_takes_them_in_place_of_pairs_but_none_that_judges(tmp_path, monkeypatch):
   path = tmp_path / 'rows.tsv'
   path.write_text('left\tright\tlabel\nred boots of mine\tblue boots\t1\n', encoding='utf-8')
   judging = tmp_path / 'judging.tsv'
@@ -85,7 +85,12 @@ def test_a_run_takes_them_in_place_of_pairs(tmp_path):
   config = DataConfig(files=files, pairing=PairingConfig(distillation_pairs=0, augmentations=9))
   data, folder = str(tmp_path / 'data'), str(tmp_path / 'unlabelled')
   dataset.write_labelled(config, data, seed=1)
-  count = dataset.write_unlabelled(config, data, folder, seed=1).count
+  made, other = augmentation.from_training, Example('', ('A', 'b'))
+  monkeypatch.setattr(augmentation, 'from_training', lambda *of: [*made(*of), other])
+  found = dataset.write_unlabelled(config, data, folder, seed=1)
+  monkeypatch.undo()
+  assert found.left_out == 1
+  count = found.count
   records = RecordSet(folder)
   assert 1 < count <= 10 and len(records) == count
   assert records.tuples().labelled.tolist() == [True] + [False] * (count - 1)

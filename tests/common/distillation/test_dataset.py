@@ -105,7 +105,7 @@ def test_what_valid_or_test_has_is_in_nothing_that_is_learnt_from(tmp_path, caps
 
 
 def test_a_block_keeps_its_size_by_its_own_pairs_where_some_are_left_out(tmp_path):
-  made = PairingConfig(12, (2, 3), 6, pairing_pretrained='random-tiny')
+  made = PairingConfig(12, 6, pairing_pretrained='random-tiny')
   rows = [('x', 'a', 1), ('y', 'b', 0), ('x', 'c', 1)]
   config = tables(tmp_path, rows, [('y', 'a', 0), ('y', 'c', 1)], pairing=made)
   data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
@@ -229,7 +229,6 @@ def test_pairs_are_made_of_unlabelled_texts_too(tmp_path):
   paths[1].write_text('right\ne\nd\n', encoding='utf-8')
   made = PairingConfig(
     8,
-    (2, 5),
     10,
     pairing_pretrained='random-tiny',
     unlabelled_texts=tuple(f'right:{p}' for p in paths),

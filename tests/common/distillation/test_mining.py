@@ -1,17 +1,14 @@
 """A mined task by hand: texts on a circle, whose inner products are cosines of their angles."""
 
-import json
 import re
 
 import numpy as np
 import pytest
 
-from common import files
 from common.data.matching import Matching
 from common.data.records import RecordSet
-from common.distillation import datasheet, mining, transfer
-from common.distillation.mined_task import MinedTask
-from common.distillation.mining import MiningConfig
+from common.distillation import mining, transfer
+from common.distillation.mining import MinedTask, MiningConfig
 from common.errors import InputError
 
 QUERIES, PASSAGES = 60, 360  # a passage each degree; query i asks for that at 6 i
@@ -84,14 +81,8 @@ def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle
   assert not held & {row['query'] for row in transfer + train}
   assert set(sheet['shared']['queries'].values()) == {0}
   assert sheet['similarity_auc_roc'] == 1
-  assert sum(sheet['histograms']['transfer']) == 205 and sheet['transfer'] == {
-    'queries': 41,
-    'pairs': 205,
-  }
-  assert sheet['block'] == {'pairs': 205, 'texts': [41, 201]}
-  assert (tmp_path / 'transfer' / 'scores.svg').read_text().count('threshold')
-  written = files.read_json(str(tmp_path / 'transfer' / 'datasheet.json'))
-  assert written == json.loads(json.dumps(sheet))
+  assert sheet['transfer'] == {'queries': 41, 'pairs': 205}
+  assert sheet['splits']['train'] == {'queries': 40, 'positive': 40, 'negative': 40}
 
 
 def test_queries_and_passages_are_items_once_and_pairs_are_their_numbers(tmp_path, circle):
@@ -101,9 +92,8 @@ def test_queries_and_passages_are_items_once_and_pairs_are_their_numbers(tmp_pat
     assert list(records.items(0).texts())[:2] == ['query 0', 'query 6']
     assert list(records.items(1).texts()) == [f'passage at {i}' for i in range(PASSAGES)]
     assert list(records.items(1).ids()) == [f'p{i}' for i in range(PASSAGES)]
-  assert sorted(path.name for path in (tmp_path / 'transfer').iterdir()) == [
-    *('00000.tfrecord', 'datasheet.json', 'manifest.json', 'scores.svg')
-  ]
+  names = sorted(path.name for path in (tmp_path / 'transfer').iterdir())
+  assert names == ['00000.tfrecord', 'manifest.json']
   (row, *_), pair = rows(tmp_path, 'train'), train.tuples().items[0]
   assert (row['id'], row['query']) == (f'q{pair[0]}-p{pair[1]}', f'query {6 * pair[0]}')
   groups = transferred.tuples().groups
@@ -118,7 +108,7 @@ def test_a_leak_is_counted(tmp_path, circle):
   sets = {name: set_of(tmp_path, name) for name in ('train', 'valid', 'test', 'transfer')}
   task = MinedTask.open(str(tmp_path / 'data'))
   leaking = {**sets, 'transfer': sets['test']}
-  shared = datasheet.describe(leaking, task.similarity)['shared']
+  shared = transfer.describe(leaking, task)['shared']
   pairs = sets['test'].tuples().items
   assert shared['queries']['transfer, test'] == len(set(pairs[:, 0].tolist()))
   assert shared['pairs']['transfer, test'] == len(pairs)
@@ -133,7 +123,9 @@ def test_a_quantile_and_what_was_embedded(tmp_path, circle):
   expected = np.median(np.cos(np.radians(degrees)))
   assert first['threshold'] == pytest.approx(expected, abs=2e-3)
   assert first['transfer'] == {'queries': 41, 'pairs': 615}
-  assert first['block'] == {'pairs': 615, 'texts': [41, 64]}
+  tuples = set_of(tmp_path, 'transfer').tuples()
+  assert tuples.groups.tolist() == [0, 615]
+  assert [len(set(items.tolist())) for items in tuples.items.T] == [41, 64]
   taken = rows(tmp_path, 'transfer')
   assert len({row['id'] for row in taken}) == 615
   assert sum(away(row) == 0 for row in taken) == 41  # all matches, and the nearest of query 3

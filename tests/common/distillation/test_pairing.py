@@ -29,10 +29,10 @@ RIGHT = arc(1.1, 15.2, 31.9, 50.3, 78.7, 86.4, 90)
 PARTNERS = np.array([(0, 6), (0, 4), (1, 5), (3, 0), (4, 1), (5, 2), (0, 6)])  # (2, none)
 
 
-def first_blocks(count: int, shape=(2, 3), seed=0, left=LEFT, right=RIGHT, partners=PARTNERS):
+def first_blocks(count: int, shape=(2, 3), seed=0):
   """The first blocks, of all combinations, as (side of the group, lefts, rights)."""
   pairs = shape[0] * shape[1]
-  made = blocks.pair_blocks(left, right, partners, shape, pairs, 1.0, seed)
+  made = blocks.pair_blocks(LEFT, RIGHT, PARTNERS, shape, pairs, 1.0, seed)
   found = []
   for side, block in zip(itertools.cycle((0, 1)), itertools.islice(made, count), strict=False):
     lefts, rights = (list(dict.fromkeys(block[:, i].tolist())) for i in (0, 1))
@@ -59,14 +59,6 @@ def in_turn(group: list[int], side: int, count: int) -> list[list[int]]:
   return found
 
 
-def test_partners_come_first_then_the_nearest_by_hand():
-  # Left 0 has the partner 2, far away; left 1 has none and right 1 nearest.
-  vectors = {'left': arc(0, 40), 'right': arc(5, 39, 90), 'partners': np.array([(0, 2)])}
-  ((_, lefts, rights),) = first_blocks(1, shape=(2, 2), **vectors)
-  assert sorted(lefts) == [0, 1]
-  assert rights == ([2, 1] if lefts == [0, 1] else [1, 2])
-
-
 @pytest.mark.parametrize('shape', [(2, 3), (1, 4), (3, 2), (2, 7)])
 def test_near_items_equal_the_reference(shape):
   found = first_blocks(24, shape)
@@ -85,15 +77,6 @@ def test_a_group_meets_other_partners_each_time():
 def test_groups_are_neighbours():
   groups = {tuple(sorted(lefts)) for side, lefts, _ in first_blocks(6) if side == 0}
   assert groups == {(0, 1), (2, 3), (4, 5)}  # an epoch of left groups, every one once
-
-
-def test_known_pairs_then_the_nearest_of_each_item_by_hand():
-  vectors = arc(0, 40), arc(5, 39, 90)
-  (block,) = itertools.islice(
-    blocks.pair_blocks(*vectors, np.array([(0, 2)]), (2, 3), 3, 1.0, 0), 1
-  )
-  # (0, 2) is known; then right 1 of left 1 (1 degree) and right 0 of left 0 (5 degrees).
-  assert {tuple(pair) for pair in block.tolist()} == {(0, 2), (1, 1), (0, 0)}
 
 
 @pytest.mark.parametrize('pairs', [6, 9, 14, 30, 42])
@@ -136,13 +119,7 @@ def test_every_item_gets_its_groups(side):
   assert {item for group in groups for item in group} == set(range((6, 7)[side]))
 
 
-TINY = PairingConfig(
-  distillation_pairs=10,
-  block_texts=(2, 2),
-  block_pairs=4,
-  block_near=0.5,
-  pairing_pretrained='random-tiny',
-)
+TINY = PairingConfig(distillation_pairs=10, block_pairs=4, pairing_pretrained='random-tiny')
 TRAIN = {
   2: [('red', 'a shoe'), ('red', 'a hat'), ('blue', 'a hat'), ('green', 'a sock')],
   3: [('red', 'shoe', 'new'), ('red', 'hat', 'old'), ('blue', 'hat', 'old'), ('tan', 'hat', 'new')],
@@ -158,13 +135,37 @@ def train_set(folder, texts: int) -> RecordSet:
   return RecordSet(str(folder / 'train'))
 
 
-def made_of(train: RecordSet, folder) -> list[Tuples]:
+@pytest.fixture(autouse=True)
+def _two_texts_a_side(monkeypatch):
+  monkeypatch.setattr(blocks, 'TEXTS', 2)
+  monkeypatch.setattr(blocks, 'NEAR', 0.5)
+
+
+def made_of(train: RecordSet, folder, config=TINY) -> list[Tuples]:
   items = [train.items(slot) for slot in range(train.slots)]
-  return list(pairing.from_training(train.tuples(), items, TINY, str(folder), seed=1))
+  return list(pairing.from_training(train.tuples(), items, config, str(folder), seed=1))
+
+
+def vector(text):  # the same to the last bit, whatever it is encoded with
+  values = np.random.default_rng(hash64(text)).normal(size=8)
+  return values / np.linalg.norm(values)
+
+
+class Vectors:
+  """An encoder that gives a text its `vector`."""
+
+  dim = 8
+
+  def __init__(self, path):
+    del path
+
+  def encode(self, texts, advance):
+    return np.array([vector(text) for text in texts])
 
 
 @pytest.mark.parametrize('texts', [2, 3])
-def test_tuples_from_training_texts(texts, tmp_path):
+def test_tuples_from_training_texts(texts, tmp_path, monkeypatch):
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
   train = train_set(tmp_path, texts)
   made = made_of(train, tmp_path)
   assert [len(block) for block in made] == [4, 4, 4]  # whole blocks, 10 pairs or more
@@ -194,19 +195,6 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
     list(dict.fromkeys(side)) for side in zip(*((r[:1], r[1:]) for r in rows), strict=True)
   )
 
-  def vector(text):  # the same to the last bit, whatever it is encoded with
-    values = np.random.default_rng(hash64(text)).normal(size=8)
-    return values / np.linalg.norm(values)
-
-  class Encoder:
-    dim = 8
-
-    def __init__(self, pretrained):
-      del pretrained
-
-    def encode(self, texts, advance):
-      return np.array([vector(text) for text in texts])
-
   def vectors(items):
     means = np.stack([np.mean([vector(text) for text in item], 0) for item in items])
     return means / np.linalg.norm(means, axis=1, keepdims=True)
@@ -215,7 +203,7 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
   made = blocks.pair_blocks(vectors(lefts), vectors(rights), partners, (2, 2), 4, 0.5, 1)
   expected = [[lefts[i] + rights[j] for i, j in block] for block in itertools.islice(made, 3)]
   names = [list(train.items(slot).texts()) for slot in range(texts)]
-  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
   found = [
     [tuple(names[slot][n] for slot, n in enumerate(row)) for row in block.items]
     for block in made_of(train, tmp_path)
@@ -228,19 +216,20 @@ def test_vectors_lie_in_a_file_and_few_are_read_at_a_time(texts, tmp_path, monke
   class Encoder:
     dim = 2048
 
-    def __init__(self, pretrained):
-      del pretrained
+    def __init__(self, path):
+      del path
 
     def encode(self, texts, advance):
       return np.random.default_rng(len(texts)).normal(size=[len(texts), 2048]).astype(np.float32)
 
-  rows = [Example('', tuple(f'{slot} {n}' for slot in range(texts)), 1.0) for n in range(2000)]
+  rows = [Example('', tuple(f'{slot} {n}' for slot in range(texts)), 1.0) for n in range(1000)]
   record_writer.write_sets(str(tmp_path), {'train': record_writer.of_examples(rows)}, texts)
   train = RecordSet(str(tmp_path / 'train'))
   monkeypatch.setattr(pairing, 'MeanPooledEncoder', Encoder)
+  monkeypatch.setattr(blocks, 'TEXTS', 64)
   for module in (blocks, neighbors, pairing):
     monkeypatch.setattr(module, '_BLOCK', 64)
-  made_of(train, tmp_path)  # what is imported and cached at the first call
+  made_of(train_set(tmp_path / 'few', texts), tmp_path)  # what is imported and cached at first
   left = sorted(tmp_path.iterdir())
   tracemalloc.start()
   try:
@@ -248,17 +237,16 @@ def test_vectors_lie_in_a_file_and_few_are_read_at_a_time(texts, tmp_path, monke
     _, peak = tracemalloc.get_traced_memory()
   finally:
     tracemalloc.stop()
-  assert peak < texts * 2000 * 2048 * 4 / 4  # a quarter of one copy
+  assert peak < texts * 1000 * 2048 * 4 / 4  # a quarter of one copy
   assert sorted(tmp_path.iterdir()) == left
 
 
-@pytest.mark.parametrize(
-  ('block_texts', 'shape'),
-  [((2, 2), ((2, 2), 4)), ((16, 2), ((3, 2), 5)), ((16, 32), ((3, 3), 5))],
-)
-def test_block_shape(block_texts, shape):
-  config = dataclasses.replace(TINY, block_texts=block_texts, block_pairs=5)
-  assert pairing.block_shape(3, 3, config) == shape
+@pytest.mark.parametrize(('texts', 'sizes'), [(2, [4, 4, 4]), (3, [5, 5]), (64, [5, 5])])
+def test_a_block_is_smaller_where_texts_are_few(texts, sizes, tmp_path, monkeypatch):
+  monkeypatch.setattr(blocks, 'TEXTS', texts)
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
+  config = dataclasses.replace(TINY, block_pairs=5)
+  assert [len(block) for block in made_of(train_set(tmp_path, 2), tmp_path, config)] == sizes
 
 
 def test_config_is_refused_when_made():
@@ -266,5 +254,3 @@ def test_config_is_refused_when_made():
     PairingConfig(unlabelled_texts=('c.tsv',))
   with pytest.raises(InputError, match='=a:b.tsv: pairs are made of them; --distillation_pairs=0 '):
     PairingConfig(0, unlabelled_texts=('a:b.tsv',))
-  with pytest.raises(InputError, match=r'--block_texts=\(4,\): two numbers, lefts,rights, are'):
-    PairingConfig(block_texts=(4,))
