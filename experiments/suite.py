@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from common import flagfiles, flags
+from common import flags
 from common.data import glue
 from common.distillation import results
 from common.errors import InputError
@@ -69,7 +69,7 @@ def main(config: SuiteConfig) -> None:
   own = ('--suite=', '--suite_data_dir=', '--run_dir=', '--title=')
   given = [flag for flag in flags.given(config) if not flag.startswith(own)]
   done = {}
-  for path in map(flagfiles.path, config.suite):
+  for path in map(flags.flagfile, config.suite):
     task = os.path.basename(path).removesuffix('.flags')
     if task not in glue.NAMES or not os.path.exists(path):
       raise InputError(f'--suite: {path}: a flagfile named after one of {", ".join(glue.NAMES)}')

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import common
-from common import files, flagfiles, flags, termination
+from common import files, flags, termination
 from common.errors import InputError
 from tests import limits
 
@@ -119,12 +119,12 @@ def test_flags_from_python_are_the_commands():
 def test_a_flagfile_is_the_projects_own_where_no_file_has_its_name(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   own = os.path.join(ROOT, 'configs', 'p2t.flags')
-  assert [flagfiles.path(name) for name in ('p2t', 'p2t.flags', 'configs/p2t.flags')] == [own] * 3
-  assert [flagfiles.path(name) for name in ('p3t', 'my/p2t')] == ['p3t', 'my/p2t']
-  found = flagfiles.found(['--flagfile=p2t', '--title=p2t', '-flagfile', 'p2t'])
+  assert [flags.flagfile(name) for name in ('p2t', 'p2t.flags', 'configs/p2t.flags')] == [own] * 3
+  assert [flags.flagfile(name) for name in ('p3t', 'my/p2t')] == ['p3t', 'my/p2t']
+  found = flags._with_flagfiles(['--flagfile=p2t', '--title=p2t', '-flagfile', 'p2t'])
   assert found == [f'--flagfile={own}', '--title=p2t', '-flagfile', own]
   (tmp_path / 'p2t').write_text('--steps=3\n')
-  assert flagfiles.path('p2t') == 'p2t'
+  assert flags.flagfile('p2t') == 'p2t'
 
 
 def as_json(config: Config) -> dict:
@@ -291,13 +291,6 @@ def test_help_shows_the_flags_to_begin_with_first():
   assert shown.startswith('About.\n\nto begin with:\n  --title: ')
   assert shown.count('--train_first_steps:') == 1
   assert shown.index('--train_first_steps:') < shown.index('\nflags:') < shown.index('--mode:')
-
-
-def test_helpfull_lists_those_of_libraries_too():
-  done = command('--helpfull')
-  assert (done.returncode, done.stderr) == (0, '')
-  assert all(f'\n  --{name}:' in done.stdout.replace('--[no]', '--') for name in DEFAULTS)
-  assert '\nabsl.logging:\n' in done.stdout
 
 
 def main(config: Config) -> None:
