@@ -12,8 +12,8 @@ from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.files import read_json, write_json
 from common.training import strategies
-from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
+from experiments.finished_run import FinishedRun
 from experiments.inspection import measures, page
 
 

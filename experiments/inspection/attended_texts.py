@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 from common.data import batching
 from common.data.tokens import TokenTable
-from dipair.attention import Attended, AttendingEncoder
 from dipair.student import DiPair
+from experiments.inspection.attention import Attended, AttendingEncoder
 
 # What an input token is to a kept one, the first that fits: itself, [CLS], [SEP], another kept one.
 TARGETS = ('own', 'cls', 'sep', 'kept', 'other')

@@ -15,9 +15,9 @@ from common.data.records import RecordSet
 from common.data.tokens import tables_of
 from common.distillation.inference import TupleScorer
 from common.evaluation import metrics
-from dipair.attention import head_attention
 from dipair.student import DiPair
 from experiments.inspection.attended_texts import AttendedTexts, attend
+from experiments.inspection.attention import head_attention
 
 SHOWN = 3  # tuples shown one by one, and at least as many texts of each slot
 _BATCH = 1024  # tuples

@@ -12,7 +12,7 @@ from common import files, flags
 from common.distillation import results
 from common.errors import InputError
 from common.evaluation import metrics
-from dipair.finished_run import FinishedRun
+from experiments.finished_run import FinishedRun
 from experiments.study import comparing, page, rows, speeds
 from experiments.study.config import StudyConfig
 from experiments.study.plan import plan

@@ -13,7 +13,7 @@ from common import digests, flags
 from common.distillation.run_folder import RunFolder, Stage
 from common.errors import InputError
 from dipair.config import StudentConfig, TrainConfig
-from dipair.finished_run import FinishedRun
+from experiments.finished_run import FinishedRun
 from experiments.study.config import AS_RUN, StudyConfig
 from experiments.study.rows import Comparison, Row
 from experiments.study.students import (

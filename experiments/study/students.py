@@ -28,9 +28,9 @@ from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from dipair import checks, frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
-from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.student import DiPair
+from experiments.finished_run import FinishedRun
 from experiments.study.config import CrossConfig
 from experiments.study.rows import CROSS, TINY
 

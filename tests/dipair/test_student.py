@@ -1,7 +1,6 @@
 """Encoders of two depths, trained and exported; and what a student does not fit is refused."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import training
 from dipair.config import StudentConfig, TrainConfig
-from dipair.finished_run import FinishedRun
 from dipair.heads import HeadsConfig
 from dipair.heads.transformer import TransformerConfig
 from dipair.run import DiPairStudent, RunConfig
@@ -90,13 +88,9 @@ def test_more_attention_heads_than_the_tokens_are_wide_are_refused_before_a_run(
   DiPair.from_pretrained(odd, 1)  # 16 of 3 heads: 5 a head
 
 
-def test_all_layers_are_a_number_in_the_student_and_in_its_finished_run(tiny, tmp_path):
-  model, tokenizer = tiny(encoder_layers=0, right_encoder_layers=2)
+def test_all_layers_are_a_number_in_the_student(tiny):
+  model, _ = tiny(encoder_layers=0, right_encoder_layers=2)
   assert model.config.depths == (2, 2) and len(model.encoders) == 1  # random-tiny has 2
-  model.save(str(tmp_path / 'student'), tokenizer)
-  made = {'student': 'dipair', 'flags': {'encoder_layers': 0}}
-  (tmp_path / 'results.json').write_text(json.dumps(made))
-  assert FinishedRun(str(tmp_path)).config(StudentConfig).encoder_layers == 2
 
 
 def test_depths_of_both_sides_leave_encoder_layers_unread(tiny):

@@ -15,11 +15,11 @@ from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import metrics
 from common.files import read_json
-from dipair.attention import AttendingEncoder, head_attention
 from experiments import inspect
 from experiments.inspection import measures
 from experiments.inspection import page as inspection_page
 from experiments.inspection.attended_texts import attend
+from experiments.inspection.attention import AttendingEncoder, head_attention
 from tests.experiments.conftest import finish
 
 TEXTS = ['red', 'a <b>wide</b> & red shoe', 'nike shoes']
