@@ -87,12 +87,8 @@ class Student(tf_keras.layers.Layer):
     del slot
     return features
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Shape of one text's part."""
-    return self.head.part_shape(slot)
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """Per-text computation of the head: [U, *vector_shape] to [U, *part_shape]."""
+    """Per-text computation of the head: [U, *vector_shape] to [U, ...]."""
     return self.head.part(vectors, slot)
 
   def logits(

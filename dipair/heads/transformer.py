@@ -68,7 +68,6 @@ class TransformerHead(Head):
   ):
     super().__init__('transformer_head')
     self.tokens, self.dim = tuple(tokens), dim
-    self.activation = ACTIVATIONS[config.activation]
     self.positions = self.add_weight(
       'position_embeddings', [sum(tokens), dim], initializer=_initializer()
     )
@@ -83,7 +82,7 @@ class TransformerHead(Head):
       layers.TransformerEncoderBlock(
         config.attention_heads,
         config.inner_dim,
-        self.activation,
+        ACTIVATIONS[config.activation],
         output_dropout=dropout,
         attention_dropout=dropout,
         name=f'layer_{i}',
@@ -165,9 +164,7 @@ class TransformerHead(Head):
   def exported(self) -> RestructuredTransformer:
     """This head with equal logits in fewer operations."""
     embeddings = [self.embeddings(slot) for slot in range(len(self.tokens))]
-    return RestructuredTransformer(
-      embeddings, self.norm, self.blocks, self.activation, self.classifier
-    )
+    return RestructuredTransformer(embeddings, self.norm, self.blocks, self.classifier)
 
 
 def _mean_by_position(tokens: np.ndarray) -> np.ndarray:
