@@ -26,7 +26,7 @@ from common.modeling import checkpoints, encoders
 from common.modeling.checkpoints import Pretrained
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
-from dipair import checks, frozen_right, training
+from dipair import frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -186,8 +186,8 @@ class Student(Model):
       return
     try:
       task, objective = self.source.task, self.phases.objective
-      checks.check_texts(self.config, self.source.table)
-      checks.check_start(self.config, task.outputs)
+      self.config.check_texts(self.source.table)
+      training.check(self.config, task.outputs, 'float32')
       if 'loss_temperature' in self.own:
         objective.check_settings()
       objective.check(task)
