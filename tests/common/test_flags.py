@@ -192,18 +192,15 @@ def test_changed_names_what_differs_and_parses():
 @pytest.mark.parametrize(
   ('arguments', 'message'),
   [
-    (['--stepz=3'], "Unknown command line flag 'stepz'. Did you mean: steps ?"),
     (['--flagfile=misspelt.flags'], "Unknown command line flag 'sizs'"),
-    (['--flagfile=/no/such.flags'], 'error: --flagfile=/no/such.flags: No such file or directory'),
-    (['--flagfile=nested.flags'], 'error: --flagfile=/no/such.flags: No such file or directory'),
-    (['--flagfile=.'], 'error: --flagfile=.: Is a directory'),
-    (['--flagfile=latin.flags'], 'error: --flagfile=latin.flags: byte 0xe9 is not utf-8'),
+    (['--flagfile=/no/such.flags'], '--flagfile=/no/such.flags: No such file or directory'),
+    (['--flagfile=.'], '--flagfile=.: Is a directory'),
+    (['--flagfile=latin.flags'], '--flagfile=latin.flags: byte 0xe9 is not utf-8'),
     (['--mode=medium'], '--mode=medium: value should be one of <fast|slow>'),
     (['--rate=high'], '--rate=high'),
     (['--keep=maybe'], '--keep=maybe'),
     (['--sizes=1,x'], "--sizes=1,x: invalid literal for int() with base 10: 'x'"),
     (['--span=0,one'], "--span=0,one: could not convert string to float: 'one'"),
-    (['--steps=0'], '--steps=0: must be above 0'),
     (
       ['--train_second_rate=nan'],
       '--train_second_rate=nan: a number from 0 to 1,000,000 is needed',
@@ -216,19 +213,32 @@ def test_changed_names_what_differs_and_parses():
       '--words: leave the password out of the URL: flags are',
     ),
     (['--title=a\n--steps=9'], '--title: a line break; flags are kept one a line'),
+  ],
+)
+def test_a_value_that_does_not_fit_is_refused(arguments, message, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  Path('latin.flags').write_bytes('--title=café\n'.encode('latin-1'))
+  Path('misspelt.flags').write_text('--steps=3\n--sizs=1\n')
+  with pytest.raises(InputError, match=re.escape(message)):
+    flags._named(Config, arguments)
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'message'),
+  [
+    (['--stepz=3'], "Unknown command line flag 'stepz'. Did you mean: steps ?"),
+    (['--flagfile=nested.flags'], '--flagfile=/no/such.flags: No such file or directory'),
+    (['--steps=0'], '--steps=0: must be above 0'),
     (['steps=3'], "'steps=3' is not a flag; flags look like --name=value (see --help)"),
     (['--title=stop'], 'from the main function'),
   ],
 )
-def test_refused_in_one_line_with_status_2(arguments, message, tmp_path, monkeypatch):
+def test_a_command_refuses_in_one_line_with_status_2(arguments, message, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   Path('nested.flags').write_text('--flagfile=/no/such.flags\n')
-  Path('latin.flags').write_bytes('--title=café\n'.encode('latin-1'))
-  Path('misspelt.flags').write_text('--steps=3\n--sizs=1\n')
   done = command(*arguments)
   assert (done.returncode, done.stdout) == (2, '')
-  assert done.stderr.startswith('error: ') and done.stderr.count('\n') == 1
-  assert message in done.stderr
+  assert done.stderr.startswith(f'error: {message}') and done.stderr.count('\n') == 1
 
 
 @pytest.mark.parametrize(
