@@ -262,7 +262,7 @@ def test_a_new_student_attends_to_the_equal_word_of_the_other_text(dim, size):
   'options',
   [
     {'head_attention_heads': 1},
-    {'head_attention_heads': 1, 'head_layers': 1, 'head_activation': 'relu'},
+    {'head_attention_heads': 1, 'head_layers': 1},
     {'head_attention_heads': 4, 'head_layers': 3},
     {'head': 'ffnn'},
     {'head': 'ffnn', 'ffnn_dims': (6, 5)},

@@ -1,4 +1,4 @@
-"""Encoders of two depths, trained and exported; and what a student does not fit is refused."""
+"""Encoders of two depths, exported; and what a student does not fit is refused."""
 
 import dataclasses
 
@@ -6,50 +6,32 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
-from common.distillation.trainer import Training
 from common.errors import InputError
-from common.export import student_export
-from common.training import strategies
-from common.training.optimization import PhaseConfig
-from dipair import training
-from dipair.config import StudentConfig, TrainConfig
+from dipair.config import StudentConfig
 from dipair.heads import HeadsConfig
 from dipair.heads.transformer import TransformerConfig
 from dipair.run import DiPairStudent, RunConfig
-from dipair.scorer import Scorer
 from dipair.student import DiPair
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
-SLOTS = {'slots': ('left', 'right'), 'task': 'regression', 'samples': (LEFT, RIGHT)}
 
 
-def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill, tmp_path):
-  config = tiny(left_encoder_layers=1, head='ffnn')[0].config
-  phase = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=2, warmup_steps=1, eval_every=1)
-  devices = strategies.DeviceConfig()
-  histories = training.train(
-    config,
-    TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
-    str(tmp_path / 'student'),
-    Training(distill, distill, Task(), devices, strategies.create(devices), seed=1),
-  )
-  assert len(histories) == 2
-  model, tokenizer = DiPair.load(str(tmp_path / 'student'))
-  assert [one.encoder.config.num_layers for one in model.encoders] == [1, 2]
-  folder = str(tmp_path / 'export')
-  student_export.write(folder, model, tokenizer, **SLOTS)
+def test_a_small_left_encoder_loads_and_scores_as_exported(export, load, tmp_path):
+  one = export('dipair', left_encoder_layers=1, head='ffnn')
+  one.model.save(str(tmp_path), one.tokenizer)
+  model, tokenizer = DiPair.load(str(tmp_path))
+  assert [encoder.encoder.config.num_layers for encoder in model.encoders] == [1, 2]
   tuples = TokenizedTuples.of_texts(list(zip(LEFT, RIGHT, strict=True)), tokenizer)
   logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(tuples)[:, 0]
-  scores = Scorer.load(folder).score(LEFT, RIGHT)
+  scores = load(one.folder).score(LEFT, RIGHT)
   np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-5)
   assert np.ptp(scores) > 1e-3
 
   # Online are the weights of the left encoder and of the head alone.
-  stored = tf.train.list_variables(f'{folder}/online/1/variables/variables')
+  stored = tf.train.list_variables(f'{one.folder}/online/1/variables/variables')
   kept = sum(np.prod(shape, dtype=int) for name, shape in stored if 'variables_' in name)
   layers = [*model.encoder_layers(0), model.exported_head()]
   assert kept == sum(v.numpy().size for layer in layers for v in layer.variables)
