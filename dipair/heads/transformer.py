@@ -17,8 +17,6 @@ from common.modeling.head import Head
 from dipair.encoder import present
 from dipair.heads.transformer_restructured import RestructuredTransformer
 
-ACTIVATIONS = {'gelu': lambda x: tf.nn.gelu(x, approximate=True), 'relu': tf.nn.relu}
-
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
@@ -27,9 +25,6 @@ class TransformerConfig:
   layers: int = flags.option(2, "transformer head's layers", bounds=(1, 64))
   attention_heads: int = flags.option(1, "transformer head's attention heads", bounds=(1, 1024))
   inner_dim: int = flags.option(1024, "transformer head's feed-forward width", bounds=(1, 65_536))
-  activation: str = flags.option(
-    'gelu', "transformer head's, of its feed-forward", tuple(ACTIVATIONS)
-  )
 
   def check(self, dim: int) -> None:
     """Refuses D = 1, which layer normalization reduces to nothing, and more than D heads."""
@@ -82,7 +77,7 @@ class TransformerHead(Head):
       layers.TransformerEncoderBlock(
         config.attention_heads,
         config.inner_dim,
-        ACTIVATIONS[config.activation],
+        _gelu,
         output_dropout=dropout,
         attention_dropout=dropout,
         name=f'layer_{i}',
@@ -180,6 +175,10 @@ def _spread(vectors: Sequence[np.ndarray]) -> float:
   """
   rows = np.concatenate([tokens.reshape([-1, tokens.shape[-1]]) for tokens in vectors])
   return float(np.sqrt(rows[rows.any(axis=1)].var(axis=0).mean()))
+
+
+def _gelu(x: tf.Tensor) -> tf.Tensor:
+  return tf.nn.gelu(x, approximate=True)
 
 
 def _initializer() -> tf_keras.initializers.Initializer:
