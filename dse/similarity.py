@@ -28,11 +28,6 @@ class SplitHead(Head):
   left: tf.Variable
   right: tf.Variable
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Width of W1 u, or W2 v: r."""
-    del slot
-    return (self.left.shape[1],)
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """W1 u of left texts, W2 v of right ones: [B, d] to [B, r]."""
     return vectors @ (self.left, self.right)[slot]
@@ -106,5 +101,5 @@ class Concatenation(SplitHead):
 SIMILARITIES: dict[str, Callable[[int, int, int], Head]] = {
   'dse': Similarity,
   'concat': lambda dim, rows, outputs: Concatenation(dim, outputs),
-  'cosine': lambda dim, rows, outputs: Cosine('cosine', dim, outputs),
+  'cosine': lambda dim, rows, outputs: Cosine('cosine', outputs),
 }

@@ -88,7 +88,7 @@ class Student(tf_keras.layers.Layer):
     return features
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    """Per-text computation of the head: [U, *vector_shape] to [U, ...]."""
+    """Per-text computation of the head: [U, *vector_shape] to [U, *part_shape]."""
     return self.head.part(vectors, slot)
 
   def logits(

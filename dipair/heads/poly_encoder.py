@@ -55,11 +55,6 @@ class PolyEncoderHead(SimilarityHead):
       'codes', [config.codes, dim], initializer=tf_keras.initializers.RandomNormal(stddev=1.0)
     )
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """m, D of left texts, D of right ones."""
-    codes, dim = self.codes.shape
-    return (dim,) if slot else (codes, dim)
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """y_i / sqrt(D) of left texts, v of right ones: [U, k_i, D] to [U, m, D] or [U, D]."""
     if slot:

@@ -86,10 +86,6 @@ class TransformerHead(Head):
     ]
     self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Shape of a part: k_i, D."""
-    return self.tokens[slot], self.dim
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Rows of the first layer's input: [U, k_i, D] to [U, k_i, D]; all-zero rows stay all-zero."""
     x = self.norm(vectors + self.embeddings(slot))

@@ -52,7 +52,6 @@ class RestructuredTransformer(tf.Module):
     classifier: tf_keras.layers.Dense,
   ):
     super().__init__(name='transformer')
-    self.tokens = tuple(added.shape[0] for added in embeddings)
     self.added = [tf.Variable(added) for added in embeddings]
     self.gamma, self.beta = (tf.Variable(v) for v in (norm.gamma, norm.beta))
     self.epsilon = norm.epsilon
@@ -64,9 +63,6 @@ class RestructuredTransformer(tf.Module):
     # Widths of x and of the inputs of the first layer's attention (none if it is the last layer).
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
     self.widths = [embeddings[0].shape[1], *widths]
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    return self.tokens[slot], sum(self.widths)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     x = self._first_input(vectors, self.added[slot])

@@ -39,9 +39,6 @@ class MeanHead(Head):
     assert config is None and (tokens, outputs, dropout) == ((3, 4), 1, 0.0)
     self.weights_ = self.add_weight('w', [dim], initializer='ones')
 
-  def part_shape(self, slot):
-    return self.weights_.shape
-
   def part(self, vectors, slot):
     mean = tf.reduce_mean(vectors, axis=1)
     return mean if slot == 0 else mean * self.weights_
