@@ -23,9 +23,9 @@ from common.data.records import RecordSet
 from common.distillation.run_log import peak_memory
 from common.evaluation import benchmark, report
 from common.modeling import bert_network
-from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.student import DiPair
+from experiments.finished_run import FinishedRun
 
 
 @dataclasses.dataclass(frozen=True)

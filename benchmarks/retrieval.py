@@ -28,8 +28,8 @@ from common.errors import InputError
 from common.evaluation import ranking, report, significance
 from common.evaluation.ranking import Candidates, Judged
 from common.scoring import runtimes
-from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
+from experiments.finished_run import FinishedRun
 
 METRICS = ('mrr@10', 'ndcg@10', 'recall@10')
 

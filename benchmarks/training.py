@@ -28,8 +28,8 @@ from common.evaluation import report
 from common.modeling.losses import CrossEntropy, cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
-from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
+from experiments.finished_run import FinishedRun
 
 Loss = Callable[[dict], tf.Tensor]
 

@@ -1,7 +1,8 @@
 """Dataclass fields as absl flags; the resolved flags of a run are saved beside it.
 
-A config is a frozen dataclass whose fields are declared with `option` and `group`
-(`common/options.py`). Flags stop at the command: inside, code sees the dataclasses alone.
+A config is a frozen dataclass. Each field is an `option`, which is a flag, or a `group`, a nested
+config with an optional prefix before its flags. Flags stop at the command: inside, code sees the
+dataclasses alone.
 
   if __name__ == '__main__':
     flags.command(main, RunConfig)     # parses, validates, calls main(config)
@@ -11,40 +12,18 @@ import contextlib
 import dataclasses
 import functools
 import logging as python_logging
+import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, get_origin, get_type_hints
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from common import extras, files, termination
 from common.errors import REFUSED, InputError, told
-from common.options import Option, flat, group, kept, option, options
-
-__all__ = [
-  'Option',
-  'Others',
-  'build',
-  'changed',
-  'command',
-  'command_line',
-  'define',
-  'flat',
-  'given',
-  'group',
-  'help_text',
-  'kept',
-  'lines',
-  'named',
-  'option',
-  'options',
-  'parse',
-  'save',
-]
 
 with extras.needed(''):
   from absl import app, flags, logging
-
-  from common import flag_values, flagfiles
 
 _DEFINE = {
   int: flags.DEFINE_integer,
@@ -53,10 +32,221 @@ _DEFINE = {
   bool: flags.DEFINE_bool,
 }
 _FIRST = 'to begin with'
-_MORE = (
-  '--flagfile=FILE reads flags from a file, one a line; --helpfull lists those of libraries too.'
-)
-Others = Callable[[list[str]], list[str]]
+_MORE = '--flagfile=FILE reads flags from a file, one a line.'
+_HELP = {f'{dashes}{name}' for dashes in ('-', '--') for name in ('help', 'helpshort', '?')}
+_PASSWORD = re.compile(r'://[^/\s]*:[^/\s]*@')
+_SUFFIX = '.flags'
+_HERE = os.path.dirname(os.path.abspath(__file__))
+# The folder of the project's own flagfiles: in a wheel, in a checkout.
+_FOLDERS = (os.path.join(_HERE, 'configs'), os.path.join(os.path.dirname(_HERE), 'configs'))
+
+
+class Option(NamedTuple):
+  """An option of a config: its flag's name, type, field, value, and heading in `--help`."""
+
+  name: str
+  hint: Any
+  field: dataclasses.Field
+  value: Any
+  heading: str
+
+
+def option(
+  default: Any,
+  text: str,
+  choices: tuple = (),
+  alias: str = '',
+  bounds: tuple[float, float] | None = None,
+  may_be_empty: bool = False,
+  kept: bool = True,
+) -> Any:
+  """A config field that is a flag.
+
+  Args:
+    default: Its default.
+    text: Its help.
+    choices: What it takes, where that is not any text.
+    alias: A second name.
+    bounds: The least and the most that a number may be, each number of a list; both are allowed.
+    may_be_empty: Whether a list that has a default may be given empty.
+    kept: Whether it is written down with the others; if not, it is of one start alone.
+  """
+  metadata = dict(help=text, choices=choices, alias=alias, bounds=bounds, may_be_empty=may_be_empty)
+  return dataclasses.field(default=default, metadata={**metadata, 'kept': kept})
+
+
+def group(cls: type, prefix: str = '', heading: str = '', **defaults: Any) -> Any:
+  """A nested config; its fields become flags with `prefix` before their names; `defaults` override.
+
+  `--help` lists them below `heading`; where that is empty, below the field's own name.
+  """
+  metadata = {'group': cls, 'prefix': prefix, 'heading': heading}
+  return dataclasses.field(default_factory=lambda: cls(**defaults), metadata=metadata)
+
+
+def options(cls: type) -> Iterator[Option]:
+  """The options of a config class, with their defaults."""
+  return _walk(cls())
+
+
+def flat(config: Any, prefix: str = '') -> dict[str, Any]:
+  """The config as {flag name: value}, in the order of its declaration."""
+  return {option.name: option.value for option in _walk(config, prefix)}
+
+
+def kept(config: Any) -> dict[str, Any]:
+  """The flags, as `flat` gives them, that are not of one start alone."""
+  return {one.name: one.value for one in _walk(config) if one.field.metadata['kept']}
+
+
+def _walk(config: Any, prefix: str = '', heading: str = 'flags') -> Iterator[Option]:
+  """Yields each option of a config, groups included."""
+  hints = get_type_hints(type(config))
+  for field in dataclasses.fields(config):
+    value, declared = getattr(config, field.name), field.metadata
+    if 'group' in declared:
+      below = declared['heading'] or field.name.replace('_', ' ')
+      yield from _walk(value, prefix + declared['prefix'], below)
+    else:
+      yield Option(prefix + field.name, hints[field.name], field, value, heading)
+
+
+def build(cls: type, values: Mapping[str, Any]) -> Any:
+  """The config of {flag name: value}, as `flat` gives it or JSON keeps it.
+
+  Flags that are not named have their defaults.
+
+  Raises:
+    InputError: If a name is no flag of `cls`, or a value is out of range.
+  """
+  known = {one.name: one for one in options(cls)}
+  if unknown := sorted(values.keys() - known.keys()):
+    raise InputError(f'{cls.__name__} has no {", ".join(unknown)}')
+  return _nested(
+    cls, '', {name: _value(one, values.get(name, one.value)) for name, one in known.items()}
+  )
+
+
+def _nested(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
+  """The config of all its flags' values."""
+  hints, own = get_type_hints(cls), {}
+  for field in dataclasses.fields(cls):
+    if 'group' in field.metadata:
+      own[field.name] = _nested(hints[field.name], prefix + field.metadata['prefix'], values)
+    else:
+      own[field.name] = values[prefix + field.name]
+  return cls(**own)
+
+
+def parse(cls: type, given: Mapping[str, Any]) -> Any:
+  """The config of flags given from Python, as the command makes it of `--name=value`.
+
+  Args:
+    cls: The config class.
+    given: {flag name: value}; None is as not given, and `flagfile` is read before the others.
+
+  Raises:
+    InputError: As the command refuses it.
+  """
+  names = sorted(given, key=lambda name: name != 'flagfile')
+  arguments = lines({name: given[name] for name in names if given[name] is not None})
+  return build(cls, _named(cls, arguments))
+
+
+def named(cls: type, flagfile: str) -> dict[str, Any]:
+  """The flags that a flagfile names, as `flat` gives them.
+
+  Raises:
+    InputError: The file cannot be read, or `command` would refuse one of its flags.
+  """
+  return _named(cls, [f'--flagfile={flagfile}'])
+
+
+def _named(cls: type, arguments: Sequence[str]) -> dict[str, Any]:
+  """The flags that arguments name."""
+  values = flags.FlagValues()
+  define(cls, values)
+  arguments = _with_flagfiles(arguments)
+  with _refusals(arguments):
+    rest = values(['', *arguments])
+  _refuse(rest)
+  return {
+    one.name: _value(one, values[one.name].value)
+    for one in options(cls)
+    if values[one.name].present
+  }
+
+
+def _value(option: Option, value: Any) -> Any:
+  """A flag's value as its field has it: a list as a tuple of the field's type.
+
+  Raises:
+    InputError: It is not of that type or out of the option's bounds, as NaN is; it is an empty list
+      where one or more are needed; or it is a text that must not be kept.
+  """
+  name, declared = option.name, option.field.metadata
+  several = get_origin(option.hint) is tuple
+  if several:
+    of_items = get_args(option.hint)[0]
+    try:
+      value = tuple(of_items(item) for item in value)
+    except ValueError as error:
+      raise InputError(f'--{name}={",".join(value)}: {error}') from error
+    if option.field.default and not value and not declared['may_be_empty']:
+      raise InputError(f'--{name}: empty; one or more are needed')
+  for part in value if several else (value,):
+    if isinstance(part, str) and _PASSWORD.search(part):
+      raise InputError(f'--{name}: leave the password out of the URL: flags are kept and shown')
+    if isinstance(part, str) and ('\n' in part or '\r' in part):
+      raise InputError(f'--{name}: a line break; flags are kept one a line')
+    bounds = declared['bounds']
+    if bounds and not (isinstance(part, (int, float)) and bounds[0] <= part <= bounds[1]):
+      raise InputError(f'--{name}={_text(value)}: a number from {_span(bounds)} is needed')
+  return value
+
+
+def _span(bounds: tuple[float, float]) -> str:
+  """The least and the most that a number may be, as help and errors have them."""
+  return f'{bounds[0]:,} to {bounds[1]:,}'
+
+
+def save(config: Any, path: str, header: str = '') -> None:
+  """Writes the kept flags as a flagfile: `--flagfile=<path>` gives the same config again."""
+  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
+    file.write(header + '\n'.join(lines(kept(config))) + '\n')
+
+
+def lines(values: Mapping[str, Any]) -> list[str]:
+  """Flags {name: value}, as `flat` gives them or JSON keeps them, as `--name=value`."""
+  return [f'--{name}={_text(value)}' for name, value in values.items()]
+
+
+def _text(value: Any) -> str:
+  """A value as a command line takes it."""
+  if isinstance(value, bool):
+    return str(value).lower()
+  if isinstance(value, (tuple, list)):
+    return flags.CsvListSerializer(',').serialize([str(item) for item in value])
+  return str(value)
+
+
+def changed(config: Any, also: Collection[str] = ()) -> list[str]:
+  """Kept flags that differ from the defaults, and the flags named in `also`, as `--name=value`."""
+  defaults, of_config = flat(type(config)()), kept(config)
+  shown = {k for k, v in of_config.items() if v != defaults[k]}.union(also)
+  return lines({k: v for k, v in flat(config).items() if k in shown})
+
+
+def given(config: Any) -> list[str]:
+  """Flags that differ from the defaults, or that the command line names, as `--name=value`."""
+  return changed(config, [name for name in flags.FLAGS if flags.FLAGS[name].present])
+
+
+def command_line(program: str, given: Iterable[str]) -> str:
+  """A program's command as a shell takes it, its flags as of `changed`."""
+  of_flags = (flag.partition('=') for flag in given)
+  shown = (f'{name}{equals}{shlex.quote(value)}' for name, equals, value in of_flags)
+  return ' '.join([f'python -m {program}', *shown])
 
 
 def define(cls: type, values: flags.FlagValues = flags.FLAGS, first: Collection[str] = ()) -> None:
@@ -70,7 +260,7 @@ def define(cls: type, values: flags.FlagValues = flags.FLAGS, first: Collection[
   for name, hint, field, default, heading in options(cls):
     text, choices = field.metadata['help'], field.metadata['choices']
     if bounds := field.metadata['bounds']:
-      text = f'{text} ({flag_values.span(bounds)})'
+      text = f'{text} ({_span(bounds)})'
     if choices:
       flags.DEFINE_enum(name, default, choices, text, values)
     elif get_origin(hint) is tuple:
@@ -98,79 +288,10 @@ def help_text(cls: type, about: str, first: Collection[str] = ()) -> str:
   return '\n'.join([about.strip(), *shown, '', _MORE])
 
 
-def save(config: Any, path: str, header: str = '') -> None:
-  """Writes the kept flags as a flagfile: `--flagfile=<path>` gives the same config again."""
-  with files.whole(path) as temporary, files.opened(temporary, 'w') as file:
-    file.write(header + '\n'.join(lines(kept(config))) + '\n')
-
-
-def lines(values: dict[str, Any]) -> list[str]:
-  """Flags {name: value}, as `flat` gives them or JSON keeps them, as `--name=value`."""
-  return [f'--{name}={flag_values.text(value)}' for name, value in values.items()]
-
-
-def changed(config: Any, also: Collection[str] = ()) -> list[str]:
-  """Kept flags that differ from the defaults, and the flags named in `also`, as `--name=value`."""
-  defaults, of_config = flat(type(config)()), kept(config)
-  shown = {k for k, v in of_config.items() if v != defaults[k]}.union(also)
-  return lines({k: v for k, v in flat(config).items() if k in shown})
-
-
-def command_line(program: str, given: Iterable[str]) -> str:
-  """A program's command as a shell takes it, its flags as of `changed`."""
-  of_flags = (flag.partition('=') for flag in given)
-  shown = (f'{name}{equals}{shlex.quote(value)}' for name, equals, value in of_flags)
-  return ' '.join([f'python -m {program}', *shown])
-
-
-def given(config: Any) -> list[str]:
-  """Flags that differ from the defaults, or that the command line names, as `--name=value`."""
-  return changed(config, [name for name in flags.FLAGS if flags.FLAGS[name].present])
-
-
-def parse(cls: type, given: dict[str, Any]) -> Any:
-  """The config of flags given from Python, as the command makes it of `--name=value`.
-
-  Args:
-    cls: The config class.
-    given: {flag name: value}; None is as not given, and `flagfile` is read before the others.
-
-  Raises:
-    InputError: As the command refuses it.
-  """
-  names = sorted(given, key=lambda name: name != 'flagfile')
-  arguments = lines({name: given[name] for name in names if given[name] is not None})
-  return _build(cls, '', flat(cls()) | _named(cls, arguments))
-
-
-def named(cls: type, flagfile: str) -> dict[str, Any]:
-  """The flags that a flagfile names, as `flat` gives them.
-
-  Raises:
-    InputError: The file cannot be read, or `command` would refuse one of its flags.
-  """
-  found = _named(cls, [f'--flagfile={flagfile}'])
-  return {
-    one.name: flag_values.of_field(one.name, one.hint, one.field, found[one.name])
-    for one in options(cls)
-    if one.name in found
-  }
-
-
-def _named(cls: type, arguments: Sequence[str]) -> dict[str, Any]:
-  """The flags among arguments, as absl reads them."""
-  values = flags.FlagValues()
-  define(cls, values)
-  with _refusals(arguments):
-    rest = values(['', *flagfiles.found(arguments)])
-  _refuse(rest)
-  return {name: values[name].value for name in flat(cls()) if values[name].present}
-
-
 def command(
   main: Callable[[Any], None],
   cls: type,
-  others: Others | None = None,
+  others: Callable[[list[str]], list[str]] | None = None,
   first: Collection[str] = (),
 ) -> None:
   """Runs a command: parses its line into `cls`, calls `main`.
@@ -180,33 +301,47 @@ def command(
   Args:
     main: Takes the config.
     cls: The config class.
-    first: Flags that `--help` shows first.
     others: Takes the arguments that are no flags here, for another library; returns those that it
       does not know either, which are refused.
+    first: Flags that `--help` shows first.
   """
   define(cls)
-  parse = functools.partial(_parse, cls=cls, others=others, first=first)
   termination.expect()
   try:
     with told():
-      app.run(lambda argv: _main(main, cls, argv), flags_parser=parse)
+      app.run(
+        functools.partial(_main, main, cls),
+        flags_parser=functools.partial(_parse, cls=cls, others=others, first=first),
+      )
   except BaseException as error:
     if termination.asked() and getattr(error, 'code', 0) != REFUSED:
       termination.leave()  # whatever a library made of it
     raise
 
 
-class _Help(flags.BooleanFlag):
-  """`--help` by a text of our own, in place of absl's list of one module's flags."""
+def _parse(
+  argv: list[str],
+  cls: type,
+  others: Callable[[list[str]], list[str]] | None,
+  first: Collection[str],
+) -> list[str]:
+  """Reads a command's flags into absl's own; returns the words that are none."""
+  if not _HELP.isdisjoint(argv):
+    print(help_text(cls, sys.modules['__main__'].__doc__ or '', first))
+    sys.exit()
+  argv = [argv[0], *_with_flagfiles(argv[1:])]
+  with _refusals(argv):
+    if others:
+      name, *rest = flags.FLAGS(argv, known_only=True)
+      argv = [name, *others(rest)]
+    return flags.FLAGS(argv)
 
-  def __init__(self, name: str, short_name: str | None, text: str):
-    super().__init__(name, False, 'show this help', short_name, allow_override=True)
-    self._text = text
 
-  def parse(self, argument: Any) -> None:
-    if self._parse(argument):
-      print(self._text)
-      sys.exit()
+def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
+  _refuse(argv)
+  logging.set_verbosity(logging.ERROR)
+  python_logging.getLogger('tensorflow').setLevel(python_logging.ERROR)
+  main(build(cls, {one.name: flags.FLAGS[one.name].value for one in options(cls)}))
 
 
 def _refuse(argv: Sequence[str]) -> None:
@@ -215,63 +350,50 @@ def _refuse(argv: Sequence[str]) -> None:
     raise InputError(f'{argv[1]!r} is not a flag; flags look like --name=value (see --help)')
 
 
-def _main(main: Callable[[Any], None], cls: type, argv: list[str]) -> None:
-  _refuse(argv)
-  logging.set_verbosity(logging.ERROR)
-  python_logging.getLogger('tensorflow').setLevel(python_logging.ERROR)
-  main(_build(cls, ''))
-
-
-def _parse(argv: list[str], cls: type, others: Others | None, first: Collection[str]) -> list[str]:
-  app.define_help_flags()
-  text = help_text(cls, sys.modules['__main__'].__doc__ or '', first)
-  for name, short_name in (('help', '?'), ('helpshort', None)):
-    flags.DEFINE_flag(_Help(name, short_name, text), module_name='absl.app')
-  argv = [argv[0], *flagfiles.found(argv[1:])]
-  try:
-    with _refusals(argv):
-      if others:
-        name, *rest = flags.FLAGS(argv, known_only=True)
-        argv = [name, *others(rest)]
-      return flags.FLAGS(argv)
-  except SystemExit:  # absl's --helpfull leaves with status 1
-    sys.exit()
-
-
 @contextlib.contextmanager
 def _refusals(argv: Sequence[str]) -> Iterator[None]:
   """Turns absl's errors about arguments into an InputError."""
   try:
     yield
-  except (flags.CantOpenFlagFileError, UnicodeDecodeError) as error:
-    raise InputError(flagfiles.unreadable(error, argv)) from error
+  except flags.CantOpenFlagFileError as error:
+    cause = error.__context__
+    assert isinstance(cause, OSError)
+    own = f"; the project's own, by name: {', '.join(flagfiles())}"
+    hint = own if isinstance(cause, FileNotFoundError) else ''
+    raise InputError(f'--flagfile={cause.filename}: {cause.strerror}{hint}') from error
+  except UnicodeDecodeError as error:  # nothing but a flagfile is decoded
+    given = ' '.join(argument for argument in argv if 'flagfile' in argument)
+    wrong = f'byte 0x{error.object[error.start]:02x} is not {error.encoding}'
+    raise InputError(f'{given}: {wrong}') from error
   except (flags.Error, ValueError) as error:
     raise InputError(str(error)) from error
 
 
-def build(cls: type, values: dict[str, Any]) -> Any:
-  """The config of {flag name: value}, as `flat` gives it or JSON keeps it.
+def flagfiles() -> list[str]:
+  """Names of the project's own flagfiles."""
+  found = (os.listdir(folder) for folder in _FOLDERS if os.path.isdir(folder))
+  every = (name for folder in found for name in folder)
+  return sorted(name.removesuffix(_SUFFIX) for name in every if name.endswith(_SUFFIX))
 
-  Flags that are not named have their defaults.
 
-  Raises:
-    InputError: If a name is no flag of `cls`, or a value is out of range.
+def flagfile(name: str) -> str:
+  """Path of a flagfile: `p2t` is configs/p2t.flags, unless a file has that name.
+
+  A name that is neither is returned as it is.
   """
-  defaults = flat(cls())
-  if unknown := sorted(values.keys() - defaults.keys()):
-    raise InputError(f'{cls.__name__} has no {", ".join(unknown)}')
-  return _build(cls, '', {**defaults, **values})
+  own = f'{name.removeprefix("configs/").removesuffix(_SUFFIX)}{_SUFFIX}'
+  paths = [] if os.path.dirname(own) else [os.path.join(folder, own) for folder in _FOLDERS]
+  return next((path for path in [name, *paths] if os.path.isfile(path)), name)
 
 
-def _build(cls: type, prefix: str, given: dict[str, Any] | None = None) -> Any:
-  """A config of the values `given` by flag name, or else of the command line's."""
-  hints, values = get_type_hints(cls), {}
-  for field in dataclasses.fields(cls):
-    hint = hints[field.name]
-    if 'group' in field.metadata:
-      values[field.name] = _build(hint, prefix + field.metadata['prefix'], given)
-      continue
-    name = prefix + field.name
-    value = flags.FLAGS[name].value if given is None else given[name]
-    values[field.name] = flag_values.of_field(name, hint, field, value)
-  return cls(**values)
+def _with_flagfiles(arguments: Sequence[str]) -> list[str]:
+  """A command's arguments with the path of each `--flagfile`."""
+  new: list[str] = []
+  for argument in arguments:
+    flag, equals, name = argument.partition('=')
+    if flag.lstrip('-') == 'flagfile' and equals:
+      argument = f'{flag}={flagfile(name)}'
+    elif new and new[-1] in ('-flagfile', '--flagfile'):
+      argument = flagfile(argument)
+    new.append(argument)
+  return new

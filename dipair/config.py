@@ -3,10 +3,12 @@
 import dataclasses
 
 from common import flags
+from common.data import vector_cells
+from common.data.examples import TableConfig
 from common.errors import InputError
 from common.modeling.losses import LossConfig
 from common.training.optimization import PhaseConfig
-from dipair.heads import HEADS, HeadsConfig, check_slots
+from dipair.heads import HEADS, HeadsConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +65,31 @@ class StudentConfig:
     for length, tokens in zip(self.max_lengths, self.output_tokens, strict=True):
       if tokens > length:
         raise InputError(f'--output_tokens: {tokens} kept of {length} tokens')
-    if (self.left_encoder_layers or self.right_encoder_layers) and len(self.output_tokens) != 2:
+    of_pairs = {
+      '--left_encoder_layers and --right_encoder_layers need': self.left_encoder_layers
+      or self.right_encoder_layers,
+      '--freeze_right needs': self.freeze_right,
+      f'--head={self.head} scores': getattr(HEADS[self.head], 'pairs_only', False),
+    }
+    for needs, given in of_pairs.items():
+      if given and len(self.output_tokens) != 2:
+        raise InputError(f'{needs} pairs; --output_tokens names {len(self.output_tokens)} texts')
+
+  def check_texts(self, table: TableConfig) -> None:
+    """Refuses a table of another number of texts, and a length that leaves no tokens of a text."""
+    columns, texts = table.text_columns, len(self.output_tokens)
+    if len(columns) != texts:
       raise InputError(
-        '--left_encoder_layers and --right_encoder_layers need pairs; '
-        f'--output_tokens names {len(self.output_tokens)} texts'
+        f'--text_columns names {len(columns)} texts, --output_tokens and --max_lengths {texts}'
       )
-    if self.freeze_right and len(self.output_tokens) != 2:
-      raise InputError(
-        f'--freeze_right needs pairs; --output_tokens names {len(self.output_tokens)} texts'
-      )
-    check_slots(self.head, len(self.output_tokens))
+    vectors = {vector_cells.parse(flag)[0] for flag in table.vector_columns}
+    least = 2  # [CLS] and [SEP]
+    for column, most in zip(columns, self.max_lengths, strict=True):
+      if most < least and column not in vectors:
+        raise InputError(
+          f'--max_lengths={",".join(map(str, self.max_lengths))}: a text takes {least} '
+          'or more, [CLS] and [SEP]'
+        )
 
   @property
   def depths(self) -> tuple[int, ...]:

@@ -137,3 +137,8 @@ class VectorTokens(tf_keras.layers.Layer):
 def present(tokens: tf.Tensor) -> tf.Tensor:
   """1.0 where a token is, 0.0 at all-zero rows: [b, k, dim] to [b, k]."""
   return tf.cast(tf.reduce_max(tf.abs(tokens), axis=-1) != 0, tf.float32)
+
+
+def attention_mask(tokens: tf.Tensor) -> tf.Tensor:
+  """Numbers to add to attention logits, -1e9 at all-zero rows: [b, k, dim] to [b, 1, k]."""
+  return (1.0 - present(tokens))[:, None] * -1e9

@@ -10,9 +10,8 @@ from typing import Any
 from common import flags
 from common.distillation.finished_run import FinishedRun
 from common.errors import InputError
-from common.scoring import exported
 from dipair.config import StudentConfig
-from dipair.student import DiPair
+from dipair.student import DiPair, right_fingerprint
 
 _FREE = {  # flags in which the two students may differ
   *('pretrained', 'encoder_layers', 'left_encoder_layers', 'right_encoder_layers'),
@@ -22,10 +21,8 @@ _FREE = {  # flags in which the two students may differ
 
 def contents(config: StudentConfig) -> dict[str, str]:
   """Inputs of a student beside its flags: the vectors' encoder; empty without a finished run."""
-  if not config.freeze_right:
-    return {}
-  there = exported.describe(os.path.join(config.freeze_right, 'export'))
-  return {'fingerprint of --freeze_right': exported.fingerprints(there)['right']}
+  found = right_fingerprint(config.freeze_right)
+  return {'fingerprint of --freeze_right': found} if found else {}
 
 
 def read(config: StudentConfig, outputs: int) -> DiPair:
@@ -33,7 +30,7 @@ def read(config: StudentConfig, outputs: int) -> DiPair:
 
   Args:
     config: The new student's, with `freeze_right`.
-    outputs: The new student's.
+    outputs: Outputs of the new student.
 
   Raises:
     InputError: If there is none, or the new student could not read its vectors; names what differs.

@@ -23,11 +23,11 @@ import numpy as np
 
 from common import digests, files, flags
 from common.data.records import RecordSet
+from common.distillation.finished_run import FinishedRun
 from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.results import Results
 from common.scoring import archive, exported, litert_encoder, litert_head
-from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 
 _PRECISION = 'int8'
@@ -74,7 +74,7 @@ def write(config: ReleaseConfig) -> None:
     RuntimeError: If a fresh process does not score as the run's export does.
   """
   config.check()
-  run = FinishedRun(config.run_dir)
+  run = FinishedRun(config.run_dir, 'dipair')
   records = RecordSet(run.path('data/test'))
   if any(records.widths):
     raise InputError(

@@ -14,7 +14,7 @@ from common.distillation.trainer import Training
 from common.errors import InputError
 from common.modeling import encoders
 from common.training.loop import Callback
-from dipair import checks, frozen_right, training
+from dipair import frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -35,7 +35,7 @@ class RunConfig:
 
   def __post_init__(self):
     table = self.experiment.data.table
-    checks.check_texts(self.student, table)
+    self.student.check_texts(table)
     if table.vector_columns and self.student.freeze_right:
       raise InputError('--freeze_right is of texts; --vector_columns names vectors')
     frozen, own = self.student.freeze_right, self.experiment.run_dir
@@ -60,10 +60,9 @@ class DiPairStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    checks.check_start(self.config.student, self.config.experiment.task.outputs)
-    if self.config.student.freeze_right:
-      precision = self.config.experiment.export.encoder_precision
-      frozen_right.check_precision(self.config.student, precision)
+    experiment = self.config.experiment
+    precision = experiment.export.encoder_precision
+    training.check(self.config.student, experiment.task.outputs, precision)
 
   def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""

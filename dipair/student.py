@@ -100,17 +100,15 @@ class DiPair(Student):
 
   def stored_under(self, slot: int) -> str:
     """The frozen right encoder's own fingerprint; empty of an encoder that was trained."""
-    if slot != 1 or not self.config.freeze_right:
-      return ''
-    there = exported.describe(os.path.join(self.config.freeze_right, 'export'))
-    return exported.fingerprints(there)['right']
+    return right_fingerprint(self.config.freeze_right) if slot == 1 else ''
 
   @classmethod
   def read_pretrained(cls, config: StudentConfig) -> Pretrained:
     """The checkpoint, see `Student`; refuses a head that does not fit D, its width where D is 0."""
     pretrained = super().read_pretrained(config)
-    dim = config.projection_dim or pretrained.config.hidden_size
-    heads.check_width(config.head, config.heads, dim)
+    settings: Any = getattr(config.heads, config.head, None)
+    if hasattr(settings, 'check'):
+      settings.check(config.projection_dim or pretrained.config.hidden_size)
     return pretrained
 
   @classmethod
@@ -121,3 +119,10 @@ class DiPair(Student):
       'right_encoder_layers': config.right_encoder_layers,
     }
     return own if all(own.values()) else {**own, 'encoder_layers': config.encoder_layers}
+
+
+def right_fingerprint(run: str) -> str:
+  """Fingerprint of the vectors that a finished run's export gives right texts; empty: no run."""
+  if not run:
+    return ''
+  return exported.fingerprints(exported.describe(os.path.join(run, 'export')))['right']

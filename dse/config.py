@@ -7,7 +7,7 @@ from common.data.task import Task
 from common.errors import InputError
 from common.modeling.losses import Loss, LossConfig
 from common.training.optimization import PhaseConfig
-from dse.siamese import SIMILARITIES
+from dse.similarity import SIMILARITIES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,11 +20,9 @@ from common.export import student_export
 from common.modeling import checkpoints, encoders, word_files
 from common.modeling.checkpoints import Pretrained
 from common.scoring import hub
-from common.training import strategies
 from dse.config import StudentConfig
 from dse.student import DSE
 
-_SLOTS = ('left', 'right')
 _SAMPLES = (
   '',
   'a',
@@ -111,21 +109,6 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
   )
 
 
-@strategies.precision()
-def write(folder: str, path: str, max_length: int = 0) -> dict[str, Any]:
-  """Exports a sentence encoder; arguments and errors as for the command.
-
-  Returns:
-    As `student_export.write`.
-  """
-  config = student_config(encoders.read(_local(path)), max_length)
-  model, tokenizer = DSE.from_pretrained(config, 1)
-  samples = (_SAMPLES, _SAMPLES)
-  return student_export.write(
-    folder, model, tokenizer, slots=_SLOTS, task='regression', samples=samples
-  )
-
-
 def main(config: ExportConfig) -> None:
   """Exports, unless something is there."""
   if not config.pretrained or not config.output:
@@ -133,8 +116,17 @@ def main(config: ExportConfig) -> None:
   check_pattern_free(config.output, '--output')
   if os.path.exists(config.output):
     raise InputError(f'--output={config.output}: there already; name another')
+  student = student_config(encoders.read(_local(config.pretrained)), config.max_length)
+  model, tokenizer = DSE.from_pretrained(student, 1)
   with files.whole_folder(config.output) as part:
-    written = write(part, config.pretrained, config.max_length)
+    written = student_export.write(
+      part,
+      model,
+      tokenizer,
+      slots=('left', 'right'),
+      task='regression',
+      samples=(_SAMPLES, _SAMPLES),
+    )
   size, difference = written['encoder_bytes'] / 1e6, written['max_difference']
   print(f'{config.output}: an encoder of {size:.1f} MB, {difference:.1e} from the live model')
 

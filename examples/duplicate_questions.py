@@ -25,6 +25,7 @@ REAL = {'teacher_steps': 150, 'teacher_warmup_steps': 15, 'steps': 150, 'warmup_
 REAL |= {'teacher_learning_rate': 1e-4, 'learning_rate': 1e-4}
 TOY = {'teacher_steps': 4, 'teacher_warmup_steps': 1, 'steps': 4, 'warmup_steps': 1}
 TOY |= {'pretrained': 'random-tiny', 'teacher_pretrained': 'random-tiny', 'pooled_layers': 2}
+TOY |= {'max_lengths': (16, 16), 'teacher_max_length': 32}
 
 
 def questions(*services: str) -> list[tuple[int, str, str]]:

@@ -12,6 +12,9 @@ import dataclasses
 import dipair
 from common.data import catalog
 
+REAL = {'flagfile': 'p2t'}  # sizes and steps, as in configs/p2t.flags
+TOY = {'flagfile': 'smoke', 'head': 'ffnn', 'max_lengths': (16, 16)}
+
 
 def distil(run_dir: str, toy: bool):
   """Distils into `run_dir`; run again, it is done."""
@@ -25,10 +28,10 @@ def distil(run_dir: str, toy: bool):
     test=rows['test'],
     distillation=rows['distillation'],  # not rated: the student learns the teacher's scores of them
     run_dir=run_dir,
-    flagfile='smoke' if toy else 'p2t',  # sizes and steps, as in configs/p2t.flags
     text_columns=('term', 'product'),
     label_column='relevance',
     title='product search',
+    **(TOY if toy else REAL),
   )
 
 

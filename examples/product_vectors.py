@@ -19,8 +19,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import dipair
 from common import flags
 from common.data.records import RecordSet
+from common.distillation.finished_run import FinishedRun
 from dipair.config import StudentConfig, TrainConfig
-from dipair.finished_run import FinishedRun
 
 SETS = {'valid': 'data/valid', 'test': 'data/test', 'distillation': 'distill'}
 
@@ -53,7 +53,7 @@ def main(run_dir: str, toy: bool, width: int) -> None:
   """Prints test metrics of the run's student and a vector student, and a term's best product."""
   if not os.path.exists(f'{run_dir}/results.json'):
     product_search.distil(run_dir, toy)
-  run, folder = FinishedRun(run_dir), f'{run_dir}-vectors'
+  run, folder = FinishedRun(run_dir, 'dipair'), f'{run_dir}-vectors'
   of_terms, of_products = run.config(StudentConfig).output_tokens
   own = {**flags.flat(run.config(StudentConfig)), **flags.flat(run.config(TrainConfig))}
   own['max_lengths'] = run.flags['max_lengths'][0], of_products  # a vector becomes so many tokens

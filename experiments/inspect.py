@@ -30,9 +30,9 @@ from common.evaluation.results import finite
 from common.evaluation.tables import Table
 from common.files import write_json
 from common.training import strategies
-from dipair.attention import Attended, AttendingEncoder, head_attention
-from dipair.finished_run import FinishedRun
 from dipair.student import DiPair
+from experiments.attention import Attended, AttendingEncoder, head_attention
+from experiments.finished_run import FinishedRun
 
 # What an input token is to a kept one, the first that fits: itself, [CLS], [SEP], another kept one.
 TARGETS = ('own', 'cls', 'sep', 'kept', 'other')

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from common import flagfiles, flags
+from common import flags
 from common.data import glue
 from common.distillation import provenance
 from common.errors import InputError
@@ -69,7 +69,7 @@ def main(config: SuiteConfig) -> None:
   for own in ('suite', 'suite_data_dir', 'title'):
     given.pop(own, None)
   runs: dict[str, RunConfig] = {}
-  for path in map(flagfiles.path, config.suite):
+  for path in map(flags.flagfile, config.suite):
     task = os.path.basename(path).removesuffix('.flags')
     if task not in glue.NAMES or not os.path.exists(path):
       raise InputError(f'--suite: {path}: a flagfile named after one of {", ".join(glue.NAMES)}')

@@ -27,6 +27,12 @@ os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FORKS = os.path.join(ROOT, 'tests', 'forks.py')
+SMOKE = """
+import runpy
+from tests import forks
+forks.shorten_benchmark()
+runpy.run_module('dipair.run', run_name='__main__', alter_sys=True)
+"""
 
 TERMS = ['red', 'wide footwear', 'nike shoes', 'a', 'blue queen blanket']
 PRODUCTS = ['black nike shoes for boys', 'red throw', 'wide red boots', 'x y']
@@ -124,11 +130,11 @@ def _once(tmp_path_factory, request):
 def _smoke_run(once):
   """Folder of `run`, a smoke run finished by a process of its own, its `output`, and its `copy`.
 
-  The copy is left as it is, to be copied.
+  Its benchmark alone is short. The copy is left as it is, to be copied.
   """
 
   def make(folder):
-    command = ['-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run']
+    command = ['-c', SMOKE, '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run']
     done = subprocess.run(
       [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -150,8 +150,8 @@ def test_a_number_without_bounds_is_found():
     ('common.pipelines.encode', ('flags', 'input', 'output')),
   ],
 )
-def test_help_of_a_real_process(module, headings):
-  done = run(module, '--help')
+def test_help_of_a_command(python, module, headings):
+  done = python('-m', module, '--help')
   assert (done.returncode, done.stderr) == (0, '')
   lines = done.stdout.splitlines()
   assert tuple(line[:-1] for line in lines if line.endswith(':') and line[0] != ' ') == headings

@@ -63,9 +63,6 @@ class Dot(Head):
     super().__init__('dot')
     self.weights_ = self.add_weight('w', [dim], initializer='ones')
 
-  def part_shape(self, slot):
-    return self.weights_.shape
-
   def part(self, vectors, slot):
     return vectors * self.weights_ if slot else vectors
 

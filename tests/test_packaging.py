@@ -9,9 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ('common', 'dipair', 'dse')
 CODE = """
-from common import flagfiles
+from common import flags
 from common.console import dipair
-print(*flagfiles.names(), flagfiles.path('p2t'))
+print(*flags.flagfiles(), flags.flagfile('p2t'))
 """
 
 

@@ -35,8 +35,8 @@ from common.evaluation.benchmark import Contender
 from common.modeling import checkpoints
 from common.scoring import runtimes
 from common.scoring.exported import Export
-from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
+from experiments.finished_run import FinishedRun
 
 _BATCH_SIZES = (16, 32, 64, 128)
 _TOP_K = 10

@@ -22,7 +22,10 @@ def functions(
 ) -> dict[str, HeadFunction]:
   """The head's signatures, with scores beside logits."""
   whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
-  parts: Shapes = {f'{name}_part': head.part_shape(slot) for slot, name in enumerate(slots)}
+  parts: Shapes = {
+    f'{name}_part': tuple(head.part(tf.zeros([1, *whole[name]]), slot).shape[1:])
+    for slot, name in enumerate(slots)
+  }
 
   def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """Scores of parts where they are given, else of vectors."""

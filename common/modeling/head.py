@@ -29,9 +29,6 @@ class ExportedHead(Protocol):
   takes_vectors: bool
   attends: bool
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Shape of one text's part."""
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Maps vectors of a slot, [U, *vector_shape], to parts [U, *part_shape]."""
 
@@ -43,7 +40,7 @@ class ExportedHead(Protocol):
 
 
 class Head(tf_keras.layers.Layer):
-  """A trained head; a subclass has `part_shape`, `part` and `logits`, and holds no tokenizer.
+  """A trained head; a subclass has `part` and `logits`, and holds no tokenizer.
 
   Its own arithmetic is in float32, its sublayers' by the precision of training.
   """
@@ -52,10 +49,6 @@ class Head(tf_keras.layers.Layer):
 
   def __init__(self, name: str):
     super().__init__(name=name, dtype=tf.float32)
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Shape of one text's part."""
-    raise NotImplementedError
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Maps vectors of a slot, [U, *vector_shape], to parts [U, *part_shape]; without dropout."""
@@ -96,7 +89,7 @@ class _AsTrained(tf.Module):
   def __init__(self, head: Head):
     super().__init__(name='head')
     self.head, self.takes_vectors = head, head.takes_vectors
-    self.part_shape, self.part = head.part_shape, head.part
+    self.part = head.part
 
   @property
   def variables(self) -> Sequence[tf.Variable]:

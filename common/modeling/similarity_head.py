@@ -18,7 +18,7 @@ _START_PAIRS = 1000
 
 
 class SimilarityHead(Head):
-  """A head with a scale and a bias an output; a subclass has `part_shape`, `part` and `similarity`.
+  """A head with a scale and a bias an output; a subclass has `part` and `similarity`.
 
   More outputs than one are no more than as many slopes and offsets of the one number.
 
@@ -74,18 +74,8 @@ class Cosine(SimilarityHead):
 
   Args:
     name: The layer's.
-    dim: D, width of the vectors.
     outputs: O.
   """
-
-  def __init__(self, name: str, dim: int, outputs: int):
-    super().__init__(name, outputs)
-    self.dim = dim
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """D, whichever the slot."""
-    del slot
-    return (self.dim,)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Vectors of length 1: [U, D] to the same; an all-zero one stays all-zero."""

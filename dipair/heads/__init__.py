@@ -2,10 +2,8 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from common import flags
-from common.errors import InputError
 from common.modeling.head import Head
 from dipair.heads.cosine import CosineHead
 from dipair.heads.feed_forward import FeedForwardConfig, FeedForwardHead
@@ -15,7 +13,8 @@ from dipair.heads.poly_encoder import PolyEncoderConfig, PolyEncoderHead
 from dipair.heads.transformer import TransformerConfig, TransformerHead
 
 # A head is made of (settings, None where it has none; tokens kept of each slot; their width D;
-# outputs O; dropout). One whose `pairs_only` is true takes two slots and no more.
+# outputs O; dropout). One whose `pairs_only` is true takes two slots and no more. Settings may have
+# a `check(D)`, which refuses a width that does not fit them.
 HEADS: dict[str, Callable[..., Head]] = {
   'transformer': TransformerHead,
   'ffnn': FeedForwardHead,
@@ -33,36 +32,6 @@ class HeadsConfig:
   transformer: TransformerConfig = flags.group(TransformerConfig, 'head_')
   ffnn: FeedForwardConfig = flags.group(FeedForwardConfig, 'ffnn_')
   poly_encoder: PolyEncoderConfig = flags.group(PolyEncoderConfig, 'poly_')
-
-
-def check_slots(name: str, slots: int) -> None:
-  """Refuses a head for tuples that it does not take.
-
-  Args:
-    name: One of `HEADS`.
-    slots: Texts a tuple.
-
-  Raises:
-    InputError: If it takes pairs alone and these are more texts.
-  """
-  if slots != 2 and getattr(HEADS[name], 'pairs_only', False):
-    raise InputError(f'--head={name} scores pairs; --output_tokens names {slots} texts')
-
-
-def check_width(name: str, config: HeadsConfig, dim: int) -> None:
-  """Refuses settings of a head that do not fit the width of the kept tokens.
-
-  Args:
-    name: One of `HEADS`.
-    config: Each head's settings; those with a `check(D)` are asked.
-    dim: D.
-
-  Raises:
-    InputError: Names the flag.
-  """
-  settings: Any = getattr(config, name, None)
-  if hasattr(settings, 'check'):
-    settings.check(dim)
 
 
 def build(

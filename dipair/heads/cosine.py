@@ -25,8 +25,8 @@ class CosineHead(Cosine):
   """
 
   def __init__(self, config: None, tokens: Sequence[int], dim: int, outputs: int, dropout: float):
-    del config, tokens, dropout
-    super().__init__('cosine_head', dim, outputs)
+    del config, tokens, dim, dropout
+    super().__init__('cosine_head', outputs)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """The text's vector, of length 1: [U, k_i, D] to [U, D]; all-zero for a text without tokens."""

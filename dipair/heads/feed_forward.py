@@ -54,11 +54,6 @@ class FeedForwardHead(Head):
     self.first, *self.rest = [*self.hidden, self.classifier]
     self.first.build([None, sum(tokens) * dim])
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """R, whichever the slot."""
-    del slot
-    return (self.first.units,)
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """The text's share of the first layer: [U, k_i, D] to [U, R]."""
     start, width = sum(self.tokens[:slot]) * self.dim, self.tokens[slot] * self.dim
@@ -93,10 +88,6 @@ class RestructuredFeedForward(tf.Module):
     self.kernels = [tf.Variable(rows) for rows in tf.split(head.first.kernel, sizes)]
     self.bias = tf.Variable(head.first.bias)
     self.rest = [[tf.Variable(v) for v in layer.variables] for layer in head.rest]
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    del slot
-    return (self.bias.shape[0],)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     kernel = self.kernels[slot]

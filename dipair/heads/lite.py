@@ -38,17 +38,13 @@ class LiteHead(Head):
   pairs_only = True
 
   def __init__(self, config: None, tokens: Sequence[int], dim: int, outputs: int, dropout: float):
-    del config
+    del config, dim
     super().__init__('lite_head')
-    self.tokens, self.dim = tuple(tokens), dim
+    self.tokens = tuple(tokens)
     left, right = tokens
     self.rows = Mixer('rows', right, _WIDENING * right, dropout)
     self.columns = Mixer('columns', left, _WIDENING * left, dropout)
     self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """k_i, D."""
-    return self.tokens[slot], self.dim
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Tokens of length 1: [U, k_i, D] to the same; all-zero rows stay all-zero."""

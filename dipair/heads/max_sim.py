@@ -32,13 +32,9 @@ class MaxSimHead(SimilarityHead):
   """
 
   def __init__(self, config: None, tokens: Sequence[int], dim: int, outputs: int, dropout: float):
-    del config, dropout
+    del config, dim, dropout
     super().__init__('max_sim_head', outputs)
-    self.tokens, self.dim = tuple(tokens), dim
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """k_i, D."""
-    return self.tokens[slot], self.dim
+    self.tokens = tuple(tokens)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Tokens of length 1, left ones divided by their number: [U, k_i, D] to the same."""

@@ -23,9 +23,7 @@ import tf_keras
 
 from common import flags
 from common.modeling.similarity_head import SimilarityHead
-from dipair.encoder import present
-
-_MASKED = -1e9  # added to the attention logits of padded positions
+from dipair.encoder import attention_mask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,19 +55,13 @@ class PolyEncoderHead(SimilarityHead):
       'codes', [config.codes, dim], initializer=tf_keras.initializers.RandomNormal(stddev=1.0)
     )
 
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """m, D of left texts, D of right ones."""
-    codes, dim = self.codes.shape
-    return (dim,) if slot else (codes, dim)
-
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """y_i / sqrt(D) of left texts, v of right ones: [U, k_i, D] to [U, m, D] or [U, D]."""
     if slot:
       return vectors[:, 0]
     shrunk = vectors * self.codes.shape[1] ** -0.5
     attention = tf.transpose(tf.tensordot(shrunk, self.codes, [[2], [1]]), [0, 2, 1])  # [U, m, k_0]
-    mask = (1.0 - present(vectors))[:, None] * _MASKED
-    return tf.nn.softmax(attention + mask) @ shrunk
+    return tf.nn.softmax(attention + attention_mask(vectors)) @ shrunk
 
   def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
     """Maps [B, m, D] and [B, D] to [B]."""

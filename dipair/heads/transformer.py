@@ -17,8 +17,6 @@ from common.modeling.head import Head
 from dipair.encoder import present
 from dipair.heads.transformer_restructured import RestructuredTransformer
 
-ACTIVATIONS = {'gelu': lambda x: tf.nn.gelu(x, approximate=True), 'relu': tf.nn.relu}
-
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
@@ -27,9 +25,6 @@ class TransformerConfig:
   layers: int = flags.option(2, "transformer head's layers", bounds=(1, 64))
   attention_heads: int = flags.option(1, "transformer head's attention heads", bounds=(1, 1024))
   inner_dim: int = flags.option(1024, "transformer head's feed-forward width", bounds=(1, 65_536))
-  activation: str = flags.option(
-    'gelu', "transformer head's, of its feed-forward", tuple(ACTIVATIONS)
-  )
 
   def check(self, dim: int) -> None:
     """Refuses D = 1, which layer normalization reduces to nothing, and more than D heads."""
@@ -68,7 +63,6 @@ class TransformerHead(Head):
   ):
     super().__init__('transformer_head')
     self.tokens, self.dim = tuple(tokens), dim
-    self.activation = ACTIVATIONS[config.activation]
     self.positions = self.add_weight(
       'position_embeddings', [sum(tokens), dim], initializer=_initializer()
     )
@@ -83,7 +77,7 @@ class TransformerHead(Head):
       layers.TransformerEncoderBlock(
         config.attention_heads,
         config.inner_dim,
-        self.activation,
+        _gelu,
         output_dropout=dropout,
         attention_dropout=dropout,
         name=f'layer_{i}',
@@ -91,10 +85,6 @@ class TransformerHead(Head):
       for i in range(config.layers)
     ]
     self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    """Shape of a part: k_i, D."""
-    return self.tokens[slot], self.dim
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Rows of the first layer's input: [U, k_i, D] to [U, k_i, D]; all-zero rows stay all-zero."""
@@ -165,9 +155,7 @@ class TransformerHead(Head):
   def exported(self) -> RestructuredTransformer:
     """This head with equal logits in fewer operations."""
     embeddings = [self.embeddings(slot) for slot in range(len(self.tokens))]
-    return RestructuredTransformer(
-      embeddings, self.norm, self.blocks, self.activation, self.classifier
-    )
+    return RestructuredTransformer(embeddings, self.norm, self.blocks, self.classifier)
 
 
 def _mean_by_position(tokens: np.ndarray) -> np.ndarray:
@@ -183,6 +171,10 @@ def _spread(vectors: Sequence[np.ndarray]) -> float:
   """
   rows = np.concatenate([tokens.reshape([-1, tokens.shape[-1]]) for tokens in vectors])
   return float(np.sqrt(rows[rows.any(axis=1)].var(axis=0).mean()))
+
+
+def _gelu(x: tf.Tensor) -> tf.Tensor:
+  return tf.nn.gelu(x, approximate=True)
 
 
 def _initializer() -> tf_keras.initializers.Initializer:

@@ -22,16 +22,14 @@ width e, R width of a part, O outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras
 
 from common.modeling.head import to_same_rows
-from dipair.encoder import present
-
-_MASKED = -1e9  # added to the attention logits of padded positions
+from dipair.encoder import attention_mask, present
 
 
 class RestructuredTransformer(tf.Module):
@@ -41,7 +39,6 @@ class RestructuredTransformer(tf.Module):
     embeddings: What is added to a slot's tokens, position and segment, [k_i, D] each.
     norm: LayerNorm of the first layer's input.
     blocks: The layers, tf-models' `TransformerEncoderBlock`s.
-    activation: Of their feed-forward.
     classifier: The dense layer on the first row of the last one.
   """
 
@@ -52,26 +49,20 @@ class RestructuredTransformer(tf.Module):
     embeddings: Sequence[tf.Tensor],
     norm: tf_keras.layers.LayerNormalization,
     blocks: Sequence[Any],
-    activation: Callable[..., tf.Tensor],
     classifier: tf_keras.layers.Dense,
   ):
     super().__init__(name='transformer')
-    self.tokens = tuple(added.shape[0] for added in embeddings)
     self.added = [tf.Variable(added) for added in embeddings]
     self.gamma, self.beta = (tf.Variable(v) for v in (norm.gamma, norm.beta))
     self.epsilon = norm.epsilon
     streams = [_Stream.after(block._output_layer_norm) for block in blocks]
     self.blocks = [
-      _Block(block, stream, activation)
-      for block, stream in zip(blocks, [None, *streams[:-1]], strict=True)
+      _Block(block, stream) for block, stream in zip(blocks, [None, *streams[:-1]], strict=True)
     ]
     self.classifier = _Dense.of(streams[-1], *classifier.variables)
     # Widths of x and of the inputs of the first layer's attention (none if it is the last layer).
     widths = self.blocks[0].input_widths if len(self.blocks) > 1 else []
     self.widths = [embeddings[0].shape[1], *widths]
-
-  def part_shape(self, slot: int) -> tuple[int, ...]:
-    return self.tokens[slot], sum(self.widths)
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     x = self._first_input(vectors, self.added[slot])
@@ -82,14 +73,14 @@ class RestructuredTransformer(tf.Module):
     del vectors  # the parts have all of them
     part = tf.concat(to_same_rows(parts), axis=1)  # [B, S, R]
     x, *inputs = tf.split(part, self.widths, axis=-1)
-    mask = _mask(x)
+    mask = attention_mask(x)
     for number, block in enumerate(self.blocks[:-1]):
       x = block(x, inputs if number == 0 else block.attention_inputs(x), mask)
     return self.classifier(tf.squeeze(self.blocks[-1].first_row(x, mask), 1))
 
   def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     tokens = tf.concat(list(vectors), axis=1)  # [B, S, D]
-    mask = _mask(tokens)
+    mask = attention_mask(tokens)
     x = self._first_input(tokens, tf.concat(self.added, axis=0))
     found = []
     for block in self.blocks:
@@ -142,16 +133,15 @@ class _Block(tf.Module):
   Args:
     block: The trained layer.
     stream: Its input; none: x itself.
-    activation: Of the feed-forward.
 
   Attributes:
     heads: h.
     input_widths: Widths of what `attention_inputs` gives.
   """
 
-  def __init__(self, block: Any, stream: _Stream | None, activation: Callable[..., tf.Tensor]):
+  def __init__(self, block: Any, stream: _Stream | None):
     super().__init__()
-    self.activation = activation
+    self.activation = block._inner_activation
     (query, query_bias), (key, _), (value, value_bias), (output, output_bias) = (
       [v.read_value() for v in getattr(block._attention_layer, f'_{name}_dense').variables]
       for name in ('query', 'key', 'value', 'output')
@@ -233,11 +223,6 @@ class _Block(tf.Module):
     """[B, S, h e] as [B, h, S, e]."""
     shape = [-1, x.shape[1], self.heads, x.shape[2] // self.heads]
     return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
-
-
-def _mask(rows: tf.Tensor) -> tf.Tensor:
-  """Numbers to be added to attention logits: [B, S, D] to [B, 1, S]."""
-  return (1.0 - present(rows))[:, None, :] * _MASKED
 
 
 def _times(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

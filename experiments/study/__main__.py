@@ -19,7 +19,7 @@ from common.errors import InputError
 from common.evaluation import metrics, pages, report
 from common.evaluation.results import finite
 from dipair.config import StudentConfig, TrainConfig
-from dipair.finished_run import FinishedRun
+from experiments.finished_run import FinishedRun
 from experiments.study import comparing, figures, rows, speeds, tables
 from experiments.study.rows import Comparison, Row
 from experiments.study.speeds import Comparisons

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.evaluation import metrics, significance
-from dipair.finished_run import FinishedRun
+from experiments.finished_run import FinishedRun
 from experiments.study.rows import Row
 from experiments.study.speeds import Comparisons
 from experiments.study.students import SETS, TEACHER, Model

@@ -8,8 +8,8 @@ from common.distillation import measure
 from common.distillation.teacher import Teacher
 from common.evaluation import benchmark
 from common.training import strategies
-from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
+from experiments.finished_run import FinishedRun
 from experiments.study.rows import GIVEN, Comparison
 from experiments.study.students import RUNTIMES, CrossStudent, Model, Student
 

@@ -29,11 +29,11 @@ from common.modeling.checkpoints import Pretrained
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import checks, frozen_right, training
+from dipair import frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
-from dipair.finished_run import FinishedRun
 from dipair.scorer import Scorer
 from dipair.student import DiPair
+from experiments.finished_run import FinishedRun
 from experiments.study.rows import CROSS, TINY
 
 SETS = ('valid', 'test')
@@ -226,8 +226,8 @@ class Student(Model):
       return
     try:
       task, objective = self.source.task, self.phases.objective
-      checks.check_texts(self.config, self.source.table)
-      checks.check_start(self.config, task.outputs)
+      self.config.check_texts(self.source.table)
+      training.check(self.config, task.outputs, 'float32')
       if 'loss_temperature' in self.own:
         objective.check_settings()
       objective.check(task)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import common
-from common import files, flagfiles, flags, termination
+from common import files, flags, termination
 from common.errors import InputError
 from tests import limits
 
@@ -119,12 +119,12 @@ def test_flags_from_python_are_the_commands():
 def test_a_flagfile_is_the_projects_own_where_no_file_has_its_name(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   own = os.path.join(ROOT, 'configs', 'p2t.flags')
-  assert [flagfiles.path(name) for name in ('p2t', 'p2t.flags', 'configs/p2t.flags')] == [own] * 3
-  assert [flagfiles.path(name) for name in ('p3t', 'my/p2t')] == ['p3t', 'my/p2t']
-  found = flagfiles.found(['--flagfile=p2t', '--title=p2t', '-flagfile', 'p2t'])
+  assert [flags.flagfile(name) for name in ('p2t', 'p2t.flags', 'configs/p2t.flags')] == [own] * 3
+  assert [flags.flagfile(name) for name in ('p3t', 'my/p2t')] == ['p3t', 'my/p2t']
+  found = flags._with_flagfiles(['--flagfile=p2t', '--title=p2t', '-flagfile', 'p2t'])
   assert found == [f'--flagfile={own}', '--title=p2t', '-flagfile', own]
   (tmp_path / 'p2t').write_text('--steps=3\n')
-  assert flagfiles.path('p2t') == 'p2t'
+  assert flags.flagfile('p2t') == 'p2t'
 
 
 def as_json(config: Config) -> dict:
@@ -192,18 +192,15 @@ def test_changed_names_what_differs_and_parses():
 @pytest.mark.parametrize(
   ('arguments', 'message'),
   [
-    (['--stepz=3'], "Unknown command line flag 'stepz'. Did you mean: steps ?"),
     (['--flagfile=misspelt.flags'], "Unknown command line flag 'sizs'"),
-    (['--flagfile=/no/such.flags'], 'error: --flagfile=/no/such.flags: No such file or directory'),
-    (['--flagfile=nested.flags'], 'error: --flagfile=/no/such.flags: No such file or directory'),
-    (['--flagfile=.'], 'error: --flagfile=.: Is a directory'),
-    (['--flagfile=latin.flags'], 'error: --flagfile=latin.flags: byte 0xe9 is not utf-8'),
+    (['--flagfile=/no/such.flags'], '--flagfile=/no/such.flags: No such file or directory'),
+    (['--flagfile=.'], '--flagfile=.: Is a directory'),
+    (['--flagfile=latin.flags'], '--flagfile=latin.flags: byte 0xe9 is not utf-8'),
     (['--mode=medium'], '--mode=medium: value should be one of <fast|slow>'),
     (['--rate=high'], '--rate=high'),
     (['--keep=maybe'], '--keep=maybe'),
     (['--sizes=1,x'], "--sizes=1,x: invalid literal for int() with base 10: 'x'"),
     (['--span=0,one'], "--span=0,one: could not convert string to float: 'one'"),
-    (['--steps=0'], '--steps=0: must be above 0'),
     (
       ['--train_second_rate=nan'],
       '--train_second_rate=nan: a number from 0 to 1,000,000 is needed',
@@ -216,19 +213,32 @@ def test_changed_names_what_differs_and_parses():
       '--words: leave the password out of the URL: flags are',
     ),
     (['--title=a\n--steps=9'], '--title: a line break; flags are kept one a line'),
+  ],
+)
+def test_a_value_that_does_not_fit_is_refused(arguments, message, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  Path('latin.flags').write_bytes('--title=café\n'.encode('latin-1'))
+  Path('misspelt.flags').write_text('--steps=3\n--sizs=1\n')
+  with pytest.raises(InputError, match=re.escape(message)):
+    flags._named(Config, arguments)
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'message'),
+  [
+    (['--stepz=3'], "Unknown command line flag 'stepz'. Did you mean: steps ?"),
+    (['--flagfile=nested.flags'], '--flagfile=/no/such.flags: No such file or directory'),
+    (['--steps=0'], '--steps=0: must be above 0'),
     (['steps=3'], "'steps=3' is not a flag; flags look like --name=value (see --help)"),
     (['--title=stop'], 'from the main function'),
   ],
 )
-def test_refused_in_one_line_with_status_2(arguments, message, tmp_path, monkeypatch):
+def test_a_command_refuses_in_one_line_with_status_2(arguments, message, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   Path('nested.flags').write_text('--flagfile=/no/such.flags\n')
-  Path('latin.flags').write_bytes('--title=café\n'.encode('latin-1'))
-  Path('misspelt.flags').write_text('--steps=3\n--sizs=1\n')
   done = command(*arguments)
   assert (done.returncode, done.stdout) == (2, '')
-  assert done.stderr.startswith('error: ') and done.stderr.count('\n') == 1
-  assert message in done.stderr
+  assert done.stderr.startswith(f'error: {message}') and done.stderr.count('\n') == 1
 
 
 @pytest.mark.parametrize(
@@ -291,13 +301,6 @@ def test_help_shows_the_flags_to_begin_with_first():
   assert shown.startswith('About.\n\nto begin with:\n  --title: ')
   assert shown.count('--train_first_steps:') == 1
   assert shown.index('--train_first_steps:') < shown.index('\nflags:') < shown.index('--mode:')
-
-
-def test_helpfull_lists_those_of_libraries_too():
-  done = command('--helpfull')
-  assert (done.returncode, done.stderr) == (0, '')
-  assert all(f'\n  --{name}:' in done.stdout.replace('--[no]', '--') for name in DEFAULTS)
-  assert '\nabsl.logging:\n' in done.stdout
 
 
 def main(config: Config) -> None:

@@ -39,9 +39,6 @@ class MeanHead(Head):
     assert config is None and (tokens, outputs, dropout) == ((3, 4), 1, 0.0)
     self.weights_ = self.add_weight('w', [dim], initializer='ones')
 
-  def part_shape(self, slot):
-    return self.weights_.shape
-
   def part(self, vectors, slot):
     mean = tf.reduce_mean(vectors, axis=1)
     return mean if slot == 0 else mean * self.weights_
@@ -140,32 +137,28 @@ def scores_as_exported(model, tokenizer, folder):
   return scores
 
 
-def test_a_head_enters_by_its_registry(tiny, distill, tmp_path, monkeypatch):
-  monkeypatch.setitem(heads.HEADS, 'mean', MeanHead)
-  config = tiny(head='mean')[0].config
-  model, tokenizer, moved = train(config, str(tmp_path / 'student'), distill)
-  assert isinstance(model.head, MeanHead) and moved[-1]  # its own weights are the last
-  assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
-
-
 @pytest.mark.parametrize(
-  ('kind', 'selection', 'length'),  # each length of a BiLSTM's texts takes LiteRT long
-  [('table', 'first', 32), ('table', 'last', 32), ('bilstm', 'first', 16)],
+  ('encoder', 'selection', 'head'),
+  [('table', 'first', 'mean'), ('table', 'last', 'ffnn'), ('bilstm', 'first', 'ffnn')],
 )
-def test_an_encoder_enters_by_its_registry(distill, tmp_path, monkeypatch, kind, selection, length):
+def test_an_encoder_and_a_head_enter_by_their_registries(
+  distill, tmp_path, monkeypatch, encoder, selection, head
+):
   monkeypatch.setitem(encoders.ENCODERS, 'table', Table)
+  monkeypatch.setitem(heads.HEADS, 'mean', MeanHead)
   config = StudentConfig(
-    pretrained=f'{kind}:random-tiny',
+    pretrained=f'{encoder}:random-tiny',
     encoder_layers=1,
-    max_lengths=(16, length),
+    max_lengths=(8, 8),  # each length of a BiLSTM's texts takes LiteRT long
     output_tokens=(3, 4),
     token_selection=selection,
     projection_dim=8,
-    head='ffnn',
+    head=head,
     dropout=0.0,
   )
   model, tokenizer, moved = train(config, str(tmp_path / 'student'), distill)
-  assert isinstance(model.encoder(0).encoder, encoders.ENCODERS[kind]) and all(moved)
+  assert isinstance(model.encoder(0).encoder, encoders.ENCODERS[encoder])
+  assert isinstance(model.head, heads.HEADS[head]) and all(moved)
   assert np.ptp(scores_as_exported(model, tokenizer, str(tmp_path / 'export'))) > 1e-3
 
 

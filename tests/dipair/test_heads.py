@@ -262,7 +262,7 @@ def test_a_new_student_attends_to_the_equal_word_of_the_other_text(dim, size):
   'options',
   [
     {'head_attention_heads': 1},
-    {'head_attention_heads': 1, 'head_layers': 1, 'head_activation': 'relu'},
+    {'head_attention_heads': 1, 'head_layers': 1},
     {'head_attention_heads': 4, 'head_layers': 3},
     {'head': 'ffnn'},
     {'head': 'ffnn', 'ffnn_dims': (6, 5)},
@@ -283,9 +283,6 @@ def test_a_restructured_head_gives_the_same_logits(options):
   for variable in head.variables:
     variable.assign(variable + rng.normal(0, 0.3, variable.shape))
   fast = head.exported()
-  for one in (fast, head):
-    parts = [one.part(tf.constant(tokens), slot) for slot, tokens in enumerate((left, right))]
-    assert [part.shape[1:] for part in parts] == [one.part_shape(slot) for slot in (0, 1)]
   parts = [fast.part(tf.constant(tokens), slot) for slot, tokens in enumerate((left, right))]
   np.testing.assert_allclose(fast.logits(parts), head([left, right]), atol=1e-5)
   one_to_many = head([np.repeat(left[:1], 5, 0), right])

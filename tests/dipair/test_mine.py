@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from common.distillation.shared import Shared
 
 from common import digests, files
 from common.data.examples import TableConfig
@@ -20,7 +21,6 @@ from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import DataConfig
 from common.distillation.mining import MiningConfig
 from common.distillation.run_folder import RunFolder
-from common.distillation.shared import Shared
 from common.distillation.sources.mined import Mined
 from common.distillation.teacher import Teacher
 from common.errors import InputError

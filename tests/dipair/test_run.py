@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from common import flags, verify
+from common.errors import InputError
 from common.scoring import exported
 from dipair import Scorer
-from dipair.run import DiPairStudent, RunConfig
+from dipair.run import DiPairStudent, RunConfig, main
 
 STAGES = (
   *('data', 'unlabelled', 'teacher', 'distill'),
@@ -146,70 +147,81 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(
   assert not [path.name for path in folder.iterdir() if path.suffix in ('.part', '.old', '.tmp')]
 
 
+FILES = {f'{name}_file': 'a.tsv' for name in ('train', 'valid', 'test')}
 REFUSED = (
-  (['--teacher_stps=5'], "Unknown command line flag 'teacher_stps'"),
-  (['--task=ranking'], '--task=ranking: value should be one of <'),
-  (['--teacher_batch_size=0'], '--teacher_batch_size=0: a number from 1 to 1,000,000 is'),
-  (['--output_tokens=4'], '--output_tokens=(4,): one number a text column each'),
-  (['--output_tokens=4,x'], '--output_tokens=4,x: invalid literal for int()'),
+  ({'task': 'ranking'}, '--task=ranking: value should be one of <'),
+  ({'teacher_batch_size': 0}, '--teacher_batch_size=0: a number from 1 to 1,000,000 is'),
+  ({'output_tokens': 4}, '--output_tokens=(4,): one number a text column each'),
+  ({'output_tokens': '4,x'}, '--output_tokens=4,x: invalid literal for int()'),
   (
-    ['--max_lengths=1,16', '--output_tokens=1,4'],
+    {'max_lengths': (1, 16), 'output_tokens': (1, 4)},
     '--max_lengths=1,16: a text takes 2 or more, [CLS] and [SEP]',
   ),
-  (['--teacher_pretrained=/nowhere'], '/nowhere: no such folder'),
-  (['--teachers=/nowhere'], '/nowhere: no such folder'),
-  (['--teachers=tests'], "tests: no teacher there: neither a run's (model.json)"),
-  (['--pretrained=/nowhere'], '/nowhere: no such folder'),
-  (['--freeze_right=x/../a', '--run_dir=a'], '--freeze_right=x/../a: the run itself; name another'),
-  (['--encoder_layers=3'], '--encoder_layers=3: random-tiny has 2'),
-  (['--left_encoder_layers=3'], '--left_encoder_layers=3: random-tiny has 2'),
+  ({'teacher_pretrained': '/nowhere'}, '/nowhere: no such folder'),
+  ({'teachers': '/nowhere'}, '/nowhere: no such folder'),
+  ({'teachers': 'tests'}, "tests: no teacher there: neither a run's (model.json)"),
+  ({'pretrained': '/nowhere'}, '/nowhere: no such folder'),
   (
-    [
-      '--text_columns=a,b,c,d',
-      '--max_lengths=9,9,9,9',
-      '--output_tokens=2,2,2,2',
-      '--teacher_max_length=4',
-      *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test')),
-    ],
+    {'freeze_right': 'x/../a', 'run_dir': 'a'},
+    '--freeze_right=x/../a: the run itself; name another',
+  ),
+  ({'encoder_layers': 3}, '--encoder_layers=3: random-tiny has 2'),
+  ({'left_encoder_layers': 3}, '--left_encoder_layers=3: random-tiny has 2'),
+  (
+    {
+      **FILES,
+      'text_columns': 'a,b,c,d',
+      'max_lengths': (9, 9, 9, 9),
+      'output_tokens': (2, 2, 2, 2),
+      'teacher_max_length': 4,
+    },
     '--teacher_max_length=4: 4 texts take 6 tokens at the least',
   ),
-  (['--teacher_max_length=200'], 'random-tiny has 128 positions'),
+  ({'teacher_max_length': 200}, 'random-tiny has 128 positions'),
+  ({**FILES, 'train_file': '/nowhere.tsv'}, '/nowhere.tsv: no such file'),
+  ({'train_file': '/nowhere.tsv'}, '/nowhere.tsv: no such file'),
+  ({'distillation_file': 'd.tsv'}, '--valid_file is needed'),
   (
-    ['--train_file=/nowhere.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'],
-    '/nowhere.tsv: no such file',
-  ),
-  (['--train_file=/nowhere.tsv'], '/nowhere.tsv: no such file'),
-  (['--distillation_file=d.tsv'], '--valid_file is needed'),
-  (
-    ['--distillation_file=d.tsv', '--valid_file=v.tsv', '--test_file=t.tsv'],
+    {'distillation_file': 'd.tsv', 'valid_file': 'v.tsv', 'test_file': 't.tsv'},
     '--train_file is needed: a teacher is fine-tuned on it',
   ),
   (
-    ['--teacher_scores=probability'],
+    {'teacher_scores': 'probability'},
     '--teacher_scores=probability needs --teacher_logits_column',
   ),
   (
-    ['--alpha=0', *(f'--{name}_file=a.tsv' for name in ('train', 'valid', 'test'))],
+    {**FILES, 'alpha': 0},
     '--alpha=0 (DSE: --variants=labels) needs a label on every pair, and most made pairs have none',
   ),
   (
-    ['--loss=triplet', '--task=multiclass', '--classes=a,b'],
+    {'loss': 'triplet', 'task': 'multiclass', 'classes': 'a,b'},
     '--loss=triplet compares tuples by one output, and --task=multiclass has 2',
   ),
-  (['--run_dir='], '--run_dir is needed'),
-  (['extra'], "'extra' is not a flag"),
+  ({'run_dir': ''}, '--run_dir is needed'),
 )
 
 
-def test_bad_input_is_one_line_and_status_2(tmp_path, refusals):
-  smoke = ['--flagfile=configs/smoke.flags', f'--run_dir={tmp_path / "run"}']
-  found = refusals('dipair.run', [[*smoke, *arguments] for arguments, _ in REFUSED])
-  for (status, said), (arguments, message) in zip(found, REFUSED, strict=True):
-    lines = [line for line in said.splitlines() if line.startswith('error:')]
-    assert (status, len(lines)) == (2, 1), (arguments, said)
-    assert message in lines[0]
-    assert 'Traceback' not in said
+@pytest.mark.parametrize(('given', 'message'), REFUSED)
+def test_bad_input_is_refused_before_any_work(given, message, tmp_path):
+  smoke = {'flagfile': 'smoke', 'run_dir': str(tmp_path / 'run')}
+  with pytest.raises(InputError) as refused:
+    main(flags.parse(RunConfig, {**smoke, **given}))
+  assert message in str(refused.value)
   assert not (tmp_path / 'run' / 'data').exists()
+
+
+def test_the_command_refuses_in_one_line_with_status_2(tmp_path, refusals):
+  cases = {
+    "Unknown command line flag 'teacher_stps'": '--teacher_stps=5',
+    "'extra' is not a flag": 'extra',
+    '/nowhere: no such folder': '--pretrained=/nowhere',
+  }
+  smoke = ['--flagfile=configs/smoke.flags', f'--run_dir={tmp_path / "run"}']
+  found = refusals('dipair.run', [[*smoke, argument] for argument in cases.values()])
+  for (status, said), message in zip(found, cases, strict=True):
+    lines = [line for line in said.splitlines() if line.startswith('error:')]
+    assert (status, len(lines)) == (2, 1), said
+    assert message in lines[0] and 'Traceback' not in said
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path, run):

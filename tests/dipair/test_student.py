@@ -1,57 +1,37 @@
-"""Encoders of two depths, trained and exported; and what a student does not fit is refused."""
+"""Encoders of two depths, exported; and what a student does not fit is refused."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
-from common.distillation.trainer import Training
 from common.errors import InputError
-from common.export import student_export
-from common.training import strategies
-from common.training.optimization import PhaseConfig
-from dipair import training
-from dipair.config import StudentConfig, TrainConfig
-from dipair.finished_run import FinishedRun
+from dipair.config import StudentConfig
 from dipair.heads import HeadsConfig
 from dipair.heads.transformer import TransformerConfig
 from dipair.run import DiPairStudent, RunConfig
-from dipair.scorer import Scorer
 from dipair.student import DiPair
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
-SLOTS = {'slots': ('left', 'right'), 'task': 'regression', 'samples': (LEFT, RIGHT)}
 
 
-def test_a_small_left_encoder_trains_loads_and_scores_as_exported(tiny, distill, tmp_path):
-  config = tiny(left_encoder_layers=1, head='ffnn')[0].config
-  phase = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=2, warmup_steps=1, eval_every=1)
-  devices = strategies.DeviceConfig()
-  histories = training.train(
-    config,
-    TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
-    str(tmp_path / 'student'),
-    Training(distill, distill, Task(), devices, strategies.create(devices), seed=1),
-  )
-  assert len(histories) == 2
-  model, tokenizer = DiPair.load(str(tmp_path / 'student'))
-  assert [one.encoder.config.num_layers for one in model.encoders] == [1, 2]
-  folder = str(tmp_path / 'export')
-  student_export.write(folder, model, tokenizer, **SLOTS)
+def test_a_small_left_encoder_loads_and_scores_as_exported(export, load, tmp_path):
+  one = export('dipair', left_encoder_layers=1, head='ffnn')
+  one.model.save(str(tmp_path), one.tokenizer)
+  model, tokenizer = DiPair.load(str(tmp_path))
+  assert [encoder.encoder.config.num_layers for encoder in model.encoders] == [1, 2]
   tuples = TokenizedTuples.of_texts(list(zip(LEFT, RIGHT, strict=True)), tokenizer)
   logits = TupleScorer(model, tokenizer, tf.distribute.get_strategy()).logits(tuples)[:, 0]
-  scores = Scorer.load(folder).score(LEFT, RIGHT)
+  scores = load(one.folder).score(LEFT, RIGHT)
   np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-5)
   assert np.ptp(scores) > 1e-3
 
   # Online are the weights of the left encoder and of the head alone.
-  stored = tf.train.list_variables(f'{folder}/online/1/variables/variables')
+  stored = tf.train.list_variables(f'{one.folder}/online/1/variables/variables')
   kept = sum(np.prod(shape, dtype=int) for name, shape in stored if 'variables_' in name)
   layers = [*model.encoder_layers(0), model.exported_head()]
   assert kept == sum(v.numpy().size for layer in layers for v in layer.variables)
@@ -90,13 +70,9 @@ def test_more_attention_heads_than_the_tokens_are_wide_are_refused_before_a_run(
   DiPair.from_pretrained(odd, 1)  # 16 of 3 heads: 5 a head
 
 
-def test_all_layers_are_a_number_in_the_student_and_in_its_finished_run(tiny, tmp_path):
-  model, tokenizer = tiny(encoder_layers=0, right_encoder_layers=2)
+def test_all_layers_are_a_number_in_the_student(tiny):
+  model, _ = tiny(encoder_layers=0, right_encoder_layers=2)
   assert model.config.depths == (2, 2) and len(model.encoders) == 1  # random-tiny has 2
-  model.save(str(tmp_path / 'student'), tokenizer)
-  made = {'student': 'dipair', 'flags': {'encoder_layers': 0}}
-  (tmp_path / 'results.json').write_text(json.dumps(made))
-  assert FinishedRun(str(tmp_path)).config(StudentConfig).encoder_layers == 2
 
 
 def test_depths_of_both_sides_leave_encoder_layers_unread(tiny):

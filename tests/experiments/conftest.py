@@ -4,8 +4,8 @@ import os
 
 from common import flags
 from common.files import write_json
-from dipair.finished_run import FinishedRun
 from dipair.run import RunConfig
+from experiments.finished_run import FinishedRun
 from tests.conftest import TINY, write_distill
 
 _SHORT = {

@@ -14,8 +14,8 @@ from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.evaluation import metrics
 from common.files import read_json
-from dipair.attention import AttendingEncoder, head_attention
 from experiments import inspect
+from experiments.attention import AttendingEncoder, head_attention
 from tests.experiments.conftest import finish
 
 TEXTS = ['red', 'a <b>wide</b> & red shoe', 'nike shoes']

@@ -28,6 +28,7 @@ from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import frozen_right
+from dipair.config import StudentConfig
 from experiments.study import __main__ as study_command
 from experiments.study import comparing, figures, rows, tables
 from experiments.study.__main__ import StudyConfig
@@ -163,6 +164,11 @@ def test_a_student_is_named_by_its_flags_that_differ_and_trained_once(tmp_path):
   for given, layers in ('', 0), ('--encoder_layers=2', 2):
     _, _, ((_, (_, (other,))),) = declared(run, {'other': f'--pretrained=random-tiny\n{given}'})
     assert other.config.encoder_layers == layers
+
+
+def test_all_layers_of_a_finished_run_are_its_students_number(build, tmp_path):
+  run = finish(tmp_path, *build('dipair', encoder_layers=0), encoder_layers=0)
+  assert run.config(StudentConfig).encoder_layers == 2
 
 
 def test_cross_attention_students_without_steps_are_left_out(tmp_path):

@@ -22,7 +22,6 @@ from common.page.__main__ import serving
 from common.page.ranking_page import PageConfig, RankingPage
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
-from dipair.attention import head_attention
 from tests import limits
 
 CHROMIUM = shutil.which('chromium') or shutil.which('google-chrome')
@@ -89,7 +88,7 @@ def test_the_teacher_and_attention(url, exported, config):
     model.encode(tokenizer.encode([text], length).to_tensor(tokenizer.pad_id), slot)[0].numpy()
     for slot, (text, length) in enumerate(zip(('red', TEXTS['a']), (16, 32), strict=True))
   ]
-  expected = head_attention(model, *vectors).mean(1)  # [layers, S, S]
+  expected = model.head.attention([v[None] for v in vectors])[0].numpy().mean(1)  # [layers, S, S]
   there = [bool(v.any()) for side in vectors for v in side]
   np.testing.assert_allclose(np.array(found['attention'])[:, there], expected[:, there], atol=1e-3)
   assert found['left'][0] == '[CLS]' and len(found['left'] + found['right']) == len(there)

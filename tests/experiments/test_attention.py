@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InputError
-from dipair.attention import AttendingEncoder, head_attention, rollout
+from experiments.attention import AttendingEncoder, head_attention, rollout
 
 IDS = np.array([[2, 5, 6, 7, 8, 3], [2, 5, 3, 0, 0, 0]], np.int32)
 
@@ -25,8 +25,8 @@ def test_rollout_by_hand():
   [{}, {'shared_encoder': False}, {'left_encoder_layers': 1, 'right_encoder_layers': 2}],
   ids=['one', 'two', 'two depths'],
 )
-def test_the_walk_gives_the_encoders_own_tokens(tiny, selection, encoders):
-  model, _ = tiny(token_selection=selection, **encoders)
+def test_the_walk_gives_the_encoders_own_tokens(build, selection, encoders):
+  model, _ = build('dipair', token_selection=selection, **encoders)
   for text, k in enumerate(model.config.output_tokens):
     kept, positions, rolled = AttendingEncoder(model, text)(tf.constant(IDS))
     np.testing.assert_allclose(kept, model.features(tf.constant(IDS), text), atol=1e-5)
@@ -40,9 +40,9 @@ def test_the_walk_gives_the_encoders_own_tokens(tiny, selection, encoders):
     assert (own[one] >= 0.5**2).all()  # what passes both layers by their sides
 
 
-def test_head_attention_gives_the_heads_own_output(tiny):
+def test_head_attention_gives_the_heads_own_output(build):
   """With the attention as it is given, values and output projection give the first layer's."""
-  model, _ = tiny(head_attention_heads=2)
+  model, _ = build('dipair', head_attention_heads=2)
   rng = np.random.default_rng(0)
   for variable in model.head.variables:
     variable.assign(variable + rng.normal(0, 0.3, variable.shape))
@@ -62,7 +62,7 @@ def test_head_attention_gives_the_heads_own_output(tiny):
   np.testing.assert_allclose(output, layer(x, x, attention_mask=mask), atol=1e-5)
 
 
-def test_a_feed_forward_head_has_no_attention(tiny):
-  model, _ = tiny(head='ffnn')
+def test_a_feed_forward_head_has_no_attention(build):
+  model, _ = build('dipair', head='ffnn')
   with pytest.raises(InputError, match='no attention'):
     head_attention(model, np.ones([3, 8]), np.ones([4, 8]))
