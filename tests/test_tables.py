@@ -7,6 +7,7 @@ import pytest
 from benchmarks import committed, tables
 from common.errors import InputError
 from common.evaluation import speeds
+from common.evaluation.results import Results
 
 
 @pytest.mark.parametrize('page', tables.PAGES)
@@ -68,7 +69,9 @@ def _figures() -> Iterator[tuple[str, str]]:
     yield 'docs/architecture.md', f' | {mflop[name]:.1f} |'
   rates = [
     {name: row['pairs_per_second'] for name, row in tables._by_runtime(heads).items()}
-    for heads in (speeds.heads(committed.read(run)) for run in ('p2t', 'homedepot'))
+    for heads in (
+      speeds.heads(Results.of_json(committed.read(run))) for run in ('p2t', 'homedepot')
+    )
   ]
   float32 = _span([of['litert'] / of['tensorflow'] for of in rates])
   int8 = _span([of['litert-int8'] / of['litert'] for of in rates])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from common.distillation.shared import Shared
 
 from common import digests, files
 from common.data.examples import TableConfig
@@ -111,10 +110,9 @@ def test_a_run_mines_its_data_and_scores_them_in_int8(tmp_path):
     annotation=dataclasses.replace(ExperimentConfig().annotation, annotation_runtime='litert-int8'),
   )
   strategy = strategies.create(config.devices)
-  shared = Shared(table, config.task, config.devices, strategy, config.seed)
   student = types.SimpleNamespace(losses=(), batch_sizes={}, depends_on={})
   folder = RunFolder(str(tmp_path / 'run'), config, 'toy.run', redo=False)
-  stages = run.declare(folder, config, student, shared)
+  stages = run.declare(folder, config, student, strategy)
   del folder.stages[3:]
   folder.make()
   mined, scored = stages.unlabelled.result.mined, stages.distill.result
