@@ -164,7 +164,7 @@ class Model:
     return Judged(self.own, self.seed, accelerators, found['valid'], found['test'], **sizes)
 
   def logits(self) -> np.ndarray:
-    """Its logits on test's tuples: [n, outputs]."""
+    """The logits on test's tuples: [n, outputs]."""
     folder = self.stage.folder
     return digests.read_arrays(os.path.join(folder, 'test.npy'), f'delete {folder} and study again')
 
