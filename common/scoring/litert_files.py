@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from common.data.batching import few_bucket_lengths
@@ -75,18 +75,22 @@ def write_by_length(
   signatures = {}
   for name, (call, longest, width) in functions.items():
     names, dtype = ((DENSE,), tf.float32) if width else (inputs, tf.int32)
-
-    def output(
-      call: Any = call, names: Sequence[str] = names, **given: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-      return {'output': call(*(given[key] for key in names))}
-
+    named = _named(call, names)
     for length in (width,) if width else few_bucket_lengths(longest):
       for batch in batches:
         specs = {key: tf.TensorSpec([batch, length], dtype, name=key) for key in names}
-        one = tf.function(output, autograph=False).get_concrete_function(**specs)
+        one = tf.function(named, autograph=False).get_concrete_function(**specs)
         signatures[signature_name(name, length, batch)] = one
   write(folder, signatures, variables, precisions)
+
+
+def _named(call: Callable[..., tf.Tensor], names: Sequence[str]) -> Callable[..., Any]:
+  """A function of named inputs that gives a named output."""
+
+  def named(**given: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {'output': call(*(given[name] for name in names))}
+
+  return named
 
 
 def signature_name(name: str, length: int, batch: int) -> str:
