@@ -71,7 +71,8 @@ def _command(kind: str, program: str, arguments: list[str]) -> None:
   reload_in_a_fork()
   sys.argv = [kind, *arguments]
   if kind == '-m':
-    sys.modules.pop(program, None)
+    for name in (program, f'{program}.__main__'):
+      sys.modules.pop(name, None)
     runpy.run_module(program, run_name='__main__', alter_sys=True)
   else:
     exec(program, {'__name__': '__main__'})

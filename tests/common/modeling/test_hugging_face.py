@@ -75,7 +75,7 @@ def test_classes_are_in_the_tasks_order(tmp_path, names, order):
   expected = slow_logits('bert', tensors)[:, order]
   np.testing.assert_allclose(found, expected, atol=2e-5)
   config = AnnotateConfig((folder,), teacher_max_length=7, classes=('yes', 'no', 'maybe'))
-  (of_job,), _ = AnnotateJob(config).load()
+  (of_job,) = AnnotateJob(config).load()
   np.testing.assert_array_equal(of_job.model(tf.constant(IDS), tf.constant(SEGMENTS)), found)
 
 
