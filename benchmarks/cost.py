@@ -16,7 +16,6 @@ from typing import Any
 
 from benchmarks import committed
 from common import flags
-from common.evaluation import report
 from common.evaluation.cells import digits
 from common.evaluation.tables import Table
 from common.vectors.values import DTYPES
@@ -89,7 +88,7 @@ def main(config: CostConfig) -> None:
   stores = [stored(dtype, config) for dtype in DTYPES]
   tables = [costs_table(rows, config), stores_table(stores)]
   for table in (Table('', ['Assumed or measured', '', ''], assumed), *tables):
-    print(f'{report.grid(table)}\n')
+    print(f'{table}\n')
   if config.output:
     committed.write(
       config.output,

@@ -21,7 +21,7 @@ from benchmarks import committed, tables
 from common import flags
 from common.data.records import RecordSet
 from common.distillation.run_log import peak_memory
-from common.evaluation import benchmark, report
+from common.evaluation import benchmark
 from common.modeling import bert_network
 from dipair.scorer import Scorer
 from dipair.student import DiPair
@@ -69,7 +69,7 @@ def main(config: EncodingConfig) -> None:
     row['ratio'] = row['texts_per_second'] / base
   if config.stored_texts:
     rows.append({**stored(scorer, lefts, config.stored_texts), 'ratio': None})
-  print(report.grid(tables.encoding({'rows': rows})))
+  print(tables.encoding({'rows': rows}))
   if config.output:
     committed.write(config.output, 'benchmarks.encoding', config, rows=rows)
 

@@ -17,7 +17,6 @@ import tempfile
 from benchmarks import committed, tables
 from common import flags
 from common.errors import InputError
-from common.evaluation import report
 
 _STEPS = """
 import json, sys, time
@@ -55,7 +54,7 @@ def main(config: LightConfig) -> None:
   rounds = [_round(python, export) for _ in range(config.rounds)]
   found = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
   found['installed'] = _installed(os.path.dirname(os.path.dirname(python)))
-  print(report.grid(tables.light(found)))
+  print(tables.light(found))
   if config.output:
     committed.write(config.output, 'benchmarks.light', config, **found)
 

@@ -26,7 +26,6 @@ from common.data.tokenization import Tokenizer
 from common.distillation import mining
 from common.distillation.mining import MiningConfig
 from common.distillation.teacher import Teacher
-from common.evaluation import report
 from common.modeling import checkpoints
 from common.pipelines import annotate, score
 from common.pipelines.annotate import AnnotateConfig
@@ -54,7 +53,7 @@ def main(config: MemoryConfig) -> None:
     for rows in (config.rows // _TIMES, *sizes):
       _table(folder, rows)
     made = {'rows': config.rows, 'steps': [_step(name, folder, sizes) for name in STEPS]}
-  print(report.grid(tables.memory(made)))
+  print(tables.memory(made))
   if config.output:
     committed.write(config.output, 'benchmarks.memory', config, **made)
 

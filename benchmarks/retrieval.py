@@ -25,7 +25,7 @@ from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
 from common.distillation.mining import MinedTask
 from common.errors import InputError
-from common.evaluation import ranking, report, significance
+from common.evaluation import ranking, significance
 from common.evaluation.ranking import Candidates, Judged
 from common.scoring import runtimes
 from dipair.scorer import Scorer
@@ -91,7 +91,7 @@ def main(config: RetrievalConfig) -> None:
     'found': float(candidates.relevant.sum() / candidates.judged.relevants.sum()),
     'rows': _rows(candidates, scores, seconds),
   }
-  print(report.grid(tables.retrieval(made)))
+  print(tables.retrieval(made))
   if config.output:
     committed.write(config.output, 'benchmarks.retrieval', config, **made)
 

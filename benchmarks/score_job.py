@@ -24,7 +24,7 @@ from tqdm import tqdm
 from benchmarks import committed, random_exports, tables
 from common import flags
 from common.errors import InputError
-from common.evaluation import benchmark, report
+from common.evaluation import benchmark
 from common.pipelines import shards
 from common.scoring import exported
 from common.vectors.store import VectorStore
@@ -72,7 +72,7 @@ def main(config: JobConfig) -> None:
       _write_store(folder, side, count, shape, description['fingerprint'])
     rows = [_speed(config, folder, workers, count) for count in config.pairs]
   made: dict[str, Any] = {'workers': workers, 'runtime': _RUNTIME, 'rows': rows}
-  print(report.grid(tables.score_job(made)))
+  print(tables.score_job(made))
   if config.output:
     committed.write(config.output, 'benchmarks.score_job', config, **made)
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from benchmarks import committed, random_exports, tables
 from common import flags
-from common.evaluation import benchmark, report
+from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
 from common.modeling.bert_network import EncoderConfig
 from common.scoring import runtimes
@@ -69,8 +69,8 @@ def main(config: ScoringConfig) -> None:
     cost = {'mflop': round(row.mflop, 3), 'kilobytes': round(row.kilobytes, 2), 'gemm_share': share}
     found.append({**rate, 'ratio': rate['pairs_per_second'] / base, **cost})
   made = {'rows': found, 'gemm_mflops': peak, 'rank': [_latency(*rank) for rank in ranks]}
-  print(report.grid(tables.scoring(made)))
-  print(report.grid(tables.rank(made)))
+  print(tables.scoring(made))
+  print(tables.rank(made))
   if config.output:
     committed.write(config.output, 'benchmarks.scoring', config, **made)
 

@@ -28,7 +28,7 @@ from tqdm import tqdm
 from benchmarks import committed, random_exports, tables
 from common import flags
 from common.data import catalog
-from common.evaluation import benchmark, report
+from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
 from common.scoring.exported import ONE_TO_MANY_INT8
 from common.serving import load_test
@@ -62,7 +62,7 @@ def main(config: ServingConfig) -> None:
       **_loads(config, export, folder),
       'query': _query(config, config.export or export, folder),
     }
-  print(report.grid(tables.serving(found)))
+  print(tables.serving(found))
   if config.output:
     committed.write(config.output, 'benchmarks.serving', config, runtime=_RUNTIME, **found)
 

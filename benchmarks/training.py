@@ -24,7 +24,6 @@ from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Trainer
-from common.evaluation import report
 from common.modeling.losses import CrossEntropy, cross_entropy
 from common.training import loop, strategies
 from common.training.optimization import PhaseConfig
@@ -75,7 +74,7 @@ def main(config: BenchmarkConfig) -> None:
   for name, forms in comparisons.items():
     rates = _rates(forms, config.steps, strategy, name)
     rows.append({'name': name, 'pairs_per_second': rates, 'ratio': rates[0] / rates[1]})
-  print(report.grid(tables.training({'rows': rows})))
+  print(tables.training({'rows': rows}))
   if config.output:
     blocks = run.flags['block_pairs']
     committed.write(config.output, 'benchmarks.training', config, block_pairs=blocks, rows=rows)

@@ -24,7 +24,7 @@ from common.data.tokens import TokenTable, tables_of
 from common.distillation import provenance
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
-from common.evaluation import metrics, report
+from common.evaluation import metrics
 from common.evaluation.cells import label, metric
 from common.evaluation.results import finite
 from common.evaluation.tables import Table
@@ -79,7 +79,7 @@ def main(config: InspectConfig) -> None:
   task, names = run.results['task'], run.table.text_columns
   found = finite(inspect(scorer, records, chosen, task, names))
   for table in tables(found):
-    print(f'{report.grid(table)}\n')
+    print(f'{table}\n')
   if config.output:
     about = {
       'title': run.results['title'],

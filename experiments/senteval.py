@@ -35,7 +35,6 @@ from common.distillation.finished_run import FinishedRun
 from common.distillation.inference import TupleScorer
 from common.distillation.run_folder import RunFolder, Stage
 from common.errors import InputError
-from common.evaluation import report
 from common.evaluation.metrics import pearson, spearman
 from common.evaluation.tables import Table
 from common.files import write_json
@@ -96,7 +95,7 @@ def main(config: SentEvalConfig) -> None:
     title: {task: stage.result.scores for task, stage in of.items()} for title, of in stages.items()
   }
   table = table2(found)
-  print(report.grid(table))
+  print(table)
   if config.output:
     command = flags.command_line('experiments.senteval', flags.changed(config))
     about = {'command': command, 'commit': provenance.commit()}

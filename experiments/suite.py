@@ -19,7 +19,7 @@ from common import flags
 from common.data import glue
 from common.distillation import provenance
 from common.errors import InputError
-from common.evaluation import metrics, report
+from common.evaluation import metrics
 from common.evaluation.cells import percent
 from common.evaluation.tables import Table
 from common.files import read_json, write_json
@@ -93,7 +93,7 @@ def main(config: SuiteConfig) -> None:
   command = flags.command_line('experiments.suite', kept)
   about = {'command': command, 'commit': provenance.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**about, 'results': done})
-  print(report.grid(table))
+  print(table)
 
 
 def table1(done: dict[str, dict[str, Any]]) -> Table:

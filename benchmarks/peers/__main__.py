@@ -30,7 +30,7 @@ from common.distillation import measure
 from common.distillation.quantized_teacher import QuantizedTeacher
 from common.distillation.teacher import Teacher
 from common.errors import InputError
-from common.evaluation import benchmark, metrics, report
+from common.evaluation import benchmark, metrics
 from common.evaluation.benchmark import Contender
 from common.modeling import checkpoints
 from common.scoring import runtimes
@@ -102,7 +102,7 @@ def main(config: PeersConfig) -> None:
   counts['threads'] = config.threads
   told = {'versions': peers.versions, 'quantized': peers.quantized, 'counts': counts}
   for table in tables.peers({'rows': rows, **told}):
-    print(f'{report.grid(table)}\n')
+    print(f'{table}\n')
   if config.output:
     committed.write(config.output, 'benchmarks.peers', config, **told, rows=rows)
 

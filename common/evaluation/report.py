@@ -44,17 +44,9 @@ def write_model_card(results: Results, path: str, release: dict[str, str] | None
 
 def summary_table(results: Results) -> str:
   """The title and the main table as plain text, for the terminal at the end of a run."""
-  parts = [results.title, grid(tables.tables(results)['Results'])]
+  parts = [results.title, str(tables.tables(results)['Results'])]
   parts += [tables.unseen_line(results), tables.ranking_line(results)]
   return '\n\n'.join(filter(None, parts))
-
-
-def grid(table: tables.Table) -> str:
-  """A table as plain text."""
-  cells = [table.headers, *table.rows]
-  widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-  lines = ['  '.join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in cells]
-  return '\n'.join([lines[0], '-' * len(lines[0]), *lines[1:], table.note]).rstrip()
 
 
 def _write(path: str, template: str, results: Results, **shown: Any) -> None:

@@ -34,6 +34,13 @@ class Table(NamedTuple):
   headers: list[str]
   rows: list[list[str]]
 
+  def __str__(self) -> str:
+    """The table as plain text."""
+    cells = [self.headers, *self.rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ['  '.join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in cells]
+    return '\n'.join([lines[0], '-' * len(lines[0]), *lines[1:], self.note]).rstrip()
+
 
 def tables(results: Results) -> dict[str, Table]:
   """The run in tables by title; 'Results' is laid out as the paper's Tables 2 and 3."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from common.data.trec import Pairs
 from common.errors import InputError
-from common.evaluation import ranking, report, significance
+from common.evaluation import ranking, significance
 from common.evaluation.cells import chance, label, metric, moved
 from common.evaluation.ranking import Candidates, Judged
 from common.evaluation.tables import Table
@@ -61,4 +61,4 @@ def table(judged: tuple[np.ndarray, Candidates], before: np.ndarray, after: np.n
     f'{of.count:,} judged queries, {int((of.relevants == 0).sum()):,} of them without a relevant '
     'document (they count 0); 95% intervals: bootstrap over queries'
   )
-  return report.grid(Table(note, ['Metric', 'before', 'after', 'Change', 'p'], rows))
+  return str(Table(note, ['Metric', 'before', 'after', 'Change', 'p'], rows))

@@ -16,7 +16,7 @@ from common import files, flags
 from common.distillation import provenance
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
-from common.evaluation import metrics, pages, report
+from common.evaluation import metrics, pages
 from common.evaluation.results import finite
 from dipair.config import StudentConfig, TrainConfig
 from experiments.finished_run import FinishedRun
@@ -212,7 +212,7 @@ def write_page(study: dict[str, Any], folder: str) -> None:
       with files.whole(os.path.join(folder, picture)) as temporary:
         figure.savefig(temporary, dpi=110, format='png')
     shown.append((title, picture, table))
-    print(f'{title}\n\n{report.grid(table._replace(note=""))}\n')
+    print(f'{title}\n\n{table._replace(note="")}\n')
   path = os.path.join(folder, 'study.md')
   pages.write(path, _TEMPLATE, study=study, shown=shown)
   print(f'study: {path}')
