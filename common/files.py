@@ -110,22 +110,16 @@ def _check_same(path: str, folder: int) -> None:
 
 
 @contextlib.contextmanager
-def turn(path: str) -> Iterator[bool]:
-  """Waits for other processes in this block with the same local folder or file.
-
-  It is given whether it can: a file system, or Windows, may have no locks.
-  """
+def turn(path: str) -> Iterator[None]:
+  """Waits for other processes in this block with the same local folder or file, if it has locks."""
   if not fcntl:
-    yield False
+    yield
     return
   folder = os.open(path, os.O_RDONLY)
   try:
-    try:
+    with contextlib.suppress(OSError):  # NFS locks no folders
       fcntl.flock(folder, fcntl.LOCK_EX)
-      locked = True
-    except OSError:
-      locked = False
-    yield locked
+    yield
   finally:
     os.close(folder)
 

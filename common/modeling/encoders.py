@@ -48,9 +48,3 @@ def build(config: Any, pad_id: int, rows: int | None = None) -> Encoder:
 def kind_of(config: Any) -> str:
   """Name of the encoder that a config is for."""
   return next(kind for kind, one in ENCODERS.items() if one.config_class is type(config))
-
-
-def is_random(path: str) -> bool:
-  """Whether the encoder of a checkpoint has weights that a seed makes: a BiLSTM's, or a trial's."""
-  found = read(path)
-  return found.format == 'random' or kind_of(found.config) != BERT

@@ -253,7 +253,7 @@ class Student(Model):
     about = [
       *(self.contents, config.pretrained, config.depths, config.one_encoder, config.max_lengths),
       *(config.output_tokens, config.token_selection, self.precision, self.depends_on['distill']),
-      self.seed if encoders.is_random(config.pretrained) else None,
+      self.seed if _is_random(config.pretrained) else None,
     ]
     digest = hashlib.sha256(json.dumps(about).encode())
     return os.path.join(self.source.path(FEATURES), digest.hexdigest()[:16])
@@ -352,3 +352,9 @@ def _pretrained(cross: str, given: str, start: str, source: FinishedRun) -> Pret
   else:
     config = dataclasses.replace(config, num_layers=int(cross))
   return dataclasses.replace(found, config=config)
+
+
+def _is_random(path: str) -> bool:
+  """Whether the encoder of a checkpoint has weights that a seed makes: a BiLSTM's, or a trial's."""
+  found = encoders.read(path)
+  return found.format == 'random' or encoders.kind_of(found.config) != encoders.BERT
