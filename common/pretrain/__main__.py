@@ -2,7 +2,7 @@
 
 from common import flags
 from common.pretrain.config import PretrainConfig
-from common.pretrain.run import run
+from common.pretrain.run import run as main
 
 if __name__ == '__main__':
-  flags.command(run, PretrainConfig)
+  flags.command(main, PretrainConfig)

@@ -1,5 +1,7 @@
 """Files and folders that are written whole or not at all."""
 
+import os
+
 import pytest
 import tensorflow as tf
 
@@ -20,6 +22,25 @@ def test_a_folder_gets_its_name_when_it_is_whole(tmp_path):
     part.mkdir()  # what was left is gone
     (part / 'all').write_text('two')
   assert [path.name for path in target.iterdir()] == ['all'] and not part.exists()
+
+
+def test_bytes_are_on_the_disk_before_the_name_that_says_so(tmp_path, monkeypatch):
+  order = []
+
+  def noted(name, function, path_of):
+    def call(*arguments):
+      order.append((name, os.path.basename(path_of(arguments[0]))))
+      return function(*arguments)
+
+    return call
+
+  opened = lambda number: os.readlink(f'/proc/self/fd/{number}')  # noqa: E731
+  monkeypatch.setattr(os, 'fsync', noted('sync', os.fsync, opened))
+  monkeypatch.setattr(os, 'replace', noted('name', os.replace, str))
+  with files.whole_folder(str(tmp_path / 'a')) as part:
+    os.mkdir(part)
+    (tmp_path / 'a.part' / 'one').write_text('1')
+  assert order == [('sync', 'one'), ('sync', 'a.part'), ('name', 'a.part'), ('sync', tmp_path.name)]
 
 
 def test_what_a_store_of_files_answers_is_one_line():

@@ -42,13 +42,15 @@ def test_a_step_is_the_same_where_those_before_are_not_asked_for(name):
 def test_groups_stay_together():
   sizes = [3, 1, 5, 5]
   starts = np.cumsum([0, *sizes])
-  order = ShuffledGroups(starts, 14, 1)
-  for step in range(5):
+  order, orders_of_groups = ShuffledGroups(starts, 14, 1), set()
+  for step in range(5):  # an epoch each
     rows = order.rows(step).tolist()
     groups = [g for g, _ in itertools.groupby(np.searchsorted(starts, rows, side='right'))]
+    orders_of_groups.add(tuple(groups))
     assert sorted(groups) == [1, 2, 3, 4]
     own = [sorted(row for row in rows if starts[g - 1] <= row < starts[g]) for g in groups]
     assert own == [[*range(starts[g - 1], starts[g])] for g in groups]
+  assert len(orders_of_groups) > 1
 
 
 def test_a_groups_rows_come_in_other_batches_of_the_next_epoch():

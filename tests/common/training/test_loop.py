@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import json
 import os
 import signal
 import types
@@ -312,12 +313,46 @@ def test_a_state_is_saved_once_and_no_step_is_in_two_losses(tmp_path, monkeypatc
   assert [e['loss'] for e in resumed['history']] == [e['loss'] for e in whole['history']]
 
 
+_REPLICAS = """
+import json, sys
+import tensorflow as tf
+import tf_keras
+(cpu,) = tf.config.list_physical_devices('CPU')
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from common.training import loop
+from tests.common.training import test_loop
+
+def sgd(phase):
+  constant = tf_keras.optimizers.schedules.ExponentialDecay(0.01, 1, 1)
+  optimizer = tf_keras.optimizers.legacy.SGD(constant)
+  optimizer.gradient_clip_norm = 1e6
+  return optimizer
+
+loop.create_optimizer = sgd  # AdamW's steps are nearly the same for a gradient of any size
+for replicas in (1, 2):
+  with tf.distribute.MirroredStrategy([f'CPU:{i}' for i in range(replicas)]).scope():
+    halves = lambda start: test_loop.batches(start).unbatch().batch(4 // replicas)
+    what = test_loop.task(batches=halves)
+    what.model.dropout.rate = 0.0
+    _, weights = test_loop.fit(what, f'{sys.argv[1]}/{replicas}')
+    print(json.dumps([values.tolist() for values in weights]))
+"""
+
+
+def test_two_replicas_sum_their_gradients(tmp_path, python):
+  done = python('-c', _REPLICAS, str(tmp_path))
+  assert done.returncode == 0, done.stderr[-3000:]
+  one, two = map(json.loads, done.stdout.splitlines()[-2:])
+  for values, expected in zip(two, one, strict=True):
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+
 def test_the_recipe_is_berts_warm_up_and_linear_decay(tmp_path):
-  result, _ = fit(task(), tmp_path)
-  rates = {e['step']: e['learning_rate'] for e in result['history']}
+  result, _ = fit(task(), tmp_path, dataclasses.replace(PHASE, eval_every=1, patience=0))
+  rates = [e['learning_rate'] for e in result['history']]
   # 2 of 12 steps warm up to 0.1; then 0.1 * (1 - step / 12).
-  assert rates[4] == pytest.approx(0.1 * (1 - 4 / 12))
-  assert rates[12] == pytest.approx(0.0)
+  assert rates[:2] == pytest.approx([0.0, 0.05])
+  assert rates[2:] == pytest.approx([0.1 * (1 - step / 12) for step in range(2, 13)], abs=1e-8)
 
 
 def test_a_warm_up_that_is_all_of_a_phase_is_told(tmp_path, capsys):
