@@ -42,7 +42,7 @@ from common.distillation.teachers import Teachers
 from common.distillation.trainer import Trained, Training
 from common.errors import InputError
 from common.evaluation import calibration, report
-from common.evaluation.results import Results, finite
+from common.evaluation.results import Results
 from common.modeling import checkpoints
 from common.modeling.calibration import Calibration
 from common.training import strategies
@@ -97,7 +97,7 @@ def run(
     scores = digests.read_arrays(scored, 'delete its folder and run again')
     report.write_report(results, scores, folder.file('report.html'))
     report.write_model_card(results, folder.file('README.md'))
-    files.write_json(folder.file('results.json'), finite(results.as_json()), sealed=True)
+    files.write_json(folder.file('results.json'), results.as_json(), sealed=True)
     print(report.summary_table(results))
     print(f'report: {folder.file("report.html")}')
   return results

@@ -58,11 +58,11 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
     InputError: If there is none, or its vocabulary is not the one that it was trained with.
   """
   check_pattern_free(folder)
-  path = os.path.join(folder, _FIELDS)
+  path, vocabulary = (os.path.join(folder, name) for name in (_FIELDS, word_files.WORDS))
   try:
     digests.check(path, _REMEDY)
     fields = files.read_json(path, _REMEDY)
-    with files.opened(os.path.join(folder, word_files.WORDS), 'rb') as file:
+    with files.opened(vocabulary, 'rb') as file:
       written = file.read()
   except OSError as error:
     raise InputError(f'{folder}: no model there ({_FIELDS} and vocab.txt are missing)') from error
@@ -73,11 +73,11 @@ def read(folder: str) -> tuple[dict[str, Any], Tokenizer]:
   digest = hashlib.sha256(written).hexdigest()
   if (len(words), digest) != (saved['words'], saved['sha256']):
     raise InputError(
-      f'{os.path.join(folder, word_files.WORDS)}: {len(words):,} words, sha256 {digest[:12]}; '
+      f'{vocabulary}: {len(words):,} words, sha256 {digest[:12]}; '
       f'the model was trained with {saved["words"]:,}, {saved["sha256"][:12]}: bring back '
       'that file, or train anew'
     )
-  with damaged(os.path.join(folder, word_files.WORDS), _REMEDY):
+  with damaged(vocabulary, _REMEDY):
     return fields, Tokenizer([word.decode() for word in words], fields.pop('lower_case'))
 
 

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from common import flags
 from common.errors import InputError
-from common.pipelines import shards, units
+from common.pipelines import files, shards, units
 from common.pipelines.shards import Mark, Shard
 from common.pipelines.units import Unit
 from common.vectors.ids import hashes, repeated
@@ -118,7 +118,7 @@ def run(
   rate = f'{rows / seconds:,.0f} rows/s a worker' if seconds else ''
   print(f'{rows:,} rows in {len(found):,} shards, {bad:,} bad rows; {rate}')
   if bad > config.max_bad_rows:
-    where = FileSystems.join(config.output, 'bad')
+    where = FileSystems.join(config.output, files.BAD)
     raise InputError(
       f'{bad:,} bad rows, more than --max_bad_rows={config.max_bad_rows}: see {where}'
     )

@@ -81,7 +81,7 @@ class Shard:
   def refuse(self, where: str, why: str, row: str) -> None:
     """Sets a refused row aside."""
     if not self._bad:
-      self._bad = tempfile.TemporaryFile('w+', encoding='utf-8')  # noqa: SIM115 (`finish` closes it)
+      self._bad = tempfile.TemporaryFile('w+', encoding='utf-8')  # noqa: SIM115 (closed at the end)
     self._bad.write(json.dumps({'where': where, 'why': why, 'row': row}) + '\n')
     self.refused += 1
 

@@ -87,9 +87,8 @@ def _matches(pattern: str) -> list[FileMetadata]:
   before = re.split(r'[*?[]', pattern, maxsplit=1)[0]
   here = before != pattern and not os.path.dirname(before)
   (found,) = FileSystems.match([f'./{pattern}' if here else pattern])
-  return [
-    file for file in found.metadata_list if not file.path.endswith('/')
-  ]  # a bucket's name of a folder
+  # A name that ends with a slash is a bucket's name of a folder.
+  return [file for file in found.metadata_list if not file.path.endswith('/')]
 
 
 def _pieces(path: str, size: int, unit_bytes: int) -> list[tuple[int, int]]:

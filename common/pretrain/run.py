@@ -21,7 +21,7 @@ from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.trainer import Trained
 from common.errors import InputError, damaged
 from common.evaluation import cells, report
-from common.evaluation.results import Results, finite
+from common.evaluation.results import Results
 from common.modeling import checkpoints
 from common.modeling.bert_network import EncoderConfig
 from common.modeling.checkpoints import Pretrained
@@ -82,7 +82,7 @@ def run(config: PretrainConfig) -> None:
   folder.make()
   results = _results(config, stages)
   report.write_report(results, {}, folder.file('report.html'))
-  files.write_json(folder.file('results.json'), finite(results.as_json()))
+  files.write_json(folder.file('results.json'), results.as_json())
   print(report.summary_table(results))
   valid = stages.checkpoint.result.valid
   print('held out:', ', '.join(f'{cells.label(name)} {value:.4f}' for name, value in valid.items()))
