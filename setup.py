@@ -10,19 +10,29 @@ ROOT = Path(__file__).parent
 README = ROOT / 'README.md'
 VERSION = re.search("__version__ = '(.+)'", (ROOT / 'common/__init__.py').read_text('utf-8'))[1]
 
-# tf-models 2.20 fixes the TensorFlow release; the four move together.
-TENSORFLOW = [
+STORE = ['faiss-cpu>=1.8', 'pyarrow>=15']  # vector stores and their nearest neighbours
+TRAIN = [
+  *STORE,
+  # tf-models 2.20 fixes the TensorFlow release; the four move together.
   'tensorflow~=2.20.0',
   'tensorflow-text~=2.20.0',
   'tf-models-official~=2.20.0',
   'tf_keras~=2.20.0',
+  'absl-py>=1.4',
+  'jinja2>=3.1',
+  'matplotlib>=3.8',
+  'psutil>=5.9',
+  'safetensors>=0.4',
+  'scikit-learn>=1.8',
+  'scipy>=1.12',
+  'setuptools<81',  # tensorflow_hub imports pkg_resources, which later releases lack
 ]
-
+BEAM = ['apache-beam>=2.77,<3']
+HUB = ['huggingface_hub>=0.30']  # pretrained weights and exports by hub id
 SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
   'werkzeug>=3',  # HTTP of the local server and the page
 ]
-BEAM = ['apache-beam>=2.77,<3']
 DOCS = ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings-python>=2']  # the site
 TEST = [
   'check-jsonschema>=0.34',  # the schema of compose files
@@ -34,15 +44,15 @@ TEST = [
 
 
 class BuildPy(build_py):
-  """Puts configs/ into the wheel, as common/configs/."""
+  """Puts configs/ and pretrained/ into the wheel, below common/."""
 
   def run(self) -> None:
     super().run()
     if not self.editable_mode:
-      target = Path(self.build_lib, 'common', 'configs')
-      self.mkpath(str(target))
-      for path in sorted(ROOT.glob('configs/*.flags')):
-        self.copy_file(str(path), str(target / path.name))
+      for path in sorted([*ROOT.glob('configs/*.flags'), *ROOT.glob('pretrained/*.tar.gz')]):
+        target = Path(self.build_lib, 'common', path.relative_to(ROOT))
+        self.mkpath(str(target.parent))
+        self.copy_file(str(path), str(target))
 
 
 setup(
@@ -56,6 +66,7 @@ setup(
   classifiers=[
     'Programming Language :: Python :: 3.11',
     'Programming Language :: Python :: 3.12',
+    'Programming Language :: Python :: 3.13',
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
   ],
   packages=find_packages(include=['common', 'common.*', 'dipair', 'dipair.*', 'dse', 'dse.*']),
@@ -68,29 +79,20 @@ setup(
   },
   cmdclass={'build_py': BuildPy},
   entry_points={'console_scripts': ['dipair = common.console:dipair', 'dse = common.console:dse']},
-  python_requires='>=3.11,<3.13',
-  install_requires=[
-    *TENSORFLOW,
-    'absl-py>=1.4',
+  python_requires='>=3.11',
+  install_requires=[  # what scores
     'ai-edge-litert>=2',
-    'faiss-cpu>=1.8',
-    'jinja2>=3.1',
-    'matplotlib>=3.8',
     'numpy>=1.26,<3',
-    'psutil>=5.9',
-    'pyarrow>=15',
-    'safetensors>=0.4',
-    'scikit-learn>=1.8',
-    'scipy>=1.12',
-    'setuptools<81',  # tensorflow_hub imports pkg_resources, which later releases lack
     'tokenizers>=0.20',
     'tqdm>=4.66',
   ],
   extras_require={
-    'beam': BEAM,
+    'train': TRAIN,
+    'store': STORE,
+    'beam': [*TRAIN, *BEAM],
+    'hub': HUB,
+    'serving': [*TRAIN, *SERVING],
     'docs': DOCS,
-    'hub': ['huggingface_hub>=0.30'],  # pretrained weights and exports by hub id
-    'serving': SERVING,
-    'test': [*BEAM, *DOCS, *SERVING, *TEST],
+    'test': [*TRAIN, *BEAM, *HUB, *SERVING, *DOCS, *TEST],
   },
 )

@@ -1,8 +1,7 @@
 """A process that scores without TensorFlow: seconds to each step, memory, bytes installed.
 
-  python3 -m venv LIGHT && LIGHT/bin/pip install --no-deps -r light.txt
-  python -m benchmarks.light --export_dir=runs/homedepot/export --python=LIGHT/bin/python \
-    --output=benchmarks/results/light.json
+  python3 -m venv LIGHT && LIGHT/bin/pip install .
+  python -m benchmarks.light --python=LIGHT/bin/python --output=benchmarks/results/light.json
 
 Each round is a new process: Python's own start is in none of the steps.
 """
@@ -23,7 +22,7 @@ import json, sys, time
 times = [time.perf_counter()]
 import dipair
 times.append(time.perf_counter())
-scorer = dipair.Scorer.load(sys.argv[1], runtime='litert-int8', encoder_runtime='litert-int8')
+scorer = dipair.Scorer.load('medquad')
 times.append(time.perf_counter())
 scorer.score(['black shoes'], ['a pair of black leather shoes for men'])
 times.append(time.perf_counter())
@@ -37,9 +36,8 @@ print(json.dumps(found))
 
 @dataclasses.dataclass(frozen=True)
 class LightConfig:
-  """Export to score with, and the environment that scores."""
+  """The environment that scores."""
 
-  export_dir: str = flags.option('', "a run's export folder")
   python: str = flags.option('', 'the python of a light environment')
   rounds: int = flags.option(9, 'processes, of which the median is taken', bounds=(1, 1000))
   output: str = flags.option('', 'JSON file of the figures')
@@ -47,11 +45,10 @@ class LightConfig:
 
 def main(config: LightConfig) -> None:
   """Measures, prints, writes."""
-  for flag, path in (('export_dir', config.export_dir), ('python', config.python)):
-    if not os.path.exists(path):
-      raise InputError(f'--{flag}={path}: not there')
-  python, export = (os.path.abspath(path) for path in (config.python, config.export_dir))
-  rounds = [_round(python, export) for _ in range(config.rounds)]
+  if not os.path.exists(config.python):
+    raise InputError(f'--python={config.python}: not there')
+  python = os.path.abspath(config.python)
+  rounds = [_round(python) for _ in range(config.rounds)]
   found = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
   found['installed'] = _installed(os.path.dirname(os.path.dirname(python)))
   print(tables.light(found))
@@ -59,10 +56,10 @@ def main(config: LightConfig) -> None:
     committed.write(config.output, 'benchmarks.light', config, **found)
 
 
-def _round(python: str, export: str) -> dict[str, float]:
+def _round(python: str) -> dict[str, float]:
   with tempfile.TemporaryDirectory() as elsewhere:  # what is imported is what is installed
     environment = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}
-    command = [python, '-c', _STEPS, export]
+    command = [python, '-c', _STEPS]
     done = subprocess.run(
       command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False
     )

@@ -278,7 +278,7 @@ def light(made: dict[str, Any]) -> Table:
   """Times and sizes of `benchmarks.light`."""
   rows = [
     ['import dipair', f'{made["import"]:.2f} s'],
-    ['load an export, head and encoder in LiteRT int8', f'{made["load"]:.2f} s'],
+    ["load 'medquad', head and encoder in LiteRT int8", f'{made["load"]:.2f} s'],
     ['first score, of two texts', f'{made["score"]:.2f} s'],
     ['peak memory', f'{made["peak_memory"] / 1e6:,.0f} MB'],
     ['the environment on disk, pip with it', f'{made["installed"] / 1e6:,.0f} MB'],

@@ -24,7 +24,7 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
   `main`; elsewhere the line is raised.
 
   Args:
-    extra: Its name; empty: a package that the light installation leaves out.
+    extra: Its name.
     why: What the line starts with.
 
   Raises:
@@ -36,10 +36,7 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
     missing = (error.name or str(error)).split('.')[0]
     if missing in _OWN:
       raise
-    # The hub's package alone: its extra would bring TensorFlow into a light installation.
-    named = {'': 'dipair (light.txt is for scoring alone)', 'hub': 'huggingface_hub'}
-    whole = named.get(extra, f"'dipair[{extra}]'")
-    wrong = InputError(f'{why}{missing} is not installed: pip install {whole}')
+    wrong = InputError(f"{why}{missing} is not installed: pip install 'dipair[{extra}]'")
     if _is_command():
       refuse(wrong)
     raise wrong from error

@@ -155,6 +155,14 @@ def _sync(path: str) -> None:
     os.close(number)
 
 
+def own(folder: str, *names: str) -> str:
+  """A path in the project's own `configs` or `pretrained`: in a wheel, or in a checkout."""
+  here = os.path.dirname(os.path.abspath(__file__))
+  inside = os.path.join(here, folder)
+  base = inside if os.path.isdir(inside) else os.path.join(os.path.dirname(here), folder)
+  return os.path.join(base, *names)
+
+
 def is_remote(path: str) -> bool:
   """Whether a path is a URL such as `gs://bucket/name`, which TensorFlow opens."""
   return '://' in path
@@ -163,7 +171,7 @@ def is_remote(path: str) -> bool:
 def gfile(url: str) -> Any:
   """TensorFlow's functions for files, imported for URLs only; refuses a URL they cannot open."""
   if (scheme := url.partition('://')[0]) not in ('http', 'https'):
-    with extras.needed('', f'{url}: '):
+    with extras.needed('train', f'{url}: '):
       import tensorflow as tf
     if scheme in tf.io.gfile.get_registered_schemes():
       return tf.io.gfile

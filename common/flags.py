@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from common import extras, files, termination
 from common.errors import REFUSED, InputError, told
 
-with extras.needed(''):
+with extras.needed('train'):
   from absl import app, flags, logging
 
 _DEFINE = {
@@ -36,9 +36,6 @@ _MORE = '--flagfile=FILE reads flags from a file, one a line.'
 _HELP = {f'{dashes}{name}' for dashes in ('-', '--') for name in ('help', 'helpshort', '?')}
 _PASSWORD = re.compile(r'://[^/\s]*:[^/\s]*@')
 _SUFFIX = '.flags'
-_HERE = os.path.dirname(os.path.abspath(__file__))
-# The folder of the project's own flagfiles: in a wheel, in a checkout.
-_FOLDERS = (os.path.join(_HERE, 'configs'), os.path.join(os.path.dirname(_HERE), 'configs'))
 
 
 class Option(NamedTuple):
@@ -371,9 +368,8 @@ def _refusals(argv: Sequence[str]) -> Iterator[None]:
 
 def flagfiles() -> list[str]:
   """Names of the project's own flagfiles."""
-  found = (os.listdir(folder) for folder in _FOLDERS if os.path.isdir(folder))
-  every = (name for folder in found for name in folder)
-  return sorted(name.removesuffix(_SUFFIX) for name in every if name.endswith(_SUFFIX))
+  found = os.listdir(files.own('configs'))
+  return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
 
 
 def flagfile(name: str) -> str:
@@ -382,7 +378,7 @@ def flagfile(name: str) -> str:
   A name that is neither is returned as it is.
   """
   own = f'{name.removeprefix("configs/").removesuffix(_SUFFIX)}{_SUFFIX}'
-  paths = [] if os.path.dirname(own) else [os.path.join(folder, own) for folder in _FOLDERS]
+  paths = [] if os.path.dirname(own) else [files.own('configs', own)]
   return next((path for path in [name, *paths] if os.path.isfile(path)), name)
 
 

@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
   if name != 'distill':
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
   try:
-    with extras.needed(''):
+    with extras.needed('train'):
       from dipair.run import distill
   except InputError as error:  # raised by a call, so that `from dipair import *` takes the rest
     return extras.unavailable(error)

@@ -28,7 +28,7 @@ def main(query: str, export_dir: str, input: str, text_column: str) -> None:
 if __name__ == '__main__':
   parser = argparse.ArgumentParser()
   parser.add_argument('query', nargs='?', default='what causes gout')
-  parser.add_argument('--export_dir', default='pretrained/medquad.tar.gz')
+  parser.add_argument('--export_dir', default='medquad')
   parser.add_argument('--input', default='examples/answers.tsv')
   parser.add_argument('--text_column', default='text')
   with errors.told():  # what is wrong, in one line

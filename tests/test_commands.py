@@ -164,14 +164,13 @@ def test_help_of_a_command(python, module, headings):
     ('common.local_server', 'tensorflow_serving', 'serving'),
     ('common.page', 'werkzeug', 'serving'),
     ('common.serving.load_test', 'tensorflow_serving', 'serving'),
-    ('dipair.run', 'absl', ''),
+    ('dipair.run', 'absl', 'train'),
   ],
 )
 def test_a_command_without_its_extra_names_it_in_one_line(module, package, extra, tmp_path):
   (tmp_path / 'sitecustomize.py').write_text(f'import sys\nsys.modules[{package!r}] = None\n')
   done = run(module, '--help', PYTHONPATH=f'{tmp_path}{os.pathsep}{ROOT}')
-  whole = f"'dipair[{extra}]'" if extra else 'dipair (light.txt is for scoring alone)'
-  line = f'error: {package} is not installed: pip install {whole}\n'
+  line = f"error: {package} is not installed: pip install 'dipair[{extra}]'\n"
   assert (done.returncode, done.stdout, done.stderr) == (2, '', line)
 
 

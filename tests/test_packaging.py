@@ -9,15 +9,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ('common', 'dipair', 'dse')
 CODE = """
+import sys
+sys.path.insert(0, '.')
 from common import flags
-from common.console import dipair
+import dipair
+scorer = dipair.Scorer.load('medquad')
+assert 'tensorflow' not in sys.modules
+print(scorer.rank('what causes gout', ['the sky is blue', 'gout is caused by uric acid'])[0][0])
 print(*flags.flagfiles(), flags.flagfile('p2t'))
 """
 
 
 def run(command, folder):
   done = subprocess.run(
-    command, cwd=folder, capture_output=True, text=True, env={'TF_CPP_MIN_LOG_LEVEL': '2'}
+    command, cwd=folder, capture_output=True, text=True, env={'XDG_CACHE_HOME': str(folder)}
   )
   assert done.returncode == 0, done.stderr[-2000:]
   return done.stdout
@@ -39,7 +44,7 @@ def test_a_wheel_of_the_source_distribution_is_whole(tmp_path):
   (source,) = tmp_path.glob('*.tar.gz')
   with tarfile.open(source) as archive:
     names = {name.split('/', 1)[-1] for name in archive.getnames()}
-  assert {'constraints.txt', 'light.txt', 'docs/training.md', 'tests/conftest.py'} <= names
+  assert {'constraints.txt', 'docs/training.md', 'tests/conftest.py'} <= names
 
   pip = [sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps', '--no-build-isolation']
   run([*pip, f'--wheel-dir={tmp_path}', str(source)], tmp_path)
@@ -47,9 +52,10 @@ def test_a_wheel_of_the_source_distribution_is_whole(tmp_path):
   installed = tmp_path / 'installed'
   with zipfile.ZipFile(wheel) as archive:
     archive.extractall(installed)
-  configs = {Path('common', path.relative_to(ROOT)) for path in ROOT.glob('configs/*.flags')}
-  assert files(installed) == files(ROOT) | configs
+  brought = [*ROOT.glob('configs/*.flags'), *ROOT.glob('pretrained/*.tar.gz')]
+  assert files(installed) == files(ROOT) | {Path('common', p.relative_to(ROOT)) for p in brought}
   assert not {'benchmarks', 'experiments'} & {path.name for path in installed.iterdir()}
 
-  found = run([sys.executable, '-c', f'import sys; sys.path.insert(0, "."){CODE}'], installed)
-  assert found.split()[-1] == str(installed / 'common' / 'configs' / 'p2t.flags')
+  found = run([sys.executable, '-c', CODE], installed).split()
+  assert found[0] == '1'  # the trained student that comes with it
+  assert found[-1] == str(installed / 'common' / 'configs' / 'p2t.flags')

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from common import files
+from common import extras, files
 from common.errors import InputError
 
 TEXT_SUFFIXES = ('.tsv', '.txt', '.csv', '.jsonl')
@@ -310,9 +310,9 @@ def _csv(path: str, lines: Iterator[str], delimiter: str) -> Iterator[tuple[int,
 
 
 def _parquet(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-  import pyarrow as pa
-  import pyarrow.parquet as pq
-
+  with extras.needed('store', f'{path}: '):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
   try:
     with _open(path) as file:
       if files.is_remote(path):

@@ -66,8 +66,14 @@ class Export:
 
 
 def local(folder: str) -> str:
-  """The local folder of an export: an archive is unpacked, `hf://org/name` fetched."""
+  """The local folder of an export: an archive is unpacked, `hf://org/name` fetched.
+
+  A name that is no path, such as 'medquad', is an archive's that comes with the package.
+  """
   folder = local_path(folder, 'folder')
+  if os.path.basename(folder) == folder and not os.path.exists(folder):
+    brought = files.own('pretrained', f'{folder}{archive.SUFFIX}')
+    folder = brought if os.path.exists(brought) else folder
   return archive.unpacked(folder) if archive.is_one(folder) else hub.local(folder)
 
 

@@ -14,14 +14,14 @@ _LIGHT = "runtime='litert-int8' with encoder_runtime='litert-int8' does without 
 
 
 def _head(export: Export, jit_compile: bool) -> HeadRuntime:
-  with extras.needed('', _LIGHT):
+  with extras.needed('train', _LIGHT):
     from common.scoring.tensorflow_runtimes import TensorFlowHead
 
   return TensorFlowHead(export.head, jit_compile)
 
 
 def _encoder(export: Export) -> EncoderRuntime:
-  with extras.needed('', _LIGHT):
+  with extras.needed('train', _LIGHT):
     from common.scoring.tensorflow_runtimes import TensorFlowEncoder
 
   return TensorFlowEncoder(export.encoder)

@@ -70,8 +70,8 @@ class PairScorer:
     """Loads the `export` folder of a run.
 
     Args:
-      folder: The export, an archive of `dipair.release`, or `hf://org/name[@revision]`; an
-        `exported.Export`, given to several calls, is read once.
+      folder: The export, an archive of `dipair.release`, 'medquad' (which comes with the package),
+        or `hf://org/name[@revision]`; an `exported.Export`, given to several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32) or 'litert-int8';
         empty: 'tensorflow', or an archive's only one, 'litert-int8'.
       threads: Threads of LiteRT, each with the weights in memory (docs/serving.md); 0: one a core,
@@ -307,7 +307,7 @@ class PairScorer:
       raise InputError(f'{self._export.folder}: no attention to show; a transformer head has it')
     if len(texts) != len(self.slots):
       raise InputError(f'{len(texts)} texts given; this model takes {", ".join(self.slots)}')
-    with extras.needed('', 'attention is of the SavedModels: '):
+    with extras.needed('train', 'attention is of the SavedModels: '):
       import tensorflow as tf
     for slot, text in zip(self.slots, texts, strict=True):
       vectors[slot] = tf.constant(self.encode([text], slot))

@@ -3,12 +3,10 @@
 import importlib
 from typing import Any
 
-from common.errors import InputError
+from common import extras
 
 
 def pyarrow() -> Any:
   """The module; raises InputError where it is not installed."""
-  try:
+  with extras.needed('store', 'a vector store: '):
     return importlib.import_module('pyarrow')
-  except ModuleNotFoundError as error:
-    raise InputError('a vector store takes pyarrow: pip install pyarrow') from error

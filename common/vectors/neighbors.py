@@ -11,7 +11,7 @@ from common import extras, files
 from common.errors import check_parent
 from common.vectors.store import VectorStore
 
-with extras.needed('', 'nearest neighbours: '):
+with extras.needed('store', 'nearest neighbours: '):
   import faiss
 
 _EXACT = 200_000  # vectors up to which the search is exact

@@ -209,9 +209,3 @@ print(files.names(folder))
     timeout=limits.PROCESS,
   )
   assert (done.returncode, done.stdout) == (0, "['a']\n"), done.stderr
-
-
-def test_the_light_installation_has_the_versions_of_the_whole():
-  pins = (ROOT / 'constraints.txt').read_text('utf-8').splitlines()
-  light = [line for line in (ROOT / 'light.txt').read_text('utf-8').splitlines() if line[0] != '#']
-  assert light[-1] == '.' and set(light[:-1]) <= set(pins)

@@ -349,7 +349,7 @@ print(json.dumps([ranked, embedder.score_all_pairs(['red', 'x']).tolist()]))
   assert not done.returncode, done.stderr
   *refused, found = done.stdout.splitlines()
   light = "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: "
-  missing = 'is not installed: pip install dipair (light.txt is for scoring alone)'
+  missing = "is not installed: pip install 'dipair[train]'"
   assert refused == [
     *[f'{light}tensorflow {missing}'] * 2,
     f'gs://b/x.tar.gz: tensorflow {missing}',

@@ -148,7 +148,7 @@ def test_without_pyarrow_a_store_says_what_it_takes(tmp_path, monkeypatch):
   writer = VectorWriter(str(tmp_path), (2,), 'float32', 'f', 'left')
   writer.fill([('a', 'x')], lambda texts: np.zeros([len(texts), 2], np.float32), shard_size=2)
   monkeypatch.setitem(sys.modules, 'pyarrow', None)
-  with pytest.raises(InputError, match='^a vector store takes pyarrow: pip install pyarrow$'):
+  with pytest.raises(InputError, match=r"^a vector store: pyarrow .*'dipair\[store\]'$"):
     VectorStore(str(tmp_path))
 
 
