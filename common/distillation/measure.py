@@ -22,8 +22,8 @@ from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
 from common.vectors.values import DTYPES, narrowed, widened
 
-_TEXTS = 512  # of the test set's last slot, whose encoding is timed
-_TUPLES = 512  # of the test set, which the teacher's speed is of
+_TEXTS = 256  # of the test set's last slot, whose encoding is timed
+_TUPLES = 128  # of the test set, which the teacher's speed is of
 _ROWS = 1024  # pairs of a call whose speed is measured
 _TOGETHER = 4096  # tuples whose vectors are gathered at a time
 
