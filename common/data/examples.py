@@ -50,7 +50,9 @@ class TableConfig:
   """Columns of a table, and the meaning of its labels."""
 
   text_columns: tuple[str, ...] = flags.option(
-    ('left', 'right'), 'columns of the texts, in the order of the encoders (two or more)'
+    ('left', 'right'),
+    'columns of the texts, in the order of the encoders (two or more); title+description joins two '
+    'columns into one text',
   )
   vector_columns: tuple[str, ...] = flags.option(
     (),

@@ -68,8 +68,8 @@ def _arrow(table: Any, name: str, wanted: Sequence[str]) -> Any:
     return pa.table(table)
   except (pa.ArrowException, TypeError, ValueError) as error:
     columns = list(getattr(table, 'columns', ()))
-    kept = [column for column in columns if str(column).strip() in wanted]
-    if 0 < len(kept) < len(columns):
+    kept = tables.needed(columns, wanted)
+    if len(kept) < len(columns):
       return _arrow(table[kept], name, ())
     reason = '; '.join(map(str, error.args))
     raise InputError(f'{name}: Arrow takes no such table: {reason}') from error

@@ -38,8 +38,10 @@ NO_BYTES = 'it has 0 bytes'  # which reading one takes for an empty file
 class Row(dict):
   """Cells by column name; a column that is not there is refused with the nearest that is.
 
-  Spaces at the ends of a name count only where names differ by them alone: a flag has none. A
-  column of `unread`, whose value is neither a text nor a number, is refused when it is asked for.
+  A name that no column has may be several with a '+' between (`title+description`): their cells as
+  one text, with a space between, without the empty ones. Spaces at the ends of a name count only
+  where names differ by them alone: a flag has none. A column of `unread`, whose value is neither a
+  text nor a number, is refused when it is asked for.
   `names` are all columns of the table, if the row has cells of some.
   """
 
@@ -54,13 +56,18 @@ class Row(dict):
     self.where, self._unread, self._names = where, unread, names
 
   def __contains__(self, column: object) -> bool:
-    return super().__contains__(column) or self._spaced(column) is not None
+    if super().__contains__(column) or self._spaced(column) is not None:
+      return True
+    parts = _joined(str(column))
+    return bool(parts) and all(part in self for part in parts)
 
   def __missing__(self, column: str):
     if (spaced := self._spaced(column)) is not None:
       return self[spaced]
     if column.strip() in (str(name).strip() for name in self._unread):
       raise InputError(f'{self.where}: column {column!r} holds no text, number or list of such')
+    if parts := _joined(column):
+      return ' '.join(cell for part in parts if (cell := self[part]).strip())
     names = [str(name) for name in self._names or self if name]
     near = difflib.get_close_matches(column, names, 1)
     hint = f'did you mean {near[0]!r}? It has ' if near else 'it has '
@@ -204,9 +211,16 @@ def object_row(line: str, where: str) -> Row:
 
 
 def needed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-  """Names of a table that are asked for, with spaces at their ends or not; all if none is."""
-  found = [name for name in names if name in columns or str(name).strip() in columns]
+  """Names of a table that are asked for, whatever spaces are at their ends; all if none is."""
+  asked = {part for column in columns for part in (column, *_joined(column))}
+  found = [name for name in names if name in asked or str(name).strip() in asked]
   return found or list(names)
+
+
+def _joined(column: str) -> list[str]:
+  """The columns that a name with '+' joins; none, where a part is empty, as of 'c++'."""
+  parts = [part.strip() for part in column.split('+')]
+  return parts if len(parts) > 1 and all(parts) else []
 
 
 def values_row(row: Mapping[str, Any], where: str, names: Sequence[str], own: Sequence[str]) -> Row:

@@ -42,22 +42,23 @@ _LITERT_TOLERANCE = 1e-3  # of encoders, which sum otherwise
 
 
 def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
-  """'left' and 'right' for two texts; for more, the columns' names.
+  """'left' and 'right' for two texts; for more, the columns' names, 'a+b' as 'a_b'.
 
   Raises:
     InputError: If a column cannot name signatures and inputs.
   """
   if len(text_columns) == 2:
     return 'left', 'right'
-  taken = {f'{name}_{of}' for name in text_columns for of in ('ids', 'part', 'scale', 'tokens')}
+  names = tuple(column.replace('+', '_') for column in text_columns)
+  taken = {f'{name}_{of}' for name in names for of in ('ids', 'part', 'scale', 'tokens')}
   taken |= set(_OWN)
-  for number, name in enumerate(text_columns):
-    if not re.fullmatch('[A-Za-z][A-Za-z0-9_]*', name) or name in {*taken, *text_columns[:number]}:
+  for number, name in enumerate(names):
+    if not re.fullmatch('[A-Za-z][A-Za-z0-9_]*', name) or name in {*taken, *names[:number]}:
       raise InputError(
         f'--text_columns={",".join(text_columns)}: {name!r} cannot name a signature of the export; '
         'rename the column: letters, digits and _, each name once'
       )
-  return tuple(text_columns)
+  return names
 
 
 @saved_models.exact()

@@ -165,7 +165,14 @@ def test_what_does_not_fit_three_texts_is_refused(run, changes, message):
 
 
 @pytest.mark.parametrize(
-  'columns', [('a', 'b b', 'c'), ('a', 'a_part', 'c'), ('a', 'b', 'a'), ('self', 'b', 'c')]
+  'columns',
+  [
+    ('a', 'b b', 'c'),
+    ('a', 'b+c', 'b_c'),
+    ('a', 'a_part', 'c'),
+    ('a', 'b', 'a'),
+    ('self', 'b', 'c'),
+  ],
 )
 def test_columns_that_cannot_name_signatures_are_refused_before_the_run(columns):
   with pytest.raises(InputError, match='cannot name a signature of the export; rename the column'):

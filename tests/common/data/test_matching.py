@@ -49,6 +49,8 @@ def test_question_answers(tmp_path):
   assert found.passages == ['A disease.', 'Of the joints.']
   assert found.positives.tolist() == [[0, 0], [0, 1], [1, 0]]
   assert found.related.shape == (0, 2)
+  joined = matching.read(str(tmp_path), 'question', 'question+answer')
+  assert joined.passages[-1] == 'Who? A disease.'
   (tmp_path / 'qa.tsv.gz').write_bytes(gzip.compress((tmp_path / 'qa.tsv').read_bytes()))
   with pytest.raises(InputError, match='nor a folder of one table'):
     read(tmp_path)

@@ -23,7 +23,9 @@ def pandas():
 KINDS = {
   'list': lambda: ROWS,
   'generator': lambda: iter(ROWS),
-  'numpy values': lambda: [{'q': np.str_(r['q']), 'y': np.float64(r['y']), 'n': 3} for r in ROWS],
+  'numpy values': lambda: [
+    {'q': np.str_(r['q']), 'y': np.float64(r['y']), 'n': r['n']} for r in ROWS
+  ],
   'arrow': lambda: pa.table(COLUMNS),
   'pandas': pandas,
   'tf.data': lambda: tf.data.Dataset.from_tensor_slices(COLUMNS),
@@ -33,9 +35,9 @@ KINDS = {
 @pytest.mark.parametrize('kind', KINDS)
 def test_the_columns_asked_for_are_written(kind, tmp_path):
   path = tmp_path / 't.jsonl'
-  memory_tables.write(KINDS[kind](), 'train', str(path), ['q', 'y'], ['z'])
+  memory_tables.write(KINDS[kind](), 'train', str(path), ['y', 'q+n'], ['z'])
   found = [json.loads(line) for line in path.read_text('ascii').splitlines()]
-  assert found == [{'q': 'café', 'y': '0.5'}, {'q': 'b', 'y': '1.0'}]
+  assert found == [{'y': '0.5', 'q+n': 'café 3'}, {'y': '1.0', 'q+n': 'b 4'}]
 
 
 @pytest.mark.parametrize(

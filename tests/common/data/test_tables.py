@@ -3,12 +3,14 @@
 import datetime
 import decimal
 import gzip
+import json
 import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
+from pyarrow import csv
 
 from common.data import tables
 from common.errors import InputError
@@ -138,6 +140,33 @@ def test_columns_without_a_name_are_not_read_and_spaces_around_one_do_not_count(
   assert 'a' in row and 'd' not in row
   with pytest.raises(InputError, match="no column 'd'; it has a , b, c,  c$"):
     row['d']
+
+
+@pytest.mark.parametrize('name', ['t.csv', 't.jsonl', 't.parquet'])
+def test_a_name_that_no_column_has_joins_columns(name, tmp_path):
+  cells = {'title': ['shoe', ' ', ''], 'text': ['of leather', 'of cloth', ''], 'title+c': [*'xyz']}
+  path, table = tmp_path / name, pa.table(cells | {'c++': [*'123']})
+  if name == 't.parquet':
+    pq.write_table(table, path)
+  elif name == 't.csv':
+    csv.write_csv(table, path)
+  else:
+    path.write_text('\n'.join(map(json.dumps, table.to_pylist())))
+  columns = ('title+text', ' text + title+title ', 'title+c', 'c++')
+  found = [
+    [row[column] for column in columns] for _, row in tables.rows(str(path), columns=columns)
+  ]
+  assert found == [
+    ['shoe of leather', 'of leather shoe shoe', 'x', '1'],
+    ['of cloth', 'of cloth', 'y', '2'],  # without the empty ones
+    ['', '', 'z', '3'],
+  ]
+  _, row = next(tables.rows(str(path)))
+  assert 'title+text' in row and 'title+d' not in row and 'title+' not in row
+  with pytest.raises(InputError, match="no column 'txt'; did you mean 'text'"):
+    row['title+txt']
+  with pytest.raises(InputError, match="the text in column 'text.title' is empty"):
+    tables.text(tables.Row({'text': '', 'title': ' '}, 'here'), 'text+title', 'here')
 
 
 ERRORS = {

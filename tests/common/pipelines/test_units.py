@@ -193,9 +193,11 @@ def test_of_a_parquet_file_only_the_columns_needed_are_read(tmp_path):
   bad = []
   assert list(reading.cells(unit, ('ids',), 2, lambda *r: bad.append(r))) == [(['["a"]', '[]'],)]
   assert bad == [(f'{path}:row group 0, row 2', "the text in column 'ids' is empty", '{"ids": ""}')]
+  joined = list(reading.cells(unit, ('id + ids',), 3, lambda *r: bad.append(r)))
+  assert joined == [(['1 ["a"]', '2 []', '3'],)]
   message = "no column 'idd'; did you mean 'ids'. It has id , when, ids"
   with pytest.raises(InputError, match=message):
-    reading.check_columns([unit], ['idd'])
+    reading.check_columns([unit], ['id+idd'])
   bad.clear()
   assert list(reading.cells(unit, ('id', 'idd'), 2, lambda *r: bad.append(r))) == []
   assert bad[2][1:] == (message.replace("'ids'. It", "'ids'? It"), '{"id ": "3"}')
