@@ -76,6 +76,24 @@ class SoftenedCrossEntropy:
 
 
 @dataclasses.dataclass(frozen=True)
+class HardLabels:
+  """Hard distillation: `cross_entropy` of the label that the teacher would give.
+
+  That is its likeliest class, or 1 where the one output t > 0. With `alpha` 0.5 it is
+  hard-label distillation (Touvron et al., 2021, Eq. 3).
+  """
+
+  needs = ('teacher_logits',)
+
+  def __call__(self, tuples: Tuples, logits: tf.Tensor) -> tf.Tensor:
+    """[B], in nats."""
+    z = tuples['teacher_logits']
+    one = tf.cast(z > 0, tf.float32)
+    labels = one if z.shape[-1] == 1 else tf.one_hot(tf.argmax(z, axis=1), z.shape[-1])
+    return cross_entropy(labels, logits)
+
+
+@dataclasses.dataclass(frozen=True)
 class SquaredError:
   """||s - t||^2, of the logits of student and teacher (DSE, §3.5)."""
 
@@ -140,6 +158,7 @@ class WithLabels:
 LOSSES: dict[str, Callable[['LossConfig'], Loss]] = {
   'cross_entropy': lambda config: CrossEntropy(),
   'kd': lambda config: SoftenedCrossEntropy(config.loss_temperature),
+  'hard_labels': lambda config: HardLabels(),
   'squared_error': lambda config: SquaredError(),
   'margin_mse': lambda config: MarginMSE(),
   'listwise_kl': lambda config: ListwiseKL(config.loss_temperature),
@@ -154,14 +173,16 @@ class LossConfig:
   loss: str = flags.option(
     'cross_entropy',
     "loss against the teacher's scores; of probabilities: cross_entropy (DiPair's Eq. 1), kd "
-    "(logits divided by --loss_temperature); of logits: squared_error (DSE's Eq. 2); over a "
-    "batch's tuples with one left text: margin_mse, listwise_kl, triplet",
+    "(logits divided by --loss_temperature); of the teacher's likeliest class alone: hard_labels; "
+    "of logits: squared_error (DSE's Eq. 2); over a batch's tuples with one left text: margin_mse, "
+    'listwise_kl, triplet',
     tuple(LOSSES),
   )
   alpha: float = flags.option(
     1.0,
     "weight of the teacher's loss, alpha of DSE's Eq. 2: 1 uses the teacher alone, 0 the labels "
-    "alone; between them, a tuple without a label has the teacher's part alone",
+    "alone; between them, a tuple without a label has the teacher's part alone. Where a textbook's "
+    'alpha weighs the labels, give 1 minus it',
     bounds=(0, 1),
   )
   loss_temperature: float = flags.option(
@@ -173,7 +194,14 @@ class LossConfig:
       raise InputError(f'--loss={self.loss}: one of {", ".join(LOSSES)}')
 
   def check(self, task: Task) -> None:
-    """Refuses a loss over lists for classes: their logits have no single order."""
+    """Refuses a loss that the task does not have.
+
+    Losses over lists compare one output; a regression has no hard labels.
+    """
+    if self.loss == 'hard_labels' and task.kind == 'regression':
+      raise InputError(
+        '--loss=hard_labels: a regression has no classes; use --task=binary, or another --loss'
+      )
     if task.outputs > 1 and 'items' in LOSSES[self.loss](self).needs:
       raise InputError(
         f'--loss={self.loss} compares tuples by one output, and --task={task.kind} has '

@@ -172,13 +172,34 @@ def test_equation_2_of_dse_by_hand(task, alpha, tuples, logits, expected):
 
 
 @pytest.mark.parametrize(
+  ('teacher', 'label', 'student', 'alone', 'mean'),
+  [
+    ([[0.1]], [[0.0]], [[-np.log(3.0)]], np.log(4), np.log(16 / 3) / 2),  # a score of 1/4
+    ([[0.0]], [[0.0]], [[-np.log(3.0)]], np.log(4 / 3), np.log(4 / 3)),
+    # Scores of 1/2, 1/4 and 1/4.
+    ([[1, 3, 2.9]], [[1.0, 0, 0]], [[np.log(2.0), 0, 0]], np.log(4), np.log(8) / 2),
+  ],
+)
+def test_hard_labels_by_hand(teacher, label, student, alone, mean):
+  tuples = batch([0], teacher, label=label)
+  for alpha, expected in ((1.0, alone), (0.5, mean)):
+    loss = LossConfig('hard_labels', alpha=alpha).build()
+    value = loss(tuples, tf.constant(student, tf.float32))
+    np.testing.assert_allclose(value, [expected], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
   ('make', 'message'),
   [
-    (lambda: LossConfig('mse'), '--loss=mse: one of cross_entropy, kd, squared_error, margin_mse'),
+    (lambda: LossConfig('mse'), '--loss=mse: one of cross_entropy, kd, hard_labels, squared_error'),
     (
       lambda: LossConfig('triplet').check(Task('multiclass', ('a', 'b', 'c'))),
       '--loss=triplet compares tuples by one output, and --task=multiclass has 3: '
       '--loss=cross_entropy',
+    ),
+    (
+      lambda: LossConfig('hard_labels').check(Task()),
+      '^--loss=hard_labels: a regression has no classes; use --task=binary, or another --loss$',
     ),
     (
       LossConfig('squared_error', loss_temperature=4.0).check_settings,
