@@ -6,6 +6,7 @@ from common import flags
 from common.data import vector_cells
 from common.data.examples import TableConfig
 from common.errors import InputError
+from common.modeling.head import STARTS
 from common.modeling.losses import LossConfig
 from common.training.optimization import PhaseConfig
 from dipair.heads import HEADS, HeadsConfig
@@ -110,6 +111,12 @@ class TrainConfig:
   """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
 
   objective: LossConfig = flags.group(LossConfig, heading='training, both stages')
+  head_start: str = flags.option(
+    STARTS[0],
+    "first weights of projections and head: tailored to the encoder's tokens, so that like words "
+    'match from the start; or random, as in the paper',
+    STARTS,
+  )
   stage1: PhaseConfig = flags.group(
     PhaseConfig,
     'stage1_',

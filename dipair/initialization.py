@@ -1,7 +1,8 @@
 """Starting point of projections and transformer head: words attend to like words in the other text.
 
 The paper leaves it open. From random weights, a head has to find out that the same word in two
-texts is a match; here it starts from there (`docs/architecture.md` compares):
+texts is a match; here it starts from there (`docs/architecture.md` compares), unless
+`--head_start=random` leaves all weights as they were drawn:
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to
   one on average: similar tokens stay similar, and the slots can be compared;
@@ -55,13 +56,11 @@ def start(
     matches: Features of other items, likewise, by slot, and scored tuples of them: of
       `matched_slots`, where there are some.
   """
+  set_units(student, features)
   texts = [x for x, width in zip(features, student.widths, strict=True) if not width]
   of_texts = _principal_components(texts, student.dim) if texts else ()
   for projection, given in zip(student.projections, features, strict=True):
     if isinstance(projection, VectorTokens):
-      mean, scale = _units(given)
-      projection.mean.assign(mean)
-      projection.scale.assign(scale)
       projection.dense.set_weights(
         _random(projection.standardized(given).numpy(), projection, seed)
       )
@@ -73,6 +72,15 @@ def start(
     student.vectors(tf.constant(x, tf.float32), slot).numpy() for slot, x in enumerate(features)
   ]
   student.head.start(vectors, seed)
+
+
+def set_units(student: DiPair, features: Sequence[np.ndarray]) -> None:
+  """Sets the units of vectors in a text's place; features as of `start`."""
+  for projection, given in zip(student.projections, features, strict=True):
+    if isinstance(projection, VectorTokens):
+      mean, scale = _units(given)
+      projection.mean.assign(mean)
+      projection.scale.assign(scale)
 
 
 def _units(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
+from common.modeling.head import STARTS
 from common.training import checkpoints
 from dipair import frozen_right, initialization
 from dipair.config import StudentConfig, TrainConfig
@@ -63,7 +64,7 @@ def train(
         if config.freeze_right:
           frozen_right.start(model, frozen_right.read(config, training.task.outputs))
         else:
-          start(model, trainer)
+          start(model, trainer, phases.head_start)
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')
       gb = phases.stage1_cache_gb
       histories.append(trainer.fit(name, phase, path, frozen=frozen, cache_gb=gb, shared=shared))
@@ -71,8 +72,15 @@ def train(
   return histories
 
 
-def start(model: DiPair, trainer: Trainer) -> None:
-  """Sets the new weights' starting point, by what the distillation set begins with."""
+def start(model: DiPair, trainer: Trainer, head_start: str = STARTS[0]) -> None:
+  """Sets the new weights' starting point, by what the distillation set begins with.
+
+  At random they stay as they were made; vectors in place of texts still get their units.
+  """
+  if head_start == 'random':
+    if any(model.widths):
+      initialization.set_units(model, trainer.first_features(_START_ITEMS))
+    return
   slots = initialization.matched_slots(model)
   matches = trainer.first_tuples(_START_TUPLES, slots) if slots else None
   initialization.start(model, trainer.first_features(_START_ITEMS), trainer.seed, matches)

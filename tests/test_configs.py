@@ -21,6 +21,8 @@ CONFIGS = {**dict.fromkeys(DIPAIR, DiPairRun), **OTHERS}  # any other is DSE's
 def test_every_flagfile_parses(path):
   config = flags.parse(CONFIGS.get(path.stem, DSERun), {'flagfile': str(path)})
   assert isinstance(config, CONFIGS.get(path.stem, DSERun))
+  if path.stem.startswith('paper_'):
+    assert config.train.head_start == 'random'
 
 
 @pytest.mark.parametrize('name', [*sorted(CONFIGS.keys() - {'smoke'}), 'mrpc'])

@@ -15,6 +15,8 @@ import tf_keras
 
 from common.errors import InputError
 
+STARTS = ('tailored', 'random')  # of --head_start: by `Head.start`, or as a head is made
+
 
 class ExportedHead(Protocol):
   """A head as it is exported: a `tf.Module` whose weights are constants of the export.

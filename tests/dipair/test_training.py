@@ -13,6 +13,7 @@ from common.distillation.trainer import Trainer, Training
 from common.errors import InputError
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
+from dipair import training
 from dipair.config import TrainConfig
 from tests.dipair.two_stages import PHASE, PHASES, losses, train
 
@@ -20,8 +21,8 @@ from tests.dipair.two_stages import PHASE, PHASES, losses, train
 def trainer(model, tokenizer, distill, **devices):
   devices = strategies.DeviceConfig(**devices)
   strategy = tf.distribute.get_strategy()
-  training = Training(distill, distill, Task(), devices, strategy, seed=1)
-  return Trainer(model, tokenizer, training, CrossEntropy())
+  of_set = Training(distill, distill, Task(), devices, strategy, seed=1)
+  return Trainer(model, tokenizer, of_set, CrossEntropy())
 
 
 def test_no_stage_is_no_student():
@@ -49,6 +50,19 @@ def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp
   # One group is the whole set, so both forms see the same tuples in each step.
   np.testing.assert_allclose(losses(cached), losses(live), rtol=1e-4)
   assert not (tmp_path / 'a' / 'stage1' / 'cache').exists()
+
+
+@pytest.mark.parametrize('head', ['transformer', 'max_sim'])
+def test_a_random_start_leaves_the_weights_and_a_tailored_one_does_not(tiny, distill, head):
+  model, tokenizer = tiny(head=head)
+  new, one = model.new_variables, trainer(model, tokenizer, distill)
+  drawn = [v.numpy() for v in new]
+  training.start(model, one, 'random')
+  assert all(np.array_equal(v, before) for v, before in zip(new, drawn, strict=True))
+  training.start(model, one)
+  moved = {v.ref() for v, old in zip(new, drawn, strict=True) if not np.array_equal(v, old)}
+  for layer in (*model.projections, model.head):
+    assert moved & {v.ref() for v in layer.variables}
 
 
 def at_the_last_step(model, folder):
