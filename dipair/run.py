@@ -7,7 +7,7 @@ from typing import Any
 
 from common import flags
 from common.distillation import distilled, run
-from common.distillation.config import ExperimentConfig
+from common.distillation.config import ExperimentConfig, on_labels_alone
 from common.distillation.distilled import Distilled, GivenTeacher, Path
 from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
@@ -38,9 +38,13 @@ class RunConfig:
     self.student.check_texts(table)
     if table.vector_columns and self.student.freeze_right:
       raise InputError('--freeze_right is of texts; --vector_columns names vectors')
+    if self.student.freeze_right and self.train.head_start == 'random':
+      raise InputError("--freeze_right starts from that run's head; remove --head_start=random")
     frozen, own = self.student.freeze_right, self.experiment.run_dir
     if frozen and os.path.realpath(frozen) == os.path.realpath(own):
       raise InputError(f'--freeze_right={frozen}: the run itself; name another --run_dir')
+    if self.experiment.labels_alone:
+      object.__setattr__(self, 'train', on_labels_alone(self))
     self.train.objective.check(self.experiment.task)
     self.train.objective.check_settings()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from common import flags
 from common.distillation import distilled, run
-from common.distillation.config import ExperimentConfig
+from common.distillation.config import ExperimentConfig, on_labels_alone
 from common.distillation.dataset import DataConfig
 from common.distillation.distilled import Distilled, GivenTeacher, Path
 from common.distillation.pairing import PairingConfig
@@ -38,6 +38,8 @@ class RunConfig:
 
   def __post_init__(self):
     data = self.experiment.data
+    if self.experiment.labels_alone:
+      object.__setattr__(self, 'train', on_labels_alone(self))
     self.train.objective.check(self.experiment.task)
     self.train.objective.check_settings()
     if len(data.table.text_columns) != 2:

@@ -17,10 +17,10 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
     InputError: A teacher or checkpoint is not there or does not fit, or the loss takes labels that
       the distillation set lacks.
   """
-  if function is None:
+  if function is None and not config.labels_alone:
     teachers.check(config.teachers, config.teacher.max_length, config.task)
   columns = config.data.table.text_columns
-  asked = config.fine_tunes or config.teachers
+  asked = not (config.brings_logits or config.labels_alone)
   if asked and config.teacher.max_length < (least := len(columns) + 2):
     raise InputError(
       f'--teacher_max_length={config.teacher.max_length}: {len(columns)} texts take {least} tokens '
@@ -31,7 +31,8 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
-  labels = labels_of(student.losses)
+  # Every training pair has a label; a distillation set's may lack them.
+  labels = 'none' if config.labels_alone else labels_of(student.losses)
   if labels != 'none' and not config.data.brings_labels:
     raise InputError(
       f'{config.data.source.named}: this loss needs labels, and the distillation set has none; '

@@ -1,6 +1,7 @@
 """Config of a run, whatever its student."""
 
 import dataclasses
+from typing import Any
 
 from common import flags
 from common.data.task import Task
@@ -13,6 +14,19 @@ from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 
 RUNTIMES = ('tensorflow', 'litert-int8')
+NO_TEACHER = 'none'
+# Flags that are of no use without a teacher, and values that they may have beside their default.
+_OF_TEACHER: dict[str, tuple] = {
+  'temperature': (),
+  'annotation_runtime': (),
+  'distillation_file': (),
+  'distillation_pairs': (0,),
+  'unlabelled_texts': (),
+  'augmentations': (),
+  'alpha': (0.0,),
+  'loss': ('cross_entropy', 'squared_error'),  # which have losses of labels
+  'variants': (('labels',),),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +56,7 @@ class ExperimentConfig:
   teachers: tuple[str, ...] = flags.option(
     (),
     'folders of teachers, from other runs or of Hugging Face sequence classifiers; the student '
-    'learns their mean logits; empty: fine-tune one',
+    'learns their mean logits; empty: fine-tune one; none: the student learns from labels alone',
     alias='teacher',
   )
   teacher: TeacherConfig = flags.group(TeacherConfig, 'teacher_')
@@ -61,6 +75,8 @@ class ExperimentConfig:
 
   def __post_init__(self):
     judged_set.primary(self.task)
+    if NO_TEACHER in self.teachers and len(self.teachers) > 1:
+      raise InputError(f'--teacher={",".join(self.teachers)}: {NO_TEACHER} stands alone')
     table, functions = self.data.table, [t for t in self.teachers if function_teacher.is_named(t)]
     if table.teacher_scores != 'logit' and not (table.teacher_logits_column or functions):
       raise InputError(f'--teacher_scores={table.teacher_scores} needs --teacher_logits_column')
@@ -96,6 +112,36 @@ class ExperimentConfig:
     return self.data.source.brings_logits
 
   @property
+  def labels_alone(self) -> bool:
+    """Whether the student learns from the training set's labels, without a teacher."""
+    return self.teachers == (NO_TEACHER,)
+
+  @property
   def fine_tunes(self) -> bool:
     """Whether the run trains a teacher of its own."""
     return not self.brings_logits and not self.teachers
+
+
+def on_labels_alone(config: Any) -> Any:
+  """The `train` of a student's `RunConfig` for a run without a teacher: with alpha 0.
+
+  Raises:
+    InputError: A flag asks for what a teacher is needed for.
+  """
+  own, usual = flags.flat(config), flags.flat(type(config)())
+  given = {
+    name: (harmless or (usual[name],))[0]
+    for name, harmless in _OF_TEACHER.items()
+    if name in own and own[name] not in (usual[name], *harmless)
+  }
+  if given:
+    asked, right = (
+      ' '.join(flags.lines(values)) for values in ({name: own[name] for name in given}, given)
+    )
+    raise InputError(
+      f'{asked}: not with --teacher={NO_TEACHER}, which trains on the labels of the training set '
+      f'alone; use {right}'
+    )
+  return dataclasses.replace(
+    config.train, objective=dataclasses.replace(config.train.objective, alpha=0.0)
+  )

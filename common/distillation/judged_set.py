@@ -29,12 +29,12 @@ def primary(task: Task) -> str:
 
 
 def check(data: str, task: Task, *, learns: bool = False) -> None:
-  """Refuses labelled sets that could not judge what is trained, or teach a teacher.
+  """Refuses labelled sets that could not judge what is trained, or teach it.
 
   Args:
     data: Folder of the record sets.
     task: The run's.
-    learns: Whether a teacher is fine-tuned on `train`, which is checked then too.
+    learns: Whether a model learns the labels of `train`, which is checked then too.
 
   Raises:
     InputError: If there is nothing to rank, or all labels of a set are alike.
@@ -56,7 +56,7 @@ def check(data: str, task: Task, *, learns: bool = False) -> None:
     labels = records.tuples().labels
     if labels.min() == labels.max():
       raise InputError(
-        f'{_named(records)}: all {len(labels)} labels are alike; a teacher learns nothing of them'
+        f'{_named(records)}: all {len(labels)} labels are alike; nothing is learnt from them'
       )
 
 

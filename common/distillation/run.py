@@ -51,12 +51,15 @@ from common.training.loop import Callback
 
 @dataclasses.dataclass(frozen=True)
 class Stages:
-  """The stages of a run; `teacher` makes a teacher, where the run fine-tunes one."""
+  """The stages of a run.
+
+  `teacher` makes a teacher, where the run fine-tunes one. Labels alone need no tuples for one.
+  """
 
   data: Stage[LabelledSets]
-  unlabelled: Stage[UnlabelledSet]
+  unlabelled: Stage[UnlabelledSet] | None
   teacher: Stage[Trained] | None
-  distill: Stage[Annotation]
+  distill: Stage[Annotation] | None
   student: Stage[Trained]
   export: Stage[Exported]
   evaluation: Stage[Evaluated]
@@ -119,13 +122,18 @@ def declare(
     'primary_metric': judged_set.primary(task),
   }
 
+  def check_data(at: str) -> None:
+    judged_set.check(at, task, learns=config.fine_tunes or config.labels_alone)
+    if config.labels_alone:
+      check_set(RecordSet(os.path.join(at, 'train')), student.losses, student.batch_sizes)
+
   data = folder.stage(
     'data',
     LabelledSets,
     lambda to: dataset.write_labelled(config.data, to, seed),
     {**config.data.labelled_inputs(), **seeded},
     resumes=bool(config.data.mining.mine_from),  # of vectors
-    check=lambda at: judged_set.check(at, task, learns=config.fine_tunes),
+    check=check_data,
   )
   train, valid = (os.path.join(data.folder, name) for name in ('train', 'valid'))
 
@@ -133,55 +141,57 @@ def declare(
     """Training on a record set with targets, judged by valid."""
     return Training(targets, valid, task, config.devices, strategy, seed, tuple(callbacks))
 
-  labels = labels_of(student.losses)
-  unlabelled = folder.stage(
-    'unlabelled',
-    UnlabelledSet,
-    lambda to: dataset.write_unlabelled(config.data, data.folder, to, seed, labels),
-    {**config.data.unlabelled_inputs(), **seeded},
-    after=[data],
-    resumes=False,
-    check=lambda at: check_set(RecordSet(at), student.losses, student.batch_sizes),
-  )
+  unlabelled = fine_tuned = distill = None
+  teachers = None  # where the tuples bring their logits, or labels are all that is learnt
+  if not config.labels_alone:
+    labels = labels_of(student.losses)
+    pairs = unlabelled = folder.stage(
+      'unlabelled',
+      UnlabelledSet,
+      lambda to: dataset.write_unlabelled(config.data, data.folder, to, seed, labels),
+      {**config.data.unlabelled_inputs(), **seeded},
+      after=[data],
+      resumes=False,
+      check=lambda at: check_set(RecordSet(at), student.losses, student.batch_sizes),
+    )
 
-  def fine_tune(to: str) -> Trained:
-    tf_keras.utils.set_random_seed(seed)
-    pretrained, length = checkpoints.read(config.teacher.pretrained), config.teacher.max_length
-    phase = config.teacher_phase
-    return Trained([teacher.fine_tune(pretrained, length, phase, training(train), to)])
+    def fine_tune(to: str) -> Trained:
+      tf_keras.utils.set_random_seed(seed)
+      pretrained, length = checkpoints.read(config.teacher.pretrained), config.teacher.max_length
+      phase = config.teacher_phase
+      return Trained([teacher.fine_tune(pretrained, length, phase, training(train), to)])
 
-  fine_tuned = None
-  if config.fine_tunes:
-    depends_on = {
-      **flags.flat(config.teacher, 'teacher_'),
-      **flags.flat(config.teacher_phase, 'teacher_'),
-      **digests.contents(config.teacher.pretrained),
-      **trainings,
-    }
-    fine_tuned = folder.stage('teacher', Trained, fine_tune, depends_on, after=[data])
+    if config.fine_tunes:
+      depends_on = {
+        **flags.flat(config.teacher, 'teacher_'),
+        **flags.flat(config.teacher_phase, 'teacher_'),
+        **digests.contents(config.teacher.pretrained),
+        **trainings,
+      }
+      fine_tuned = folder.stage('teacher', Trained, fine_tune, depends_on, after=[data])
 
-  teachers = None  # where the tuples bring their logits
-  if not config.brings_logits:
-    own = fine_tuned.folder if fine_tuned else ''
-    teachers = Teachers(config, strategy, own, function)
-  distill = folder.stage(
-    'distill',
-    Annotation,
-    lambda to: soft_labels.write(config.annotation, teachers, valid, unlabelled.folder, to),
-    soft_labels.depends_on(config.annotation, teachers),
-    after=[data, fine_tuned, unlabelled],
-  )
+    if not config.brings_logits:
+      own = fine_tuned.folder if fine_tuned else ''
+      teachers = Teachers(config, strategy, own, function)
+    distill = folder.stage(
+      'distill',
+      Annotation,
+      lambda to: soft_labels.write(config.annotation, teachers, valid, pairs.folder, to),
+      soft_labels.depends_on(config.annotation, teachers),
+      after=[data, fine_tuned, pairs],
+    )
+  learnt = {'train': train, **({'distillation': distill.folder} if distill else {})}
 
   def train_student(to: str) -> Trained:
     tf_keras.utils.set_random_seed(seed)
-    return Trained(student.train(to, training(distill.folder)))
+    return Trained(student.train(to, training(distill.folder if distill else train)))
 
   trained = folder.stage(
     'student',
     Trained,
     train_student,
     {**student.depends_on, **trainings},
-    after=[distill],
+    after=[distill or data],
   )
 
   exported = folder.stage(
@@ -215,7 +225,7 @@ def declare(
       to,
       export.calibration_of(calibrated.folder) if calibrated else Calibration(),
       alone,
-      {'train': train, 'distillation': distill.folder},
+      learnt,
     )
 
   evaluated = folder.stage('evaluation', Evaluated, evaluate, {}, after=[trained, calibrated])
@@ -238,8 +248,13 @@ def _results(
   stages: Stages,
 ) -> Results:
   """Results of the finished stages."""
-  data, unlabelled = stages.data.result, stages.unlabelled.result
-  annotation, evaluated = stages.distill.result, stages.evaluation.result
+  data, evaluated = stages.data.result, stages.evaluation.result
+  counts, left_out, sections = dict(data.counts), {'train': data.left_out}, dict[str, Any]()
+  mined = None
+  if stages.unlabelled and stages.distill:
+    unlabelled, annotation = stages.unlabelled.result, stages.distill.result
+    counts['distillation'], left_out['distillation'] = annotation.count, unlabelled.left_out
+    mined, sections['annotation'] = unlabelled.mined, annotation
   measured, trained = stages.benchmark.result, [stages.teacher, stages.student]
   base = measured.rates[0]['pairs_per_second']  # of BERT-base at 128 tokens
   title = config.title or os.path.basename(os.path.normpath(config.run_dir))
@@ -252,9 +267,9 @@ def _results(
     commit=provenance.commit(),
     command=command,
     flags=kept_flags,
-    data={**data.counts, 'distillation': annotation.count},
-    left_out={'train': data.left_out, 'distillation': unlabelled.left_out},
-    mined=unlabelled.mined,
+    data=counts,
+    left_out=left_out,
+    mined=mined,
     calibration=evaluated.calibration,
     unseen=evaluated.unseen,
     ranking=evaluated.ranking,
@@ -265,7 +280,7 @@ def _results(
     encoders=measured.encoders,
     training=[row for stage in trained if stage for row in stage.result.counted('pairs')],
     sections={
-      'annotation': annotation,
+      **sections,
       'export': stages.export.result,
       'environment': provenance.environment(),
     },

@@ -53,7 +53,7 @@ def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping
   """Refuses a distillation set that is of no use to a student, before its training.
 
   Args:
-    records: The set, scored or not yet.
+    records: The set, scored or not yet; without a teacher, the training set.
     losses: The student's.
     batch_sizes: Tuples of a step, by flag, of what is trained.
 
@@ -64,7 +64,7 @@ def check_set(records: RecordSet, losses: Collection[Loss], batch_sizes: Mapping
   """
   for flag, size in batch_sizes.items():
     if size > len(records):
-      raise InputError(f'--{flag}={size}: the distillation set has {len(records)} tuples')
+      raise InputError(f'--{flag}={size}: there are {len(records)} tuples to learn from')
   if any('items' in loss.needs for loss in losses):
     check_lists(records.tuples())
   labels = labels_of(losses)

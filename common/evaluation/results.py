@@ -49,6 +49,11 @@ class Results:
   training: list[dict[str, Any]] = dataclasses.field(default_factory=list)
   sections: dict[str, Any] = dataclasses.field(default_factory=dict)
 
+  @property
+  def taught(self) -> bool:
+    """Whether the student had a teacher, and not labels alone."""
+    return 'none' not in self.flags.get('teachers', ())
+
   def as_json(self) -> dict[str, Any]:
     """Contents of `results.json`."""
     fields = dataclasses.asdict(self)

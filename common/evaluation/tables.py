@@ -21,6 +21,7 @@ from common.evaluation.results import Results, present
 
 _SPLITS = ('valid', 'test')
 _LARGEST = 'Difference: the largest, of scores from the exact ones.'
+_DELTA = ' Delta: against the teacher, p two-sided.'
 _WORDS = {'cpu': 'CPU', 'gb': 'GB', 'dipair': 'DiPair', 'tensorflow': 'TensorFlow'}
 _LEARNT = {'train': 'train', 'distillation': 'the distillation set'}
 _UNSEEN = {'left': 'left text', 'right': 'right text', 'both': 'both texts'}
@@ -141,20 +142,21 @@ def _unseen(results: Results) -> Table:
       cells = str([part['tuples'], part.get('models')])
       _, learnt = alike.setdefault((part['set'], part['unseen'], cells), (part, []))
       learnt.append(_LEARNT[part['learnt']])
+  rows = [_unseen_row(part, ' or '.join(learnt)) for part, learnt in alike.values()]
   note = (
     'Tuples of valid and test with texts that were not learnt from. Parts of fewer than 200 tuples '
-    'have no metrics. In brackets 95% intervals. Delta: against the teacher, p two-sided.'
+    f'have no metrics. In brackets 95% intervals.{_DELTA * any(row[-1] for row in rows)}'
   )
-  rows = [_unseen_row(part, ' or '.join(learnt)) for part, learnt in alike.values()]
   return Table(note, ['Unseen', 'Tuples', 'Teacher', 'Student', 'Delta', 'p'], rows)
 
 
 def unseen_line(results: Results) -> str:
   """The student on test's left texts that were not learnt from; empty where they are few."""
+  learnt = 'distillation' if results.taught else 'train'
   for part in results.unseen:
     named = part['set'], part['learnt'], part['unseen']
-    if named == ('test', 'distillation', 'left') and 'models' in part:
-      name, tuples, teacher, student, change, _ = _unseen_row(part, _LEARNT['distillation'])
+    if named == ('test', learnt, 'left') and 'models' in part:
+      name, tuples, teacher, student, change, _ = _unseen_row(part, _LEARNT[learnt])
       against = f', teacher {teacher}, change {change}' if teacher else ''
       return f'Unseen, {name}: student {student}{against} ({tuples} tuples)'
   return ''
@@ -187,7 +189,7 @@ def _ranking(results: Results) -> Table:
       f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left '
       f'out, {of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label '
       'above 0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% '
-      'intervals: bootstrap over queries. Delta: against the teacher, p two-sided.'
+      f'intervals: bootstrap over queries.{_DELTA * any(row[-1] for row in rows)}'
     )
   return Table(note, ['Metric', 'Valid', 'Test', 'Delta (test)', 'p (test)'], rows)
 

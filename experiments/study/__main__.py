@@ -14,6 +14,7 @@ from typing import Any
 
 from common import files, flags
 from common.distillation import provenance
+from common.distillation.config import NO_TEACHER
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
 from common.evaluation import metrics, pages
@@ -125,6 +126,8 @@ def declare(
   """
   if len(run.table.text_columns) != 2 or run.table.vector_columns:
     raise InputError(f'--run_dir={run.folder}: a study is of pairs of texts')
+  if NO_TEACHER in run.flags['teachers']:
+    raise InputError(f'--run_dir={run.folder}: had no teacher; a study needs its distillation set')
   if run.flags.get('freeze_right'):
     raise InputError(
       f'--run_dir={run.folder}: its right encoder is frozen, and other students would not fit it; '

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from common import flags, verify
+from common.data.records import RecordSet
 from common.errors import InputError
 from common.scoring import exported
 from dipair import Scorer
@@ -197,6 +198,23 @@ REFUSED = (
     {'loss': 'triplet', 'task': 'multiclass', 'classes': 'a,b'},
     '--loss=triplet compares tuples by one output, and --task=multiclass has 2',
   ),
+  (
+    {'teachers': 'none', 'alpha': 0.5, 'annotation_runtime': 'litert-int8', 'loss': 'kd'},
+    '--annotation_runtime=litert-int8 --alpha=0.5 --loss=kd: not with --teacher=none, which trains '
+    'on the labels of the training set alone; use --annotation_runtime=tensorflow --alpha=0.0 '
+    '--loss=cross_entropy',
+  ),
+  (
+    {**FILES, 'teachers': 'none', 'distillation_file': 'd.tsv', 'distillation_pairs': 64},
+    '--distillation_file=d.tsv --distillation_pairs=64: not with --teacher=none, which trains on '
+    'the labels of the training set alone; use --distillation_file= --distillation_pairs=0',
+  ),
+  ({'teachers': 'none', 'stage1_batch_size': 900}, '--stage1_batch_size=900: there are 2'),
+  ({'teachers': 'none,x'}, '--teacher=none,x: none stands alone'),
+  (
+    {'freeze_right': 'a', 'head_start': 'random'},
+    "--freeze_right starts from that run's head; remove --head_start=random",
+  ),
   ({'run_dir': ''}, '--run_dir is needed'),
 )
 
@@ -285,6 +303,37 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
   assert set(models[0]['test']) == {'auc_roc', 'accuracy', 'f1', 'log_loss'}
   assert len(curves) == 1
   assert_exported_scores_are_the_calibrated_ones(tmp_path / 'run', [row[:2] for row in rows])
+
+
+def test_a_student_without_a_teacher_learns_from_labels_alone(tmp_path, run):
+  """Its text is of two columns; --head_start=random is the paper's."""
+  rows = [(f'term {i}', f'thing {i % 7}', '' if i % 3 else 'red', i % 2) for i in range(96)]
+  tsv = ['q\ttitle\tmore\ty', *('\t'.join(map(str, row)) for row in rows)]
+  (tmp_path / 'train.tsv').write_text('\n'.join(tsv))
+  folder, text = tmp_path / 'run', '--text_columns=q,title+more'
+  arguments = (f'--train_file={tmp_path / "train.tsv"}', text, '--label_column=y', '--task=binary')
+  arguments += ('--teacher=none', '--head_start=random', '--max_lengths=16,16', '--head=ffnn')
+  done = run(f'--run_dir={folder}', *arguments, '--stage1_batch_size=32', '--stage2_batch_size=32')
+  assert done.returncode == 0, done.stderr[-3000:]
+  made = {path.name for path in folder.iterdir() if path.is_dir()}
+  assert made == {'data', 'student', 'export', 'evaluation', 'benchmark'}
+  train = RecordSet(str(folder / 'data' / 'train'))
+  assert {title for _, title in train.texts()} <= {
+    text for n in range(7) for text in (f'thing {n}', f'thing {n} red')
+  }
+  results = json.loads((folder / 'results.json').read_text('utf-8'))
+  assert [model['name'] for model in results['models']] == ['student, stage 1', 'student']
+  assert set(results['data']) == {'train', 'valid', 'test'}
+  assert (results['flags']['alpha'], 'annotation' in results) == (0, False)
+  assert {part['learnt'] for part in results['unseen']} == {'train'}
+  card, page = (
+    (folder / 'README.md').read_text('utf-8'),
+    (folder / 'report.html').read_text('utf-8'),
+  )
+  assert 'trained on labels, without a teacher' in card and 'knowledge-distillation' not in card
+  for said in (card, page):
+    assert not re.search('(?<!without a )teacher', said.split('Command')[0].split('## How it')[0])
+  assert run(f'--flagfile={folder}/flags.txt').returncode == 0
 
 
 def assert_exported_scores_are_the_calibrated_ones(folder, pairs):

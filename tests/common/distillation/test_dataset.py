@@ -426,7 +426,7 @@ def test_an_empty_set_is_refused(tmp_path):
 @pytest.mark.parametrize(
   ('size', 'losses', 'message'),
   [
-    (3, [], '--batch_size=3: the distillation set has 2 tuples'),
+    (3, [], '--batch_size=3: there are 2 tuples to learn from'),
     (2, [MarginMSE()], 'the distillation set: each left text stands in one tuple alone'),
   ],
 )

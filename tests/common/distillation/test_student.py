@@ -14,7 +14,7 @@ from common.modeling.losses import CrossEntropy
 @pytest.mark.parametrize(
   ('losses', 'stage2', 'message'),
   [
-    ([], 3, '^--stage2_batch_size=3: the distillation set has 2 tuples$'),
+    ([], 3, '^--stage2_batch_size=3: there are 2 tuples to learn from$'),
     ([MarginMSE()], 2, '^the distillation set: each left text stands in one tuple alone'),
     ([CrossEntropy('label')], 2, r'/distill: holds tuples without a label, and --alpha=0 \(DSE'),
   ],
