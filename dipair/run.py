@@ -121,7 +121,7 @@ def distill(
       `teacher_scores='probability'` says that they are probabilities, as after a sigmoid. The
       function gets up to 2,048 tuples at a time. After an interruption, the same call checks it on
       up to 768 tuples and goes on with the first batch that had not ended.
-      None: a cross-encoder is fine-tuned on `train`.
+      None: a cross-encoder is fine-tuned on `train`. 'none': the student learns from labels alone.
     callbacks: Functions of a training's stage ('teacher', 'stage 1', 'stage 2'), step and metrics,
       called at each evaluation.
     **flags: The command's other flags; `flagfile='p2t'` too, which the others override.
