@@ -123,24 +123,22 @@ class ExperimentConfig:
 
 
 def on_labels_alone(config: Any) -> Any:
-  """The `train` of a student's `RunConfig` for a run without a teacher: with alpha 0.
+  """The `train` of a `RunConfig` without a teacher: with alpha 0, the labels alone.
 
   Raises:
     InputError: A flag asks for what a teacher is needed for.
   """
   own, usual = flags.flat(config), flags.flat(type(config)())
-  given = {
-    name: (harmless or (usual[name],))[0]
-    for name, harmless in _OF_TEACHER.items()
-    if name in own and own[name] not in (usual[name], *harmless)
-  }
+  given, right = {}, {}
+  for name in own.keys() & _OF_TEACHER.keys():
+    allowed = (*_OF_TEACHER[name], usual[name])
+    if own[name] not in allowed:
+      given[name], right[name] = own[name], allowed[0]
   if given:
-    asked, right = (
-      ' '.join(flags.lines(values)) for values in ({name: own[name] for name in given}, given)
-    )
+    asked, instead = (' '.join(sorted(flags.lines(values))) for values in (given, right))
     raise InputError(
       f'{asked}: not with --teacher={NO_TEACHER}, which trains on the labels of the training set '
-      f'alone; use {right}'
+      f'alone; use {instead}'
     )
   return dataclasses.replace(
     config.train, objective=dataclasses.replace(config.train.objective, alpha=0.0)

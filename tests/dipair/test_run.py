@@ -200,8 +200,8 @@ REFUSED = (
   ),
   (
     {'teachers': 'none', 'alpha': 0.5, 'annotation_runtime': 'litert-int8', 'loss': 'kd'},
-    '--annotation_runtime=litert-int8 --alpha=0.5 --loss=kd: not with --teacher=none, which trains '
-    'on the labels of the training set alone; use --annotation_runtime=tensorflow --alpha=0.0 '
+    '--alpha=0.5 --annotation_runtime=litert-int8 --loss=kd: not with --teacher=none, which trains '
+    'on the labels of the training set alone; use --alpha=0.0 --annotation_runtime=tensorflow '
     '--loss=cross_entropy',
   ),
   (
