@@ -56,7 +56,7 @@ def check(data: str, task: Task, *, learns: bool = False) -> None:
     labels = records.tuples().labels
     if labels.min() == labels.max():
       raise InputError(
-        f'{_named(records)}: all {len(labels)} labels are alike; nothing is learnt from them'
+        f'{_named(records)}: all {len(labels)} labels are alike; nothing can be learnt from them'
       )
 
 

@@ -449,7 +449,7 @@ def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
   [
     (
       'alike mixed mixed',
-      r'data.part/train \(of .*/alike.tsv\): all 2 labels are alike; a teacher',
+      r'data.part/train \(of .*/alike.tsv\): all 2 labels are alike; nothing can',
     ),
     ('other mixed alike', r'data.part/test \(of .*/alike.tsv\): AUC-ROC needs both classes; all 2'),
   ],
