@@ -5,11 +5,12 @@ import tensorflow as tf
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
-from common.distillation import finished_run, function_teacher, judged_set
+from common.distillation import finished_run, function_teacher
 from common.distillation.export import samples
-from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
+from common.evaluation import judged_set
+from common.evaluation.judged_set import JudgedSet
 from common.export import student_export
 from common.modeling import saving
 from common.training.strategies import DeviceConfig

@@ -167,8 +167,8 @@ def _made(tmp_path_factory):
   """The stages of a run of toys by name, one of them new, without the benchmark."""
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(dataset, 'SOURCES', [lambda data: Colours(), *dataset.SOURCES])
-    error = {'error': lambda labels, logits: float(np.mean((labels > 0.5) != (logits > 0)))}
-    patch.setitem(metrics.METRICS, 'regression', {**metrics.METRICS['regression'], **error})
+    wrong = metrics.Metric(lambda labels, logits: float(np.mean((labels > 0.5) != (logits > 0))))
+    patch.setitem(metrics.METRICS, 'regression', {**metrics.METRICS['regression'], 'error': wrong})
     patch.setitem(runtimes.HEADS, 'halved', HeadKind(Halved, write=Halved.write))
     config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
     strategy = strategies.create(config.devices)

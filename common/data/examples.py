@@ -13,9 +13,8 @@ import numpy as np
 
 from common import flags
 from common.data import glue, tables
-from common.data.items import Item
 from common.data.task import KINDS, Task
-from common.data.texts import hash64
+from common.data.texts import Item, hash64
 from common.data.vector_cells import VectorColumn, numbers_of, parse
 from common.errors import InputError
 

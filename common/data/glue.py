@@ -13,11 +13,10 @@ import dataclasses
 import os
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from common.data import tables
 from common.data.texts import hash64
 from common.errors import InputError
+from common.files import exists, is_folder
 
 _YES_NO = ('0', '1')
 _NLI = ('entailment', 'neutral', 'contradiction')
@@ -95,12 +94,12 @@ def sets(task: str, data_dir: str) -> dict[str, list[tuple[GlueTask, str]]]:
     train, dev = (os.path.join(folder, name) for name in ('train.tsv', member.dev[0]))
     test = os.path.join(folder, member.test)
     files = {'train': train, 'valid': train, 'test': dev}
-    if member.test and tf.io.gfile.exists(test):
+    if member.test and exists(test):
       files = {'train': train, 'valid': dev, 'test': test}
     if len(member.dev) > 1:
       files['test_mismatched'] = os.path.join(folder, member.dev[1])
     for name, path in files.items():
-      if not tf.io.gfile.exists(path):
+      if not exists(path):
         raise InputError(f'{path}: no such file; --task={task} needs it')
       found.setdefault(name, []).append((member, path))
   return found
@@ -133,7 +132,7 @@ def for_validation(text: str) -> bool:
 def _members(task: str, data_dir: str) -> list[GlueTask]:
   """The tasks that a task joins; of several, those that are there."""
   members = [TASKS[name] for name in _JOINED.get(task, (task,))]
-  there = [member for member in members if tf.io.gfile.isdir(os.path.join(data_dir, member.folder))]
+  there = [member for member in members if is_folder(os.path.join(data_dir, member.folder))]
   if not there:
     folders = ' or '.join(member.folder for member in members)
     raise InputError(f'--data_dir={data_dir}: no folder {folders} there; --task={task} needs it')

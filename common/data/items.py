@@ -20,10 +20,9 @@ import tensorflow as tf
 from common import files
 from common.data import trec
 from common.data.numbered_digests import NumberedDigests
-from common.data.texts import blake2b
+from common.data.texts import Item, blake2b
 from common.errors import InputError, damaged
 
-Item = str | np.ndarray  # a text, or a vector of floats
 _READ = 4096  # items read at a time
 _BESIDE = 'tokens'  # folder of what is made of the items
 _REMEDY = 'delete its folder and run again'

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from common import files, sharded
 from common.data.items import Items
+from common.data.tuple_set import TupleSet
 from common.data.tuples import FLOATS, Tuples, concatenated, parse
 from common.errors import InputError, damaged
 
@@ -60,7 +61,7 @@ class Manifest:
     return sum(shard.count for shard in self.shards)
 
 
-class RecordSet:
+class RecordSet(TupleSet):
   """A record set, opened: sizes are checked now, digests when a file is first read.
 
   Args:
@@ -95,12 +96,6 @@ class RecordSet:
   def widths(self) -> tuple[int, ...]:
     """Width of each slot's vectors; 0: it holds texts."""
     return tuple(map(_width, self.manifest.tables))
-
-  def texts(self, rows: Any = slice(None)) -> list[tuple[Any, ...]]:
-    """The texts (or vectors) of tuples: all, or some rows; for small sets."""
-    items = self.tuples().items[rows]
-    columns = [self.items(slot).contents(items[:, slot]) for slot in range(self.slots)]
-    return list(zip(*columns, strict=True))
 
   def shard(self, shard: Shard) -> Iterator[Tuples]:
     """Streams a shard's groups, with the set's item numbers."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from common.errors import InputError
 
+Item = str | np.ndarray  # a text, or a vector of floats
+
 
 def listed(texts: Any, name: str = '') -> list[str]:
   """The texts as a list.

@@ -18,6 +18,7 @@ from common import digests, files
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
+from common.data.tuple_set import ItemTable, TupleSet
 from common.errors import InputError, damaged
 
 MOST_PIECES = 8192  # of an item that are kept: the most of --max_lengths
@@ -187,13 +188,15 @@ class TokenizedTuples:
     return float(np.mean(pieces > max_length - 1 - len(self.tables)))
 
 
-def tables_of(records: RecordSet, tokenizer: Tokenizer) -> list[Any]:
+def tables_of(records: TupleSet, tokenizer: Tokenizer) -> list[Any]:
   """The items of each of a set's slots: word pieces of texts, and vectors."""
-  slots = map(records.items, range(records.slots))
-  return [
-    VectorTable.of_items(items) if items.width else TokenTable.of_items(items, tokenizer)
-    for items in slots
-  ]
+  return [_table_of(records.items(slot), tokenizer) for slot in range(records.slots)]
+
+
+def _table_of(items: ItemTable, tokenizer: Tokenizer) -> Any:
+  if not isinstance(items, Items):  # in memory
+    return TokenTable.of_texts(items.contents(), tokenizer)
+  return VectorTable.of_items(items) if items.width else TokenTable.of_items(items, tokenizer)
 
 
 def packed_sizes(tables: Sequence[TokenTable], items: np.ndarray, max_length: int) -> np.ndarray:

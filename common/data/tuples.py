@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from common.errors import InputError
 
@@ -63,6 +62,8 @@ class Tuples:
 
 def serialize(group: Tuples) -> bytes:
   """A group as a serialized `tf.train.Example`."""
+  import tensorflow as tf  # tables in memory do without it
+
   rows = tf.train.Int64List(value=group.items.reshape(-1))
   size = tf.train.Int64List(value=[len(group)])
   feature = {
@@ -81,6 +82,8 @@ def serialize(group: Tuples) -> bytes:
 
 def parse(record: bytes) -> Tuples:
   """The inverse of `serialize`."""
+  import tensorflow as tf
+
   feature = tf.train.Example.FromString(record).features.feature
   (size,) = feature['tuples'].int64_list.value
   arrays: dict[str, Any] = {

@@ -1,11 +1,16 @@
-"""Refusals of a run before its first stage."""
+"""Refusals of a run before its first stage, and of labelled sets of no use to it."""
+
+import os
 
 from common.data import tables
+from common.data.records import RecordSet
+from common.data.task import Task
 from common.distillation import teachers
 from common.distillation.config import ExperimentConfig
 from common.distillation.function_teacher import Function
 from common.distillation.student import LABELS_ALONE, StudentPackage, labels_of
 from common.errors import InputError
+from common.evaluation import judged_set
 from common.export import student_export
 from common.modeling import checkpoints
 
@@ -54,3 +59,32 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
         'or use --alpha=1'
       )
   student.check()
+
+
+def check_labelled(data: str, task: Task, *, learns: bool = False) -> None:
+  """Refuses labelled sets that could not judge what is trained, or teach it.
+
+  Args:
+    data: Folder of the record sets.
+    task: The run's.
+    learns: Whether a model learns the labels of `train`, which is checked then too.
+
+  Raises:
+    InputError: If there is nothing to rank, or all labels of a set are alike.
+  """
+  for name in ('valid', 'test'):
+    records = RecordSet(os.path.join(data, name))
+    judged_set.check(records, task, _named(records))
+  if learns:
+    records = RecordSet(os.path.join(data, 'train'))
+    labels = records.tuples().labels
+    if labels.min() == labels.max():
+      raise InputError(
+        f'{_named(records)}: all {len(labels)} labels are alike; nothing can be learnt from them'
+      )
+
+
+def _named(records: RecordSet) -> str:
+  """A labelled set's folder, and the file that it was made of, where it was one."""
+  name, source = os.path.basename(records.folder), records.manifest.info.get('source')
+  return f'{records.folder} (of {source[name]})' if isinstance(source, dict) else records.folder

@@ -5,11 +5,12 @@ from typing import Any
 
 from common import flags
 from common.data.task import Task
-from common.distillation import function_teacher, judged_set
+from common.distillation import function_teacher
 from common.distillation.dataset import DataConfig
 from common.distillation.export import ExportConfig
 from common.distillation.teacher import TeacherConfig
 from common.errors import InputError
+from common.evaluation import judged_set
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 

@@ -13,6 +13,7 @@ import numpy as np
 from common.data import examples
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
+from common.data.tuple_set import TupleSet
 from common.distillation.annotate import Advance, Labeller
 from common.errors import InputError
 
@@ -32,7 +33,7 @@ def is_named(teacher: str) -> bool:
   return teacher.startswith(_PREFIX)
 
 
-def labeller(function: Function, table: TableConfig, records: RecordSet) -> Labeller:
+def labeller(function: Function, table: TableConfig, records: TupleSet) -> Labeller:
   """A function of tuples of a record set, [n, slots] item numbers, to logits, some at a time."""
 
   @functools.cache

@@ -1,7 +1,7 @@
 """Held-out tuples: what stands in a set that judges is left out of everything that is learnt from.
 
-Texts are compared as an uncased BERT tokenizer reads them (`word_pieces.normal`), pairs in either
-order: a siamese student that learns (u, v) learns (v, u).
+Texts are compared by their normal forms (`common.data.normal_keys`), pairs in either order: a
+siamese student that learns (u, v) learns (v, u).
 """
 
 import dataclasses
@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from common.data import record_writer
-from common.data.items import Items
+from common.data import normal_keys, record_writer
 from common.data.records import BLOCKS, RecordSet
-from common.data.texts import hash64
 from common.data.tuples import FLOATS, Tuples
-from common.data.word_pieces import normal
 
 _JUDGING = ('valid', 'test', 'test_mismatched')
 
@@ -28,25 +25,15 @@ def judging_sets(data: str) -> dict[str, RecordSet]:
   return {name: RecordSet(path) for name, path in paths.items() if os.path.exists(path)}
 
 
-def keys(items: Items, numbers: np.ndarray | None = None) -> np.ndarray:
-  """A number for each item, or each of `numbers`; texts with one normal form share it.
+def learnt_sets(data: str, distilled: str) -> dict[str, RecordSet]:
+  """The record sets that a run's models learn from, by name; some runs have no training set.
 
-  [items] uint64.
+  Args:
+    data: Folder of the labelled sets.
+    distilled: Folder of the distillation set.
   """
-  count = len(items) if numbers is None else len(numbers)
-  contents = items.contents(numbers)
-  read = tqdm(contents, 'texts compared', count, unit=' texts', delay=2, leave=False)
-  normals = (normal(item) if isinstance(item, str) else item for item in read)
-  return np.fromiter(map(hash64, normals), np.uint64, count)
-
-
-def keys_of_tuples(records: RecordSet) -> np.ndarray:
-  """The keys of a small set's tuples, [n, slots]; its tables may hold many more items."""
-  columns = []
-  for slot, column in enumerate(records.tuples().items.T):
-    used, places = np.unique(column, return_inverse=True)
-    columns.append(keys(records.items(slot), used)[places])
-  return np.stack(columns, 1)
+  paths = {'train': os.path.join(data, 'train'), 'distillation': distilled}
+  return {name: RecordSet(path) for name, path in paths.items() if os.path.exists(path)}
 
 
 def leave_out(judging: Mapping[str, RecordSet], folder: str, named: str) -> int:
@@ -63,7 +50,7 @@ def leave_out(judging: Mapping[str, RecordSet], folder: str, named: str) -> int:
     How many were left out.
   """
   records = RecordSet(folder)
-  of_items = [keys(records.items(slot)) for slot in range(records.slots)]
+  of_items = [normal_keys.of_items(records.items(slot)) for slot in range(records.slots)]
   judged = {order for of_set in judging.values() for order in _in_either_order(of_set)}
   columns = np.array(sorted(judged), np.uint64).reshape([-1, records.slots]).T
   known = [np.isin(own, column) for own, column in zip(of_items, columns, strict=True)]
@@ -94,7 +81,7 @@ def leave_out(judging: Mapping[str, RecordSet], folder: str, named: str) -> int:
 
 def _in_either_order(records: RecordSet) -> set[tuple[int, ...]]:
   """Keys of a set's tuples, and of the reversed pairs if they are pairs."""
-  found = set(map(tuple, keys_of_tuples(records)))
+  found = set(map(tuple, normal_keys.of_tuples(records)))
   return found | {of[::-1] for of in found} if records.slots == 2 else found
 
 

@@ -12,11 +12,11 @@ from common.data.records import RecordSet
 from common.data.task import Task
 from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
-from common.distillation.judged_set import JudgedSet
 from common.distillation.teacher import Teacher
 from common.distillation.teachers import Teachers
-from common.evaluation import benchmark
-from common.modeling.calibration import Calibration
+from common.evaluation import benchmark, exports
+from common.evaluation.exports import Side
+from common.evaluation.judged_set import JudgedSet
 from common.scoring import runtimes
 from common.scoring.exported import Export
 from common.scoring.scorer import PairScorer
@@ -25,20 +25,6 @@ from common.vectors.values import DTYPES, narrowed, widened
 _TEXTS = 256  # of the test set's last slot, whose encoding is timed
 _TUPLES = 128  # of the test set, which the teacher's speed is of
 _ROWS = 1024  # pairs of a call whose speed is measured
-_TOGETHER = 4096  # tuples whose vectors are gathered at a time
-
-
-@dataclasses.dataclass(frozen=True)
-class Side:
-  """Vectors of a slot's distinct items, and the row among them of each tuple's.
-
-  Attributes:
-    vectors: [U, ...] float32.
-    rows: [n].
-  """
-
-  vectors: np.ndarray
-  rows: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +125,7 @@ def compare(
     records = RecordSet(os.path.join(data, set_name))
     judged = JudgedSet(records, task)
     by_encoder = [
-      [_side(encoder, slot, records, i) for i, slot in enumerate(first.slots)]
+      [exports.side(encoder, slot, records, i) for i, slot in enumerate(first.slots)]
       for encoder in encoders.values()
     ]
     sides = by_encoder[0]
@@ -168,33 +154,11 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
   return float(np.mean((a * b).sum(-1)[length > 0] / length[length > 0]))
 
 
-def _side(scorer: PairScorer, name: str, records: RecordSet, slot: int) -> Side:
-  """A slot's items, each distinct one encoded once."""
-  items, rows = np.unique(records.tuples().items[:, slot], return_inverse=True)
-  found = list(records.items(slot).contents(items))
-  return Side(scorer.encode(found, name, progress=True), rows.reshape(-1))
-
-
 def judge(judged: JudgedSet, scorer: PairScorer, sides: Sequence[Side]) -> tuple[np.ndarray, float]:
-  """Scores [n] or [n, C] of tuples, a side a slot, and the primary metric of their logits.
-
-  In float32, high logits have equal scores. So one output is judged by its calibrated logits, and
-  classes by the scores' logarithms.
-  """
-  count = len(sides[0].rows)
-  gathered = (
-    [side.vectors[side.rows[start : start + _TOGETHER]] for side in sides]
-    for start in range(0, count, _TOGETHER)
-  )
-  if scorer.outputs > 1:
-    scores = np.concatenate([scorer.score(*vectors) for vectors in gathered])
-    return scores, judged.evaluate(np.log(np.clip(scores.astype(np.float64), 1e-12, 1)))[
-      judged.primary
-    ]
-  found = [scorer.scored(*vectors) for vectors in gathered]
-  logits, scores = (np.concatenate(of) for of in zip(*found, strict=True))
-  calibrated = Calibration(**scorer.calibration).logits(logits[:, None].astype(np.float64))
-  return scores, judged.evaluate(calibrated, logits[:, None])[judged.primary]
+  """Scores [n] or [n, C] of tuples, a side a slot, and the primary metric of their logits."""
+  scores, logits = exports.scored(scorer, sides)
+  calibrated = exports.calibration_of(scorer).logits(logits.astype(np.float64))
+  return scores, judged.evaluate(calibrated, logits)[judged.primary]
 
 
 def cross_attention(teachers: Sequence[Teacher], test: RecordSet) -> benchmark.Contender:

@@ -18,9 +18,8 @@ from common.data.records import RecordSet
 from common.distillation import (
   checks,
   dataset,
-  evaluation,
   export,
-  judged_set,
+  held_out,
   measure,
   provenance,
   run_log,
@@ -29,7 +28,6 @@ from common.distillation import (
 )
 from common.distillation.config import ExperimentConfig
 from common.distillation.dataset import LabelledSets
-from common.distillation.evaluation import Evaluated
 from common.distillation.export import Exported
 from common.distillation.function_teacher import Function
 from common.distillation.inference import TupleScorer
@@ -41,7 +39,8 @@ from common.distillation.student import StudentPackage, check_set, labels_of
 from common.distillation.teachers import Teachers
 from common.distillation.trainer import Trained, Training
 from common.errors import InputError
-from common.evaluation import calibration, report
+from common.evaluation import calibration, evaluation, judged_set, report
+from common.evaluation.evaluation import Evaluated
 from common.evaluation.results import Results
 from common.modeling import checkpoints
 from common.modeling.calibration import Calibration
@@ -123,7 +122,7 @@ def declare(
   }
 
   def check_data(at: str) -> None:
-    judged_set.check(at, task, learns=config.fine_tunes or config.labels_alone)
+    checks.check_labelled(at, task, learns=config.fine_tunes or config.labels_alone)
     if config.labels_alone:
       check_set(RecordSet(os.path.join(at, 'train')), student.losses, student.batch_sizes)
 
@@ -180,7 +179,6 @@ def declare(
       soft_labels.depends_on(config.annotation, teachers),
       after=[data, fine_tuned, pairs],
     )
-  learnt = {'train': train, **({'distillation': distill.folder} if distill else {})}
 
   def train_student(to: str) -> Trained:
     tf_keras.utils.set_random_seed(seed)
@@ -219,13 +217,13 @@ def declare(
     for name, model in student.models(trained.folder).items():
       scorers[name] = TupleScorer(*model, tf.distribute.get_strategy()).of_set
     return evaluation.evaluate(
+      held_out.judging_sets(data.folder),
       scorers,
       task,
-      data.folder,
       to,
       export.calibration_of(calibrated.folder) if calibrated else Calibration(),
       alone,
-      learnt,
+      held_out.learnt_sets(data.folder, distill.folder if distill else ''),
     )
 
   evaluated = folder.stage('evaluation', Evaluated, evaluate, {}, after=[trained, calibrated])

@@ -22,10 +22,12 @@ from common.data.records import RecordSet
 from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
+from common.data.tuple_set import TupleSet
 from common.distillation.annotate import Labeller
-from common.distillation.judged_set import JudgedSet
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.evaluation.evaluation import SetScorer
+from common.evaluation.judged_set import JudgedSet
 from common.modeling import checkpoints, classifiers, saving
 from common.modeling.bert_network import EncoderConfig
 from common.modeling.checkpoints import Pretrained
@@ -192,9 +194,9 @@ def mean_logits(
 
 
 def labeller(
-  teachers: Sequence[Scores], records: RecordSet, strategy: tf.distribute.Strategy
+  teachers: Sequence[Scores], records: TupleSet, strategy: tf.distribute.Strategy
 ) -> Labeller:
-  """A function from tuples of a record set, [n, slots] item numbers, to mean logits, in batches."""
+  """A function from tuples of a set, [n, slots] item numbers, to mean logits, in batches."""
   tables = [tokens.tables_of(records, teacher.tokenizer) for teacher in teachers]
 
   def label(items: np.ndarray, advance: Callable[[int], Any]) -> Iterator[np.ndarray]:
@@ -206,19 +208,18 @@ def labeller(
   return label
 
 
-def scorer_of(
-  teachers: Sequence[Teacher], strategy: tf.distribute.Strategy
-) -> Callable[[RecordSet], np.ndarray]:
-  """A function of record sets to mean logits, with a progress bar."""
+def scorer_of(teachers: Sequence[Teacher], strategy: tf.distribute.Strategy) -> SetScorer:
+  """A function of sets to mean logits, with a progress bar."""
   return with_bar(lambda records: labeller(teachers, records, strategy))
 
 
-def with_bar(labellers: Callable[[RecordSet], Labeller]) -> Callable[[RecordSet], np.ndarray]:
-  """A function of record sets to logits by a teacher's labeller of each, with a progress bar."""
+def with_bar(labellers: Callable[[Any], Labeller]) -> SetScorer:
+  """A function of sets to logits by a teacher's labeller of each, with a progress bar."""
 
-  def score(records: RecordSet) -> np.ndarray:
-    with tqdm(total=len(records), desc='teacher', unit=' tuples') as bar:
-      return np.concatenate(list(labellers(records)(records.tuples().items, bar.update)))
+  def score(records: TupleSet) -> np.ndarray:
+    items = records.tuples().items
+    with tqdm(total=len(items), desc='teacher', unit=' tuples') as bar:
+      return np.concatenate(list(labellers(records)(items, bar.update)))
 
   return score
 

@@ -9,14 +9,16 @@ import numpy as np
 import tensorflow as tf
 
 from common import digests
+from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.task import Task
+from common.data.tuple_set import TupleSet
 from common.distillation import function_teacher, teacher
 from common.distillation.annotate import Labeller
 from common.distillation.config import ExperimentConfig
-from common.distillation.evaluation import SetScorer
 from common.distillation.function_teacher import Function
 from common.errors import InputError
+from common.evaluation.evaluation import SetScorer
 from common.modeling import saving
 
 
@@ -57,33 +59,56 @@ class Teachers:
     return teacher.labeller(loaded, records, self.strategy)
 
   def scorers(self) -> dict[str, SetScorer]:
-    """The 'teacher', with a progress bar; of several their mean, and then each one.
-
-    The logits of several are computed once a set.
-    """
+    """The teachers, as of `scorers`."""
     if self.function:
-      return {'teacher': teacher.with_bar(lambda records: self.labeller(records, []))}
-    each = [teacher.scorer_of([one], self.strategy) for one in self.load()]
-    if len(each) == 1:
-      return {'teacher': each[0]}
-    alone = {f'teacher {n}': functools.cache(score) for n, score in enumerate(each, 1)}
-
-    def mean(records: RecordSet) -> np.ndarray:
-      return np.mean([score(records) for score in alone.values()], axis=0)
-
-    return {'teacher': mean, **alone}
+      return function_scorers(self.function, self.config.data.table)
+    return scorers(self.load(), self.strategy)
 
   def load(self) -> list[teacher.Teacher]:
     """Reads those that are models; one that does not fit the task is refused."""
     if self.function:
       return []
-    task, found = self.config.task, []
     with self.strategy.scope():
-      for path in self.config.teachers or [self.own]:
-        loaded = teacher.Teacher.load(path, self.config.teacher.max_length, task)
-        _check_outputs(path, loaded.outputs, task)
-        found.append(loaded)
-    return found
+      return load(
+        self.config.teachers or [self.own], self.config.teacher.max_length, self.config.task
+      )
+
+
+def load(paths: Sequence[str], max_length: int, task: Task) -> list[teacher.Teacher]:
+  """Reads teachers; one that does not fit the task is refused. Arguments as for `Teacher.load`."""
+  found = []
+  for path in paths:
+    loaded = teacher.Teacher.load(path, max_length, task)
+    _check_outputs(path, loaded.outputs, task)
+    found.append(loaded)
+  return found
+
+
+def scorers(
+  loaded: Sequence[teacher.Teacher], strategy: tf.distribute.Strategy
+) -> dict[str, SetScorer]:
+  """The 'teacher', with a progress bar; of several their mean, and then each one.
+
+  The logits of several are computed once a set.
+  """
+  each = [teacher.scorer_of([one], strategy) for one in loaded]
+  if len(each) == 1:
+    return {'teacher': each[0]}
+  alone = {f'teacher {n}': functools.cache(score) for n, score in enumerate(each, 1)}
+
+  def mean(records: TupleSet) -> np.ndarray:
+    return np.mean([score(records) for score in alone.values()], axis=0)
+
+  return {'teacher': mean, **alone}
+
+
+def function_scorers(function: Function, table: TableConfig) -> dict[str, SetScorer]:
+  """A Python function as the 'teacher', with a progress bar."""
+
+  def labeller(records: TupleSet) -> Labeller:
+    return function_teacher.labeller(function, table, records)
+
+  return {'teacher': teacher.with_bar(labeller)}
 
 
 def check(paths: Sequence[str], max_length: int, task: Task) -> None:

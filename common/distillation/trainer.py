@@ -23,8 +23,8 @@ from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples, tables_of
 from common.data.tuples import Tuples, most_items
 from common.distillation.inference import TupleScorer
-from common.distillation.judged_set import JudgedSet
 from common.errors import InputError
+from common.evaluation.judged_set import JudgedSet
 from common.modeling.losses import Loss
 from common.modeling.student import Student
 from common.training import loop, strategies

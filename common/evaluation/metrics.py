@@ -5,12 +5,11 @@ a metric impossible (one class only, constant labels, a label out of range) are 
 untrained model's constant scores give nan, so that an early evaluation does not end a run.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from scipy import stats
 from scipy.special import expit, logsumexp
-from sklearn.metrics import f1_score
 
 from common.errors import InputError
 
@@ -64,7 +63,7 @@ def pearson(labels: np.ndarray, scores: np.ndarray) -> float:
 
 def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
   """Spearman correlation: Pearson of the ranks, ties ranked by their mean; nan as `pearson`."""
-  return pearson(stats.rankdata(labels), stats.rankdata(scores))
+  return _spearman(_codes(labels), _codes(scores))
 
 
 def positives(labels: np.ndarray) -> np.ndarray:
@@ -73,16 +72,8 @@ def positives(labels: np.ndarray) -> np.ndarray:
 
 
 def auc_roc(labels: np.ndarray, scores: np.ndarray) -> float:
-  """P(a positive row outscores a negative one), ties counted half.
-
-  By Mann and Whitney's ranks: quick enough for thousands of resamples.
-  """
-  positive = positives(labels)
-  one = positive.all() or not positive.any()
-  _refuse(one, f'AUC-ROC needs both classes; all {len(positive)} labels are of one')
-  ranks, count = stats.rankdata(scores)[positive], np.count_nonzero(positive)
-  below = ranks.sum() - count * (count + 1) / 2  # pairs of a negative below a positive
-  return float(below / (count * (len(positive) - count)))
+  """P(a positive row outscores a negative one), ties counted half."""
+  return _auc_roc(positives(labels), _codes(scores))
 
 
 def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -94,7 +85,7 @@ def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
     labels: y, [n], in [0, 1].
     logits: z, [n]; the right-hand side stays finite where p_i rounds to 0 or 1.
   """
-  return float(np.mean(np.logaddexp(0, logits) - labels * logits))
+  return float(np.mean(_losses(labels, logits)))
 
 
 def delta(student: float, teacher: float) -> float:
@@ -108,41 +99,106 @@ def delta(student: float, teacher: float) -> float:
   return (student - teacher) / abs(teacher) if teacher else float('nan')
 
 
-def _accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
-  return float(np.mean(positives(labels) == (logits >= 0)))
+Rows = tuple[np.ndarray, np.ndarray]
 
 
-def _f1(labels: np.ndarray, logits: np.ndarray) -> float:
-  return float(f1_score(positives(labels), logits >= 0, zero_division=0))
+@dataclasses.dataclass(frozen=True)
+class Metric:
+  """A number of labels [n] and logits, [n] or [n, C] for classes.
+
+  Thousands of resamples draw the rows anew. What is costly is computed once, of each row.
+
+  Attributes:
+    of: The number, of two arrays that `prepared` gives, or of some of their rows.
+    prepared: Labels and logits as two arrays of n rows.
+  """
+
+  of: Callable[[np.ndarray, np.ndarray], float]
+  prepared: Callable[[np.ndarray, np.ndarray], Rows] = lambda labels, logits: (labels, logits)
+
+  def __call__(self, labels: np.ndarray, logits: np.ndarray) -> float:
+    return self.of(*self.prepared(labels, logits))
 
 
-def _class_accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
-  return float(np.mean(np.argmax(logits, axis=1) == labels))
+def _codes(values: np.ndarray) -> np.ndarray:
+  """Places of values among the distinct ones, from 0: [n] int."""
+  return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
-def _class_f1(labels: np.ndarray, logits: np.ndarray) -> float:
-  average = 'binary' if logits.shape[1] == 2 else 'macro'
-  return float(f1_score(labels, np.argmax(logits, axis=1), average=average, zero_division=0))
+def _ranks(codes: np.ndarray) -> np.ndarray:
+  """Ranks [n] from 1 of rows by their codes, equal ones by their mean; counted, not sorted."""
+  counts = np.bincount(codes)
+  return (np.cumsum(counts) - (counts - 1) / 2)[codes]
 
 
-def _class_log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
+def _spearman(labels: np.ndarray, scores: np.ndarray) -> float:
+  return pearson(_ranks(labels), _ranks(scores))
+
+
+def _auc_roc(positive: np.ndarray, scores: np.ndarray) -> float:
+  """By Mann and Whitney's ranks of codes [n]."""
+  one = positive.all() or not positive.any()
+  _refuse(one, f'AUC-ROC needs both classes; all {len(positive)} labels are of one')
+  ranks, count = _ranks(scores)[positive], np.count_nonzero(positive)
+  below = ranks.sum() - count * (count + 1) / 2  # pairs of a negative below a positive
+  return float(below / (count * (len(positive) - count)))
+
+
+def _losses(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
+  return np.logaddexp(0, logits) - labels * logits
+
+
+def _class_losses(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
   chosen = logits[np.arange(len(labels)), labels]  # [n]
-  return float(np.mean(logsumexp(logits, axis=1) - chosen))
+  return logsumexp(logits, axis=1) - chosen
 
 
-# Functions from labels [n] and logits ([n], or [n, C] for classes) to a number. A task's first
-# metric is its primary one; more of it is better.
-METRICS: dict[str, dict[str, Callable[[np.ndarray, np.ndarray], float]]] = {
+def _classes(labels: np.ndarray, logits: np.ndarray) -> Rows:
+  """Labels and likeliest classes, [n] each; of two classes, whether they are the second."""
+  found = logits.argmax(1)
+  return (labels == 1, found == 1) if logits.shape[1] == 2 else (labels, found)
+
+
+def _mean(_: np.ndarray, values: np.ndarray) -> float:
+  return float(np.mean(values))
+
+
+def _f1(positive: np.ndarray, found: np.ndarray) -> float:
+  """F1 of two masks; 0 where both are empty."""
+  both = np.count_nonzero(positive) + np.count_nonzero(found)
+  return 2 * np.count_nonzero(positive & found) / both if both else 0.0
+
+
+def _class_f1(labels: np.ndarray, found: np.ndarray) -> float:
+  """F1 of two masks; of classes [n] the mean over those that stand in either array."""
+  if labels.dtype == bool:
+    return _f1(labels, found)
+  most = max(labels.max(), found.max()) + 1
+  right, of_labels, of_found = (
+    np.bincount(rows, minlength=most) for rows in (labels[labels == found], labels, found)
+  )
+  there = (both := of_labels + of_found) > 0
+  return float(np.mean(2 * right[there] / both[there]))
+
+
+# A task's first metric is its primary one; more of it is better.
+METRICS: dict[str, dict[str, Metric]] = {
   'regression': {
-    'pearson': lambda labels, logits: pearson(labels, expit(logits)),
-    'spearman': spearman,  # ranks alone: a saturated sigmoid would make ties
-    'log_loss': log_loss,
+    'pearson': Metric(pearson, lambda labels, logits: (labels, expit(logits))),
+    # Of logits: a saturated sigmoid would make ties.
+    'spearman': Metric(_spearman, lambda labels, logits: (_codes(labels), _codes(logits))),
+    'log_loss': Metric(_mean, lambda labels, logits: (labels, _losses(labels, logits))),
   },
-  'binary': {'auc_roc': auc_roc, 'accuracy': _accuracy, 'f1': _f1, 'log_loss': log_loss},
+  'binary': {
+    'auc_roc': Metric(_auc_roc, lambda labels, logits: (positives(labels), _codes(logits))),
+    'accuracy': Metric(_mean, lambda labels, logits: (labels, positives(labels) == (logits >= 0))),
+    'f1': Metric(_f1, lambda labels, logits: (positives(labels), logits >= 0)),
+    'log_loss': Metric(_mean, lambda labels, logits: (labels, _losses(labels, logits))),
+  },
   'multiclass': {
-    'accuracy': _class_accuracy,
-    'f1': _class_f1,
-    'log_loss': _class_log_loss,
+    'accuracy': Metric(_mean, lambda labels, logits: (labels, logits.argmax(1) == labels)),
+    'f1': Metric(_class_f1, _classes),
+    'log_loss': Metric(_mean, lambda labels, logits: (labels, _class_losses(labels, logits))),
   },
 }
 

@@ -56,26 +56,22 @@ def of_logits(task: str, labels: np.ndarray, logits: np.ndarray) -> dict[str, An
 
 
 def thresholds(
-  test: tuple[np.ndarray, np.ndarray], valid: tuple[np.ndarray, np.ndarray]
+  test: tuple[np.ndarray, np.ndarray], valid: tuple[np.ndarray, np.ndarray] | None = None
 ) -> list[dict[str, Any]]:
   """Quality of a binary task's tuples with at least a threshold's score, a row per threshold.
 
   Args:
     test: Labels [n], positive from 0.5 up, and logits [n, 1], of the set that is judged.
-    valid: The same of the set that chooses one more threshold: that of its best F1.
+    valid: The same of a set that chooses one more threshold: that of its best F1.
 
   Returns:
     [{'threshold', 'best_on_valid', 'count', 'precision', 'recall', 'f1'}]; precision is None where
     the count is 0.
   """
-  (positive, scores), chosen = (
-    (metrics.positives(labels), scores_of(logits)) for labels, logits in (test, valid)
-  )
-  precision, recall, places = precision_recall_curve(*chosen)
-  both = np.maximum(precision + recall, 1e-12)[:-1]  # the last point has no threshold
-  best = float(places[np.argmax((precision * recall)[:-1] / both)])
+  positive, scores = metrics.positives(test[0]), scores_of(test[1])
+  best = [] if valid is None else [_best_threshold(*valid)]
   rows = []
-  for number, threshold in enumerate((*THRESHOLDS, best)):
+  for number, threshold in enumerate((*THRESHOLDS, *best)):
     found = scores >= threshold
     rows.append(
       {
@@ -88,6 +84,13 @@ def thresholds(
       }
     )
   return rows
+
+
+def _best_threshold(labels: np.ndarray, logits: np.ndarray) -> float:
+  """The threshold of the best F1."""
+  precision, recall, places = precision_recall_curve(metrics.positives(labels), scores_of(logits))
+  both = np.maximum(precision + recall, 1e-12)[:-1]  # the last point has no threshold
+  return float(places[np.argmax((precision * recall)[:-1] / both)])
 
 
 def scores_of(logits: np.ndarray) -> np.ndarray:

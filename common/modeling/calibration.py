@@ -8,11 +8,12 @@ Dimensions: B tuples, O outputs.
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
-from common.modeling.losses import probabilities
+if TYPE_CHECKING:
+  import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +26,10 @@ class Calibration:
 
   temperature: float = 1.0
 
-  def scores(self, logits: tf.Tensor) -> tf.Tensor:
+  def scores(self, logits: 'tf.Tensor') -> 'tf.Tensor':
     """Scores [B, O] of logits [B, O], by operations that every runtime of a head has."""
+    from common.modeling.losses import probabilities  # an evaluation needs no TensorFlow
+
     return probabilities(logits, self.temperature)
 
   def logits(self, logits: np.ndarray) -> np.ndarray:

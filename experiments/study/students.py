@@ -15,7 +15,6 @@ import tf_keras
 from common import digests, flags
 from common.data.records import RecordSet
 from common.distillation import measure, teacher
-from common.distillation.evaluation import SetScorer
 from common.distillation.inference import TupleScorer
 from common.distillation.provenance import environment
 from common.distillation.run_folder import Stage
@@ -23,6 +22,7 @@ from common.distillation.student import check_set
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
 from common.errors import InputError
+from common.evaluation.evaluation import SetScorer
 from common.evaluation.results import finite
 from common.modeling import checkpoints, encoders
 from common.modeling.checkpoints import Pretrained

@@ -19,7 +19,7 @@ BELOW = {  # what each room stands on
   'common.data': (),
   'common.modeling': ('data',),
   'common.training': (),
-  'common.evaluation': ('modeling',),
+  'common.evaluation': ('data', 'modeling', 'scoring'),
   'common.vectors': ('data',),
   'common.scoring': ('data', 'vectors'),
   'common.export': ('data', 'modeling', 'scoring'),

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from common.data import trec
-from common.data.items import Item
-from common.data.records import RecordSet
-from common.distillation.judged_set import JudgedSet
+from common.data.texts import Item
+from common.data.tuple_set import TupleSet
 from common.evaluation import ranking, significance
+from common.evaluation.judged_set import JudgedSet
 from common.evaluation.ranking import Candidates
 
 _WORST = 10  # queries shown
@@ -25,7 +25,7 @@ ByModel = Mapping[str, np.ndarray]  # the teacher first, if there is one
 
 
 def of_sets(
-  sets: Mapping[str, tuple[RecordSet, JudgedSet]],
+  sets: Mapping[str, tuple[TupleSet, JudgedSet]],
   logits: Mapping[str, Mapping[str, np.ndarray]],
   student: str,
   folder: str,
@@ -88,7 +88,7 @@ def _counts(candidates: Candidates, queries: int) -> dict[str, int]:
 
 
 def _by_length(
-  records: RecordSet, rows: np.ndarray, candidates: Candidates, values: ByModel
+  records: TupleSet, rows: np.ndarray, candidates: Candidates, values: ByModel
 ) -> list[dict[str, Any]]:
   """The metric of queries of few words, of more, …: groups of about as many queries each.
 
@@ -117,7 +117,7 @@ def _by_length(
 
 
 def _worst(
-  records: RecordSet,
+  records: TupleSet,
   rows: np.ndarray,
   candidates: Candidates,
   scores: ByModel,
@@ -168,7 +168,7 @@ def _shown(item: Item) -> str:
 
 
 def _write_trec(
-  records: RecordSet, rows: np.ndarray, candidates: Candidates, scores: ByModel, folder: str
+  records: TupleSet, rows: np.ndarray, candidates: Candidates, scores: ByModel, folder: str
 ) -> dict[str, int]:
   """Writes `test.qrels` and a run a model, `test.<model>.run`, of the queries that are ranked.
 

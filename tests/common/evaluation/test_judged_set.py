@@ -12,11 +12,13 @@ from common.data.examples import Example
 from common.data.items import Items
 from common.data.records import RecordSet
 from common.data.task import Task
-from common.distillation import judged_set, measure, run
+from common.distillation import checks, measure, run
 from common.distillation.config import ExperimentConfig
-from common.distillation.judged_set import JudgedSet
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
+from common.evaluation import exports, judged_set
+from common.evaluation.exports import Side
+from common.evaluation.judged_set import JudgedSet
 
 
 def _set(folder, rows):
@@ -75,14 +77,14 @@ def test_what_cannot_judge_is_refused_before_a_run_trains(tmp_path):
   with pytest.raises(
     InputError, match='/test: AUC-ROC needs both classes; all 2 labels are of one'
   ):
-    judged_set.check(str(tmp_path), Task('binary', metric='auc_roc'))
+    checks.check_labelled(str(tmp_path), Task('binary', metric='auc_roc'))
   with pytest.raises(InputError, match='/test: all 2 labels are of one class; a model that always'):
-    judged_set.check(str(tmp_path), Task('multiclass', ('a', 'b')))
+    checks.check_labelled(str(tmp_path), Task('multiclass', ('a', 'b')))
   with pytest.raises(
     InputError,
     match='valid has no left text with two candidates or more; use --primary_metric=auc_roc',
   ):
-    judged_set.check(str(tmp_path), Task('binary', metric='map'))
+    checks.check_labelled(str(tmp_path), Task('binary', metric='map'))
 
 
 def test_training_depends_on_the_metric_that_decides():
@@ -102,7 +104,7 @@ def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path, monkeypatch):
   logits = np.array([20, 30, 25, 28], np.float32)  # in float32 each sigmoid is 1
   scorer = types.SimpleNamespace(outputs=1, calibration={'temperature': 2.0})
   scorer.scored = lambda vectors: (logits[vectors], expit(logits[vectors]))
-  side = measure.Side(np.array([1, 0, 3, 2]), np.array([1, 0, 3, 2]))
-  monkeypatch.setattr(measure, '_TOGETHER', 3)  # vectors are gathered so many at a time
+  side = Side(np.array([1, 0, 3, 2]), np.array([1, 0, 3, 2]))
+  monkeypatch.setattr(exports, '_TOGETHER', 3)  # vectors are gathered so many at a time
   scores, value = measure.judge(judged, scorer, [side])
   assert (value, scores.tolist()) == (1.0, [1.0] * 4)

@@ -8,8 +8,13 @@ from ir_measures import AP, P, nDCG
 from common.data import record_writer
 from common.data.examples import Example
 from common.data.task import Task
-from common.distillation.evaluation import evaluate
+from common.distillation import held_out
+from common.evaluation.evaluation import evaluate
 from common.modeling.calibration import Calibration
+
+
+def _evaluated(folder, scorers, task, *args, **kwargs):
+  return evaluate(held_out.judging_sets(str(folder)), scorers, task, str(folder), *args, **kwargs)
 
 
 def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_stage(tmp_path):
@@ -22,7 +27,7 @@ def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_
   logits = {name: (labels + random.normal(0, by, 200))[:, None] for name, by in noise.items()}
   names = ['teacher', 'teacher 1', 'student, stage 1', 'student']
   scorers = {name: lambda records, name=name: logits[name] for name in names}
-  found = evaluate(scorers, Task(), str(tmp_path), str(tmp_path), alone=['teacher 1'])
+  found = _evaluated(tmp_path, scorers, Task(), alone=['teacher 1'])
   teacher, one, first, student = found.models
   assert 'delta' not in teacher
   (against_one,) = found.against_one
@@ -46,7 +51,7 @@ def test_students_are_tested_against_each_other_as_they_were_trained(tmp_path):
   logits = 4 * np.random.default_rng(0).normal(size=(40, 1))
   scorers = dict.fromkeys(['labels', 'student'], lambda records: logits)
   task, calibration = Task('binary', metric='log_loss'), Calibration(temperature=3.0)
-  found = evaluate(scorers, task, str(tmp_path), str(tmp_path), calibration)
+  found = _evaluated(tmp_path, scorers, task, calibration)
   before, student = (model['test']['log_loss'] for model in found.models)
   assert student < before  # of its scores, which are calibrated
   assert (found.significance['delta'], found.significance['p_value']) == (0, 1)
@@ -61,7 +66,7 @@ def test_logits_that_some_sets_bring_are_no_teacher(scored, tmp_path, capsys):
 
   record_writer.write_sets(str(tmp_path), {name: rows(name) for name in ('valid', 'test')}, 2)
   scorers = {name: lambda records: np.arange(4.0)[:, None] for name in ('first', 'student')}
-  models = evaluate(scorers, Task(), str(tmp_path), str(tmp_path)).models
+  models = _evaluated(tmp_path, scorers, Task()).models
   whole = len(scored) == 2
   assert [model['name'] for model in models] == ['teacher'] * whole + ['first', 'student']
   assert ('delta' in models[-1]) == whole
@@ -81,7 +86,7 @@ def test_trec_eval_finds_in_the_files_what_the_results_say(tmp_path):
     'student': random.normal(0, 1, 97),
   }
   scorers = {name: lambda records, z=z: z[:, None] for name, z in logits.items()}
-  found = evaluate(scorers, Task('regression', metric='map'), str(tmp_path), str(tmp_path))
+  found = _evaluated(tmp_path, scorers, Task('regression', metric='map'))
   of = found.ranking['test']
   assert (of['queries'], of['candidates'], of['one_candidate']) == (16, 96, 1)
   assert of['none_relevant'] >= 1 and of['trec'] == {'grade_of_1': 2, 'relevant_from': 1}
@@ -115,7 +120,7 @@ def test_candidates_are_ranked_by_logits_before_calibration(tmp_path):
   record_writer.write_sets(str(tmp_path), sets, 2)
   scorers = {'teacher': lambda records: -logits, 'student': lambda records: logits}
   flat = Calibration(temperature=np.inf)  # after which all are one number
-  found = evaluate(scorers, Task('binary', metric='map'), str(tmp_path), str(tmp_path), flat)
+  found = _evaluated(tmp_path, scorers, Task('binary', metric='map'), flat)
   teacher, student = found.models
   assert (teacher['test']['map'], student['test']['map']) == (0.25, 1.0)
   assert student['ranking']['test']['map']['value'] == 1.0 and student['delta']['test'] == 3.0
@@ -131,7 +136,7 @@ def test_a_metric_is_shown_for_queries_of_few_words_and_of_many(tmp_path):
   right = np.array([[float(text == 'good')] for _, text in texts])
   wrong = np.array([[-1.0 if len(query.split()) > 2 else 1.0] for query, _ in texts])
   scorers = {'teacher': lambda records: right, 'student': lambda records: right * wrong}
-  found = evaluate(scorers, Task('binary', metric='mrr@10'), str(tmp_path), str(tmp_path))
+  found = _evaluated(tmp_path, scorers, Task('binary', metric='mrr@10'))
   of = found.ranking['test']['by_length']
   shown = [
     (group['words'], group['queries'], group['teacher']['value'], group['student']['value'])

@@ -1,12 +1,10 @@
 """A labelled set as a judge: metrics of the task and of ranking, and the one that decides."""
 
-import os
-
 import numpy as np
 
-from common.data.records import RecordSet
 from common.data.task import Task
 from common.data.texts import places
+from common.data.tuple_set import TupleSet
 from common.errors import InputError
 from common.evaluation import metrics, ranking, significance
 from common.evaluation.ranking import Candidates
@@ -28,42 +26,22 @@ def primary(task: Task) -> str:
   return metric or own
 
 
-def check(data: str, task: Task, *, learns: bool = False) -> None:
-  """Refuses labelled sets that could not judge what is trained, or teach it.
-
-  Args:
-    data: Folder of the record sets.
-    task: The run's.
-    learns: Whether a model learns the labels of `train`, which is checked then too.
+def check(records: TupleSet, task: Task, name: str) -> None:
+  """Refuses a labelled set, by its `name`, that could not judge a model.
 
   Raises:
-    InputError: If there is nothing to rank, or all labels of a set are alike.
+    InputError: If there is nothing to rank, or all labels are alike.
   """
-  for name in ('valid', 'test'):
-    records = RecordSet(os.path.join(data, name))
-    judged = JudgedSet(records, task)
-    if task.kind == 'multiclass' and judged.labels.min() == judged.labels.max():
-      raise InputError(
-        f'{_named(records)}: all {len(judged.labels)} labels are of one class; a model that always '
-        'says it would be right'
-      )
-    try:
-      judged.evaluate(np.zeros([len(judged.labels), task.outputs]))
-    except InputError as error:
-      raise InputError(f'{_named(records)}: {error}') from error
-  if learns:
-    records = RecordSet(os.path.join(data, 'train'))
-    labels = records.tuples().labels
-    if labels.min() == labels.max():
-      raise InputError(
-        f'{_named(records)}: all {len(labels)} labels are alike; nothing can be learnt from them'
-      )
-
-
-def _named(records: RecordSet) -> str:
-  """A labelled set's folder, and the file that it was made of, where it was one."""
-  name, source = os.path.basename(records.folder), records.manifest.info.get('source')
-  return f'{records.folder} (of {source[name]})' if isinstance(source, dict) else records.folder
+  judged = JudgedSet(records, task)
+  if task.kind == 'multiclass' and judged.labels.min() == judged.labels.max():
+    raise InputError(
+      f'{name}: all {len(judged.labels)} labels are of one class; a model that always says it '
+      'would be right'
+    )
+  try:
+    judged.evaluate(np.zeros([len(judged.labels), task.outputs]))
+  except InputError as error:
+    raise InputError(f'{name}: {error}') from error
 
 
 class JudgedSet:
@@ -89,7 +67,7 @@ class JudgedSet:
 
   def __init__(
     self,
-    records: RecordSet,
+    records: TupleSet,
     task: Task,
     *,
     ranks: bool = False,
@@ -133,16 +111,24 @@ class JudgedSet:
     rows, candidates = self.ranked
     return candidates.evaluate(logits[rows, 0], names)
 
-  def resampled(self, models: list[np.ndarray]) -> np.ndarray:
-    """The metric that decides of models' logits: [models, 1 + samples] (see `significance`).
+  def resampled(self, models: list[np.ndarray], metric: str = '') -> np.ndarray:
+    """A metric of models' logits: [models, 1 + samples] (see `significance`).
 
     Tuples of one left text, a query's candidates, are drawn together: a model errs by query too.
+
+    Args:
+      models: Logits [n, outputs] of each.
+      metric: One of the task's, or the one that decides, as it is by default.
     """
-    if self.rankings:
-      return ranking.resampled([self.by_query(z, self.rankings)[self.primary] for z in models])
-    metric, labels, scores = metrics.METRICS[self.kind][self.primary], self.labels, models
+    metric = metric or self.primary
+    if metric in self.rankings:
+      return ranking.resampled([self.by_query(z, self.rankings)[metric] for z in models])
+    found, labels = metrics.METRICS[self.kind][metric], self.labels
     if self.kind == 'multiclass':
       labels = labels.astype(np.int64)
     else:
-      scores = [z[:, 0] for z in models]
-    return significance.resampled(metric, labels, scores, self._queries).T
+      models = [z[:, 0] for z in models]
+    prepared = [found.prepared(labels, z) for z in models]
+    return significance.resampled(
+      found.of, prepared[0][0], [values for _, values in prepared], self._queries
+    ).T

@@ -7,8 +7,7 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.data.records import RecordSet
 from common.data.task import Task
-from common.distillation import unseen
-from common.evaluation import metrics
+from common.evaluation import metrics, unseen
 
 
 def test_parts_of_a_set_by_what_was_not_learnt_with_the_metric_and_its_interval(tmp_path):
@@ -25,11 +24,12 @@ def test_parts_of_a_set_by_what_was_not_learnt_with_the_metric_and_its_interval(
     name: {'test': (labels + random.normal(0, by, 400))[:, None]}
     for name, by in (('teacher', 0.1), ('student', 0.3))
   }
-  folders = {'train': str(tmp_path / 'train'), 'distillation': str(tmp_path / 'missing')}
-  left, right, both = unseen.parts({'test': test}, folders, logits, Task())
+  train = RecordSet(str(tmp_path / 'train'))
+  left, right, both, none = unseen.parts({'test': test}, {'train': train}, logits, Task())
   new = np.arange(400) >= 150
   never = np.arange(400) % 3 > 0
   assert [part['tuples'] for part in (left, right, both)] == [250, never.sum(), (new & never).sum()]
+  assert (none['unseen'], none['tuples']) == ('none', 400 - (new | never).sum())
   assert {key: left[key] for key in ('set', 'learnt', 'unseen')} == {
     'set': 'test',
     'learnt': 'train',
@@ -53,7 +53,17 @@ def test_labels_that_are_alike_in_a_part_give_no_metric(tmp_path):
   numbered = {name: record_writer.of_examples(of) for name, of in sets.items()}
   record_writer.write_sets(str(tmp_path), numbered, 2)
   test, z = RecordSet(str(tmp_path / 'test')), np.zeros([201, 1])
-  learnt = {'train': str(tmp_path / 'train')}
+  learnt = {'train': RecordSet(str(tmp_path / 'train'))}
   parts = unseen.parts({'test': test}, learnt, {'student': {'test': z}}, Task('binary'))
-  assert [part['tuples'] for part in parts] == [200, 201, 200]
-  assert ['models' in part for part in parts] == [False, True, False]
+  assert [part['tuples'] for part in parts] == [200, 201, 200, 0]
+  assert ['models' in part for part in parts] == [False, True, False, False]
+
+
+def test_tuples_that_were_learnt_from_are_known_by_normal_form_and_in_either_order(tmp_path):
+  rows = [('a', 'B '), ('b', 'a'), ('a', 'a'), ('a', 'c')]
+  learnt = [Example('', ('A', 'b'), 0.5), Example('', ('c', 'd'), 0.5)]
+  sets = {'train': learnt, 'test': [Example('', texts, 0.0) for texts in rows]}
+  numbered = {name: record_writer.of_examples(of) for name, of in sets.items()}
+  record_writer.write_sets(str(tmp_path), numbered, 2)
+  test, train = (RecordSet(str(tmp_path / name)) for name in ('test', 'train'))
+  assert unseen.standing(test, train).tolist() == [True, True, False, False]

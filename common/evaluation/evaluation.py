@@ -1,22 +1,27 @@
-"""Metrics of the teacher and of the student's models on every set that judges."""
+"""Metrics of the teacher and of the student's models on every set that judges.
+
+A run's stage judges its models on its valid and test sets, `common.evaluate` an export on a table.
+"""
 
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
 
-from common.data.records import RecordSet
 from common.data.task import Task
-from common.distillation import held_out, ranked, unseen
-from common.distillation.judged_set import JudgedSet
-from common.evaluation import reliability, significance
+from common.data.tuple_set import TupleSet
+from common.evaluation import metrics, ranked, reliability, significance, unseen
+from common.evaluation.judged_set import JudgedSet
 from common.modeling.calibration import Calibration
 
-SetScorer = Callable[[RecordSet], np.ndarray]  # a set's tuples to logits [n, outputs]
+if TYPE_CHECKING:
+  from common.data.records import RecordSet  # which imports TensorFlow
+
+SetScorer = Callable[[Any], np.ndarray]  # a set's tuples to logits [n, outputs]
 Logits = Mapping[str, Mapping[str, np.ndarray]]  # by model and set
 
 
@@ -25,7 +30,8 @@ class Evaluated:
   """Metrics of every model, and how the student compares.
 
   Attributes:
-    models: Each one's metrics by set, its change from the teacher, its ranking.
+    models: Each one's metrics by set, its change from the teacher, its ranking, and its metrics
+      with intervals.
     calibration: The student's, with reliability by model and thresholds.
     unseen: Quality by unseen texts, as from `unseen.parts`.
     ranking: Ranking of the sets whose queries have several candidates.
@@ -42,28 +48,27 @@ class Evaluated:
 
 
 def evaluate(
-  scorers: dict[str, SetScorer],
+  sets: Mapping[str, TupleSet],
+  scorers: Mapping[str, SetScorer],
   task: Task,
-  data: str,
   folder: str,
   calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
   alone: Sequence[str] = (),
-  learnt: Mapping[str, str] = MappingProxyType({}),
+  learnt: Mapping[str, 'RecordSet'] = MappingProxyType({}),
 ) -> Evaluated:
-  """Metrics of each scorer on valid, test and what other test set there is.
+  """Metrics of each scorer on each set.
 
   Args:
+    sets: Labelled sets by name, 'test' among them.
     scorers: Scorers by name; 'teacher' is what the others are compared with, the last is the
       student. With no teacher among them, logits that all of the sets hold are the teacher's.
     task: Kind of the labels, and the metric that decides.
-    data: Folder of the record sets `valid` and `test`.
     folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
       several candidates, `test.qrels` and runs.
     calibration: The student's, whose metrics are those of its calibrated scores.
     alone: Names of scorers that are one of several teachers each; 'teacher' is their mean.
-    learnt: Folders of record sets that are learnt from, by name, for `unseen.parts`.
+    learnt: Record sets that are learnt from, by name, for `unseen.parts`.
   """
-  sets = held_out.judging_sets(data)
   judges = {name: JudgedSet(records, task, ranks=True) for name, records in sets.items()}
   raw = {} if 'teacher' in scorers else _brought(sets)
   for set_name, records in sets.items():
@@ -72,14 +77,20 @@ def evaluate(
   student = list(scorers)[-1]
   logits = {**raw, student: {name: calibration.logits(z) for name, z in raw[student].items()}}
   models: list[dict[str, Any]] = [
-    {'name': name, **{s: judges[s].evaluate(of[s], raw[name][s]) for s in sets}}
+    {'name': name, **{s: judges[s].evaluate(of[s], raw[name][s]) for s in sets}, 'metrics': {}}
     for name, of in logits.items()
   ]
+  deciding = raw if judges['test'].rankings else logits
   columns = {}  # of the metric that decides, resampled: by set and model
   for set_name, judged in judges.items():
-    by = raw if judged.rankings else logits
-    resampled = judged.resampled([of[set_name] for of in by.values()])
-    columns[set_name] = dict(zip(by, resampled, strict=True))
+    by_metric = {
+      name: _resampled(judged, raw if name in judged.rankings else logits, set_name, name)
+      for name in dict.fromkeys([*metrics.METRICS[task.kind], judged.primary])
+    }
+    columns[set_name] = by_metric[judged.primary]
+    found = {name: significance.compared(of) for name, of in by_metric.items()}
+    for model in models:
+      model['metrics'][set_name] = {name: of[model['name']] for name, of in found.items()}
   if 'teacher' in logits:
     for model in models[1:]:
       model |= _changes(columns, model['name'])
@@ -92,7 +103,9 @@ def evaluate(
     # The student before has no calibration, so both are compared as trained.
     (resampled,) = judges['test'].resampled([raw[student]['test']])
     tested = _tested({**columns['test'], student: resampled}, student, students[-2])
-  compared = {name: by[name] for name in dict.fromkeys(['teacher', student]) if name in by}
+  compared = {
+    name: deciding[name] for name in dict.fromkeys(['teacher', student]) if name in deciding
+  }
   scores = {'student': logits[student]['test']}
   if 'teacher' in logits:
     scores['teacher'] = logits['teacher']['test']
@@ -124,12 +137,18 @@ def _reliability(
   models = {name: reliability.of_logits(kind, test, of) for name, of in tested.items()}
   found: dict[str, Any] = {**dataclasses.asdict(calibration), 'models': models}
   if kind == 'binary':
-    of_sets = [(judges[name].labels, logits[student][name]) for name in ('test', 'valid')]
-    found['thresholds'] = reliability.thresholds(*of_sets)
+    of_sets = {name: (judged.labels, logits[student][name]) for name, judged in judges.items()}
+    found['thresholds'] = reliability.thresholds(of_sets['test'], of_sets.get('valid'))
   return found
 
 
-def _brought(sets: dict[str, RecordSet]) -> dict[str, dict[str, np.ndarray]]:
+def _resampled(judged: JudgedSet, logits: Logits, name: str, metric: str) -> dict[str, np.ndarray]:
+  """A metric of each model on the set of a name, resampled."""
+  found = judged.resampled([of[name] for of in logits.values()], metric)
+  return dict(zip(logits, found, strict=True))
+
+
+def _brought(sets: Mapping[str, TupleSet]) -> dict[str, dict[str, np.ndarray]]:
   """The teacher's logits that sets hold, as one of several models; none where a set has none."""
   held = {name: records.tuples().teacher_logits for name, records in sets.items()}
   found = {name: logits for name, logits in held.items() if logits is not None}
