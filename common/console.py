@@ -9,6 +9,7 @@ from common.errors import InputError, refuse
 _SHARED = {
   'pretrain': 'common.pretrain',
   'rerank': 'common.rerank',
+  'evaluate': 'common.evaluate',
   'verify': 'common.verify',
   'page': 'common.page',
   'server': 'common.local_server',

@@ -234,9 +234,14 @@ def changed(config: Any, also: Collection[str] = ()) -> list[str]:
   return lines({k: v for k, v in flat(config).items() if k in shown})
 
 
+def present() -> set[str]:
+  """Names of the flags that the command line names."""
+  return {name for name in flags.FLAGS if flags.FLAGS[name].present}
+
+
 def given(config: Any) -> list[str]:
   """Flags that differ from the defaults, or that the command line names, as `--name=value`."""
-  return changed(config, [name for name in flags.FLAGS if flags.FLAGS[name].present])
+  return changed(config, present())
 
 
 def command_line(program: str, given: Iterable[str]) -> str:

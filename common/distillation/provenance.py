@@ -6,11 +6,6 @@ import subprocess
 from importlib import metadata
 from typing import Any
 
-import psutil
-import tensorflow as tf
-
-from common.distillation import run_log
-
 
 def commit() -> str:
   """The repository's commit, with -dirty where files differ from it; empty outside a repository."""
@@ -35,6 +30,11 @@ def commit() -> str:
 
 def environment() -> dict[str, Any]:
   """The machine and the versions that a result was measured with."""
+  import psutil  # a scorer's environment may lack them
+  import tensorflow as tf
+
+  from common.distillation import run_log
+
   return {
     'dipair': _version(),
     'python': platform.python_version(),
@@ -56,6 +56,8 @@ def _version() -> str:
 
 
 def _accelerators() -> list[str]:
+  import tensorflow as tf
+
   devices = [one for one in tf.config.list_physical_devices() if one.device_type != 'CPU']
   details = [tf.config.experimental.get_device_details(one) for one in devices]
   return [of.get('device_name', one.device_type) for one, of in zip(devices, details, strict=True)]

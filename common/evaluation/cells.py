@@ -93,8 +93,9 @@ def compared(found: dict[str, Any]) -> list[str]:
   """A metric with interval, change and p, from `significance.compared`; empty cells for none."""
   if not found:
     return ['', '', '']
-  low, high = found['interval']
-  shown = f'{metric(found["value"])} [{metric(low)}, {metric(high)}]'
+  shown = metric(found['value'])
+  if 'interval' in found:
+    shown += ' [{}, {}]'.format(*map(metric, found['interval']))
   if 'delta' not in found:
     return [shown, '', '']
   changed = moved(found['delta'], *found['delta_interval'])

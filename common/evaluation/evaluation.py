@@ -90,7 +90,9 @@ def evaluate(
     columns[set_name] = by_metric[judged.primary]
     found = {name: significance.compared(of) for name, of in by_metric.items()}
     for model in models:
-      model['metrics'][set_name] = {name: of[model['name']] for name, of in found.items()}
+      model['metrics'][set_name] = {
+        name: {**of[model['name']], 'value': model[set_name][name]} for name, of in found.items()
+      }
   if 'teacher' in logits:
     for model in models[1:]:
       model |= _changes(columns, model['name'])

@@ -163,7 +163,7 @@ def _mean(_: np.ndarray, values: np.ndarray) -> float:
   return float(np.mean(values))
 
 
-def _f1(positive: np.ndarray, found: np.ndarray) -> float:
+def f1(positive: np.ndarray, found: np.ndarray) -> float:
   """F1 of two masks; 0 where both are empty."""
   both = np.count_nonzero(positive) + np.count_nonzero(found)
   return 2 * np.count_nonzero(positive & found) / both if both else 0.0
@@ -172,7 +172,7 @@ def _f1(positive: np.ndarray, found: np.ndarray) -> float:
 def _class_f1(labels: np.ndarray, found: np.ndarray) -> float:
   """F1 of two masks; of classes [n] the mean over those that stand in either array."""
   if labels.dtype == bool:
-    return _f1(labels, found)
+    return f1(labels, found)
   most = max(labels.max(), found.max()) + 1
   right, of_labels, of_found = (
     np.bincount(rows, minlength=most) for rows in (labels[labels == found], labels, found)
@@ -192,7 +192,7 @@ METRICS: dict[str, dict[str, Metric]] = {
   'binary': {
     'auc_roc': Metric(_auc_roc, lambda labels, logits: (positives(labels), _codes(logits))),
     'accuracy': Metric(_mean, lambda labels, logits: (labels, positives(labels) == (logits >= 0))),
-    'f1': Metric(_f1, lambda labels, logits: (positives(labels), logits >= 0)),
+    'f1': Metric(f1, lambda labels, logits: (positives(labels), logits >= 0)),
     'log_loss': Metric(_mean, lambda labels, logits: (labels, _losses(labels, logits))),
   },
   'multiclass': {

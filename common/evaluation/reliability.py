@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.metrics import f1_score, precision_recall_curve, precision_score, recall_score
 
 from common.evaluation import metrics
 
@@ -73,14 +72,15 @@ def thresholds(
   rows = []
   for number, threshold in enumerate((*THRESHOLDS, *best)):
     found = scores >= threshold
+    right, count = int((positive & found).sum()), int(found.sum())
     rows.append(
       {
         'threshold': threshold,
         'best_on_valid': number == len(THRESHOLDS),
-        'count': int(found.sum()),
-        'precision': float(precision_score(positive, found)) if found.any() else None,
-        'recall': float(recall_score(positive, found)),
-        'f1': float(f1_score(positive, found, zero_division=0)),
+        'count': count,
+        'precision': right / count if count else None,
+        'recall': right / int(positive.sum()),
+        'f1': metrics.f1(positive, found),
       }
     )
   return rows
@@ -88,6 +88,8 @@ def thresholds(
 
 def _best_threshold(labels: np.ndarray, logits: np.ndarray) -> float:
   """The threshold of the best F1."""
+  from sklearn.metrics import precision_recall_curve  # of a run's valid set alone
+
   precision, recall, places = precision_recall_curve(metrics.positives(labels), scores_of(logits))
   both = np.maximum(precision + recall, 1e-12)[:-1]  # the last point has no threshold
   return float(places[np.argmax((precision * recall)[:-1] / both)])

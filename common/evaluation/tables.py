@@ -24,7 +24,9 @@ _LARGEST = 'Difference: the largest, of scores from the exact ones.'
 _DELTA = ' Delta: against the teacher, p two-sided.'
 _WORDS = {'cpu': 'CPU', 'gb': 'GB', 'dipair': 'DiPair', 'tensorflow': 'TensorFlow'}
 _LEARNT = {'train': 'train', 'distillation': 'the distillation set'}
-_UNSEEN = {'left': 'left text', 'right': 'right text', 'both': 'both texts'}
+_UNSEEN = {'left': 'left text not', 'right': 'right text not', 'both': 'both texts not'}
+_UNSEEN |= {'none': 'all texts'}
+_INTERVALS = 'In brackets 95% intervals'
 _OUTCOMES = {'binary': 'Positive', 'regression': 'Mean label', 'multiclass': 'Right'}
 
 
@@ -111,12 +113,28 @@ def _quality(results: Results) -> Table:
 
 
 def _metrics(results: Results) -> Table:
-  """Table of the task's metrics."""
-  models = results.models
-  names = dict.fromkeys(name for model in models for s in _SPLITS for name in model.get(s, {}))
-  keys = [(name, split) for name in names for split in _SPLITS]
-  rows = [[m['name'], *(metric(m.get(s, {}).get(n)) for n, s in keys)] for m in models]
-  return Table('', ['Model', *(f'{label(n)} ({s})' for n, s in keys)], rows)
+  """A row a metric of the task and model, as of `_by_metric`."""
+  found = {}
+  for model in results.models:
+    measured = model.get('metrics', {})
+    found[model['name']] = {
+      s: {name: {'value': value} for name, value in model.get(s, {}).items()} | measured.get(s, {})
+      for s in _SPLITS
+    }
+  note = f'{_INTERVALS}.' if any('metrics' in model for model in results.models) else ''
+  return _by_metric(found, note)
+
+
+def _by_metric(found: dict[str, dict[str, Any]], note: str) -> Table:
+  """A row a metric and model: valid, test with its interval, the change on test, its p."""
+  names = dict.fromkeys(n for sets in found.values() for of in sets.values() for n in of)
+  rows = []
+  for name in names:
+    for model, sets in found.items():
+      valid, test = (sets.get(split, {}).get(name, {}) for split in _SPLITS)
+      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), *compared(test)])
+  note += _DELTA * any(row[-1] for row in rows)
+  return Table(note, ['Metric', 'Valid', 'Test', 'Delta (test)', 'p (test)'], rows)
 
 
 def tiles(results: Results) -> list[tuple[str, str]]:
@@ -144,15 +162,16 @@ def _unseen(results: Results) -> Table:
       learnt.append(_LEARNT[part['learnt']])
   rows = [_unseen_row(part, ' or '.join(learnt)) for part, learnt in alike.values()]
   note = (
-    'Tuples of valid and test with texts that were not learnt from. Parts of fewer than 200 tuples '
-    f'have no metrics. In brackets 95% intervals.{_DELTA * any(row[-1] for row in rows)}'
+    'Tuples by the texts that were learnt from. Parts of fewer than 200 tuples have no metrics. '
+    f'{_INTERVALS}.{_DELTA * any(row[-1] for row in rows)}'
   )
   return Table(note, ['Unseen', 'Tuples', 'Teacher', 'Student', 'Delta', 'p'], rows)
 
 
 def unseen_line(results: Results) -> str:
   """The student on test's left texts that were not learnt from; empty where they are few."""
-  learnt = 'distillation' if results.taught else 'train'
+  found = [part['learnt'] for part in results.unseen]
+  learnt = 'distillation' if 'distillation' in found else 'train'
   for part in results.unseen:
     named = part['set'], part['learnt'], part['unseen']
     if named == ('test', learnt, 'left') and 'models' in part:
@@ -166,7 +185,7 @@ def _unseen_row(part: dict[str, Any], learnt: str) -> list[str]:
   models = dict(part.get('models', {}))
   teacher, *_ = compared(models.pop('teacher', {}))
   student = compared(next(iter(models.values()), {}))
-  name = f'{part["set"]}: {_UNSEEN[part["unseen"]]} not in {learnt}'
+  name = f'{part["set"]}: {_UNSEEN[part["unseen"]]} in {learnt}'
   return [name, f'{part["tuples"]:,}', teacher, *student]
 
 
@@ -174,24 +193,18 @@ def _unseen_row(part: dict[str, Any], learnt: str) -> list[str]:
 
 
 def _ranking(results: Results) -> Table:
-  """A row a metric and model: valid, test with its interval, the change on test, its p."""
+  """A row a metric and model, as of `_by_metric`."""
   found = {model['name']: model['ranking'] for model in results.models if model.get('ranking')}
-  names = dict.fromkeys(n for sets in found.values() for of in sets.values() for n in of)
-  rows = []
-  for name in names:
-    for model, sets in found.items():
-      valid, test = (sets.get(split, {}).get(name, {}) for split in _SPLITS)
-      rows.append([f'{label(name)}, {model}', metric(valid.get('value')), *compared(test)])
   note = ''
   if of := _ranked(results):
     note = (
       f'Mean over the {of["queries"]:,} queries (left texts) of test with two candidates or more, '
       f'{of["candidates"]:,} candidates in all; {of["one_candidate"]:,} queries with one are left '
       f'out, {of["none_relevant"]:,} without a relevant one count 0 (in NDCG those without a label '
-      'above 0). NDCG gains the label, the others take 0.5 and more for relevant. In brackets 95% '
-      f'intervals: bootstrap over queries.{_DELTA * any(row[-1] for row in rows)}'
+      'above 0). NDCG gains the label, the others take 0.5 and more for relevant. '
+      f'{_INTERVALS}: bootstrap over queries.'
     )
-  return Table(note, ['Metric', 'Valid', 'Test', 'Delta (test)', 'p (test)'], rows)
+  return _by_metric(found, note)
 
 
 def _ranking_by_length(results: Results) -> Table:

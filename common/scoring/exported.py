@@ -23,6 +23,7 @@ _FIELDS = {
   'encoded_as': [int],  # by slot, the first slot that has the same encoder
   'max_lengths': [int],  # by slot, most tokens of a text, which is cut there
   'calibration': dict,
+  'task': str,
   'fingerprint': str,
   'stored_under': dict,  # of frozen encoders
 }

@@ -16,7 +16,7 @@ from common.distillation import checks, measure, run
 from common.distillation.config import ExperimentConfig
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
-from common.evaluation import exports, judged_set
+from common.evaluation import exports, judged_set, metrics, significance
 from common.evaluation.exports import Side
 from common.evaluation.judged_set import JudgedSet
 
@@ -52,6 +52,25 @@ def test_a_query_is_drawn_with_all_its_candidates(tmp_path):
   right = np.array([[1.0 if text == 'q' else -1.0] for (text, _), _ in rows])
   wrong_of_r = np.where([[text == 'r'] for (text, _), _ in rows], -right, right)
   assert set(judged.resampled([wrong_of_r])[0]) == {0, 0.25, 0.5, 0.75, 1}
+
+
+@pytest.mark.parametrize('kind', metrics.METRICS)
+def test_every_metric_is_resampled_as_if_computed_of_the_drawn_rows_anew(tmp_path, kind):
+  random, classes = np.random.default_rng(0), 3 if kind == 'multiclass' else 1
+  labels = random.integers(0, 3, 60) / (1 if classes > 1 else 2)
+  rows = [((f'q{n // 3}', f't{n}'), label) for n, label in enumerate(labels)]
+  judged = JudgedSet(_set(tmp_path, rows), Task(kind, tuple('abc'[:classes])))
+  logits = np.round(random.normal(size=[60, classes]), 1).astype(np.float32)  # some are equal
+  of_class = (labels.astype(int), logits) if classes > 1 else (labels, logits[:, 0])
+  queries = np.arange(60) // 3
+  for name, metric in metrics.METRICS[kind].items():
+    slow = significance.resampled(lambda y, z, of=metric: of(y, z), *_one(of_class), queries)
+    np.testing.assert_allclose(judged.resampled([logits], name)[0], slow[:, 0], rtol=1e-12)
+
+
+def _one(labels_and_logits):
+  labels, logits = labels_and_logits
+  return labels.astype(labels.dtype if logits.ndim > 1 else np.float32), [logits]
 
 
 @pytest.mark.parametrize(

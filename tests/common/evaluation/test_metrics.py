@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+import sklearn.metrics
+from scipy import stats
 
 from common.errors import InputError
 from common.evaluation import metrics
@@ -118,3 +120,16 @@ def test_delta_as_in_table_2():
   assert metrics.delta(0.731, 0.757) == pytest.approx(-0.0343, abs=1e-4)  # the paper's -3.4%
   assert math.isnan(metrics.delta(0.5, 0.0))
   assert metrics.delta(0.1, -0.1) == 2 and metrics.delta(-0.2, -0.1) == -1  # better, worse
+
+
+def test_metrics_of_equal_and_absent_values_are_those_of_other_libraries():
+  random = np.random.default_rng(0)
+  for _ in range(20):
+    labels, logits = random.integers(0, 5, 50) / 4, np.round(random.normal(size=50), 1)
+    assert metrics.spearman(labels, logits) == pytest.approx(stats.spearmanr(labels, logits)[0])
+    auc = sklearn.metrics.roc_auc_score(labels >= 0.5, logits)
+    assert metrics.auc_roc(labels, logits) == pytest.approx(auc)
+    for classes, average in ((2, 'binary'), (3, 'macro'), (9, 'macro')):
+      truth, found = random.integers(0, classes - 1, 12), random.normal(size=[12, classes])
+      of = sklearn.metrics.f1_score(truth, found.argmax(1), average=average, zero_division=0)
+      assert metrics.METRICS['multiclass']['f1'](truth, found) == pytest.approx(of)
