@@ -12,6 +12,7 @@ TREC's files. Without TensorFlow, --runtime=litert-int8 --encoder_runtime=litert
 import dataclasses
 import importlib.util
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from common import digests, extras, files
 from common.errors import InputError, check_parent, local_path
 
-with extras.needed('', 'an evaluation: '):
+with extras.needed('train', 'an evaluation: '):
   from common import flags
   from common.data import examples, memory_tables
   from common.data.examples import TableConfig
@@ -30,7 +31,7 @@ with extras.needed('', 'an evaluation: '):
   from common.evaluation import evaluation, exports, judged_set, report, tables, unseen
   from common.evaluation.evaluation import SetScorer
   from common.evaluation.results import Results
-  from common.scoring import runtimes
+  from common.scoring import exported, runtimes
   from common.scoring.exported import Export
   from common.scoring.scorer import PairScorer
 
@@ -113,8 +114,8 @@ def evaluate(
     own['teachers'] = [local_path(path, 'teacher') for path in folders]
   if twice := own.keys() & given.keys():
     raise InputError(f'{", ".join(sorted(twice))}: given as a flag and by an argument of its own')
-  config = flags.parse(EvaluateConfig, {**own, **given})
-  return _evaluated(config, given.keys(), held, function).as_json()
+  named = flags.named_by(EvaluateConfig, {**own, **given})
+  return _evaluated(flags.build(EvaluateConfig, named), named, held, function).as_json()
 
 
 def _evaluated(
@@ -150,11 +151,7 @@ def _evaluated(
   scorer = PairScorer.load(export, config.runtime, encoder_runtime=config.encoder_runtime)
   scorers = {**teachers, 'student': exports.scorer_of(scorer)}
   learnt = _learnt(run)
-  counts = {_SET: len(records.tuples())}
-  for name, of in learnt.items():
-    if count := int(unseen.standing(records, of).sum()):
-      counts[f'{_SET}, in {name}'] = count
-      print(f'{records.folder}: {count:,} of {counts[_SET]:,} tuples were learnt from ({name})')
+  counts = _counts(records, learnt)
   resolved = dataclasses.replace(
     config, table=table, primary_metric=metric, run_dir=run.folder if run else ''
   )
@@ -195,8 +192,8 @@ def _run_of(config: EvaluateConfig, export: Export) -> FinishedRun | None:
     if not all(os.path.isfile(os.path.join(folder, n)) for n in ('flags.txt', 'results.json')):
       return None
   run = FinishedRun(folder, export.description['kind'])
-  own = Export(run.path('export')).description['fingerprint']
-  if own != export.description['fingerprint']:
+  own, fingerprint = run.path('export'), export.description['fingerprint']
+  if os.path.exists(own) and exported.describe(own)['fingerprint'] != fingerprint:
     raise InputError(f'--run_dir={folder}: its export has other encoders than {export.folder}')
   return run
 
@@ -248,7 +245,11 @@ def _read(path: str, table: TableConfig, scored: bool, held: Any) -> MemorySet:
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, 'test.jsonl')
     memory_tables.write(held, 'test', path, needed, [])
-    return MemorySet('test', examples.read(path, table, labels='all', scored=scored))
+    try:
+      return MemorySet('test', examples.read(path, table, labels='all', scored=scored))
+    except InputError as error:  # a line of the file is a row of the table
+      said = re.sub(rf'{re.escape(path)}:(\d+)', r'test, row \1', str(error))
+      raise InputError(said.replace(path, 'test')) from error
 
 
 def _teachers(
@@ -262,7 +263,7 @@ def _teachers(
     return {}
   if table.teacher_logits_column:
     raise InputError('--teacher, or scores that the table brings in --teacher_logits_column')
-  with extras.needed('', 'a teacher is a model of TensorFlow: '):
+  with extras.needed('train', 'a teacher is a model of TensorFlow: '):
     import tensorflow as tf
 
     from common.distillation import teachers
@@ -285,6 +286,16 @@ def _learnt(run: FinishedRun | None) -> dict[str, Any]:
   from common.distillation import held_out
 
   return held_out.learnt_sets(run.path('data'), run.path('distill'))
+
+
+def _counts(records: MemorySet, learnt: Mapping[str, Any]) -> dict[str, int]:
+  """Tuples of the table, and those that were learnt from, which are said."""
+  counts = {_SET: len(records.tuples())}
+  for name, of in learnt.items():
+    if count := int(unseen.standing(records, of).sum()):
+      counts[f'{_SET}, in {name}'] = count
+      print(f'{records.folder}: {count:,} of {counts[_SET]:,} tuples were learnt from ({name})')
+  return counts
 
 
 def main(config: EvaluateConfig) -> None:

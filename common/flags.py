@@ -136,7 +136,12 @@ def _nested(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
 
 
 def parse(cls: type, given: Mapping[str, Any]) -> Any:
-  """The config of flags given from Python, as the command makes it of `--name=value`.
+  """The config of flags given from Python, as of `named_by`."""
+  return build(cls, named_by(cls, given))
+
+
+def named_by(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
+  """The flags that are given from Python, as the command makes them of `--name=value`.
 
   Args:
     cls: The config class.
@@ -146,8 +151,7 @@ def parse(cls: type, given: Mapping[str, Any]) -> Any:
     InputError: As the command refuses it.
   """
   names = sorted(given, key=lambda name: name != 'flagfile')
-  arguments = lines({name: given[name] for name in names if given[name] is not None})
-  return build(cls, _named(cls, arguments))
+  return _named(cls, lines({name: given[name] for name in names if given[name] is not None}))
 
 
 def named(cls: type, flagfile: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def _labels():
   return np.random.default_rng(0).integers(0, 2, len(PAIRS))
 
 
-def test_a_run_s_export_is_judged_on_its_test_set_as_the_run_judged_it(smoke_run, python, tmp_path):
+def test_the_export_of_a_run_is_judged_on_its_test_set_as_in_the_run(smoke_run, python, tmp_path):
   run = smoke_run / 'copy'
   sets = {name: RecordSet(str(run / 'data' / name)) for name in ('train', 'test')}
   rows = [
@@ -59,28 +59,20 @@ def test_a_run_s_export_is_judged_on_its_test_set_as_the_run_judged_it(smoke_run
     *('report.html', 'results.json', 'scores.npz'),
     *('test.qrels', 'test.student.run', 'test.teacher.run'),
   ]
+  models = [{model['name']: model for model in of['models']} for of in (found, own)]
   for name in ('teacher', 'student'):
-    ours, theirs = (
-      next(model for model in of['models'] if model['name'] == name) for of in (found, own)
-    )
+    ours, theirs = (of[name] for of in models)
     assert ours['test'] == pytest.approx(theirs['test'], abs=1e-4)
     for metric, value in theirs['metrics']['test'].items():
-      np.testing.assert_allclose(
-        ours['metrics']['test'][metric]['interval'], value['interval'], 0.1
-      )
+      interval = ours['metrics']['test'][metric]['interval']
+      np.testing.assert_allclose(interval, value['interval'], rtol=0.1)
     assert f'Spearman, {name}' in done.stdout
-  assert (
-    found['data'] == {'test': len(rows)}
-    and found['flags']['text_columns'] == own['flags']['text_columns']
-  )
-  of_test = [
-    {k: part[k] for k in ('learnt', 'unseen', 'tuples')}
-    for part in own['unseen']
-    if part['set'] == 'test'
-  ]
-  assert [
-    {k: part[k] for k in ('learnt', 'unseen', 'tuples')} for part in found['unseen']
-  ] == of_test
+  assert found['data'] == {'test': len(rows)}
+  assert found['flags']['text_columns'] == own['flags']['text_columns']
+  keys = ('set', 'learnt', 'unseen', 'tuples')
+  ours, theirs = ([[of[key] for key in keys] for of in r['unseen']] for r in (found, own))
+  assert ours == [of for of in theirs if of[0] == 'test']
+  assert [unseen for _, _, unseen, _ in ours] == 2 * ['left', 'right', 'both', 'none']
   counted = dipair.evaluate(f'{run}/export', [*rows, learnt])['data']
   assert counted['test, in train'] == 1
 
@@ -114,19 +106,16 @@ def test_metrics_of_a_table_against_slow_ones_of_the_scores(export, labels, load
   assert change['delta'] == pytest.approx(student['delta']['test'])
   assert change['p_value'] == student['p_value']['test'] < 0.1
   ranked = student['ranking']['test']['mrr@10']['value']
-  best = [
-    next(
-      (1 / (i + 1) for i, row in enumerate(sorted(rows, key=lambda r: -scores[r])) if labels[row]),
-      0,
-    )
-    for rows in np.arange(len(PAIRS)).reshape(len(TERMS), -1)
-  ]
+  best = []
+  for rows in np.arange(len(PAIRS)).reshape(len(TERMS), -1):
+    good = labels[rows[np.argsort(-scores[rows])]]
+    best.append(1 / (1 + np.argmax(good)) if good.any() else 0)
   assert ranked == pytest.approx(np.mean(best))
   assert (found['student'], found['data'], found['unseen']) == ('dipair', {'test': 20}, [])
   assert [row['best_on_valid'] for row in found['calibration']['thresholds']] == [False] * 5
 
 
-def test_scores_of_the_table_are_the_teacher_s_and_classes_are_judged(classes, tmp_path):
+def test_scores_of_the_table_are_those_of_a_teacher_and_classes_are_judged(classes, tmp_path):
   random, logs = np.random.default_rng(0), ['0 1 2', '3 1 0', '0 5 -1', '1 1 1'] * 5
   rows = [
     {**row, 'z': z} for row, z in zip(_table(random.choice(['a', 'b', 'c'], 20)), logs, strict=True)
@@ -139,9 +128,8 @@ def test_scores_of_the_table_are_the_teacher_s_and_classes_are_judged(classes, t
   right = np.mean([row['label'] == 'abc'[n] for row, n in zip(rows, said, strict=True)])
   assert (teacher['name'], teacher['test']['accuracy']) == ('teacher', right)
   scores = PairScorer.load(classes.folder).score(*map(list, zip(*PAIRS, strict=True)))
-  loss = -np.mean(
-    [np.log(p['abc'.index(row['label'])]) for p, row in zip(scores, rows, strict=True)]
-  )
+  truth = ['abc'.index(row['label']) for row in rows]
+  loss = -np.log(scores[np.arange(20), truth]).mean()
   assert student['test']['log_loss'] == pytest.approx(loss, abs=1e-5)
   assert json.loads((tmp_path / 'judged/results.json').read_text())['models'][1] == student
 
@@ -154,8 +142,8 @@ ALIKE, TWICE = _table([1] * 20), _table([0.5, 3] * 10)
 CASES = [
   ({'test': _lacks('label')}, "test, row 1: no column 'label'; it has left, right"),
   ({'test': _lacks('right')}, "test, row 1: no column 'right'; it has left, label"),
-  ({'test': TWICE}, 'label 3 is outside --label_range=0,1'),
-  ({'test': _table(['', '1'] * 10)}, "label '' is not a finite number"),
+  ({'test': TWICE}, 'test, row 2: label 3 is outside --label_range=0,1'),
+  ({'test': _table(['', '1'] * 10)}, "test, row 1: label '' is not a finite number"),
   ({'test': ALIKE}, 'test: regression needs labels that differ; all are 1'),
   ({'test': ALIKE, 'task': 'binary'}, 'test: AUC-ROC needs both classes; all 20 labels are of one'),
   ({'test': []}, 'test: no rows'),
@@ -183,14 +171,17 @@ def test_what_cannot_be_judged_is_refused_in_a_line(export, changes, says):
   assert says in str(refused.value) and '\n' not in str(refused.value)
 
 
-def test_another_run_s_export_is_refused(smoke_run, export):
+def test_the_export_of_another_run_is_refused(smoke_run, export):
   with pytest.raises(InputError, match='its export has other encoders than'):
     dipair.evaluate(export('dipair').folder, 'x.tsv', run_dir=str(smoke_run / 'copy'))
 
 
-def test_an_environment_without_tensorflow_judges_and_says_what_it_lacks(export, labels, tmp_path):
-  table = f'--test_file={_write(tmp_path / "new.tsv", _table(labels))}'
-  command = ['-m', 'common.evaluate', f'--export={export("dipair").folder}', table]
+def test_an_environment_without_tensorflow_judges_and_says_what_it_lacks(
+  smoke_run, labels, tmp_path
+):
+  rows = [{'term': a, 'product': b, 'label': y} for (a, b), y in zip(PAIRS, labels, strict=True)]
+  table = f'--test_file={_write(tmp_path / "new.tsv", rows)}'
+  command = ['-m', 'common.evaluate', f'--export={smoke_run}/copy/export', table]
   light = ['--runtime=litert-int8', '--encoder_runtime=litert-int8']
 
   def run(*arguments, lacks):
@@ -205,9 +196,10 @@ def test_an_environment_without_tensorflow_judges_and_says_what_it_lacks(export,
       timeout=limits.PROCESS,
     )
 
-  heavy = ['tensorflow', 'tf_keras', 'official', 'pyarrow', 'psutil']
+  heavy = ['tensorflow', 'tf_keras', 'official', 'sklearn', 'pyarrow', 'psutil']
   done = run(*light, '--task=binary', lacks=heavy)
   assert done.returncode == 0 and 'AUC-ROC, student' in done.stdout, done.stderr
+  assert done.stdout.startswith('seen and unseen texts: left out')
   for arguments, lacks, says in (
     ([*light, '--teacher=a'], heavy, 'a teacher is a model of TensorFlow: tensorflow is not inst'),
     ([], heavy, "encoder_runtime='litert-int8' does without TensorFlow: tensorflow is not inst"),
