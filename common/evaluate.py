@@ -146,9 +146,9 @@ def _evaluated(
   judged_set.primary(task)  # refuses an unknown one
   _check(export, table, task)
   teachers = _teachers(config, table, task, function)
-  records = _read(config.test_file, table, 'teacher_logits_column' in named, held)
-  judged_set.check(records, task, records.folder)
   scorer = PairScorer.load(export, config.runtime, encoder_runtime=config.encoder_runtime)
+  records = _read(config.test_file, table, held)
+  judged_set.check(records, task, records.folder)
   scorers = {**teachers, 'student': exports.scorer_of(scorer)}
   learnt = _learnt(run)
   counts = _counts(records, learnt)
@@ -233,20 +233,17 @@ def _check(export: Export, table: TableConfig, task: Task) -> None:
       raise InputError(f'--vector_columns: the export takes {kind} as {slot}, column {column!r}')
 
 
-def _read(path: str, table: TableConfig, scored: bool, held: Any) -> MemorySet:
-  """The table's tuples, all with labels, and with a teacher's scores where `scored` says so."""
-  if not scored:
-    table = dataclasses.replace(table, teacher_logits_column='')
+def _read(path: str, table: TableConfig, held: Any) -> MemorySet:
+  """The table's tuples, all with labels, and with the teacher's scores where a column has them."""
   if held is None:
-    return MemorySet(path, examples.read(path, table, labels='all', scored=scored))
-  ids = [table.id_column] if table.id_column else []
-  logits = [table.teacher_logits_column] if scored else []
-  needed = [*table.text_columns, table.label_column, *ids, *logits]
+    return MemorySet(path, examples.read(path, table, labels='all', scored=True))
+  others = filter(None, (table.id_column, table.teacher_logits_column))
+  needed = [*table.text_columns, table.label_column, *others]
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, 'test.jsonl')
     memory_tables.write(held, 'test', path, needed, [])
     try:
-      return MemorySet('test', examples.read(path, table, labels='all', scored=scored))
+      return MemorySet('test', examples.read(path, table, labels='all', scored=True))
     except InputError as error:  # a line of the file is a row of the table
       said = re.sub(rf'{re.escape(path)}:(\d+)', r'test, row \1', str(error))
       raise InputError(said.replace(path, 'test')) from error
