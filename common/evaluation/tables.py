@@ -121,8 +121,7 @@ def _metrics(results: Results) -> Table:
       s: {name: {'value': value} for name, value in model.get(s, {}).items()} | measured.get(s, {})
       for s in _SPLITS
     }
-  note = f'{_INTERVALS}. Delta: against the teacher, p two-sided.'
-  note = note if any('metrics' in model for model in results.models) else ''
+  note = f'{_INTERVALS}.' if any('metrics' in model for model in results.models) else ''
   return _by_metric(found, note)
 
 
