@@ -82,7 +82,7 @@ setup(
   python_requires='>=3.11',
   install_requires=[  # what scores
     'ai-edge-litert>=2',
-    'numpy>=1.26,<3',
+    'numpy>=2,<3',
     'tokenizers>=0.20',
     'tqdm>=4.66',
   ],
