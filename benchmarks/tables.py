@@ -251,6 +251,27 @@ def rank(made: dict[str, Any]) -> Table:
   return Table('', ['rank, 1,000 candidates', 'p50, ms', 'p99 of 50, ms', 'pairs/s'], rows)
 
 
+def late_interaction(made: dict[str, Any]) -> Table:
+  """A row a head and way of `benchmarks.late_interaction`."""
+  rows = []
+  for of_head in zip(made['rows'][::2], made['rows'][1::2], strict=True):
+    for row in of_head:
+      rate, slow = row['pairs_per_second'], of_head[1]['pairs_per_second']
+      rows.append(
+        [
+          *(row['name'], digits(rate), f'{digits(row["least"])} to {digits(row["most"])}'),
+          *(times(rate / slow), f'{rate * made["bytes"] / 1e9:.1f}'),
+          *(f'{row["arithmetic"]:.0e}', f'{row["stored"]:.0e}'),
+        ]
+      )
+  headers = ['rank, int8 store', 'pairs/s', 'range', '× pair by pair', 'GB/s of the store']
+  note = (
+    f'One query, {made["candidates"]:,} candidates of {made["bytes"]:,} bytes. Errors: greatest '
+    "difference of logits, in the logits' standard deviations."
+  )
+  return Table(note, [*headers, 'error of arithmetic', 'with int8 storage'], rows)
+
+
 def encoding(made: dict[str, Any]) -> Table:
   """A row a form of `benchmarks.encoding`."""
   rows, note = [], ''
@@ -479,6 +500,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
 }
 TABLES: dict[str, Callable[[dict[str, Any]], Table]] = {  # by the name of their results
   'p2t_encoding': encoding,
+  'late_interaction': late_interaction,
   'light': light,
   'retrieval': retrieval,
   'score_job': score_job,

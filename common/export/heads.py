@@ -10,7 +10,7 @@ from common.export import saved_models
 from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
 from common.modeling.student import Student
-from common.scoring.exported import ONE_TO_MANY_INT8
+from common.scoring.exported import OF_PRODUCTS, ONE_TO_MANY_INT8
 from common.scoring.runtime import HeadFunction, Shapes
 
 # Of signatures, but the slots'.
@@ -27,6 +27,10 @@ def functions(
     for slot, name in enumerate(slots)
   }
 
+  def scored(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    scores = calibration.scores(logits)
+    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
+
   def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """Scores of parts where they are given, else of vectors."""
     found = [
@@ -34,9 +38,10 @@ def functions(
       for slot, name in enumerate(slots)
     ]
     vectors = [inputs[name] for name in slots] if head.takes_vectors else []
-    logits = head.logits(found, vectors)
-    scores = calibration.scores(logits)
-    return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
+    return scored(head.logits(found, vectors))
+
+  def score_products(products: tf.Tensor, squares: tf.Tensor) -> dict[str, tf.Tensor]:
+    return scored(head.logits_of_products(products, squares))
 
   def part_of(slot: int, name: str) -> HeadFunction:
     return HeadFunction(
@@ -51,18 +56,23 @@ def functions(
   of_left: Shapes = {
     name: shape for name, shape in of_parts.items() if name in (left, f'{left}_part')
   }
-  return {
+  found = {
     'serving_default': HeadFunction(score, whole),
     'of_parts': HeadFunction(score, of_parts),
     'one_to_many': HeadFunction(score, {**of_left, **{name: whole[name] for name in others}}),
     **{f'{name}_part': part_of(slot, name) for slot, name in enumerate(slots)},
     **({'attention': HeadFunction(attend, whole)} if head.attends else {}),
   }
+  if head.multiplies:
+    kept, (right,) = parts[f'{left}_part'][0], (whole[name][0] for name in others)
+    shapes: Shapes = {'products': (right, kept), 'squares': (right,)}
+    found[OF_PRODUCTS] = HeadFunction(score_products, shapes)
+  return found
 
 
 def signatures(of: dict[str, HeadFunction], slots: Sequence[str]) -> dict[str, Any]:
   """The functions traced, and that of int8 vectors."""
-  found = {name: function.concrete for name, function in of.items()}
+  found = {name: function.concrete for name, function in of.items() if name != OF_PRODUCTS}
   return {**found, ONE_TO_MANY_INT8: _of_stored(of['one_to_many'], slots[1:])}
 
 

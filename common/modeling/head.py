@@ -25,11 +25,13 @@ class ExportedHead(Protocol):
     variables: All its weights.
     takes_vectors: Whether `logits` needs vectors beside parts.
     attends: Whether it has `attention`, and its student `kept_ids`.
+    multiplies: Whether it has `logits_of_products`.
   """
 
   variables: Sequence[tf.Variable]
   takes_vectors: bool
   attends: bool
+  multiplies: bool
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
     """Maps vectors of a slot, [U, *vector_shape], to parts [U, *part_shape]."""
@@ -40,6 +42,9 @@ class ExportedHead(Protocol):
   def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Attention of each kept token: [B, layers, S, S], a mean over attention heads."""
 
+  def logits_of_products(self, products: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
+    """Logits [B, O] of a left part's inner products with right vectors; see `Head`."""
+
 
 class Head(tf_keras.layers.Layer):
   """A trained head; a subclass has `part` and `logits`, and holds no tokenizer.
@@ -47,7 +52,7 @@ class Head(tf_keras.layers.Layer):
   Its own arithmetic is in float32, its sublayers' by the precision of training.
   """
 
-  takes_vectors, attends = False, False
+  takes_vectors, attends, multiplies = False, False, False
 
   def __init__(self, name: str):
     super().__init__(name=name, dtype=tf.float32)
@@ -78,6 +83,18 @@ class Head(tf_keras.layers.Layer):
     """Attention of each kept token: [B, layers, attention heads, S, S]."""
     raise InputError(f'a {self.name} has no attention')
 
+  def logits_of_products(self, products: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
+    """Logits of one left text with many right ones, by the inner products of their tokens.
+
+    Args:
+      products: [B, M, N] of right vectors with the left text's part.
+      squares: [B, M], squared lengths of the right vectors.
+
+    Returns:
+      [B, O] float32.
+    """
+    raise NotImplementedError
+
   def exported(self) -> ExportedHead:
     """The form that is exported: this head, unless one of fewer operations overrides it."""
     return _AsTrained(self)
@@ -90,8 +107,8 @@ class _AsTrained(tf.Module):
 
   def __init__(self, head: Head):
     super().__init__(name='head')
-    self.head, self.takes_vectors = head, head.takes_vectors
-    self.part = head.part
+    self.head, self.takes_vectors, self.multiplies = head, head.takes_vectors, head.multiplies
+    self.part, self.logits_of_products = head.part, head.logits_of_products
 
   @property
   def variables(self) -> Sequence[tf.Variable]:

@@ -15,6 +15,7 @@ from common.modeling.head import Head
 _SCALE = 5.0  # before `start`
 _MOST_SCALE = 20.0  # at the start
 _START_PAIRS = 1000
+_LEAST = 1e-12  # added to a squared length
 
 
 class SimilarityHead(Head):
@@ -90,4 +91,9 @@ class Cosine(SimilarityHead):
 def unit(x: tf.Tensor) -> tf.Tensor:
   """The last axis with length 1; all-zero rows stay all-zero."""
   # Written out: `l2_normalize` would be an operation of its own in LiteRT.
-  return x * tf.math.rsqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True) + 1e-12)
+  return x * tf.math.rsqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True) + _LEAST)
+
+
+def cosines(products: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
+  """Products [B, M, N] with vectors of squared lengths [B, M] as they are with their `unit`."""
+  return products * tf.math.rsqrt(squares + _LEAST)[..., None]

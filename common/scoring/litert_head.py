@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from common.scoring import litert, litert_files
+from common.scoring.exported import OF_PRODUCTS
+from common.scoring.products import products
 from common.scoring.runtime import HeadFunction, HeadKind, Inputs, Outputs, blocks, filled, rows_of
+from common.vectors.values import Stored
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -71,6 +74,8 @@ class LiteRTHead:
 
   def run(self, signature: str, inputs: Inputs) -> Outputs:
     """See `HeadRuntime`; in blocks, which the threads share."""
+    if OF_PRODUCTS in self._interpreters.inputs and len(inputs.get('left_part', ())) == 1:
+      return self._of_products(inputs)
     block = self._interpreters.rows[signature]
     fixed = {
       n: np.repeat(np.asarray(v[:], np.float32), block, 0) for n, v in inputs.items() if len(v) == 1
@@ -83,8 +88,30 @@ class LiteRTHead:
       outputs = runners[signature](**fixed, **own)
       return {name: value[: stop - start] for name, value in outputs.items()}
 
-    found = self._interpreters.map(call, list(blocks(rows_of(inputs), (block,))))
-    outputs = {name: np.concatenate([of[name] for of in found]) for name in found[0]}
+    outputs = self._joined(call, rows_of(inputs), block)
     if 'score' in outputs:  # the head in pretrained/ has scores alone, which rank as its logits do
       outputs.setdefault('logits', outputs['score'])
     return outputs
+
+  def _of_products(self, inputs: Inputs) -> Outputs:
+    """Scores of one left part with every right row, vectors or parts, by their inner products."""
+    left = np.asarray(inputs['left_part'][:], np.float32)[0]
+    (right,) = (value for name, value in inputs.items() if name != 'left_part')
+    block = self._interpreters.rows[OF_PRODUCTS]
+
+    def call(runners: litert.Runners, part: tuple[int, int, int]) -> Outputs:
+      start, stop, size = part
+      rows = slice(start, stop)
+      inner, squares = products(left, right.at(rows) if isinstance(right, Stored) else right[rows])
+      given = {'products': filled(inner, size), 'squares': filled(squares, size)}
+      outputs = runners[OF_PRODUCTS](**given)
+      return {name: value[: stop - start] for name, value in outputs.items()}
+
+    return self._joined(call, len(right), block)
+
+  def _joined(
+    self, call: Callable[[litert.Runners, tuple[int, int, int]], Outputs], rows: int, block: int
+  ) -> Outputs:
+    """Outputs of a call a block of rows."""
+    found = self._interpreters.map(call, list(blocks(rows, (block,))))
+    return {name: np.concatenate([of[name] for of in found]) for name in found[0]}

@@ -80,7 +80,7 @@ class FeedForwardHead(Head):
 class RestructuredFeedForward(tf.Module):
   """A `FeedForwardHead` as it is exported; later changes of the trained one are not seen."""
 
-  takes_vectors, attends = False, False
+  takes_vectors, attends, multiplies = False, False, False
 
   def __init__(self, head: FeedForwardHead):
     super().__init__(name='feed_forward')

@@ -19,7 +19,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.modeling.head import Head
-from common.modeling.similarity_head import unit
+from common.modeling.similarity_head import cosines, unit
 
 _WIDENING = 12  # hidden units to a token, as in that paper's separable LITE (Eq. 3 and 4)
 
@@ -35,7 +35,7 @@ class LiteHead(Head):
     dropout: Rate, of the hidden units.
   """
 
-  pairs_only = True
+  pairs_only, multiplies = True, True
 
   def __init__(self, config: None, tokens: Sequence[int], dim: int, outputs: int, dropout: float):
     del config, dim
@@ -61,6 +61,15 @@ class LiteHead(Head):
     del vectors
     x = self.rows(tf.matmul(*parts, transpose_b=True), training=training)  # [B, N, M]
     x = self.columns(tf.transpose(x, [0, 2, 1]), training=training)  # [B, M, N]
+    return self._classified(x)
+
+  def logits_of_products(self, products: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
+    """See `Head`."""
+    x = self.rows.folded(tf.transpose(cosines(products, squares), [0, 2, 1]))  # [B, N, M]
+    return self._classified(self.columns.folded(tf.transpose(x, [0, 2, 1])))
+
+  def _classified(self, x: tf.Tensor) -> tf.Tensor:
+    """Maps mixed similarities, [B, M, N], to logits."""
     left, right = self.tokens
     return self.classifier(tf.reshape(x, [-1, left * right]))
 
@@ -86,3 +95,13 @@ class Mixer(tf_keras.layers.Layer):
   def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """Maps [B, ..., k] to the same."""
     return self.outer(self.dropout(self.norm(self.inner(x)), training=training))
+
+  def folded(self, x: tf.Tensor) -> tf.Tensor:
+    """Like `call`, without dropout, with the norm's weights in the outer layer's."""
+    hidden = self.inner(x)
+    centred = hidden - tf.reduce_mean(hidden, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    kernel = self.norm.gamma[:, None] * self.outer.kernel
+    bias = tf.linalg.matvec(self.outer.kernel, self.norm.beta, transpose_a=True) + self.outer.bias
+    scale = tf.math.rsqrt(variance + self.norm.epsilon)
+    return tf.nn.relu(tf.matmul(centred, kernel) * scale + bias)

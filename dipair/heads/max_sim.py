@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from common.modeling.similarity_head import SimilarityHead, unit
+from common.modeling.similarity_head import SimilarityHead, cosines, unit
 from dipair.encoder import present
 
 
@@ -31,6 +31,8 @@ class MaxSimHead(SimilarityHead):
     dropout: Not used.
   """
 
+  multiplies = True
+
   def __init__(self, config: None, tokens: Sequence[int], dim: int, outputs: int, dropout: float):
     del config, dim, dropout
     super().__init__('max_sim_head', outputs)
@@ -48,5 +50,13 @@ class MaxSimHead(SimilarityHead):
 
   def similarity(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
     """Maps [B, N, D] and [B, M, D] to [B]."""
-    cosines = tf.matmul(left, right, transpose_b=True)  # [B, N, M]
-    return tf.reduce_sum(tf.reduce_max(cosines, axis=-1), axis=-1)
+    products = tf.matmul(left, right, transpose_b=True)  # [B, N, M]
+    return tf.reduce_sum(tf.reduce_max(products, axis=-1), axis=-1)
+
+  def logits_of_products(self, products: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
+    """See `Head`."""
+    there = tf.cast(squares > 0, tf.float32)[..., None]  # [B, M, 1]
+    # Less than any cosine, unless all of a text's tokens are absent.
+    absent = 3.0 * (there - tf.reduce_max(there, axis=1, keepdims=True))
+    best = tf.reduce_max(cosines(products, squares) + absent, axis=1)
+    return tf.reduce_sum(best, axis=-1, keepdims=True) * self.scale + self.bias

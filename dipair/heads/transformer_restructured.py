@@ -42,7 +42,7 @@ class RestructuredTransformer(tf.Module):
     classifier: The dense layer on the first row of the last one.
   """
 
-  takes_vectors, attends = False, True
+  takes_vectors, attends, multiplies = False, True, False
 
   def __init__(
     self,

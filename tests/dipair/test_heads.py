@@ -287,3 +287,6 @@ def test_a_restructured_head_gives_the_same_logits(options):
   np.testing.assert_allclose(fast.logits(parts), head([left, right]), atol=1e-5)
   one_to_many = head([np.repeat(left[:1], 5, 0), right])
   np.testing.assert_allclose(fast.logits([parts[0][:1], parts[1]]), one_to_many, atol=1e-5)
+  if fast.multiplies:
+    found = fast.logits_of_products(right @ parts[0][0].numpy().T, np.square(right).sum(-1))
+    np.testing.assert_allclose(found, one_to_many, atol=1e-5)

@@ -36,7 +36,9 @@ def _scorer_of(export):
 
 
 @pytest.mark.parametrize('runtime', runtimes.HEADS)
-@pytest.mark.parametrize('student', ['transformer', 'ffnn', 'lite', 'poly_encoder', 'dse'])
+@pytest.mark.parametrize(
+  'student', ['transformer', 'ffnn', 'lite', 'max_sim', 'poly_encoder', 'dse']
+)
 def test_every_runtime_scores_alike_at_every_number_of_pairs(scorer_of, student, runtime):
   plain, scorer = scorer_of(student, 'tensorflow'), scorer_of(student, runtime)
   shapes = scorer.vector_shapes.values()
