@@ -1,7 +1,7 @@
 """Inner products of one text's tokens with those of many, as they lie in a store.
 
-NumPy multiplies a block that stays in cache; int8 is widened there and scaled after the product.
-Each product is small enough that OpenBLAS takes its kernel for small matrices, and no threads.
+NumPy widens int8 a block at a time, which stays in cache, and scales after the product. A product
+is so small that OpenBLAS takes its kernel for small matrices, and no threads.
 
 Dimensions: n texts, N left and M right tokens a text, D their width.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from common.scoring.runtime import Vectors
 from common.vectors.values import Stored
 
-_BLOCK_BYTES = 1 << 20  # of float32 tokens
+_BLOCK_BYTES = 1 << 21  # of float32 tokens
 _MULTIPLICATIONS = 1 << 18  # of a product: OpenBLAS shares out larger ones
 
 
@@ -39,7 +39,7 @@ def products(left: np.ndarray, right: Vectors) -> tuple[np.ndarray, np.ndarray]:
     flat[: len(block)], flat[len(block) :] = block, 0
     np.matmul(wide, kernel, out=found[step])
     np.vecdot(wide, wide, out=squares[step])
-  inner = found.reshape(-1, len(left))[: len(tokens)].reshape(*texts, -1)
+  inner = found.reshape(-1, len(left))[: len(tokens)].reshape(*texts, len(left))
   lengths = squares.reshape(-1)[: len(tokens)].reshape(texts)
   if stored.scale is not None:
     inner *= stored.scale[..., None]
