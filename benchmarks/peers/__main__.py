@@ -138,7 +138,9 @@ def _ours(
   """Rows of ours, each with its contender: encoders, heads, the teacher."""
   read = Export(export)
   heads = {name: Scorer.load(read, name) for name in runtimes.HEADS}
-  encoders = {name: Scorer.load(read, encoder_runtime=name) for name in runtimes.ENCODERS}
+  encoders = {
+    name: Scorer.load(read, encoder_runtime=name) for name in runtimes.installed_encoders()
+  }
   worth, stored, encoding = measure.compare(heads, encoders, run.task, run.path('data'))
   texts, pairs = data['texts'], data['pairs']
   for found, (name, scorer) in zip(encoding, encoders.items(), strict=True):

@@ -64,7 +64,9 @@ def of_export(
   export = Export(export_dir)
   scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
-  encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
+  encoders = {
+    name: scorer.load(export, encoder_runtime=name) for name in runtimes.installed_encoders()
+  }
   test = RecordSet(os.path.join(data, 'test'))
   others = [base, _teacher(teachers, test)] if teachers else [base]
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
