@@ -110,6 +110,7 @@ def _read(path: str, signatures: Mapping[str, tuple[str, Sequence[str]]]) -> dic
     if name := wanted.pop(inputs, ''):
       found[name] = frontend.convert(model)
       _rewrite(found[name])
+      _sum_last(found[name])
   if wanted:
     raise ValueError(f'no signature of {", ".join(sorted(next(iter(wanted))))}')
   return found
@@ -138,6 +139,23 @@ def _rewrite(model: ov.Model) -> None:
     else:
       continue
     replace_node(last, new)
+
+
+def _sum_last(model: ov.Model) -> None:
+  """Makes the dense layers of a row a text that end a graph sums, which OpenVINO has in float32.
+
+  It rounds what products of matrices take, and nothing that follows the last one.
+  """
+  node = model.get_results()[0].input_value(0).get_node()
+  while node.get_type_name() in ('Add', 'MatMul', 'Tanh'):
+    x, *others = node.input_values()
+    if node.get_type_name() == 'MatMul':
+      weights = _constant(others[0])
+      if weights is None or weights.ndim != 2 or len(x.get_partial_shape()) != 2:
+        return
+      factors = ops.multiply(ops.unsqueeze(x, [-1]), weights[None])  # [B, width, outputs]
+      replace_node(node, ops.reduce_sum(factors, [1], False))
+    node = x.get_node()
 
 
 def _product(

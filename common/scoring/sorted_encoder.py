@@ -22,15 +22,15 @@ Fill = Callable[[np.ndarray, int, int], dict[str, np.ndarray]]
 
 
 class Functions(Protocol):
-  """Functions of word ids or vectors, which run rows of like length together.
+  """Functions of word ids or vectors, which run rows of like length together."""
 
-  Attributes:
-    lengths: Lengths of each, ascending; the width of one of vectors.
-    dense: Those of vectors.
-  """
+  @property
+  def lengths(self) -> Mapping[str, Sequence[int]]:
+    """Lengths of each, ascending; the width of one of vectors."""
 
-  lengths: Mapping[str, Sequence[int]]
-  dense: Collection[str]
+  @property
+  def dense(self) -> Collection[str]:
+    """Those of vectors."""
 
   def run(
     self,

@@ -14,7 +14,7 @@ from common import digests
 from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
-from common.distillation import export_teacher, teacher
+from common.distillation import converted_teacher, export_teacher, teacher
 from common.distillation.config import ExperimentConfig
 from common.distillation.converted_teacher import ConvertedTeacher
 from common.distillation.teacher import Teacher, TeacherConfig, mean_logits
@@ -184,6 +184,16 @@ def test_a_converted_teacher_is_near_it_in_16_threads_at_the_most(monkeypatch, r
     assert len(converted._functions._queues['teacher']) == 16
   near = converted.logits(tuples, strategy=None, advance=scored.append)
   assert sum(scored) == 19 and 0 < np.abs(near - exact).max() < share * exact.std()
+
+
+def test_a_runtime_of_annotation_that_is_not_installed_is_refused_with_its_extra(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'openvino', None)
+  message = (
+    "^--annotation_runtime=openvino: openvino is not installed: pip install 'dipair\\[openvino\\]'$"
+  )
+  with pytest.raises(InputError, match=message):
+    converted_teacher.check('openvino')
+  converted_teacher.check('litert-int8')
 
 
 def test_a_teacher_is_a_checkpoint_too(tmp_path):
