@@ -1,8 +1,8 @@
 """Signatures of a SavedModel, read and run by OpenVINO, without TensorFlow.
 
 It multiplies in bfloat16 where the CPU does (AVX512-BF16, AMX), else in float32. A graph is changed
-as it is read: as TensorFlow saves an encoder, OpenVINO runs it at half the speed, and wrong in
-bfloat16, where the two 1e9 of a mask's (1 - m) * -1e9 are rounded differently.
+as it is read: as TensorFlow saves an encoder, OpenVINO runs it more slowly, and wrong in bfloat16,
+where the two 1e9 of a mask's (1 - m) * -1e9 are rounded differently.
 
 Dimensions: B rows of a call, L tokens.
 """
@@ -65,7 +65,7 @@ class Signatures:
       'INFERENCE_NUM_THREADS': threads,
       'ENABLE_CPU_PINNING': False,  # several processes would share the same cores
     }
-    with damaged(path, REMEDY):
+    with damaged(path, 'choose another runtime, or export the run anew'):
       self._queues = {
         name: ov.AsyncInferQueue(ov.Core().compile_model(graph, 'CPU', options), threads)
         for name, graph in _read(path, signatures).items()
