@@ -21,7 +21,7 @@ from openvino.utils import replace_node
 
 from common import digests, files
 from common.data.batching import longest_first
-from common.errors import InputError, damaged
+from common.errors import InputError
 from common.scoring.exported import REMEDY
 from common.scoring.litert import threads_of
 from common.scoring.sorted_encoder import Fill
@@ -65,11 +65,16 @@ class Signatures:
       'INFERENCE_NUM_THREADS': threads,
       'ENABLE_CPU_PINNING': False,  # several processes would share the same cores
     }
-    with damaged(path, 'choose another runtime, or export the run anew'):
+    try:
       self._queues = {
         name: ov.AsyncInferQueue(ov.Core().compile_model(graph, 'CPU', options), threads)
         for name, graph in _read(path, signatures).items()
       }
+    except Exception as error:  # of several kinds, as of a graph in bfloat16
+      reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+      raise InputError(
+        f'{path}: OpenVINO does not run it ({reason.strip(" -")}); choose another runtime'
+      ) from error
     self._lock = threading.Lock()  # a queue has one callback
 
   def run(
