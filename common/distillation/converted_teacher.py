@@ -31,7 +31,7 @@ def _litert_int8(
 def _openvino(
   folder: str, function: EncoderFunction, variables: Sequence[tf.Variable]
 ) -> Functions:
-  """All in bfloat16 where the CPU has it."""
+  """A graph in bfloat16 where the CPU has it."""
   from common.scoring.openvino_model import Signatures
 
   module = tf.Module()

@@ -67,7 +67,7 @@ def load(
 
 
 def installed_encoders() -> list[str]:
-  """Those of `ENCODERS` that do not miss their extra."""
+  """Names of `ENCODERS` that do not miss their extra."""
   return [
     name
     for name, kind in ENCODERS.items()

@@ -30,7 +30,7 @@ class Functions(Protocol):
 
   @property
   def dense(self) -> Collection[str]:
-    """Those of vectors."""
+    """Names of functions of vectors."""
 
   def run(
     self,
