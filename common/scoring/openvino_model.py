@@ -10,6 +10,7 @@ Dimensions: B rows of a call, L tokens.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -75,7 +76,7 @@ class Signatures:
       raise InputError(
         f'{path}: OpenVINO does not run it ({reason.strip(" -")}); choose another runtime'
       ) from error
-    self._lock = threading.Lock()  # a queue has one callback
+    self._lock, self._process = threading.Lock(), os.getpid()  # a queue has one callback
 
   def run(
     self,
@@ -86,6 +87,8 @@ class Signatures:
     done: Callable[[int], Any],
   ) -> None:
     """See `sorted_encoder.Functions`."""
+    if os.getpid() != self._process:  # whose threads did not come along: it would wait forever
+      raise InputError('OpenVINO does not run in a fork; load the scorer in the new process')
     queue = self._queues[name]
 
     def finish(request: ov.InferRequest, rows: np.ndarray) -> None:

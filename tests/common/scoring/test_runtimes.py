@@ -209,6 +209,28 @@ os._exit(0 if (scorer.score(texts, texts) == expected).all() else 3)
 """
 
 
+_FORKED_OPENVINO = """
+import os, sys
+from common.errors import InputError
+from common.scoring.scorer import PairScorer
+scorer = PairScorer.load(sys.argv[1], 'litert', encoder_runtime='openvino', threads=2)
+scorer.encode(['red'], 'left')
+if child := os.fork():
+  sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+try:
+  scorer.encode(['red'], 'left')
+except InputError as error:
+  os._exit(0 if 'load the scorer in the new process' in str(error) else 3)
+os._exit(4)
+"""
+
+
+def test_openvino_in_a_fork_is_refused(export):
+  pytest.importorskip('openvino')
+  command = [sys.executable, '-c', _FORKED_OPENVINO, export('dipair').folder]
+  assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0
+
+
 def test_a_fork_of_a_process_that_has_scored_scores_too(export):
   command = [sys.executable, '-c', _FORKED, export('dipair').folder]
   assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0
