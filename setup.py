@@ -28,6 +28,7 @@ TRAIN = [
   'setuptools<81',  # tensorflow_hub imports pkg_resources, which later releases lack
 ]
 BEAM = ['apache-beam>=2.77,<3']
+OPENVINO = ['openvino>=2026.4']  # encoders and annotation in bfloat16
 HUB = ['huggingface_hub>=0.30']  # pretrained weights and exports by hub id
 SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
@@ -91,8 +92,9 @@ setup(
     'store': STORE,
     'beam': [*TRAIN, *BEAM],
     'hub': HUB,
+    'openvino': OPENVINO,
     'serving': [*TRAIN, *SERVING],
     'docs': DOCS,
-    'test': [*TRAIN, *BEAM, *HUB, *SERVING, *DOCS, *TEST],
+    'test': [*TRAIN, *BEAM, *HUB, *OPENVINO, *SERVING, *DOCS, *TEST],
   },
 )

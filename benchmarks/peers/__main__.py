@@ -27,7 +27,8 @@ from common import flags
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import measure
-from common.distillation.quantized_teacher import QuantizedTeacher
+from common.distillation.config import RUNTIMES
+from common.distillation.converted_teacher import ConvertedTeacher
 from common.distillation.teacher import Teacher
 from common.errors import InputError
 from common.evaluation import benchmark, metrics
@@ -138,7 +139,9 @@ def _ours(
   """Rows of ours, each with its contender: encoders, heads, the teacher."""
   read = Export(export)
   heads = {name: Scorer.load(read, name) for name in runtimes.HEADS}
-  encoders = {name: Scorer.load(read, encoder_runtime=name) for name in runtimes.ENCODERS}
+  encoders = {
+    name: Scorer.load(read, encoder_runtime=name) for name in runtimes.installed_encoders()
+  }
   worth, stored, encoding = measure.compare(heads, encoders, run.task, run.path('data'))
   texts, pairs = data['texts'], data['pairs']
   for found, (name, scorer) in zip(encoding, encoders.items(), strict=True):
@@ -158,17 +161,17 @@ def _ours(
   if os.path.isdir(run.path('teacher')):
     teacher, strategy = Teacher.load(run.path('teacher')), tf.distribute.get_strategy()
     exact = run.results['models'][0]['test']['pearson']
-    quantized = QuantizedTeacher(teacher)
 
-    def logits(model: Teacher | QuantizedTeacher, **batches: Any) -> np.ndarray:
+    def logits(model: Teacher | ConvertedTeacher, **batches: Any) -> np.ndarray:
       tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)  # theirs tokenizes within it too
       return model.logits(tuples, strategy=strategy, **batches)
 
     row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow", 'test': exact}
     yield _batched(row, functools.partial(logits, teacher), len(pairs))
-    name = "DiPair's teacher, litert-int8"
-    call = functools.partial(logits, quantized)
-    yield {'kind': 'pairs', 'name': name}, Contender(name, call, len(pairs))
+    for runtime in RUNTIMES[1:]:
+      name = f"DiPair's teacher, {runtime}"
+      call = functools.partial(logits, ConvertedTeacher(teacher, runtime))
+      yield {'kind': 'pairs', 'name': name}, Contender(name, call, len(pairs))
 
 
 def _batched(

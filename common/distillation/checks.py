@@ -5,7 +5,7 @@ import os
 from common.data import tables
 from common.data.records import RecordSet
 from common.data.task import Task
-from common.distillation import teachers
+from common.distillation import converted_teacher, teachers
 from common.distillation.config import ExperimentConfig
 from common.distillation.function_teacher import Function
 from common.distillation.student import LABELS_ALONE, StudentPackage, labels_of
@@ -20,8 +20,9 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
 
   Raises:
     InputError: A teacher or checkpoint is not there or does not fit, or the loss takes labels that
-      the distillation set lacks.
+      the distillation set lacks, or an extra is not installed.
   """
+  converted_teacher.check(config.annotation.annotation_runtime)
   if function is None and not config.labels_alone:
     teachers.check(config.teachers, config.teacher.max_length, config.task)
   columns = config.data.table.text_columns

@@ -14,6 +14,7 @@ from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
 from common.distillation.teacher import Teacher
 from common.distillation.teachers import Teachers
+from common.errors import InputError
 from common.evaluation import benchmark, exports
 from common.evaluation.exports import Side
 from common.evaluation.judged_set import JudgedSet
@@ -64,7 +65,7 @@ def of_export(
   export = Export(export_dir)
   scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
-  encoders = {name: scorer.load(export, encoder_runtime=name) for name in runtimes.ENCODERS}
+  encoders = _encoders(scorer, export)
   test = RecordSet(os.path.join(data, 'test'))
   others = [base, _teacher(teachers, test)] if teachers else [base]
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
@@ -85,6 +86,19 @@ def of_export(
       for pace, row in zip(paces, encoded_by, strict=True)
     ],
   )
+
+
+def _encoders(scorer: type[PairScorer], export: Export) -> dict[str, PairScorer]:
+  """Scorers by the encoders' runtime; of an extra's runtimes those that run this export."""
+  found = {}
+  for name in runtimes.installed_encoders():
+    try:
+      found[name] = scorer.load(export, encoder_runtime=name)
+    except InputError as error:
+      if not runtimes.ENCODERS[name].package:
+        raise
+      print(f'not measured: {error}')
+  return found
 
 
 def _teacher(teachers: Teachers, test: RecordSet) -> benchmark.Contender:

@@ -156,7 +156,7 @@ def read_ready(folder: str, max_length: int, task: Task) -> Classifier:
 
 
 class Scores(Protocol):
-  """Interface shared by Teacher and QuantizedTeacher."""
+  """Interface shared by Teacher and ConvertedTeacher."""
 
   tokenizer: Tokenizer
 

@@ -15,7 +15,8 @@ from common import digests, files
 from common.data.batching import bucket_of, longest_first
 from common.errors import InputError, damaged
 from common.scoring.exported import REMEDY
-from common.scoring.litert_files import DENSE, signature_name
+from common.scoring.litert_files import signature_name
+from common.scoring.sorted_encoder import DENSE, Fill
 
 Item = TypeVar('Item')
 Result = TypeVar('Result')
@@ -27,6 +28,11 @@ def cores() -> int:
   """Cores that this process may use, where the system tells (Linux), else all."""
   affinity = getattr(os, 'sched_getaffinity', None)
   return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def threads_of(threads: int) -> int:
+  """The threads asked for; for 0 one a core, 16 at the most."""
+  return threads or min(cores(), _MOST_THREADS)
 
 
 class Interpreters:
@@ -52,7 +58,7 @@ class Interpreters:
     digests.check(path, REMEDY)
     if not os.path.exists(path):
       raise InputError(f'{path} is not there; export the run anew')
-    threads = threads or min(cores(), _MOST_THREADS)
+    threads = threads_of(threads)
     with damaged(path, REMEDY):
       interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
       self._runners = [
@@ -110,15 +116,11 @@ if hasattr(os, 'register_at_fork'):  # as servers of several processes load firs
 
 
 class ByLength:
-  """A file of `litert_files.write_by_length`: rows of like length share a call, calls the threads.
+  """`Functions` of a file of `litert_files.write_by_length`; calls are shared out to the threads.
 
   Args:
     path: The file.
     threads: Interpreters; 0: one a core, 16 at the most.
-
-  Attributes:
-    lengths: Lengths of each function's signatures; the width of one of vectors.
-    dense: Those of vectors.
   """
 
   def __init__(self, path: str, threads: int = 0):
@@ -137,20 +139,11 @@ class ByLength:
     self,
     name: str,
     sizes: np.ndarray,
-    fill: Callable[[np.ndarray, int, int], dict[str, np.ndarray]],
+    fill: Fill,
     outputs: np.ndarray,
     done: Callable[[int], Any],
   ) -> None:
-    """Runs a function.
-
-    Args:
-      name: Its name.
-      sizes: Tokens of each row.
-      fill: Gives a call's inputs, [rows of the call, length] int32, of its rows' numbers, its rows
-        and its length.
-      outputs: [n, ...], to be filled.
-      done: Told the number of rows after each call.
-    """
+    """See `sorted_encoder.Functions`."""
     lengths, batches = self.lengths[name], self._batches[name]
 
     def call(runners: Runners, rows: np.ndarray) -> None:

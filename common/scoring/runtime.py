@@ -135,6 +135,7 @@ class EncoderKind(NamedTuple):
     threaded: As for `HeadKind`.
     write: As for `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
       student's tokenizer.
+    package: Package that it needs from an extra.
   """
 
   load: Callable[[Export, int], EncoderRuntime]
@@ -142,6 +143,7 @@ class EncoderKind(NamedTuple):
   write: (
     Callable[[str, dict[str, EncoderFunction], Sequence[tf.Variable], Tokenizer], None] | None
   ) = None
+  package: str = ''
 
 
 def rows_of(inputs: Inputs) -> int:

@@ -1,5 +1,6 @@
 """The runtimes of an export's heads and encoders, by name: the one place that lists them."""
 
+import importlib.util
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -27,6 +28,13 @@ def _encoder(export: Export) -> EncoderRuntime:
   return TensorFlowEncoder(export.encoder)
 
 
+def _openvino(export: Export, threads: int) -> EncoderRuntime:
+  with extras.needed('openvino', "encoder_runtime='openvino': "):
+    from common.scoring.openvino_encoder import OpenVINOEncoder
+
+  return OpenVINOEncoder(export, threads)
+
+
 HEADS: dict[str, HeadKind] = {
   'tensorflow': HeadKind(lambda export, threads: _head(export, jit_compile=False)),
   'xla': HeadKind(lambda export, threads: _head(export, jit_compile=True)),
@@ -37,6 +45,7 @@ ENCODERS: dict[str, EncoderKind] = {
   'tensorflow': EncoderKind(lambda export, threads: _encoder(export)),
   'litert': litert_encoder.kind('float32'),
   'litert-int8': litert_encoder.kind('int8'),
+  'openvino': EncoderKind(_openvino, threaded=True, package='openvino'),
 }
 
 
@@ -52,9 +61,18 @@ def load(
   if threads and not any(kind.threaded for kind in kinds):
     raise InputError(
       f'threads={threads} has no effect on runtime={head!r} with encoder_runtime={encoder!r}; '
-      'choose a LiteRT runtime or omit it'
+      'choose a LiteRT runtime, or openvino, or omit it'
     )
   return load_encoder(export, encoder, threads), load_head(export, head, threads)
+
+
+def installed_encoders() -> list[str]:
+  """Names of `ENCODERS` that do not miss their extra."""
+  return [
+    name
+    for name, kind in ENCODERS.items()
+    if not kind.package or importlib.util.find_spec(kind.package)
+  ]
 
 
 def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:

@@ -14,9 +14,9 @@ from common import digests
 from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
-from common.distillation import export_teacher, teacher
+from common.distillation import converted_teacher, export_teacher, teacher
 from common.distillation.config import ExperimentConfig
-from common.distillation.quantized_teacher import QuantizedTeacher
+from common.distillation.converted_teacher import ConvertedTeacher
 from common.distillation.teacher import Teacher, TeacherConfig, mean_logits
 from common.distillation.teachers import Teachers, check
 from common.errors import InputError
@@ -162,7 +162,10 @@ def test_a_checkpoint_may_be_a_teacher_of_narrow_embeddings(tmp_path):  # ELECTR
   np.testing.assert_allclose(first, teacher.model.encoder(ids).tokens, atol=1e-6)
 
 
-def test_a_quantized_teacher_is_near_it_in_16_threads_at_the_most(monkeypatch):
+@pytest.mark.parametrize(('runtime', 'share'), [('litert-int8', 0.2), ('openvino', 0.1)])
+def test_a_converted_teacher_is_near_it_in_16_threads_at_the_most(monkeypatch, runtime, share):
+  if runtime == 'openvino':
+    pytest.importorskip('openvino')
   monkeypatch.setattr(litert, 'cores', lambda: 40)
   tf_keras.utils.set_random_seed(5)
   tokenizer = Tokenizer([*'[PAD] [UNK] [CLS] [SEP]'.split(), *'abcdefgh'], lower_case=True)
@@ -174,10 +177,23 @@ def test_a_quantized_teacher_is_near_it_in_16_threads_at_the_most(monkeypatch):
   tuples = TokenizedTuples.of_texts(pairs, tokenizer)
   scored = []
   exact = teacher.logits(tuples, strategy=tf.distribute.get_strategy())
-  quantized = QuantizedTeacher(teacher)
-  assert len(quantized._model._interpreters._interpreters) == 16
-  near = quantized.logits(tuples, strategy=None, advance=scored.append)
-  assert sum(scored) == 19 and 0 < np.abs(near - exact).max() < 0.2 * exact.std()
+  converted = ConvertedTeacher(teacher, runtime)
+  if runtime == 'litert-int8':
+    assert len(converted._functions._interpreters._interpreters) == 16
+  else:
+    assert len(converted._functions._queues['teacher']) == 16
+  near = converted.logits(tuples, strategy=None, advance=scored.append)
+  assert sum(scored) == 19 and 0 < np.abs(near - exact).max() < share * exact.std()
+
+
+def test_a_runtime_of_annotation_that_is_not_installed_is_refused_with_its_extra(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'openvino', None)
+  message = (
+    "^--annotation_runtime=openvino: openvino is not installed: pip install 'dipair\\[openvino\\]'$"
+  )
+  with pytest.raises(InputError, match=message):
+    converted_teacher.check('openvino')
+  converted_teacher.check('litert-int8')
 
 
 def test_a_teacher_is_a_checkpoint_too(tmp_path):

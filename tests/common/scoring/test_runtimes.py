@@ -73,7 +73,25 @@ def test_a_calls_largest_tensor_stays_under_a_mebibyte(width, rows):
   assert litert_head.rows_of_call(HeadFunction(function, {'x': [width]})) == rows  # 8 bytes a unit
 
 
-@pytest.mark.parametrize('runtime', runtimes.ENCODERS)
+def _bfloat16():
+  """Whether OpenVINO multiplies in bfloat16 here."""
+  import openvino as ov
+
+  return 'BF16' in ov.Core().get_property('CPU', 'OPTIMIZATION_CAPABILITIES')
+
+
+def test_openvino_that_is_not_installed_is_named_with_its_extra(exported, monkeypatch):
+  monkeypatch.setitem(sys.modules, 'openvino', None)
+  monkeypatch.delitem(sys.modules, 'common.scoring.openvino_model', raising=False)
+  monkeypatch.delitem(sys.modules, 'common.scoring.openvino_encoder', raising=False)
+  message = (
+    "^encoder_runtime='openvino': openvino is not installed: pip install 'dipair\\[openvino\\]'$"
+  )
+  with pytest.raises(InputError, match=message):
+    PairScorer.load(exported.folder, encoder_runtime='openvino')
+
+
+@pytest.mark.parametrize('runtime', runtimes.installed_encoders())
 def test_every_runtime_encodes_alike_at_every_number_of_texts(exported, runtime):
   plain = PairScorer.load(exported.folder)
   scorer = PairScorer.load(exported.folder, encoder_runtime=runtime)
@@ -89,7 +107,8 @@ def test_every_runtime_encodes_alike_at_every_number_of_texts(exported, runtime)
     for rows in (1, 2, 8, len(texts)):
       vectors, exact = scorer.encode(texts[-rows:], side), plain.encode(texts[-rows:], side)
       np.testing.assert_array_equal(vectors.any(-1), exact.any(-1))  # padding stays all-zero
-      np.testing.assert_allclose(vectors, exact, atol=0.06 if runtime == 'litert-int8' else 2e-5)
+      rounds = runtime == 'litert-int8' or runtime == 'openvino' and _bfloat16()
+      np.testing.assert_allclose(vectors, exact, atol=0.06 if rounds else 2e-5)
     assert np.ptp(exact) > 1
     assert scorer.encode([], side).shape == (0, *scorer.vector_shapes[side])
 
@@ -173,7 +192,7 @@ def test_where_the_system_does_not_tell_a_process_cores_all_are_taken(monkeypatc
 
 def test_threads_are_of_what_takes_them_and_no_more_than_16_unless_asked_for(exported, monkeypatch):
   scorer = PairScorer.load(exported.folder, encoder_runtime='litert-int8', threads=2)
-  assert len(scorer._encoder._model._interpreters._runners) == 2
+  assert len(scorer._encoder._functions._interpreters._runners) == 2
   monkeypatch.setattr(litert, 'cores', lambda: 64)
   for threads, interpreters in ((0, 16), (17, 17)):
     head = runtimes.load_head(Export(exported.folder), 'litert-int8', threads)
@@ -190,6 +209,28 @@ if child := os.fork():
   sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 os._exit(0 if (scorer.score(texts, texts) == expected).all() else 3)
 """
+
+
+_FORKED_OPENVINO = """
+import os, sys
+from common.errors import InputError
+from common.scoring.scorer import PairScorer
+scorer = PairScorer.load(sys.argv[1], 'litert', encoder_runtime='openvino', threads=2)
+scorer.encode(['red'], 'left')
+if child := os.fork():
+  sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+try:
+  scorer.encode(['red'], 'left')
+except InputError as error:
+  os._exit(0 if 'load the scorer in the new process' in str(error) else 3)
+os._exit(4)
+"""
+
+
+def test_openvino_in_a_fork_is_refused(export):
+  pytest.importorskip('openvino')
+  command = [sys.executable, '-c', _FORKED_OPENVINO, export('dipair').folder]
+  assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0
 
 
 def test_a_fork_of_a_process_that_has_scored_scores_too(export):
