@@ -1,4 +1,4 @@
-"""One query against an int8 store by MaxSim and LITE: pairs a second, and how exact the scores are.
+"""A query against an int8 store by MaxSim and LITE: pairs a second, and how exact the scores are.
 
   python -m benchmarks.late_interaction --output=benchmarks/results/late_interaction.json
 

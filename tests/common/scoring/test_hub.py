@@ -111,7 +111,7 @@ def test_without_a_network_a_push_is_refused_in_one_line(repositories, monkeypat
 
 def test_without_the_hubs_package_it_is_named(monkeypatch, tmp_path):
   monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
-  missing = '^hf://org/name: huggingface_hub is not installed: pip install huggingface_hub$'
+  missing = r"^hf://org/name: huggingface_hub is not installed: pip install 'dipair\[hub\]'$"
   for call in (lambda: hub.local('hf://org/name'), lambda: hub.push(str(tmp_path), 'org/name')):
     with pytest.raises(InputError, match=missing):
       call()
