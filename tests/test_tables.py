@@ -55,6 +55,10 @@ def _figures() -> Iterator[tuple[str, str]]:
   )
   lost = f'{new["delta"]:.1%} [{", ".join(f"{100 * end:.1f}" for end in new["delta_interval"])}]'
   yield 'docs/results.md', f'the student {new["value"]:.3f}, {lost}, p {new["p_value"]:.2g}.'
+  titles = committed.read('homedepot_titles')
+  changed = change(titles['models'][-1], 'test')
+  yield 'docs/results.md', f'(`homedepot_titles`), the student changes {changed}'
+  yield 'docs/results.md', f'left out {titles["left_out"]["distillation"]:,} of its pairs'
   first, last = committed.read('homedepot_queries')['models'][1:]
   stage_1 = f'After stage 1 it changes {change(first, "test")} on test'
   yield 'docs/results.md', f'On valid the student changes {change(last, "valid")}. {stage_1}'

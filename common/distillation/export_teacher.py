@@ -67,7 +67,7 @@ def write(folder: str, teacher: Teacher, texts: int = 2) -> float:
   saved = saved_models.save(
     folder, signatures, teacher.model.variables, {'serving_default': samples}
   )
-  difference = saved_models.verify(saved)
+  difference = saved_models.verify(saved).result()
   digests.write(folder)
   return difference
 

@@ -4,6 +4,7 @@
 signatures on samples and prints the largest difference from the outputs given.
 """
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -73,13 +74,21 @@ def exact() -> Iterator[None]:
 
 
 @exact()
-def verify(*models: Saved) -> float:
-  """The largest absolute difference of what a fresh process reloads from the live models.
+def verify(*models: Saved) -> concurrent.futures.Future[float]:
+  """Starts a fresh process that compares what it reloads with the live models.
 
-  Raises:
-    RuntimeError: If it is above 1e-5, or cannot be loaded: an export is not the model.
+  Returns:
+    The largest absolute difference, once the process has ended. Its `result` raises RuntimeError if
+    it is above 1e-5, or a model cannot be loaded: an export is not the model.
   """
   cases = {model.path: _cases(model) for model in models}
+  with_process = concurrent.futures.ThreadPoolExecutor(1)  # a thread that calls no TensorFlow
+  difference = with_process.submit(_reloaded, cases)
+  with_process.shutdown(wait=False)
+  return difference
+
+
+def _reloaded(cases: dict[str, Any]) -> float:
   with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
     json.dump(cases, file)
     file.flush()

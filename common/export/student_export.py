@@ -15,7 +15,6 @@ tokenizer and no embedding table. Its other signatures score what was computed o
 word pieces; `PairScorer` reads `scorer.json`.
 """
 
-import concurrent.futures
 import dataclasses
 import math
 import os
@@ -118,17 +117,15 @@ def write(
       [*encoders.variables(encoder, [0]), *head.variables],
       {left: given[left], right: vectors[right]},
     )
-  with concurrent.futures.ThreadPoolExecutor(1) as beside:  # it waits for a fresh process
-    verified = beside.submit(saved_models.verify, *saved.values())
-    of_head = {name: function for name, function in functions.items() if name != 'attention'}
-    for kind in runtimes.HEADS.values():
-      if kind.write:
-        kind.write(folder, of_head, head.variables)
-    of_slots = _encoder_functions(model, slots)
-    for kind in runtimes.ENCODERS.values():
-      if kind.write:
-        kind.write(folder, of_slots, encoders.variables(model, range(model.slots)), tokenizer)
-  difference = verified.result()
+  reloaded = saved_models.verify(*saved.values())  # which takes a while: the rest is written
+  of_head = {name: function for name, function in functions.items() if name != 'attention'}
+  for kind in runtimes.HEADS.values():
+    if kind.write:
+      kind.write(folder, of_head, head.variables)
+  of_slots = _encoder_functions(model, slots)
+  for kind in runtimes.ENCODERS.values():
+    if kind.write:
+      kind.write(folder, of_slots, encoders.variables(model, range(model.slots)), tokenizer)
   if encoder is model:
     _check_litert_encoders(folder, given, vectors)
   description = {
@@ -146,6 +143,7 @@ def write(
     'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
+  difference = reloaded.result()
   digests.write(folder)
   return {
     'max_difference': difference,

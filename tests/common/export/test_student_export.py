@@ -50,7 +50,7 @@ def test_an_export_that_gives_nan_is_no_export(tmp_path):
   function = tf.function(log).get_concrete_function(x=tf.TensorSpec([None], name='x'))
   saved = saved_models.save(str(tmp_path), {'log': function}, [], {'log': {'x': [-1.0, 1.0]}})
   with pytest.raises(RuntimeError, match='reloaded outputs differ from the live model by nan'):
-    saved_models.verify(saved)
+    saved_models.verify(saved).result()
 
 
 def test_an_export_is_compared_without_tf32(build, tmp_path, monkeypatch, capsys):
