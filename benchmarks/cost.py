@@ -27,7 +27,10 @@ _BASELINE = 'BERT-base cross-encoder, 128 tokens'
 _RATES = (  # titles and sources of the fields of `Rates`
   ('job, pairs/s a core', 'score_job.json: the head in int8, and all around it'),
   ('MiniLM-L6, pairs/s a core', f'scoring.json, {_TEACHER}'),
-  ('the same in int8', "as many times that as peers.json has of a run's teacher, on shorter pairs"),
+  (
+    'the same in int8',
+    "as many times that as peers.json has of a run's teacher, on another machine and shorter pairs",
+  ),
   ('BERT-base, pairs/s a core', f'scoring.json, {_BASELINE}'),
   ('texts/s a core', f'homedepot.json, {_ENCODER}: titles, lefts taken as these'),
 )

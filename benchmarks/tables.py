@@ -359,30 +359,26 @@ def peers(made: dict[str, Any]) -> list[Table]:
 
   Args:
     made: 'rows' with 'kind', 'name', and what is known of 'pairs_per_second', 'least', 'most',
-      'batch_size', 'bytes' of a right text by dtype and 'test' (Pearson); 'counts', 'versions' and
-      'quantized'.
+      'cosine' with float32, 'bytes' of a right text by dtype and 'test' (Pearson); 'counts' and
+      'versions'.
   """
   counts = made['counts']
   encoders = [row for row in made['rows'] if row['kind'] == 'encoding']
   scorers = [row for row in made['rows'] if row['kind'] != 'encoding']
   max_sim = next(row for row in scorers if row['name'].startswith('MaxSim'))
-  encoding = [[*_timed(row, encoders[0]), str(row['batch_size']), _tested(row)] for row in encoders]
+  encoding = [[*_timed(row, encoders[0]), f'{row["cosine"]:.4f}'] for row in encoders]
   scoring = []
   for row in scorers:
     against = '' if row['kind'] == 'pairs' else _multiple(row, max_sim)
     sizes = [f'{row["bytes"][of]:,.0f}' if 'bytes' in row else '' for of in ('float32', 'int8')]
     scoring.append([*_timed(row, scorers[0]), against, *sizes, _tested(row)])
   versions = ', '.join(f'{name} {version}' for name, version in made['versions'].items())
-  encoded = f'{counts["texts"]:,} titles, {counts["threads"]} cores. {versions}; int8 of theirs: '
+  encoded = f'{counts["texts"]:,} titles, {counts["threads"]} cores. {versions}.'
   scored = f'{counts["pairs"]:,} pairs from their text; {counts["candidates"]:,} stored titles for '
   speed = ['', 'per second', 'range']
   of_scorers = ['× MaxSim', 'bytes a title, float32', 'int8', 'Pearson']
   return [
-    Table(
-      f'{encoded}{made["quantized"]}.',
-      [*speed, f'× {encoders[0]["name"]}', 'batch', 'Pearson'],
-      encoding,
-    ),
+    Table(encoded, [*speed, f'× {encoders[0]["name"]}', 'cosine with float32'], encoding),
     Table(
       f'{scored}each of {counts["queries"]:,} queries.',
       [*speed, f'× {scorers[0]["name"]}', *of_scorers],

@@ -22,19 +22,20 @@ def test_a_row_is_against_the_first_one_of_its_table():
   counts = {'texts': 1024, 'pairs': 512, 'queries': 8, 'candidates': 2048, 'threads': 2}
   size = {'float32': 1536, 'int8': 388.0}
   rows = [
-    _row('encoding', 'theirs', 200.0, batch_size=32, test=0.4),
-    _row('encoding', 'DiPair encoder', 300.0, batch_size=128, test=0.5446),
-    _row('pairs', 'CrossEncoder', 100.0, batch_size=16),
+    _row('encoding', 'theirs', 200.0, cosine=1.0),
+    _row('encoding', 'DiPair encoder', 300.0, cosine=0.99912),
+    _row('pairs', 'CrossEncoder', 100.0),
     _row('stored', 'cosine', 2e7, test=0.4, bytes=size),
     {'kind': 'stored', 'name': 'cosine, fine-tuned', 'test': 0.5},
     _row('stored', 'MaxSim', 50_000.0),
     _row('stored', 'DiPair head', 25_000.0, test=0.5446, bytes={'float32': 6144, 'int8': 1584}),
   ]
-  made = {'rows': rows, 'counts': counts, 'versions': {'torch': '2.13'}, 'quantized': 'avx2'}
+  made = {'rows': rows, 'counts': counts, 'versions': {'torch': '2.13'}}
   encoding, scoring = tables.peers(made)
-  assert encoding.headers[3] == '× theirs' and 'avx2' in encoding.note
+  assert encoding.headers[3] == '× theirs'
+  assert encoding.note == '1,024 titles, 2 cores. torch 2.13.'
   assert scoring.note == '512 pairs from their text; 2,048 stored titles for each of 8 queries.'
-  assert encoding.rows[1] == ['DiPair encoder', '300', '150 to 600', '1.5×', '128', '0.545']
+  assert encoding.rows[1] == ['DiPair encoder', '300', '150 to 600', '1.5×', '0.9991']
   cells = {row[0]: row[1:] for row in scoring.rows}
   assert cells['CrossEncoder'] == ['100', '50 to 200', '1×', '', '', '', '']
   assert cells['cosine'][2:] == ['200,000×', '400×', '1,536', '388', '0.400']
@@ -46,7 +47,7 @@ _ANSWERS = """
 import json, sys
 texts = json.load(open(sys.argv[1]))['texts']
 row = {'kind': 'encoding', 'name': 'length', 'rows': len(texts), 'scores': [1.0]}
-print(json.dumps({'contenders': [row], 'versions': {}, 'quantized': 'none'}), flush=True)
+print(json.dumps({'contenders': [row], 'versions': {}}), flush=True)
 for line in sys.stdin:
   open(sys.argv[1] + '.calls', 'a').write(line)
   print('done', flush=True)
@@ -63,7 +64,7 @@ def test_their_process_is_called_by_number_and_its_end_is_one_line(tmp_path, mon
     assert (contender.name, contender.pairs) == ('length', 2)
     contender.call()
     assert (tmp_path / 'given.json.calls').read_text() == '0\n'
-    with pytest.raises(InputError, match=r'--python=.*ended with status 0.*requirements\.txt'):
+    with pytest.raises(InputError, match=r'--python=.*ended with status 0.*README\.md'):
       contender.call()
 
 

@@ -3,11 +3,11 @@
   python -m benchmarks.peers --run_dir=runs/homedepot --python=PEERS/bin/python \\
     --output=benchmarks/results/peers.json
 
-Theirs, all of the weights of `--pretrained=minilm`: sentence-transformers in torch, ONNX and ONNX
-int8, its cosine and CrossEncoder, and ColBERT's MaxSim. Ours, of a finished run of regression: its
-export, and its teacher. Contenders take turns, round by round; all have the same cores, and each
-library the batch size that is fastest for it. benchmarks/peers/README.md says how their environment
-is made.
+Theirs, all of the weights of `--pretrained=minilm`: sentence-transformers in torch, OpenVINO and
+OpenVINO int8, its cosine and CrossEncoder, and ColBERT's MaxSim. Ours, of a finished run of
+regression: its export, and its teacher. Contenders take turns, round by round; all have the same
+cores, and each library the batch size that is fastest for it. benchmarks/peers/README.md says how
+their environment is made.
 """
 
 import dataclasses
@@ -92,7 +92,7 @@ def main(config: PeersConfig) -> None:
       if 'scores' in row:
         row['test'] = metrics.pearson(labels, np.array(row.pop('scores')))
     timed = [peers.contender(i) for i, row in enumerate(peers.described) if 'rows' in row]
-    for row, contender in _ours(run, run.export(f'{folder}/export'), data):
+    for row, contender in _ours(run, data):
       rows.append(row)
       timed.append(contender)
     rates = benchmark.rates(timed, rounds=config.rounds, seconds=config.seconds)
@@ -101,7 +101,7 @@ def main(config: PeersConfig) -> None:
   rows.sort(key=lambda row: _KINDS.index(row['kind']))
   counts = {name: len(data[name]) for name in ('texts', 'pairs', 'queries', 'candidates')}
   counts['threads'] = config.threads
-  told = {'versions': peers.versions, 'quantized': peers.quantized, 'counts': counts}
+  told = {'versions': peers.versions, 'counts': counts}
   for table in tables.peers({'rows': rows, **told}):
     print(f'{table}\n')
   if config.output:
@@ -133,40 +133,45 @@ def _data(config: PeersConfig, run: FinishedRun) -> dict[str, Any]:
   }
 
 
-def _ours(
-  run: FinishedRun, export: str, data: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], Contender]]:
+def _ours(run: FinishedRun, data: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Contender]]:
   """Rows of ours, each with its contender: encoders, heads, the teacher."""
-  read = Export(export)
-  heads = {name: Scorer.load(read, name) for name in runtimes.HEADS}
-  encoders = {
-    name: Scorer.load(read, encoder_runtime=name) for name in runtimes.installed_encoders()
-  }
-  worth, stored, encoding = measure.compare(heads, encoders, run.task, run.path('data'))
+  export = Export(run.path('export'))
   texts, pairs = data['texts'], data['pairs']
-  for found, (name, scorer) in zip(encoding, encoders.items(), strict=True):
+  exact = None
+  for name in runtimes.installed_encoders():
+    scorer = Scorer.load(export, encoder_runtime=name)
     encode = functools.partial(scorer.encode, texts, 'right')
-    row = {'kind': 'encoding', 'name': f'DiPair encoder, {name}', 'test': found['test']}
-    yield _batched(row, encode, len(texts))
+    vectors = encode()
+    exact = vectors if exact is None else exact
+    cosine = measure.cosine(vectors, exact)
+    row: dict[str, Any] = {'kind': 'encoding', 'name': f'DiPair encoder, {name}', 'cosine': cosine}
+    if name == 'tensorflow':
+      yield _batched(row, encode, len(texts))
+    else:  # the others choose their batches themselves
+      yield row, Contender(row['name'], encode, len(texts))
+  heads = {name: Scorer.load(export, name) for name in runtimes.HEADS}
   queries, candidates = data['queries'], data['candidates']
   left, right = (
     heads['tensorflow'].encode(given, slot)
     for given, slot in ((queries, 'left'), (candidates, 'right'))
   )
-  size = {row['dtype']: row['bytes']['right'] for row in stored}
-  for (name, scorer), found in zip(heads.items(), worth, strict=True):
-    row = {'kind': 'stored', 'name': f'DiPair head, {name}', 'test': found['test'], 'bytes': size}
+  size = {row['dtype']: row['bytes']['right'] for row in run.results['stored']}
+  tests = {row['name']: {'test': row['test']} for row in run.results['speed'] if 'test' in row}
+  for name, scorer in heads.items():
+    row = {'kind': 'stored', 'name': f'DiPair head, {name}', 'bytes': size}
+    row |= tests.get(row['name'], {})
     rank = functools.partial(scorer.rank, left, right, _TOP_K)
     yield row, Contender(row['name'], rank, len(queries) * len(candidates))
-  if os.path.isdir(run.path('teacher')):
-    teacher, strategy = Teacher.load(run.path('teacher')), tf.distribute.get_strategy()
-    exact = run.results['models'][0]['test']['pearson']
+  teachers = run.teachers()
+  if len(teachers) == 1:
+    teacher, strategy = teachers[0], tf.distribute.get_strategy()
 
     def logits(model: Teacher | ConvertedTeacher, **batches: Any) -> np.ndarray:
       tuples = TokenizedTuples.of_texts(pairs, teacher.tokenizer)  # theirs tokenizes within it too
       return model.logits(tuples, strategy=strategy, **batches)
 
-    row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow", 'test': exact}
+    test = run.results['models'][0]['test']['pearson']
+    row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow", 'test': test}
     yield _batched(row, functools.partial(logits, teacher), len(pairs))
     for runtime in RUNTIMES[1:]:
       name = f"DiPair's teacher, {runtime}"

@@ -8,6 +8,7 @@ it reads, and answers each with a line. Whatever the libraries print goes to std
 Dimensions: q queries of s tokens, d documents of t, h the encoder's width.
 """
 
+import csv
 import json
 import os
 import sys
@@ -16,18 +17,17 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
-import onnxruntime
 import torch
 from sentence_transformers import (
   CrossEncoder,
   SentenceTransformer,
-  export_dynamic_quantized_onnx_model,
+  export_static_quantized_openvino_model,
   util,
 )
 
 _LEAST = 0.1  # seconds of a request; a shorter call is repeated
 _BLOCK = 256  # documents that MaxSim takes at a time
-_PACKAGES = ('sentence-transformers', 'transformers', 'torch', 'optimum-onnx', 'onnxruntime')
+_PACKAGES = ('sentence-transformers', 'transformers', 'torch', 'optimum-intel', 'openvino', 'nncf')
 _BYTES = {'float32': (4, 0), 'int8': (1, 4)}  # of a number, and of a vector's scale
 
 
@@ -83,7 +83,7 @@ def main(path: str) -> None:
   add_stored(found, given, encoder)
   add_cross_encoders(found, given)
   versions = {name: metadata.version(name) for name in _PACKAGES}
-  ready = {'contenders': found.described, 'versions': versions, 'quantized': quantization()}
+  ready = {'contenders': found.described, 'versions': versions}
   print(json.dumps(ready), file=answers, flush=True)
   for line in sys.stdin:
     found.calls[int(line)]()
@@ -91,9 +91,10 @@ def main(path: str) -> None:
 
 
 def add_encoders(found: Contenders, given: dict[str, Any]) -> SentenceTransformer:
-  """Texts to sentence vectors, and the test pairs' cosines; returns the exact encoder."""
+  """Texts to sentence vectors, and their cosine with torch's; returns torch's encoder."""
   texts = given['texts']
-  encoders = three(SentenceTransformer, given['weights'], given['folder'], given['threads'])
+  encoders = three(SentenceTransformer, given['weights'], given)
+  exact = None
   for name, encoder in encoders.items():
     encoder.max_seq_length = given['max_length']
     _progress(f'sentence-transformers, {name}')
@@ -101,8 +102,10 @@ def add_encoders(found: Contenders, given: dict[str, Any]) -> SentenceTransforme
     def call(size: int, encoder: SentenceTransformer = encoder) -> Any:
       return encoder.encode(texts, batch_size=size)
 
-    scores = cosines(encoder, given['test'])
-    found.batched('encoding', f'sentence-transformers, {name}', call, len(texts), scores=scores)
+    vectors = encoder.encode(texts, convert_to_tensor=True)
+    exact = vectors if exact is None else exact
+    cosine = float(util.pairwise_cos_sim(vectors, exact).mean())
+    found.batched('encoding', f'sentence-transformers, {name}', call, len(texts), cosine=cosine)
   return encoders['torch']
 
 
@@ -117,7 +120,7 @@ def add_stored(found: Contenders, given: dict[str, Any], encoder: SentenceTransf
     'cosine of sentence vectors',
     lambda: util.semantic_search(q, d, top_k=best, score_function=util.dot_score),
     pairs,
-    scores=found.described[0]['scores'],
+    scores=cosines(encoder, test),
     bytes=stored_bytes(1, d.shape[1]),
   )
   if given['trained']:
@@ -143,7 +146,7 @@ def add_cross_encoders(found: Contenders, given: dict[str, Any]) -> None:
   torch.manual_seed(0)
   CrossEncoder(given['weights'], num_labels=1, device='cpu').save_pretrained(folder)
   options = {'max_length': given['pair_length']}
-  models = three(CrossEncoder, folder, given['folder'], given['threads'], **options)
+  models = three(CrossEncoder, folder, given, **options)
   for name, model in models.items():
     _progress(f'CrossEncoder, {name}')
 
@@ -153,32 +156,43 @@ def add_cross_encoders(found: Contenders, given: dict[str, Any]) -> None:
     found.batched('pairs', f'CrossEncoder, {name}', call, len(pairs))
 
 
-def three(cls: Any, weights: str, folder: str, threads: int, **options: Any) -> dict[str, Any]:
-  """A model in torch and ONNX, float32 both, and in ONNX int8 by the library's own quantization."""
-  session = onnxruntime.SessionOptions()
-  session.intra_op_num_threads, session.inter_op_num_threads = threads, 1
-  of_onnx = {'provider': 'CPUExecutionProvider', 'session_options': session}
+def three(cls: Any, weights: str, given: dict[str, Any], **options: Any) -> dict[str, Any]:
+  """A model in torch in float32, in OpenVINO in the CPU's precision, and in OpenVINO int8.
+
+  int8 is the library's own static quantization, calibrated on the texts.
+  """
+  folder = os.path.join(given['folder'], cls.__name__)
+  config = {'INFERENCE_NUM_THREADS': given['threads']}
 
   def load(path: str, **more: Any) -> Any:
-    onnx = {'backend': 'onnx', 'model_kwargs': {**of_onnx, **more}} if more else {}
-    return cls(path, device='cpu', **onnx, **options)
+    model_kwargs = {'ov_config': dict(config), **more}
+    return cls(path, device='cpu', backend='openvino', model_kwargs=model_kwargs, **options)
 
-  folder, kind = os.path.join(folder, cls.__name__), quantization()
-  _progress(f'{cls.__name__}: exports to ONNX')
+  _progress(f'{cls.__name__}: exports to OpenVINO')
   exported = load(weights, export=True)
   exported.save_pretrained(folder)
-  export_dynamic_quantized_onnx_model(exported, kind, folder)
+  export_static_quantized_openvino_model(exported, None, folder, *calibration(given))
+  exact = load(folder, file_name='openvino_model.xml')
   return {
-    'torch': load(weights),
-    'ONNX': load(folder, file_name='model.onnx'),
-    'ONNX int8': load(folder, file_name=f'model_qint8_{kind}.onnx'),
+    'torch': cls(weights, device='cpu', **options),
+    f'OpenVINO {precision(exact)}': exact,
+    'OpenVINO int8': load(folder, file_name='openvino_model_qint8_quantized.xml'),
   }
 
 
-def quantization() -> str:
-  """The library's quantization for this processor."""
-  with open('/proc/cpuinfo', encoding='utf-8') as file:
-    return 'avx512_vnni' if 'avx512_vnni' in file.read() else 'avx2'
+def calibration(given: dict[str, Any]) -> tuple[str, str, str, str]:
+  """Writes the texts as a data set; returns its folder, configuration, split and column."""
+  folder = os.path.join(given['folder'], 'calibration')
+  os.makedirs(folder, exist_ok=True)
+  with open(os.path.join(folder, 'train.csv'), 'w', encoding='utf-8', newline='') as file:
+    csv.writer(file).writerows([['text'], *([text] for text in given['texts'])])
+  return folder, 'default', 'train', 'text'
+
+
+def precision(model: Any) -> str:
+  """Precision in which OpenVINO computes: bfloat16 where the CPU has it."""
+  hint = model.transformers_model.request.get_property('INFERENCE_PRECISION_HINT')
+  return {'f32': 'float32', 'bf16': 'bfloat16'}[hint.to_string()]
 
 
 def cosines(encoder: SentenceTransformer, pairs: list[list[str]]) -> list[float]:
@@ -238,7 +252,7 @@ def fine_tune(given: dict[str, Any]) -> None:
     num_train_epochs=1,
     per_device_train_batch_size=32,
     learning_rate=2e-5,
-    warmup_ratio=0.1,
+    warmup_steps=0.1,
     seed=0,
     use_cpu=True,
     save_strategy='no',

@@ -11,7 +11,7 @@ from common.evaluation.benchmark import Contender
 from common.files import write_json
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'measure.py')
-_MAKE = 'python3 -m venv PEERS && PEERS/bin/pip install -r benchmarks/peers/requirements.txt'
+_MAKE = 'benchmarks/peers/README.md says how it is made'
 
 
 class Peers:
@@ -24,8 +24,8 @@ class Peers:
 
   Attributes:
     versions: Versions of their packages.
-    quantized: Name of their int8 quantization.
-    described: {'kind', 'name', 'rows' a call, 'batch_size', 'bytes', 'scores'} of each contender.
+    described: {'kind', 'name', 'rows' a call, 'batch_size', 'bytes', 'cosine', 'scores'} of each
+      contender.
 
   Raises:
     InputError: If the process ends.
@@ -40,10 +40,10 @@ class Peers:
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
       text=True,
-      env={**environment, 'HF_HUB_OFFLINE': '1'},
+      env={**environment, 'HF_HUB_OFFLINE': '1', 'HF_HOME': folder},
     )
     ready = json.loads(self._answer())
-    self.versions, self.quantized = ready['versions'], ready['quantized']
+    self.versions: dict[str, str] = ready['versions']
     self.described: list[dict[str, Any]] = ready['contenders']
 
   def __enter__(self) -> Self:
@@ -72,7 +72,7 @@ class Peers:
       status = self._process.wait()
       raise InputError(
         f"--python={self._python}: the peers' process ended with status {status}, as said above; "
-        f'their environment: {_MAKE}'
+        f'of their environment {_MAKE}'
       )
     return line
 

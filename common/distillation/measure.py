@@ -152,7 +152,7 @@ def compare(
       found.append(judge(judged, first, wide))
     for row, own in zip(encoding, by_encoder, strict=True):
       _, row['int8'][set_name] = judge(judged, int8, own)
-      cosines = [_cosine(a.vectors, b.vectors) for a, b in zip(own, sides, strict=True)]
+      cosines = [cosine(a.vectors, b.vectors) for a, b in zip(own, sides, strict=True)]
       row['cosine'] = float(np.mean(cosines))
       found.append(judge(judged, first, own))
     (exact, _), *_ = found
@@ -162,7 +162,7 @@ def compare(
   return running, stored, encoding
 
 
-def _cosine(a: np.ndarray, b: np.ndarray) -> float:
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
   """Mean cosine of vectors [n, ..., D], of those that are not all-zero."""
   length = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
   return float(np.mean((a * b).sum(-1)[length > 0] / length[length > 0]))
