@@ -100,10 +100,8 @@ def _labeller(
   converted = [ConvertedTeacher(one, runtime) for one in loaded]
   labeller = teacher.labeller(converted, records, teachers.strategy)
   deviation, spread = _deviation(exact, labeller, records.tuples().items)
-  print(
-    f'{runtime}: logits deviate by {deviation:.3g}, {deviation / spread:.2%} of their spread '
-    f'{spread:.3g}'
-  )
+  share = f'{deviation / spread:.2%} of ' if spread else ''  # of one tuple there is none
+  print(f'{runtime}: logits deviate by {deviation:.3g}, {share}their spread {spread:.3g}')
   return labeller, {'runtime': runtime, 'logits_deviation': deviation, 'logits_spread': spread}
 
 
