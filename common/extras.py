@@ -5,9 +5,10 @@ with extras.needed('beam'):
 """
 
 import contextlib
+import importlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from common.errors import InputError, refuse
@@ -42,13 +43,31 @@ def needed(extra: str, why: str = '') -> Iterator[None]:
     raise wrong from error
 
 
-def unavailable(error: InputError) -> Callable[..., NoReturn]:
-  """A stand-in for a function that `needed` could not import; a call raises that refusal."""
+def late(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+  """A module's `__getattr__` for functions whose imports are heavy, made when one is asked for.
 
-  def refused(*_: Any, **__: Any) -> NoReturn:
-    raise error
+  Without the extra `train` a call is refused, so that `from module import *` takes the rest.
 
-  return refused
+  Args:
+    module: Name of the module.
+    names: By function, the module that has it.
+  """
+
+  def found(name: str) -> Any:
+    if name not in names:
+      raise AttributeError(f'module {module!r} has no attribute {name!r}')
+    try:
+      with needed('train'):
+        return getattr(importlib.import_module(names[name]), name)
+    except InputError as error:
+      missing = error
+
+      def refused(*_: Any, **__: Any) -> NoReturn:
+        raise missing
+
+      return refused
+
+  return found
 
 
 def _is_command() -> bool:

@@ -1,7 +1,6 @@
 """DiPair: fast and accurate distillation for trillion-scale text matching (Chen et al., 2020)."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from common import __version__, extras  # noqa: I001  (quiets TensorFlow before it is imported)
 from common.errors import InputError
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
   from common.evaluate import evaluate
   from dipair.run import distill
 
-_LATE = {'distill': 'dipair.run', 'evaluate': 'common.evaluate'}  # whose imports are heavy
 __all__ = [
   'CrossEncoder',
   'Scorer',
@@ -23,17 +21,7 @@ __all__ = [
   'distill',
   'evaluate',
 ]
-
-
-def __getattr__(name: str) -> Any:
-  """`distill` and `evaluate`, imported when they are first asked for."""
-  if name not in _LATE:
-    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-  try:
-    with extras.needed('train'):
-      return getattr(importlib.import_module(_LATE[name]), name)
-  except InputError as error:  # raised by a call, so that `from dipair import *` takes the rest
-    return extras.unavailable(error)
+__getattr__ = extras.late(__name__, {'distill': 'dipair.run', 'evaluate': 'common.evaluate'})
 
 
 def __dir__() -> list[str]:

@@ -30,9 +30,9 @@ def scorer_of(scorer: PairScorer) -> SetScorer:
   """A function of sets to the export's logits before calibration, [n, outputs]."""
 
   def score(records: TupleSet) -> np.ndarray:
-    return scored(scorer, [side(scorer, slot, records, i) for i, slot in enumerate(scorer.slots)])[
-      1
-    ]
+    sides = [side(scorer, name, records, slot) for slot, name in enumerate(scorer.slots)]
+    _, logits = scored(scorer, sides)
+    return logits
 
   return score
 
