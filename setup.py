@@ -18,7 +18,6 @@ TRAIN = [
   'tensorflow-text~=2.20.0',
   'tf-models-official~=2.20.0',
   'tf_keras~=2.20.0',
-  'absl-py>=1.4',
   'jinja2>=3.1',
   'matplotlib>=3.8',
   'psutil>=5.9',
@@ -30,6 +29,7 @@ TRAIN = [
 BEAM = ['apache-beam>=2.77,<3']
 OPENVINO = ['openvino>=2026.4']  # encoders and annotation in bfloat16
 HUB = ['huggingface_hub>=0.30']  # pretrained weights and exports by hub id
+SERVE = ['fastapi>=0.115', 'prometheus-client>=0.20', 'uvicorn>=0.30']  # the rerank server
 SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
   'werkzeug>=3',  # HTTP of the local server and the page
@@ -82,6 +82,7 @@ setup(
   entry_points={'console_scripts': ['dipair = common.console:dipair', 'dse = common.console:dse']},
   python_requires='>=3.11',
   install_requires=[  # what scores
+    'absl-py>=1.4',
     'ai-edge-litert>=2',
     'numpy>=2,<3',
     'tokenizers>=0.20',
@@ -93,8 +94,9 @@ setup(
     'beam': [*TRAIN, *BEAM],
     'hub': HUB,
     'openvino': OPENVINO,
+    'serve': SERVE,
     'serving': [*TRAIN, *SERVING],
     'docs': DOCS,
-    'test': [*TRAIN, *BEAM, *HUB, *OPENVINO, *SERVING, *DOCS, *TEST],
+    'test': [*TRAIN, *BEAM, *HUB, *OPENVINO, *SERVE, *SERVING, *DOCS, *TEST],
   },
 )

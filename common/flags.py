@@ -19,11 +19,10 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from common import extras, files, termination
-from common.errors import REFUSED, InputError, told
+from absl import app, flags, logging
 
-with extras.needed('train'):
-  from absl import app, flags, logging
+from common import files, termination
+from common.errors import REFUSED, InputError, told
 
 _DEFINE = {
   int: flags.DEFINE_integer,

@@ -8,6 +8,11 @@ import dataclasses
 import json
 import os
 
+from common import extras
+
+with extras.needed('train'):
+  import tensorflow  # noqa: F401
+
 from common import files, flags
 from common.data.examples import TableConfig
 from common.data.matching import SPLITS

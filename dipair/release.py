@@ -21,6 +21,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common import extras
+
+with extras.needed('train'):
+  import tensorflow  # noqa: F401
+
 from common import digests, files, flags
 from common.data.records import RecordSet
 from common.distillation.finished_run import FinishedRun

@@ -5,6 +5,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from common import extras
+
+with extras.needed('train'):
+  import tensorflow  # noqa: F401
+
 from common import flags
 from common.distillation import distilled, run
 from common.distillation.config import ExperimentConfig, on_labels_alone

@@ -12,9 +12,12 @@ import os
 import re
 from typing import Any
 
-import tensorflow as tf
+from common import extras
 
-from common import extras, files, flags, schema
+with extras.needed('train'):
+  import tensorflow as tf
+
+from common import files, flags, schema
 from common.errors import InputError, check_pattern_free, damaged
 from common.export import student_export
 from common.modeling import checkpoints, encoders, word_files

@@ -164,7 +164,8 @@ def test_help_of_a_command(python, module, headings):
     ('common.local_server', 'tensorflow_serving', 'serving'),
     ('common.page', 'werkzeug', 'serving'),
     ('common.serving.load_test', 'tensorflow_serving', 'serving'),
-    ('dipair.run', 'absl', 'train'),
+    ('common.rerank_server', 'fastapi', 'serve'),
+    ('dipair.run', 'tensorflow', 'train'),
   ],
 )
 def test_a_command_without_its_extra_names_it_in_one_line(module, package, extra, tmp_path):

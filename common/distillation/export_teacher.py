@@ -7,7 +7,10 @@
 import dataclasses
 import os
 
-import tensorflow as tf
+from common import extras
+
+with extras.needed('train'):
+  import tensorflow as tf
 
 from common import digests, files, flags
 from common.data import task

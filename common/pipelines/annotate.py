@@ -12,8 +12,12 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
+
+from common import extras
+
+with extras.needed('train'):
+  import tensorflow as tf
 
 from common import flags, sharded
 from common.data import record_writer, records, task

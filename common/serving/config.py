@@ -22,9 +22,12 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+from common import extras
 
-from common import extras, files, flags
+with extras.needed('train'):
+  import tensorflow as tf
+
+from common import files, flags
 from common.errors import InputError
 from common.export import online, saved_models
 from common.scoring import archive, exported

@@ -29,6 +29,7 @@ BELOW = {  # what each room stands on
   'common.distillation': (
     *('data', 'modeling', 'training', 'evaluation', 'vectors', 'scoring', 'export'),
   ),
+  'common.rerank_server': ('data', 'vectors', 'scoring'),
   'common.rerank': ('data', 'evaluation', 'vectors', 'scoring'),
   'common.pipelines': ('data', 'vectors', 'scoring', 'distillation'),
   'common.pretrain': ('data', 'modeling', 'training', 'evaluation', 'distillation'),
@@ -175,6 +176,7 @@ _TRAINING = ('pyarrow', 'common.training', 'common.distillation', 'common.modeli
   [
     ('dipair', _TRAINING),
     ('dse', _TRAINING),
+    ('common.rerank_server.__main__', ('grpc', *_TRAINING)),
     ('common.page.__main__', ('grpc',)),
     ('common.rerank.__main__', ('grpc',)),
   ],
