@@ -131,8 +131,10 @@ def _replayed(body: bytes, receive: Any) -> Any:
 
 async def _refuse(send: Any, refused: Refused) -> None:
   """Answers, and closes the connection."""
-  headers = [(b'content-type', b'application/json'), (b'connection', b'close')]
+  body = json.dumps({'message': str(refused)}).encode()
+  headers = {'content-type': 'application/json', 'content-length': len(body), 'connection': 'close'}
   if refused.status == 401:
-    headers.append((b'www-authenticate', b'Bearer'))
-  await send({'type': 'http.response.start', 'status': refused.status, 'headers': headers})
-  await send({'type': 'http.response.body', 'body': json.dumps({'message': str(refused)}).encode()})
+    headers['www-authenticate'] = 'Bearer'
+  encoded = [(name.encode(), str(value).encode()) for name, value in headers.items()]
+  await send({'type': 'http.response.start', 'status': refused.status, 'headers': encoded})
+  await send({'type': 'http.response.body', 'body': body})
