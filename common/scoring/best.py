@@ -8,7 +8,7 @@ import numpy as np
 from common.errors import InputError
 from common.scoring.runtime import Vectors
 from common.vectors.store import VectorStore
-from common.vectors.values import finite
+from common.vectors.values import Stored, finite
 
 _READ = 8192  # candidates read at a time, for all queries
 _Block = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, logits, scores [b]
@@ -59,6 +59,8 @@ def ranked(
       block: Vectors = own
     elif isinstance(candidates, VectorStore):
       block = candidates.stored(picked)
+    elif isinstance(candidates, Stored):
+      block = candidates.at(picked)
     else:
       block = finite(candidates[picked], 'candidates', numbers)
     for query, blocks in enumerate(held):
