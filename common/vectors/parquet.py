@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
@@ -13,28 +12,37 @@ from common.errors import InputError, check_parent, local_path
 from common.vectors.arrow import lists, pyarrow
 from common.vectors.values import Stored, finite
 
-if TYPE_CHECKING:
-  from common.vectors.store import VectorStore
-
 Transform = Callable[[np.ndarray], np.ndarray]
 _BLOCK = 8192  # rows read at a time, and of a row group
 _DELAY = 2  # seconds before there is a bar
 
 
-def write(store: VectorStore, path: str, transform: Transform | None = None) -> None:
-  """Writes a store, whole or not at all; `VectorStore.to_parquet` says which columns."""
+def write(
+  path: str,
+  count: int,
+  read: Callable[[np.ndarray], tuple[list[str], Stored]],
+  transform: Transform | None = None,
+) -> None:
+  """Writes a store, whole or not at all; `VectorStore.to_parquet` says which columns.
+
+  Args:
+    path: The file.
+    count: The store's rows.
+    read: Ids and vectors of some rows.
+    transform: As for `to_parquet`.
+  """
   check_parent(path := local_path(path, 'path'), 'path')
   arrow = pyarrow()
   from pyarrow import parquet
 
-  with files.whole(path) as temporary, tqdm(desc='parquet', total=len(store), delay=_DELAY) as bar:
+  with files.whole(path) as temporary, tqdm(desc='parquet', total=count, delay=_DELAY) as bar:
     writer = None
     try:
-      for start in range(0, max(1, len(store)), _BLOCK):  # an empty store has columns too
-        rows = np.arange(start, min(start + _BLOCK, len(store)))
-        stored = _block(store, rows, transform)
-        columns = {'id': arrow.array(store.ids(rows), arrow.string())}
-        columns['vectors'] = lists(stored.values)
+      for start in range(0, max(1, count), _BLOCK):  # an empty store has columns too
+        rows = np.arange(start, min(start + _BLOCK, count))
+        ids, stored = read(rows)
+        stored = _written(stored, rows, transform)
+        columns = {'id': arrow.array(ids, arrow.string()), 'vectors': lists(stored.values)}
         if stored.scale is not None:
           columns['scale'] = lists(stored.scale)
         table = arrow.table(columns)
@@ -46,11 +54,10 @@ def write(store: VectorStore, path: str, transform: Transform | None = None) -> 
         writer.close()
 
 
-def _block(store: VectorStore, rows: np.ndarray, transform: Transform | None) -> Stored:
-  """What is written of some rows."""
-  stored = store.stored(rows)
+def _written(stored: Stored, rows: np.ndarray, transform: Transform | None) -> Stored:
+  """Rows as they are written."""
   if transform is None:
-    return Stored(stored[:], None) if store.dtype == 'float16' else stored
+    return Stored(stored[:], None) if stored.values.dtype == np.float16 else stored
   found = np.asarray(transform(stored[:]))
   if found.ndim < 2 or len(found) != len(rows):
     raise InputError(

@@ -146,7 +146,8 @@ class VectorStore:
       InputError: If there is no such folder, or `transform` gives another number of rows, NaN or
         infinity.
     """
-    parquet.write(self, path, transform)
+    read = lambda rows: (self.ids(rows), self.stored(rows))  # noqa: E731
+    parquet.write(path, len(self), read, transform)
 
   def verify(self) -> None:
     """Reads every shard and compares checksums; raises InputError at one that differs."""
