@@ -211,7 +211,7 @@ def test_the_hub_reads_the_metadata_of_the_card(results, tmp_path):
     assert (data.pipeline_tag, data.library_name) == (kind, 'dipair')
     assert (data.base_model, data.datasets, data.language) == ('org/base', ['org/a'], 'no')
     assert data.model_name == 'DiPair on "A": 1'
-    of = {'task_type': kind, 'dataset_type': 'org/a', 'dataset_name': 'DiPair on "A": 1'}
+    of = {'task_type': kind, 'dataset_type': 'org/a', 'dataset_name': '"A": 1'}
     assert data.eval_results == [  # the log loss is nan
       EvalResult(**of, metric_type='pearsonr', metric_name='Pearson', metric_value=0.5475),
       EvalResult(**of, metric_type='ndcg@10', metric_name='NDCG@10', metric_value=0.8125),
