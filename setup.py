@@ -40,6 +40,7 @@ TEST = [
   'ir_measures>=0.3.7',  # trec_eval, the judge of ranking metrics
   'kubernetes-validate>=1.31',  # the schemas of manifests
   *('mypy>=1.18', 'playwright>=1.50', 'pytest>=8', 'pytest-xdist>=3.8', 'pyyaml>=6'),
+  'qdrant-client>=1.20',  # an engine in memory, for an example
   'ruff>=0.15',
 ]
 

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from tests.conftest import PRODUCTS
+
 ANSWERS = pathlib.Path(__file__).parent.parent / 'examples' / 'answers.tsv'
 TUTORIAL = pathlib.Path(__file__).parent.parent / 'docs' / 'tutorial.ipynb'
 SCRIPT = """
@@ -62,6 +64,29 @@ def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
   scores, texts = zip(*(line.split('  ') for line in done.stdout.splitlines()), strict=True)
   assert [*scores] == sorted(scores)[::-1] and len({*texts}) == 3
   assert all(f'\t{text}\n' in ANSWERS.read_text('utf-8') for text in texts)
+
+
+@pytest.mark.parametrize(
+  ('changes', 'same'),
+  [
+    ({'head': 'max_sim', 'output_tokens': (5, 6)}, True),
+    ({'head': 'cosine', 'output_tokens': (1, 1)}, True),
+    ({}, False),
+  ],
+)
+def test_qdrant_has_the_order_of_rank_where_it_can_hold_the_head(
+  python, export, tmp_path, changes, same
+):
+  pytest.importorskip('qdrant_client')
+  table, folder = tmp_path / 't.tsv', export('dipair', **changes).folder
+  table.write_text('\n'.join(['text', *PRODUCTS, 'x']))  # of 'x' and 'a' some tokens are padding
+  done = python('-c', SCRIPT, 'engine_qdrant', 'a', f'--export_dir={folder}', f'--input={table}')
+  if same:
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1] == 'the same order as rank, of 5 texts'
+  else:
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f'error: {folder}: another order than rank has')
 
 
 def test_the_readmes_first_line_ranks_by_the_trained_model_that_it_ships(python):

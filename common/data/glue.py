@@ -37,6 +37,7 @@ class GlueTask:
     dev: The dev sets: the first, and one of another domain.
     test: A labelled test set that the folder may hold.
     tfds_texts: Features of the two sentences in TensorFlow Datasets.
+    hub: Its data set on Hugging Face's hub.
   """
 
   folder: str
@@ -47,6 +48,7 @@ class GlueTask:
   dev: tuple[str, ...] = ('dev.tsv',)
   test: str = ''
   tfds_texts: tuple[str, str] = ('sentence1', 'sentence2')
+  hub: str = 'nyu-mll/glue'
 
 
 _ENTAILED = ('entailment', 'not_entailment')
@@ -64,7 +66,15 @@ TASKS = {
   'qnli': GlueTask('QNLI', _ANSWER, 'label', _ENTAILED, tfds_texts=_ANSWER),
   'rte': GlueTask('RTE', _PAIR, 'label', _ENTAILED),
   'stsb': GlueTask('STS-B', _PAIR, 'score', most=5.0),
-  'snli': GlueTask('SNLI', _PAIR, 'gold_label', _NLI, test='test.tsv', tfds_texts=_PREMISE),
+  'snli': GlueTask(
+    'SNLI',
+    _PAIR,
+    'gold_label',
+    _NLI,
+    test='test.tsv',
+    tfds_texts=_PREMISE,
+    hub='stanfordnlp/snli',
+  ),
 }
 _JOINED = {'allnli': ('snli', 'mnli')}  # §4.2
 NAMES = (*TASKS, *_JOINED)
@@ -73,6 +83,11 @@ NAMES = (*TASKS, *_JOINED)
 def classes(task: str) -> tuple[str, ...]:
   """Labels of a task, in the order of the outputs; none for a regression."""
   return TASKS[_JOINED[task][0] if task in _JOINED else task].classes if task in NAMES else ()
+
+
+def on_hub(task: str, data_dir: str) -> list[str]:
+  """Data sets of a task on Hugging Face's hub; arguments as for `sets`."""
+  return [member.hub for member in _members(task, data_dir)]
 
 
 def sets(task: str, data_dir: str) -> dict[str, list[tuple[GlueTask, str]]]:

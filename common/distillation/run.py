@@ -256,6 +256,12 @@ def _results(
   measured, trained = stages.benchmark.result, [stages.teacher, stages.student]
   base = measured.rates[0]['pairs_per_second']  # of BERT-base at 128 tokens
   title = config.title or os.path.basename(os.path.normpath(config.run_dir))
+  source = config.data.source
+  metadata = {
+    'base_model': checkpoints.hub_id(kept_flags['pretrained']),
+    'datasets': source.on_hub,
+    'language': source.language,
+  }
   return Results(
     title=f'{student.title} on {title}',
     student=student.name,
@@ -265,6 +271,7 @@ def _results(
     commit=provenance.commit(),
     command=command,
     flags=kept_flags,
+    metadata={name: value for name, value in metadata.items() if value},
     data=counts,
     left_out=left_out,
     mined=mined,

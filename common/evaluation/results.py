@@ -16,6 +16,7 @@ class Results:
     primary_metric: The metric that decides.
     models: Each model's metrics by set, the student as exported last.
     commit, command, flags: What made the run.
+    metadata: What the hub asks of a model card, where the run knows it.
     data: Tuples by set.
     left_out: Tuples that a set had and that stand in valid or test.
     mined: Counts of a mined task.
@@ -35,6 +36,7 @@ class Results:
   commit: str = ''
   command: str = ''
   flags: dict[str, Any] = dataclasses.field(default_factory=dict)
+  metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
   data: dict[str, int] = dataclasses.field(default_factory=dict)
   left_out: dict[str, int] = dataclasses.field(default_factory=dict)
   mined: dict[str, Any] | None = None

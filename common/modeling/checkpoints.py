@@ -39,6 +39,7 @@ _READERS: dict[str, Callable[[str], Weights]] = {
   'tf2': tf_checkpoints.read_tf2,
   'trained': trained.weights,
 }
+_MINILM_ID = 'sentence-transformers/all-MiniLM-L6-v2'
 _MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
 _REMEDY = (  # one file: shards are not read
   f'have transformers write {hugging_face.TENSORS}: model.save_pretrained(folder, '
@@ -87,6 +88,13 @@ def read(path: str) -> Pretrained:
   folder = _minilm() if path == MINILM else _folder(path)
   with located(folder):
     return _read_folder(folder)
+
+
+def hub_id(path: str) -> str:
+  """Id on Hugging Face's hub of what `read` takes by this name; empty for a folder."""
+  if path == MINILM:
+    return _MINILM_ID
+  return path if re.fullmatch(extras.HUB_ID, path) and not tf.io.gfile.isdir(path) else ''
 
 
 def check_length(pretrained: Pretrained, flag: str, length: int) -> None:

@@ -37,23 +37,35 @@ def local(folder: str) -> str:
     return hub.snapshot_download(name, **options)
 
 
-def push(folder: str, name: str) -> str:
+def push(folder: str, name: str, **metadata: Any) -> str:
   """Uploads an export as the repository `org/name`, made if need be; returns its `hf://` name.
 
   The model card of its run, or its own, goes with it; the card's code then loads the repository.
 
+  Args:
+    folder: The export.
+    name: The repository.
+    **metadata: Fields of the card's metadata, in place of its own where they are not empty.
+
   Raises:
-    InputError: As for `local`.
+    InputError: As for `local`; or if there is no card for the metadata.
   """
+  run = os.path.dirname(os.path.abspath(folder))
+  card = os.path.join(run if os.path.exists(os.path.join(run, _RESULTS)) else folder, _CARD)
+  given = {field: value for field, value in metadata.items() if value}
+  if given and not os.path.exists(card):
+    raise InputError(f'{card}: no model card there, which {", ".join(given)} would go into')
   with _hub(name) as hub:
     api = hub.HfApi()
     api.create_repo(name, exist_ok=True)
     api.upload_folder(repo_id=name, folder_path=folder)
-    run = os.path.dirname(os.path.abspath(folder))
-    card = os.path.join(run if os.path.exists(os.path.join(run, _RESULTS)) else folder, _CARD)
     if os.path.exists(card):
       with open(card, encoding='utf-8') as file:
         text = re.sub(r'\.load\("[^"]*"\).*', f'.load("{PREFIX}{name}")', file.read())
+      if given:
+        parsed = hub.ModelCard(text)
+        vars(parsed.data).update(given)
+        text = str(parsed)
       api.upload_file(path_or_fileobj=text.encode(), path_in_repo=_CARD, repo_id=name)
   return PREFIX + name
 

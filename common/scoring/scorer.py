@@ -89,13 +89,31 @@ class PairScorer:
     names = export.runtime(runtime), export.runtime(encoder_runtime, 'encoder_runtime')
     return cls(export, *runtimes.load(export, *names, threads))
 
-  def push(self, name: str) -> str:
+  def push(
+    self,
+    name: str,
+    *,
+    license: str = '',
+    language: str | list[str] = '',
+    datasets: str | list[str] = '',
+  ) -> str:
     """Uploads the export as `org/name` of the hub, with its run's model card.
+
+    Args:
+      name: The repository, which is made if need be.
+      license: The card's licence, as the hub names it: 'apache-2.0'; empty: as the card has it.
+      language: Languages of the texts, as the hub names them: 'en'; empty: as the card has it.
+      datasets: Ids of the training data on the hub; empty: as the card has them.
 
     Returns:
       Its `hf://` name, which `load` takes.
+
+    Raises:
+      InputError: If the name is none, huggingface_hub is not installed, the hub refuses, or there
+        is no card for what is given.
     """
-    return hub.push(self._export.folder, name)
+    given = {'license': license, 'language': language, 'datasets': datasets}
+    return hub.push(self._export.folder, name, **given)
 
   def encode(
     self, texts: Texts, side: str, *, batch_size: int = 128, progress: bool = False

@@ -14,7 +14,7 @@ import numpy as np
 
 from common import sharded
 from common.errors import InputError, damaged
-from common.vectors.arrow import pyarrow
+from common.vectors.arrow import lists, pyarrow
 from common.vectors.ids import hashes
 from common.vectors.manifest import REMEDY, Description, Manifest, Shard
 from common.vectors.values import Stored, finite, narrowed
@@ -78,19 +78,14 @@ class ShardWriter:
     """Adds ids, hashes of their texts and their vectors as they are stored."""
     arrow = pyarrow()
     columns = [arrow.array(ids, arrow.string()), arrow.array(text_hashes)]
-    columns.append(_lists(stored.values.reshape([len(ids), -1])))
+    columns.append(lists(stored.values.reshape([len(ids), -1])))
     if stored.scale is not None:
-      columns.append(_lists(stored.scale.reshape([len(ids), -1])))
+      columns.append(lists(stored.scale.reshape([len(ids), -1])))
     self._writer.write_batch(arrow.record_batch(columns, schema=self._schema))
 
   def copy(self, batch: 'pa.RecordBatch') -> None:
     """Adds rows of another shard of this description, from `pieces`, as they are stored."""
     self._writer.write_batch(pyarrow().record_batch(batch.columns, schema=self._schema))
-
-
-def _lists(values: np.ndarray) -> 'pa.Array':
-  arrow = pyarrow()
-  return arrow.FixedSizeListArray.from_arrays(arrow.array(values.reshape(-1)), values.shape[1])
 
 
 def made_with(description: Description, runtime: str) -> dict[bytes, bytes]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from common.data.texts import listed
 from common.errors import InputError
-from common.vectors import changes, manifest, shards
+from common.vectors import changes, manifest, parquet, shards
 from common.vectors.ids import Ids, by_part
 from common.vectors.values import Stored
 
@@ -126,6 +126,28 @@ class VectorStore:
     """The store of the same rows, in shards without deleted rows, small ones joined."""
     changes.compact(self.folder)
     return VectorStore(self.folder)
+
+  def to_parquet(self, path: str, transform: parquet.Transform | None = None) -> None:
+    """Writes ids and vectors as a Parquet file for an engine or a data frame, whole or not at all.
+
+    Column `id` is a string. `vectors` is fixed-size lists of `shape`, nested, in float32; of an
+    int8 store in int8, with float32 `scale` of each token: a token is its int8 numbers times it.
+    Deleted rows are left out. A row group is 8,192 rows.
+
+    >>> store.to_parquet('products.parquet')
+    >>> store.to_parquet('parts.parquet', lambda vectors: scorer.parts(vectors, 'right'))
+
+    Args:
+      path: The file; one that is there is replaced.
+      transform: Maps a block's vectors, [n, *shape] float32, to what is written in their place,
+        [n, ...], in float32: parts, or the pooled vectors of a first stage.
+
+    Raises:
+      InputError: If there is no such folder, or `transform` gives another number of rows, NaN or
+        infinity.
+    """
+    read = lambda rows: (self.ids(rows), self.stored(rows))  # noqa: E731
+    parquet.write(path, len(self), read, transform)
 
   def verify(self) -> None:
     """Reads every shard and compares checksums; raises InputError at one that differs."""

@@ -61,6 +61,7 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   results = json.loads((folder / 'results.json').read_text('utf-8'))
   assert [row['model'] for row in results['speed'][:3]] == ['BERT-base', 'teacher', 'student']
   assert [row['name'] for row in results['encoders']] == runtimes.installed_encoders()
+  assert results['metadata'] == {'language': 'en'}  # random weights, the built-in catalogue
   assert results['export']['unlike_texts'] == 0 < results['export']['compared_texts']
   for name in ('export', 'evaluation'):  # another precision of the encoder changes no metric
     stage = json.loads((folder / name / 'stage.json').read_text())

@@ -42,6 +42,7 @@ class Catalogue(Source):
   blocks: bool
   named = '--catalog_sizes'
   pairs = True
+  language = 'en'
 
   @property
   def brings_tuples(self) -> bool:

@@ -33,6 +33,12 @@ class Glue(Source):
   table: TableConfig
   named = '--data_dir, --tfds'
   pairs = True
+  language = 'en'
+
+  @property
+  def on_hub(self) -> list[str]:
+    task = self.table.task
+    return [glue.TASKS[task].hub] if self.config.tfds else glue.on_hub(task, self.config.data_dir)
 
   def check(self) -> None:
     if not (self.config.data_dir or self.config.tfds):

@@ -39,10 +39,17 @@ class Source(abc.ABC):
   Attributes:
     named: The flags that ask for it, as a refusal names them.
     pairs: Whether its tuples are of two texts, whatever --text_columns names.
+    language: Language of all its texts, as Hugging Face's hub names it; empty: not known.
   """
 
   named: ClassVar[str]
   pairs: ClassVar[bool] = False
+  language: ClassVar[str] = ''
+
+  @property
+  def on_hub(self) -> list[str]:
+    """Data sets of it on Hugging Face's hub, by id."""
+    return []
 
   @property
   def brings_tuples(self) -> bool:

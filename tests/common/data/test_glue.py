@@ -108,9 +108,11 @@ def test_allnli_joins_what_there_is(tmp_path):
   write(tmp_path, 'snli')
   assert len(read('allnli', tmp_path, 'test')) == 1
   assert set(glue.sets('allnli', str(tmp_path))) == {'train', 'valid', 'test'}
+  assert glue.on_hub('allnli', str(tmp_path)) == ['stanfordnlp/snli']
   write(tmp_path, 'mnli', rows=7)
   rows = sum(len(read('allnli', tmp_path, name)) for name in ('train', 'valid'))
   assert rows == 47
+  assert glue.on_hub('allnli', str(tmp_path)) == ['stanfordnlp/snli', 'nyu-mll/glue']
   assert len(read('allnli', tmp_path, 'test')) == 2
   assert len(read('allnli', tmp_path, 'test_mismatched')) == 1
 

@@ -297,6 +297,7 @@ def test_a_task_of_tensorflow_datasets(tmp_path, monkeypatch):
   monkeypatch.setattr(glue_tfds, 'sets', lambda task, made: rows)
   monkeypatch.setattr(glue_tfds, 'read', lambda task, made, name: iter(rows[name]))
   config = DataConfig(glue=GlueConfig(tfds='glue/rte'), table=RTE)
+  assert (config.source.on_hub, config.source.language) == (['nyu-mll/glue'], 'en')
   made = dataset.write_labelled(config, str(tmp_path), 1)
   assert made.counts == {'train': 1, 'valid': 1, 'test': 1}
   assert rows_of(tmp_path / 'valid') == [('valid a', 'b')]

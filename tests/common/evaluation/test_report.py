@@ -5,9 +5,11 @@ import os
 import re
 from html.parser import HTMLParser
 
+import huggingface_hub
 import numpy as np
 import pytest
 import yaml
+from huggingface_hub import EvalResult
 
 from common.evaluation import report, tables
 from common.evaluation.results import Results
@@ -195,6 +197,30 @@ def test_the_card_front_matter_and_tables(results, tmp_path):
   assert 'Commit `abc1234`' in body and results['command'] in body and '--data=p2t\n' in body
   for block in re.findall(r'(?:^\|.*\n)+', body, re.MULTILINE):  # as many cells in every row
     assert len({row.count('|') for row in block.splitlines()}) == 1
+
+
+def test_the_hub_reads_the_metadata_of_the_card(results, tmp_path):
+  results['title'] = 'DiPair on "A": 1'
+  results['metadata'] = {'base_model': 'org/base', 'datasets': ['org/a'], 'language': 'no'}
+  results['models'][1]['ranking'] = {'test': {'ndcg@10': {'value': 0.8125}}}
+  for task, kind in (('regression', 'text-ranking'), ('multiclass', 'text-classification')):
+    front, body = _card(results | {'task': task}, tmp_path)
+    card = huggingface_hub.ModelCard((tmp_path / 'README.md').read_text('utf-8'))
+    assert huggingface_hub.ModelCard(str(card)).data.to_dict() == card.data.to_dict() == front
+    data = card.data
+    assert (data.pipeline_tag, data.library_name) == (kind, 'dipair')
+    assert (data.base_model, data.datasets, data.language) == ('org/base', ['org/a'], 'no')
+    assert data.model_name == 'DiPair on "A": 1'
+    of = {'task_type': kind, 'dataset_type': 'org/a', 'dataset_name': '"A": 1'}
+    assert data.eval_results == [  # the log loss is nan
+      EvalResult(**of, metric_type='pearsonr', metric_name='Pearson', metric_value=0.5475),
+      EvalResult(**of, metric_type='ndcg@10', metric_name='NDCG@10', metric_value=0.8125),
+    ]
+  del results['metadata']
+  _card(results, tmp_path)
+  data = huggingface_hub.ModelCard.load(tmp_path / 'README.md').data
+  assert (data.base_model, data.datasets, data.language, data.license) == (None,) * 4
+  assert {result.dataset_type for result in data.eval_results} == {'unknown'}
 
 
 def test_the_card_of_dse_loads_an_embedder(results, tmp_path):

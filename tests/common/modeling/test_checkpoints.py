@@ -427,6 +427,14 @@ def test_a_path_that_is_nothing_is_refused():
     checkpoints.read('/no/such')
 
 
+def test_only_what_the_hub_has_is_named_by_a_hub_id(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'runs/base').mkdir(parents=True)
+  names = 'minilm', 'org/name', 'runs/base', 'random-tiny', 'bilstm:minilm', 'gs://b/c', '/a/b'
+  found = ['sentence-transformers/all-MiniLM-L6-v2', 'org/name', *[''] * 5]
+  assert [checkpoints.hub_id(name) for name in names] == found
+
+
 def test_a_hub_id_without_the_client(monkeypatch):
   monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
   message = r"^org/name: no such folder; for a hub id, .* is not installed: .*'dipair\[hub\]'$"

@@ -6,6 +6,7 @@ import shutil
 import sys
 import types
 
+import huggingface_hub
 import numpy as np
 import pytest
 
@@ -46,31 +47,66 @@ def _repositories(tmp_path, monkeypatch):
       raise FileNotFoundError('Cannot find an appropriate cached snapshot folder')
     return str(copy)
 
-  package = types.SimpleNamespace(HfApi=Api, snapshot_download=snapshot_download, asked=[])
+  package = types.SimpleNamespace(
+    HfApi=Api,
+    snapshot_download=snapshot_download,
+    ModelCard=huggingface_hub.ModelCard,
+    asked=[],
+  )
   monkeypatch.setitem(sys.modules, 'huggingface_hub', package)
   return base
 
 
+def finished(exported, run, task='regression', **flags):
+  """A run's export and card, as far as `push` reads them."""
+  shutil.copytree(exported.folder, run / 'export')
+  student, models = exported.model.name.lower(), [{'name': 'teacher'}, {'name': 'student'}]
+  results = Results('a run', student, task, 'pearson', models, flags=flags)
+  report.write_model_card(results, str(run / 'README.md'))
+
+
+def of_card(repository):
+  """Metadata of a repository's card, and all that the card's own code makes."""
+  card = huggingface_hub.ModelCard.load(repository / 'README.md')
+  exec(re.search('```python\n(.*?)```', card.text, re.S)[1], made := {})
+  return card.data, made
+
+
 def test_what_is_pushed_is_loaded_by_its_name_with_its_runs_card(exported, repositories, tmp_path):
   run, name = tmp_path / 'run', f'org/{exported.model.name}'
-  shutil.copytree(exported[0], run / 'export')
-  student = exported.model.name.lower()
-  models = [{'name': 'teacher'}, {'name': 'student'}]
-  results = Results('a run', student, 'regression', 'pearson', models)
-  report.write_model_card(results, str(run / 'README.md'))
+  finished(exported, run)
   scorer = PairScorer.load(str(run / 'export'))
   assert scorer.push(name) == f'hf://{name}'
   assert not (repositories / name / 'README.md').exists()  # of no run: somebody else's
   (run / 'results.json').write_text('{}')
   scorer.push(name)
-  code = re.search('```python\n(.*?)```', (repositories / name / 'README.md').read_text(), re.S)[1]
-  exec(code, loaded := {})  # the card's own code, of the repository
-  ((of_card),) = [one for one in loaded.values() if isinstance(one, PairScorer)]
+  metadata, made = of_card(repositories / name)
+  assert metadata.pipeline_tag == 'text-ranking' and metadata.license is None
+  (by_card,) = [one for one in made.values() if isinstance(one, PairScorer)]
   expected = scorer.score(TERMS[:4], PRODUCTS)
   jobs = ScorerHandler(f'hf://{name}', 'litert', encoder_runtime='litert').load_model()
-  for one in (PairScorer.load(f'hf://{name}'), jobs, of_card):
+  for one in (PairScorer.load(f'hf://{name}'), jobs, by_card):
     np.testing.assert_allclose(one.score(TERMS[:4], PRODUCTS), expected, atol=1e-5)
   assert embedders.load(f'hf://{name}').fingerprint == scorer.fingerprint
+
+
+def test_classes_are_pushed_with_what_the_run_does_not_know(classes, repositories, tmp_path):
+  run, name = tmp_path / 'run', f'org/{classes.model.name}-classes'
+  scorer = PairScorer.load(classes.folder)
+  with pytest.raises(InputError, match='README.md: no model card there, which license would go'):
+    scorer.push(name, license='mit')
+  assert not (repositories / name).exists()
+  finished(classes, run, 'multiclass', shared_encoder=False)
+  (run / 'results.json').write_text('{}')
+  PairScorer.load(str(run / 'export')).push(
+    name, license='mit', language=['no', 'en'], datasets='org/pairs'
+  )
+  metadata, made = of_card(repositories / name)
+  assert metadata.pipeline_tag == 'text-classification'
+  assert (metadata.license, metadata.language) == ('mit', ['no', 'en'])
+  assert metadata.datasets == 'org/pairs' and metadata.library_name == classes.model.name.lower()
+  (by_card,) = [one for one in made.values() if isinstance(one, PairScorer)]
+  assert by_card.outputs == 3
 
 
 @pytest.mark.parametrize(

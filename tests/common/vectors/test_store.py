@@ -6,10 +6,13 @@ import re
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 from common import files
 from common.errors import InputError
+from common.vectors import parquet
 from common.vectors.store import VectorStore
 from common.vectors.writer import VectorWriter
 
@@ -80,6 +83,47 @@ def test_int8_rounds_to_the_nearest_127th_of_a_tokens_largest_value(tmp_path):
   store, values = write(tmp_path, 'int8')
   step = np.abs(values).max(-1, keepdims=True) / 127
   assert np.all(np.abs(store.vectors(slice(None)) - values) <= step / 2 + 1e-6)
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'float16', 'int8'])
+def test_a_parquet_file_has_ids_and_vectors_without_deleted_rows(tmp_path, monkeypatch, dtype):
+  monkeypatch.setattr(parquet, '_BLOCK', 3)
+  store, path = write(tmp_path / 'store', dtype)[0].delete(['é4']), str(tmp_path / 'x.parquet')
+  store.to_parquet(path)
+  table, number = pq.read_table(path), pa.int8() if dtype == 'int8' else pa.float32()
+  tokens = pa.list_(pa.field('element', pa.list_(pa.field('element', number), 3)), 2)
+  assert table.schema.field('vectors').type == tokens
+  assert table['id'].to_pylist() == [f'é{i}' for i in range(8) if i != 4]
+  found = np.array(table['vectors'].to_pylist(), np.float32)
+  if dtype == 'int8':  # else there is no such column
+    found *= np.array(table['scale'].to_pylist(), np.float32)[..., None]
+  assert table.num_columns == 2 + (dtype == 'int8')
+  np.testing.assert_array_equal(found, store.vectors(slice(None)))
+  groups = pq.ParquetFile(path).metadata
+  assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [3, 3, 1]
+  store.to_parquet(path, lambda block: block.max(1))
+  found = np.array(pq.read_table(path)['vectors'].to_pylist())
+  np.testing.assert_array_equal(found, store.vectors(slice(None)).max(1))
+
+
+def test_a_parquet_file_is_whole_or_stays_what_it_was(tmp_path, monkeypatch):
+  monkeypatch.setattr(parquet, '_BLOCK', 3)
+  (store, _), path = write(tmp_path / 'store'), tmp_path / 'x.parquet'
+  store.to_parquet(path)
+  before = path.read_bytes()
+  for transform, message in (
+    (lambda block: block[:2], r'shape \(2, 2, 3\) for 3 rows'),
+    (lambda block: block.sum((1, 2)), r'shape \(3,\) for 3 rows'),
+    (lambda block: block[: len(block)] / (len(block) - 2), 'NaN or infinity .* of row 6$'),
+  ):
+    with pytest.raises(InputError, match=f'^transform: .*{message}'), np.errstate(all='ignore'):
+      store.to_parquet(path, transform)
+    assert path.read_bytes() == before
+  with pytest.raises(InputError, match='^path=.*there is no folder'):
+    store.to_parquet(tmp_path / 'none/x.parquet')
+  empty = store.delete(store.ids(range(8)))
+  empty.to_parquet(path)
+  assert pq.read_table(path).shape == (0, 2)
 
 
 def test_a_store_is_whole_or_not_there_and_can_be_appended_to(tmp_path):
