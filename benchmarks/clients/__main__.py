@@ -4,7 +4,7 @@
 
 It makes an environment for each client, of the client's requirements and this project's wheel, and
 one for the server, of the wheel with `[serve]`. None has TensorFlow. A client's check is
-`check_CLIENT.py`; README.md says how to run one by hand.
+`check_CLIENT.py`, which compares scores with the export's own.
 """
 
 import csv
@@ -90,7 +90,7 @@ def _given(export: str) -> dict[str, Any]:
 
 
 def _wheel(folder: str) -> str:
-  """The project's wheel, by way of its source distribution, as a build folder may hold old files."""
+  """The project's wheel, made of its source distribution: a build folder may hold old files."""
   setup = ['setup.py', '-q', 'egg_info', f'--egg-base={folder}', 'sdist', f'--dist-dir={folder}']
   subprocess.run([sys.executable, *setup], cwd=committed.ROOT, check=True)
   (source,) = (name for name in os.listdir(folder) if name.endswith('.tar.gz'))
