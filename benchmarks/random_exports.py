@@ -1,4 +1,4 @@
-"""Exported students with random weights, which do not change the time, and a tiny encoder."""
+"""Exported students with random weights, which do not change the time; most have a tiny encoder."""
 
 import os
 from typing import Any
@@ -17,9 +17,15 @@ _SAMPLES = (['a', 'red shoe'], ['b', 'a blue dog'])
 
 
 def dipair(folder: str, **config: Any) -> str:
-  """DiPair's head as the paper has it but for `config`: N=4, M=8, D=256, 2 layers of 1,024."""
+  """DiPair's head as the paper has it but for `config`: N=4, M=8, D=256, 2 layers of 1,024.
+
+  With `pretrained` the encoder has that checkpoint's words and shape.
+  """
   tokenizer, encoder = _tiny(64, 1)
-  options = {'encoder_layers': 1, 'max_lengths': (16, 16), **config}
+  if 'pretrained' in config:
+    words = checkpoints.read(config['pretrained'])
+    tokenizer, encoder = Tokenizer(words.vocabulary, words.lower_case), words.config
+  options = {'encoder_layers': encoder.num_layers, 'max_lengths': (16, 16), **config}
   model = DiPair(flags.build(DiPairConfig, options), encoder, 1, tokenizer.pad_id)
   return _write(folder, model, tokenizer)
 

@@ -128,11 +128,16 @@ def _query(config: ServingConfig, export: str, folder: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def server(
-  module: str, pattern: str, *args: str
+  module: str, pattern: str, *args: str, python: str = ''
 ) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
-  """A server's process, and the pattern as its first line has it, which names the address."""
+  """A server's process, and the pattern as its first line has it, which names the address.
+
+  With `python` it runs what is installed in that environment.
+  """
   environment = {**os.environ, 'PYTHONPATH': committed.ROOT, 'TF_CPP_MIN_LOG_LEVEL': '3'}
-  command = [sys.executable, '-m', module, *args]
+  if python:
+    del environment['PYTHONPATH']
+  command = [python or sys.executable, '-m', module, *args]
   process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
   assert process.stdout
   try:

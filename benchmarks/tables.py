@@ -340,6 +340,55 @@ def serving(made: dict[str, Any]) -> Table:
   return Table('', ['', 'local server, page'], rows)
 
 
+def latency(made: dict[str, Any]) -> list[Table]:
+  """Milliseconds to rerank by `benchmarks.latency`, and its servers."""
+  at: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+  for row in made['rows']:
+    at.setdefault((row['name'], row['where']), {})[row['candidates']] = row
+  p50 = {key: of[max(of)]['p50'] for key, of in at.items()}  # of the longest requests
+  crossed = min((p50[key] for key in p50 if key[1] == 'new'), default=None)
+  ranked = []
+  for (name, where), of in at.items():
+    alone = [key for key in p50 if key[0] == name and key[1].endswith('alone')]
+    alone = [key for key in alone if where == f'{key[1].split(",")[0]}, server']
+    own = p50[name, where]
+    cells = [f'{row["p50"]:.1f} ({row["p99"]:.1f})' for row in of.values()]
+    against = times(own / p50[alone[0]]) if alone else ''
+    ranked.append([name, where, *cells, against, times(crossed / own) if crossed else ''])
+  counts = [f'{count:,}' for count in next(iter(at.values()))]
+  first = next(iter(made['servers'].values()))
+  note = (
+    f'The server answers {first["start"]:.2f} s after its start. With {made["cached"]:,} documents '
+    f'in its cache it takes {first["rss"] / 1e6:,.0f} MB.'
+  )
+  many = f'{made["clients"]} clients'
+  served = [
+    [
+      *(name, f'{of["one"]:.1f}', f'{of["many"]:.1f}', f'{of["many"] / of["one"]:.2f}'),
+      f'{of["longest_to_mean"]:.2f}',
+    ]
+    for name, of in made['servers'].items()
+  ]
+  return [
+    Table(
+      'Milliseconds: p50 (p99). Ratios are of p50 at the most candidates.',
+      ['', 'texts', *counts, '× alone', 'times as fast as the fastest cross-encoder'],
+      ranked,
+    ),
+    Table(note, ['requests/s', 'one client', many, 'ratio', 'longest to mean'], served),
+  ]
+
+
+def clients(made: dict[str, Any]) -> Table:
+  """A row a client of `benchmarks.clients`."""
+  rows = [
+    [', '.join(f'{name} {version}' for name, version in of['versions'].items()), checked]
+    for of in made['clients'].values()
+    for checked in of['checked']
+  ]
+  return Table('', ['client', 'what was checked'], rows)
+
+
 def memory(made: dict[str, Any]) -> Table:
   """Peaks of a step on both sizes of data, and how many times the one the other is."""
   rows = []
@@ -349,9 +398,9 @@ def memory(made: dict[str, Any]) -> Table:
   return Table('', ['', 'own, 1x', 'own, 10x', 'all, 1x', 'all, 10x', 'own, 10x to 1x'], rows)
 
 
-def _peers() -> str:
-  made = read('peers')
-  return '\n\n'.join([*map(_shown, peers(made)), f'{_by(made)}{_on(made)}.'])
+def _several(name: str, shown: Callable[[dict[str, Any]], list[Table]]) -> str:
+  made = read(name)
+  return '\n\n'.join([*map(_shown, shown(made)), f'{_by(made)}{_on(made)}.'])
 
 
 def peers(made: dict[str, Any]) -> list[Table]:
@@ -488,13 +537,15 @@ BLOCKS: dict[str, Callable[[], str]] = {
   'glue': glue,
   'run_speeds': run_speeds,
   'run_encoders': run_encoders,
-  'peers': _peers,
+  'latency': lambda: _several('latency', latency),
+  'peers': lambda: _several('peers', peers),
   'cost': _cost,
   'memory': lambda: _shown(memory(read('memory'))),
   'rank': lambda: _shown(rank(read('scoring'))),
   'robustness': robustness,
 }
 TABLES: dict[str, Callable[[dict[str, Any]], Table]] = {  # by the name of their results
+  'clients': clients,
   'p2t_encoding': encoding,
   'late_interaction': late_interaction,
   'light': light,

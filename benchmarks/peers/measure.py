@@ -1,4 +1,4 @@
-"""The peers' side of `benchmarks.peers`: a process of their environment, told what to call.
+"""The peers' side of `benchmarks.peers` and `benchmarks.latency`: a process of their environment.
 
   PEERS/bin/python benchmarks/peers/measure.py given.json
 
@@ -9,6 +9,8 @@ Dimensions: q queries of s tokens, d documents of t, h the encoder's width.
 """
 
 import csv
+import functools
+import itertools
 import json
 import os
 import sys
@@ -24,10 +26,12 @@ from sentence_transformers import (
   export_static_quantized_openvino_model,
   util,
 )
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 _LEAST = 0.1  # seconds of a request; a shorter call is repeated
 _BLOCK = 256  # documents that MaxSim takes at a time
 _PACKAGES = ('sentence-transformers', 'transformers', 'torch', 'optimum-intel', 'openvino', 'nncf')
+_PACKAGES += ('onnxruntime',)
 _BYTES = {'float32': (4, 0), 'int8': (1, 4)}  # of a number, and of a vector's scale
 
 
@@ -79,9 +83,12 @@ def main(path: str) -> None:
     _progress(f'fine-tuning into {given["trained"]}')
     fine_tune(given)
   found = Contenders(given['batch_sizes'])
-  encoder = add_encoders(found, given)
-  add_stored(found, given, encoder)
-  add_cross_encoders(found, given)
+  if 'reranked' in given:
+    add_rerankers(found, given)
+  else:
+    encoder = add_encoders(found, given)
+    add_stored(found, given, encoder)
+    add_cross_encoders(found, given)
   versions = {name: metadata.version(name) for name in _PACKAGES}
   ready = {'contenders': found.described, 'versions': versions}
   print(json.dumps(ready), file=answers, flush=True)
@@ -141,19 +148,82 @@ def add_stored(found: Contenders, given: dict[str, Any], encoder: SentenceTransf
 
 
 def add_cross_encoders(found: Contenders, given: dict[str, Any]) -> None:
-  """Pairs of texts to scores; the output layer is random, which does not change the time."""
-  pairs, folder = given['pairs'], os.path.join(given['folder'], 'untrained')
-  torch.manual_seed(0)
-  CrossEncoder(given['weights'], num_labels=1, device='cpu').save_pretrained(folder)
-  options = {'max_length': given['pair_length']}
-  models = three(CrossEncoder, folder, given, **options)
-  for name, model in models.items():
+  """Pairs of texts to scores."""
+  pairs = given['pairs']
+  for name, model in cross_encoders(given).items():
     _progress(f'CrossEncoder, {name}')
 
     def call(size: int, model: CrossEncoder = model) -> Any:
       return model.predict(pairs, batch_size=size)
 
     found.batched('pairs', f'CrossEncoder, {name}', call, len(pairs))
+
+
+def add_rerankers(found: Contenders, given: dict[str, Any]) -> None:
+  """Candidates of a query to the best of them: by each count, one request a call."""
+  models = cross_encoders(given)
+  models['ONNX int8'] = onnx_int8(given)
+  queries, most = itertools.cycle(given['queries']), max(given['reranked'])
+  for name, model in models.items():
+    _progress(f'CrossEncoder, {name}')
+
+    def call(count: int, size: int, model: CrossEncoder = model) -> Any:
+      texts = given['texts'][:count]
+      return model.rank(next(queries), texts, top_k=given['top_k'], batch_size=size)
+
+    call(most, given['batch_sizes'][0])
+    tried = {size: _seconds(functools.partial(call, most, size)) for size in given['batch_sizes']}
+    size = min(tried, key=tried.__getitem__)
+    for count in given['reranked']:
+      row = {'kind': 'rerank', 'name': f'CrossEncoder, {name}', 'rows': count, 'batch_size': size}
+      found.described.append(row)
+      found.calls.append(functools.partial(call, count, size))
+
+
+def cross_encoders(given: dict[str, Any]) -> dict[str, CrossEncoder]:
+  """Cross-encoders by runtime; the output layer is random, which does not change the time."""
+  folder = untrained(given)
+  torch.manual_seed(0)
+  CrossEncoder(given['weights'], num_labels=1, device='cpu').save_pretrained(folder)
+  return three(CrossEncoder, folder, given, max_length=given['pair_length'])
+
+
+def untrained(given: dict[str, Any]) -> str:
+  """Folder of the cross-encoder with a random output layer."""
+  return os.path.join(given['folder'], 'untrained')
+
+
+def onnx_int8(given: dict[str, Any]) -> CrossEncoder:
+  """The cross-encoder over ONNX Runtime, quantized dynamically by its own tool.
+
+  sentence-transformers does the same through optimum-onnx, which takes no transformers 5.
+  """
+  import onnxruntime
+  from onnxruntime import quantization
+
+  model = CrossEncoder(untrained(given), device='cpu', max_length=given['pair_length'])
+  network, names = model[0].model, ('input_ids', 'attention_mask', 'token_type_ids')
+  features = model[0].preprocess([['a', 'b'], ['a', 'b c']])
+  exact, path = (os.path.join(given['folder'], f'{name}.onnx') for name in ('exact', 'int8'))
+  free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}  # rows and tokens
+  torch.onnx.export(
+    network.eval(),
+    kwargs={name: features[name] for name in names},
+    f=exact,
+    dynamic_shapes={name: free for name in names},
+    output_names=['logits'],
+  )
+  quantization.quantize_dynamic(exact, path, per_channel=True)
+  options = onnxruntime.SessionOptions()
+  options.intra_op_num_threads = given['threads']
+  session = onnxruntime.InferenceSession(path, options)
+
+  def forward(**given: Any) -> Any:
+    (logits,) = session.run(None, {name: given[name].numpy() for name in names})
+    return SequenceClassifierOutput(logits=torch.from_numpy(logits))
+
+  network.forward = forward
+  return model
 
 
 def three(cls: Any, weights: str, given: dict[str, Any], **options: Any) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Programs of other projects that call this one, each in an environment of its own."""
