@@ -21,7 +21,10 @@ def of_score(export: Export) -> str:
     return 'the label to expect lies 70% of the way from the lowest label to the highest.'
   if export.description['calibration']['temperature'] != 1:
     return "of 100 such pairs about 70 match, where queries are like the run's validation set."
-  return 'the model expects 70 of 100 such pairs to match. It is not calibrated: try thresholds.'
+  return (
+    'the model expects 70 of 100 such pairs to match. It is not calibrated: choose thresholds on '
+    'labelled pairs of your own.'
+  )
 
 
 def _measured(export: Export) -> str:
