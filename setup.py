@@ -32,7 +32,7 @@ HUB = ['huggingface_hub>=0.30']  # pretrained weights and exports by hub id
 SERVE = ['fastapi>=0.115', 'prometheus-client>=0.20', 'uvicorn>=0.30']  # the rerank server
 SERVING = [
   'tensorflow-serving-api~=2.20.0',  # protocol buffers of TensorFlow Serving
-  'werkzeug>=3',  # HTTP of the local server and the page
+  'werkzeug>=3',  # HTTP of the local server
 ]
 DOCS = ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings-python>=2']  # the site
 TEST = [
@@ -76,7 +76,7 @@ setup(
     '': ['py.typed'],
     'common.data': ['catalog.json'],
     'common.evaluation': ['*.html', '*.md'],
-    'common.page': ['page.*'],
+    'common.rerank_server': ['page.*'],
     'common.serving': ['readme.md'],
   },
   cmdclass={'build_py': BuildPy},

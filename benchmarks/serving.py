@@ -1,33 +1,26 @@
-"""The local server under load, and a query's way through the page, in real processes.
+"""The local server under load, in a real process.
 
-  python -m benchmarks.serving --export=runs/p2t/export --output=benchmarks/results/serving.json
+  python -m benchmarks.serving --output=benchmarks/results/serving.json
 
 The server runs a head's SavedModel with random weights, which do not change the time. A request has
 the query's part and 1,000 vectors of candidates (`one_to_many`), then the same as an int8 store has
-them (`one_to_many_int8`). Before and after, the head alone is measured on the same cores. Then a
-real run's export stands behind the page's API, in LiteRT int8: a query's way to its best ten of
-10,000 stored products, from the request to the answer, and by stage.
+them (`one_to_many_int8`). Before and after, the head alone is measured on the same cores.
 """
 
 import contextlib
 import dataclasses
-import http.client
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from benchmarks import committed, random_exports, tables
 from common import flags
-from common.data import catalog
 from common.evaluation import benchmark
 from common.evaluation.benchmark import Contender
 from common.scoring.exported import ONE_TO_MANY_INT8
@@ -35,8 +28,6 @@ from common.serving import load_test
 from common.serving.load_test import LoadConfig
 from common.vectors.values import narrowed
 from dipair.scorer import Scorer
-
-_RUNTIME = 'litert-int8'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,25 +37,16 @@ class ServingConfig:
   candidates: int = flags.option(1000, 'candidates of a request', bounds=(1, 10**6))
   requests: int = flags.option(1000, 'requests to send', bounds=(1, 10**6))
   concurrency: int = flags.option(32, 'requests at a time', bounds=(1, 1000))
-  export: str = flags.option('', "a run's export, for queries; empty: random weights, tiny encoder")
-  products: int = flags.option(
-    10_000, 'products of the synthetic catalogue, stored, for queries', bounds=(1, 10**9)
-  )
-  queries: int = flags.option(200, 'queries ranked one by one', bounds=(1, 10**9))
   output: str = flags.option('', 'JSON file of the figures')
 
 
 def main(config: ServingConfig) -> None:
   """Measures, prints, writes."""
   with tempfile.TemporaryDirectory() as folder:
-    export = random_exports.dipair(os.path.join(folder, 'export'))
-    found = {
-      **_loads(config, export, folder),
-      'query': _query(config, config.export or export, folder),
-    }
+    found = _loads(config, random_exports.dipair(os.path.join(folder, 'export')), folder)
   print(tables.serving(found))
   if config.output:
-    committed.write(config.output, 'benchmarks.serving', config, runtime=_RUNTIME, **found)
+    committed.write(config.output, 'benchmarks.serving', config, **found)
 
 
 def _loads(config: ServingConfig, export: str, folder: str) -> dict[str, dict[str, Any]]:
@@ -99,31 +81,6 @@ def _loads(config: ServingConfig, export: str, folder: str) -> dict[str, dict[st
       ratio = sent['rows_per_second'] / rate
       found[name] = {**sent, 'head_pairs_per_second': rate, 'ratio': ratio}
   return found
-
-
-def _query(config: ServingConfig, export: str, folder: str) -> dict[str, Any]:
-  """A query's best ten of the stored products: median seconds by stage, and in all."""
-  pairs = catalog.splits(7, train=4 * config.products)['train']
-  products = list(dict.fromkeys(pair.product for pair in pairs))[: config.products]
-  terms = list(dict.fromkeys(pair.term for pair in pairs))[: config.queries]
-  path = os.path.join(folder, 'products.jsonl')
-  with open(path, 'w', encoding='utf-8') as file:
-    file.writelines(json.dumps({'id': str(i), 'text': t}) + '\n' for i, t in enumerate(products))
-  args = ['--port=0', f'--export_dir={export}', f'--input={path}']
-  args += [f'--store={os.path.join(folder, "vectors")}', f'--runtime={_RUNTIME}']
-  times: dict[str, list[float]] = {name: [] for name in ('whole', 'encode', 'rank')}
-  with server('common.page', r'http://(\S+)', *args) as (_, address):
-    connection = http.client.HTTPConnection(address[1], timeout=60)
-    for term in tqdm(terms, unit=' queries'):
-      started = time.perf_counter()
-      connection.request('POST', '/demo/rank', json.dumps({'query': term}))
-      answer = json.loads(connection.getresponse().read())
-      times['whole'].append(time.perf_counter() - started)
-      for name, milliseconds in answer['ms'].items():
-        times[name].append(milliseconds / 1e3)
-  p99 = float(np.percentile(times['whole'], 99))
-  medians = {name: float(np.median(seconds)) for name, seconds in times.items()}
-  return {'products': len(products), 'queries': len(terms), 'p99': p99, **medians}
 
 
 @contextlib.contextmanager

@@ -320,9 +320,7 @@ def score_job(made: dict[str, Any]) -> Table:
 
 
 def serving(made: dict[str, Any]) -> Table:
-  """Load on the local server, and a query's way through the page, of `benchmarks.serving`."""
-  query = made['query']
-  stages = {name: f'{1e3 * query[name]:.0f}' for name in ('whole', 'p99', 'encode')}
+  """Load on the local server, of `benchmarks.serving`."""
   rows = [
     [
       f'{load["requests"]:,} requests of {kind} vectors, {load["concurrency"]} at a time',
@@ -331,13 +329,7 @@ def serving(made: dict[str, Any]) -> Table:
     ]
     for kind, load in (('float32', made['load']), ('int8', made['load_int8']))
   ]
-  rows.append(
-    [
-      f'a query of the page, its best ten of {query["products"]:,} stored products',
-      f'p50 {stages["whole"]} ms, p99 {stages["p99"]}; of it encode {stages["encode"]}',
-    ]
-  )
-  return Table('', ['', 'local server, page'], rows)
+  return Table('', ['', 'local server'], rows)
 
 
 def latency(made: dict[str, Any]) -> list[Table]:

@@ -11,7 +11,6 @@ _SHARED = {
   'rerank': 'common.rerank',
   'evaluate': 'common.evaluate',
   'verify': 'common.verify',
-  'page': 'common.page',
   'serve': 'common.rerank_server',
   'local-server': 'common.local_server',
   'serving-config': 'common.serving.config',

@@ -1,7 +1,7 @@
 """TF Serving's double for development and tests, over `tf.saved_model.load`.
 
-`models` (loaded once; their inputs are checked) → `grpc_api` and `rest_api`; `__main__` is the
-command.
+`models` (loaded once; their inputs are checked) → `grpc_api` and `rest_api` (over `web`);
+`__main__` is the command.
 """
 
 import importlib

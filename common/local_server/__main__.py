@@ -17,9 +17,8 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from common import flags
 from common.errors import InputError
-from common.local_server import grpc_api, rest_api
+from common.local_server import grpc_api, rest_api, web
 from common.local_server.models import Model
-from common.serving import web
 
 
 @dataclasses.dataclass(frozen=True)

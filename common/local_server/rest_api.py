@@ -13,7 +13,7 @@ from werkzeug.wrappers import Request, Response
 from common.errors import InputError
 from common.local_server import grpc_api
 from common.local_server.models import Arrays, Model, NotFoundError, Signature, Spec, find
-from common.serving.web import json_object, json_response
+from common.local_server.web import json_object, json_response
 
 _PATH = re.compile(r'/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(/metadata|:predict)?')
 

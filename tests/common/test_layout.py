@@ -25,7 +25,6 @@ BELOW = {  # what each room stands on
   'common.export': ('data', 'modeling', 'scoring'),
   'common.serving': ('data', 'scoring', 'export'),
   'common.local_server': ('scoring', 'serving'),
-  'common.page': ('data', 'vectors', 'scoring', 'serving'),
   'common.distillation': (
     *('data', 'modeling', 'training', 'evaluation', 'vectors', 'scoring', 'export'),
   ),
@@ -177,7 +176,6 @@ _TRAINING = ('pyarrow', 'common.training', 'common.distillation', 'common.modeli
     ('dipair', _TRAINING),
     ('dse', _TRAINING),
     ('common.rerank_server.__main__', ('grpc', *_TRAINING)),
-    ('common.page.__main__', ('grpc',)),
     ('common.rerank.__main__', ('grpc',)),
   ],
 )

@@ -18,7 +18,6 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.distillation import embedders
 from common.errors import InputError
-from common.page.ranker import Ranker
 from common.pipelines.models import ScorerHandler
 from common.scoring import archive, exported
 from dipair import CrossEncoder, Scorer, release
@@ -78,8 +77,6 @@ def test_a_release_scores_as_the_export_that_it_is_of_wherever_an_export_is_take
   pairs = list(zip(TERMS, PRODUCTS, strict=False))
   np.testing.assert_allclose(CrossEncoder(released).predict(pairs), scores, atol=1e-6)
   assert embedders.load(released).fingerprint == scorer.fingerprint
-  ranker = Ranker(released, str(tmp_path / 'store'), INT8, INT8, {text: text for text in PRODUCTS})
-  assert not ranker.attends
   unpacked = os.listdir(tmp_path / 'cache' / 'dipair')
   assert unpacked == [files.sha256(released)]  # once for all of them
   message = (

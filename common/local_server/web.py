@@ -27,12 +27,6 @@ with extras.needed('serving'):
 Answer = Callable[[Request], Response]
 _WAITING = 128  # connections that the system holds until they are accepted
 _LONGEST = 1000  # characters of an error: names in it are the sender's, of any length
-_HEADERS = {
-  'X-Content-Type-Options': 'nosniff',
-  'Content-Security-Policy': (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:"
-  ),
-}
 
 
 @contextlib.contextmanager
@@ -53,7 +47,7 @@ def serving(host: str, port: int, answer: Answer, max_bytes: int) -> Iterator[in
   def application(request: Request) -> Response:
     request.max_content_length = max_bytes
     response = _answered(answer, request)
-    response.headers.update(_HEADERS)
+    response.headers['X-Content-Type-Options'] = 'nosniff'
     return response
 
   try:  # here, as Werkzeug ends the process where it cannot listen
