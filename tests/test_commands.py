@@ -18,6 +18,7 @@ from tests.robustness import knocks
 
 ROOT = Path(__file__).parents[1]
 NO_FLAGS = {
+  'benchmarks.clients.run',
   'benchmarks.peers.measure',
   'benchmarks.tables',
   'common.export.saved_models',

@@ -86,7 +86,7 @@ def ranking_of(config: ServeConfig) -> Ranking:
 
     check_parent(config.index, '--index')
     index = Index.of_store(store, config.index)
-  ranking = Ranking(_name(config.export), export.description, scorer, cache, store, index, texts)
+  ranking = Ranking(_name(config.export), export, scorer, cache, store, index, texts)
   scorer.rank('first', scorer.encode(['first'], side))  # what the first request would wait for
   return ranking
 

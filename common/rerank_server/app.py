@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 
 from common import __version__
 from common.errors import InputError
+from common.rerank_server import page
 from common.rerank_server.bounds import Bounded
 from common.rerank_server.ranking import Ranking, Work
 from common.rerank_server.schema import (
@@ -109,6 +110,7 @@ def application(ranking: Ranking, keys: Sequence[str] = ()) -> Bounded:
   async def broken(_: Request, __: Exception) -> JSONResponse:  # it is in the log too
     return JSONResponse({'message': 'a fault of the server; see its log'}, 500)
 
+  app.router.routes.extend(page.routes())
   return Bounded(app, keys)
 
 

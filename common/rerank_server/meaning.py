@@ -1,4 +1,4 @@
-"""What a score of 0.70 means, in one sentence, by what is known of an export."""
+"""Meaning of a score of 0.70, in one sentence, by what is known of an export."""
 
 import os
 

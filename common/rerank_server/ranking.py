@@ -14,8 +14,10 @@ import numpy as np
 
 from common.data.texts import blake2b
 from common.errors import InputError
+from common.rerank_server import meaning
 from common.rerank_server.cache import VectorCache, stored
 from common.rerank_server.schema import Model, RerankRequest, SearchRequest
+from common.scoring.exported import Export
 from common.scoring.runtime import Vectors
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
@@ -33,7 +35,7 @@ class Ranking:
 
   Args:
     name: The model's name in answers.
-    description: The export's.
+    export: The scorer's.
     scorer: A model of two texts and one score.
     cache: Vectors of documents that were seen.
     store: Vectors by id, of this model's right side.
@@ -44,7 +46,7 @@ class Ranking:
   def __init__(
     self,
     name: str,
-    description: Mapping[str, Any],
+    export: Export,
     scorer: PairScorer,
     cache: VectorCache,
     store: VectorStore | None = None,
@@ -52,7 +54,7 @@ class Ranking:
     texts: Mapping[str, str] | None = None,
   ):
     self.name, self.scorer, self.cache = name, scorer, cache
-    self._description = description
+    self._description, self._meaning = export.description, meaning.of_score(export)
     self._store, self._index, self._texts = store, index, texts or {}
 
   def model(self) -> Model:
@@ -65,6 +67,7 @@ class Ranking:
       stored=len(self._store or ()),
       search=self._index is not None,
       texts=bool(self._texts),
+      meaning=self._meaning,
     )
 
   def rerank(self, asked: RerankRequest) -> Work:

@@ -121,6 +121,7 @@ class Model(BaseModel):
     stored: Texts in the store.
     search: Whether `/v1/search` answers.
     texts: Whether the store's texts are known.
+    meaning: A sentence on a score of 0.70.
   """
 
   id: str
@@ -132,6 +133,7 @@ class Model(BaseModel):
   stored: int
   search: bool
   texts: bool
+  meaning: str
 
 
 class Models(BaseModel):
