@@ -4,7 +4,7 @@
 #   docker run --rm -p 8000:8000 dipair  # the student that the package brings
 #   docker run --rm -p 8000:8000 -v $PWD/runs/mine:/mine:ro dipair --export=/mine/export
 #
-# Never built: no Docker was at hand. Its steps were run in a bare environment of Python 3.13.
+# Never built: no Docker was at hand. Its pip steps, command and health check ran in a bare Python 3.13.
 
 FROM python:3.13-slim AS build
 WORKDIR /source

@@ -1,10 +1,15 @@
-"""The source distribution, the wheel made of it, and the wheel from another folder."""
+"""The source distribution, the wheel made of it, the wheel from another folder; the Dockerfile."""
 
+import json
+import re
 import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
+
+from common import console, flags
+from common.rerank_server.__main__ import ServeConfig
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ('common', 'dipair', 'dse')
@@ -59,3 +64,23 @@ def test_a_wheel_of_the_source_distribution_is_whole(tmp_path):
   found = run([sys.executable, '-c', CODE], installed).split()
   assert found[0] == '1'  # the trained student that comes with it
   assert found[-1] == str(installed / 'common' / 'configs' / 'p2t.flags')
+
+
+def test_the_dockerfile_names_what_there_is():
+  """Docker is not at hand, so each instruction is compared with the sources."""
+  lines = (ROOT / 'Dockerfile').read_text('utf-8').replace('\\\n', '').splitlines()
+  steps = [line.split(maxsplit=1) for line in lines if line and not line.startswith('#')]
+  copied = {path for name, rest in steps if name == 'COPY' for path in rest.split()[:-1]}
+  assert {*PACKAGES, 'setup.py', 'configs', 'pretrained'} < copied
+  assert [path for path in copied if not (ROOT / path).exists()] == []
+  (extras,) = re.findall(r'\.whl\)\[([a-z,]+)\]', str(steps))
+  setup = (ROOT / 'setup.py').read_text('utf-8')
+  assert [name for name in extras.split(',') if f"    '{name}': " not in setup] == []
+
+  last = dict(steps)
+  program, name, *given = json.loads(last['ENTRYPOINT']) + json.loads(last['CMD'])
+  assert console.COMMANDS[program][name] == 'common.rerank_server'
+  config = flags.parse(ServeConfig, dict(flag.removeprefix('--').split('=') for flag in given))
+  assert config.host == '0.0.0.0' and last['USER'] != 'root'
+  assert last['EXPOSE'] == str(config.port)
+  assert f'http://127.0.0.1:{config.port}/healthz' in last['HEALTHCHECK']
