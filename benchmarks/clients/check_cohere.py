@@ -27,8 +27,8 @@ def check(given: dict[str, Any]) -> list[str]:
 
   for key, changes, error, message in (
     ('wrong', {}, cohere.UnauthorizedError, 'key'),
-    ('secret', {'query': ''}, cohere.BadRequestError, 'query'),
-    ('secret', {'documents': []}, cohere.BadRequestError, 'documents'),
+    ('secret', {'top_n': 0}, cohere.UnprocessableEntityError, 'top_n'),
+    ('secret', {'documents': []}, cohere.UnprocessableEntityError, 'documents'),
   ):
     try:
       cohere.ClientV2(key, base_url=given['url']).rerank(**{**asked, **changes})
@@ -38,5 +38,5 @@ def check(given: dict[str, Any]) -> list[str]:
   return [
     'ClientV2.rerank: scores, top_n, and usage, where the second call encodes nothing',
     'Client.rerank: objects, return_documents',
-    'errors: a wrong key, an empty query, no documents',
+    'errors: a wrong key, top_n of 0, no documents',
   ]
