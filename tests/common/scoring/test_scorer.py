@@ -355,7 +355,7 @@ print(json.dumps([ranked, embedder.score_all_pairs(['red', 'x']).tolist()]))
     f'gs://b/x.tar.gz: tensorflow {missing}',
     'https://x/x.tar.gz: no file system for https://; download it, or gs://',
     f'attention is of the SavedModels: tensorflow {missing}',
-    *[f'absl {missing}'] * 2,
+    *[f'tensorflow {missing}'] * 2,
   ]
   ranked, scores = json.loads(found)
   scorer, embedder = (PairScorer.load(f, encoder_runtime='litert-int8') for f in folders)
