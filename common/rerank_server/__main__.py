@@ -25,7 +25,7 @@ from common.rerank_server.app import application
 from common.rerank_server.bounds import keys_of
 from common.rerank_server.cache import VectorCache
 from common.rerank_server.ranking import Ranking
-from common.scoring import exported, runtimes
+from common.scoring import exported, hub, runtimes
 from common.scoring.scorer import PairScorer
 from common.vectors import manifest
 from common.vectors.store import VectorStore
@@ -70,6 +70,8 @@ def ranking_of(config: ServeConfig) -> Ranking:
   """
   if not config.export:
     raise InputError('--export is needed')
+  if config.index:  # before texts are encoded
+    check_parent(config.index, '--index')
   export = exported.Export(config.export)
   scorer = PairScorer.load(export, config.runtime, encoder_runtime=config.encoder_runtime)
   scorer.check_ranks_texts(config.export)
@@ -84,9 +86,8 @@ def ranking_of(config: ServeConfig) -> Ranking:
   if store and config.index:
     from common.vectors.neighbors import Index
 
-    check_parent(config.index, '--index')
     index = Index.of_store(store, config.index)
-  ranking = Ranking(_name(config.export), export, scorer, cache, store, index, texts)
+  ranking = Ranking(model_name(config.export), export, scorer, cache, store, index, texts)
   scorer.rank('first', scorer.encode(['first'], side))  # what the first request would wait for
   return ranking
 
@@ -114,10 +115,12 @@ def _listening(config: ServeConfig) -> socket.socket:
     raise InputError(f'{where}: cannot be listened to: {os.strerror(error.errno or 0)}') from error
 
 
-def _name(export: str) -> str:
+def model_name(export: str) -> str:
   """The name of an export in answers: its run's, or the hub's."""
-  parts = [part for part in export.removeprefix('hf://').split('/') if part != 'export']
-  return '/'.join(parts) if export.startswith('hf://') else parts[-1]
+  if export.startswith(hub.PREFIX):
+    return export.removeprefix(hub.PREFIX)
+  run, name = os.path.split(os.path.abspath(export))
+  return (name == 'export' and os.path.basename(run)) or name
 
 
 def _texts(config: ServeConfig) -> dict[str, str]:

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import hmac
-import json
 from collections.abc import Sequence
 from typing import Any
+
+from starlette.responses import JSONResponse
 
 from common import files
 from common.errors import InputError
@@ -53,7 +54,7 @@ class Bounded:
     except Refused as refused:
       with contextlib.suppress(Refused):
         await _body(receive, kept=False)  # else the client, which writes still, sees no answer
-      await _refuse(send, refused)
+      await _refusal(refused)(scope, receive, send)
       return
     self._requests += 1
     try:
@@ -65,7 +66,7 @@ class Bounded:
         if body is not None:
           await self._app(scope, _replayed(body, receive), send)
       except Refused as refused:
-        await _refuse(send, refused)
+        await _refusal(refused)(scope, receive, send)
       finally:
         async with self._room:
           self._bytes -= size
@@ -129,12 +130,9 @@ def _replayed(body: bytes, receive: Any) -> Any:
   return received
 
 
-async def _refuse(send: Any, refused: Refused) -> None:
-  """Answers, and closes the connection."""
-  body = json.dumps({'message': str(refused)}).encode()
-  headers = {'content-type': 'application/json', 'content-length': len(body), 'connection': 'close'}
+def _refusal(refused: Refused) -> JSONResponse:
+  """The answer, after which the connection is closed."""
+  headers = {'connection': 'close'}
   if refused.status == 401:
     headers['www-authenticate'] = 'Bearer'
-  encoded = [(name.encode(), str(value).encode()) for name, value in headers.items()]
-  await send({'type': 'http.response.start', 'status': refused.status, 'headers': encoded})
-  await send({'type': 'http.response.body', 'body': body})
+  return JSONResponse({'message': str(refused)}, refused.status, headers)

@@ -85,12 +85,6 @@ class VectorCache:
     self._keep(keys, rows)
     return rows
 
-  def close(self) -> None:
-    """Closes the file."""
-    if self._file:
-      self._file.close()
-      self._file = None
-
   def _opened(self) -> sqlite3.Connection:
     os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
     with damaged(self._path, 'delete it, and its vectors are made anew'):
@@ -118,7 +112,9 @@ class VectorCache:
 
   def _give_up(self, error: sqlite3.Error) -> None:
     print(f'{self._path}: {error}: no longer used', file=sys.stderr, flush=True)
-    self.close()
+    if self._file:
+      self._file.close()
+      self._file = None
 
   def _keep(self, keys: Sequence[bytes], rows: np.ndarray) -> None:
     """Puts rows into memory, in place of those that were not used for longest."""

@@ -75,18 +75,20 @@ class Ranking:
     if asked.documents is not None:
       texts = [given if isinstance(given, str) else given.text for given in asked.documents]
       vectors, encoded = yield from self._vectors(texts)
-      shown: list[dict[str, str]] = [{'text': text} for text in texts]
     else:
       ids, store = asked.document_ids or [], self._stored()
       vectors, encoded = store.stored(store.rows(ids)), 0
-      shown = [self._document(key) for key in ids]
-    ranked = self.scorer.rank(asked.query, vectors, asked.top_n or len(shown))
+    ranked = self.scorer.rank(asked.query, vectors, asked.top_n or len(vectors))
     results: list[dict[str, Any]] = [
       {'index': row, 'relevance_score': score} for row, score in ranked
     ]
     if asked.return_documents:
-      results = [{**result, 'document': shown[result['index']]} for result in results]
-    return self._answer(results, len(shown), encoded)
+      for result in results:
+        row = result['index']
+        result['document'] = (
+          self._document(ids[row]) if asked.document_ids else {'text': texts[row]}
+        )
+    return self._answer(results, len(vectors), encoded)
 
   def search(self, asked: SearchRequest) -> Work:
     """Ranks the nearest documents of the store: one step to a `SearchAnswer`."""
@@ -110,7 +112,8 @@ class Ranking:
         for row, key in zip(rows, store.ids(rows), strict=True)
       ]
       if asked.return_documents:
-        results = [{**result, 'document': self._document(result['id'])} for result in results]
+        for result in results:
+          result['document'] = self._document(result['id'])
       return results
 
     answer = self._answer(shown([row for row, _ in ranked[: asked.top_n]]), len(near), 0)

@@ -15,8 +15,6 @@ import os
 import random
 import socket
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,12 +23,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.request import Request, urlopen
 
+import psutil
 from tqdm import tqdm
 
 from benchmarks import committed
+from benchmarks.serving import server
 from common import flags
-from common.errors import InputError
 from common.rerank_server.bounds import MOST_BYTES
+from common.rerank_server.schema import MOST_DOCUMENTS
 
 KINDS = {
   **{'good': 5, 'malformed': 1, 'large': 1, 'slow': 1, 'goes while it sends': 1},
@@ -40,6 +40,7 @@ EXPECTED = {'good': 200, 'slow': 200, 'malformed': 422, 'large': 413}  # statuse
 _PAUSE = 0.2  # seconds between the parts of a slow body
 _MALFORMED = (b'{"query": ', b'[]', b'{"query": 3, "documents": ["a"]}', b'\xff\xfe', b'')
 _CLIENTS = 16
+_ADDRESS = r'http://\S+:(\d+)'  # of the server's first line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,29 +50,6 @@ class StormConfig:
   export: str = flags.option('medquad', "a run's export")
   requests: int = flags.option(10_000, 'requests', bounds=(10, 10**7))
   output: str = flags.option('', 'JSON file of the figures')
-
-
-class Server:
-  """A rerank server's process."""
-
-  def __init__(self, export: str, cache_dir: str):
-    options = ['--port=0', f'--export={export}', f'--cache_dir={cache_dir}', '--cache_mb=1']
-    self.process = subprocess.Popen(
-      [sys.executable, '-m', 'common.rerank_server', *options],
-      stdout=subprocess.PIPE,
-      stderr=subprocess.DEVNULL,
-      text=True,
-    )
-    assert self.process.stdout
-    line = self.process.stdout.readline()
-    if not line:
-      raise InputError(f'--export={export}: the server did not start')
-    self.port = int(line.rsplit(':', 1)[1])
-
-  def megabytes(self) -> float:
-    """Memory that it has now."""
-    with open(f'/proc/{self.process.pid}/statm', encoding='ascii') as file:
-      return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2**20
 
 
 class Clients:
@@ -86,7 +64,7 @@ class Clients:
     faults: Good requests without their answer, and bad ones without their refusal.
   """
 
-  def __init__(self, port: int):
+  def __init__(self, port: str):
     self._port = port
     self._lock = threading.Lock()
     self._scores: dict[tuple[str, str], float] = {}
@@ -152,37 +130,33 @@ def storm(export: str, requests: int, folder: str, progress: bool = False) -> di
     Statuses by kind; the server's megabytes after a tenth, and the most after it; documents that
     the killed server had counted; and `faults`, of which there should be none.
   """
-  server = Server(export, folder)
-  clients, megabytes = Clients(server.port), []
-  with ThreadPoolExecutor(_CLIENTS) as pool:
-    asked = pool.map(clients.ask, range(requests))
-    for _ in tqdm(asked, 'requests', requests, disable=not progress):
-      megabytes.append(server.megabytes())
-    last = Clients(server.port)
-    for number in range(requests, requests + 4 * _CLIENTS):
-      pool.submit(last.ask, number, 'good')
-    while sum(last.statuses['good'].values()) < _CLIENTS:
-      time.sleep(0.001)
-    server.process.kill()
-  server.process.wait()
+  options = ['--port=0', f'--export={export}', f'--cache_dir={folder}', '--cache_mb=1']
+  with server('common.rerank_server', _ADDRESS, *options) as (process, address):
+    clients, last, megabytes = Clients(address[1]), Clients(address[1]), []
+    memory = psutil.Process(process.pid).memory_info
+    with ThreadPoolExecutor(_CLIENTS) as pool:
+      asked = pool.map(clients.ask, range(requests))
+      for _ in tqdm(asked, 'requests', requests, disable=not progress):
+        megabytes.append(memory().rss / 2**20)
+      for number in range(requests, requests + 4 * _CLIENTS):
+        pool.submit(last.ask, number, 'good')
+      while sum(last.statuses['good'].values()) < _CLIENTS:
+        time.sleep(0.001)
+      process.kill()
   counted = sorted(clients.counted | last.counted)
   faults = clients.faults + [fault for fault in last.faults if 'Error' not in fault]
   for name in os.listdir(folder):
     if name.endswith('.sqlite'):
       with contextlib.closing(sqlite3.connect(os.path.join(folder, name))) as file:
         faults += [row[0] for row in file.execute('PRAGMA integrity_check') if row[0] != 'ok']
-  again = Server(export, folder)
-  try:
-    url = f'http://127.0.0.1:{again.port}/v1/rerank'
-    for start in range(0, len(counted), 10_000):
-      body = {'query': 'query', 'documents': counted[start : start + 10_000], 'top_n': 1}
+  with server('common.rerank_server', _ADDRESS, *options) as (_, address):
+    url = f'http://127.0.0.1:{address[1]}/v1/rerank'
+    for start in range(0, len(counted), MOST_DOCUMENTS):
+      body = {'query': 'query', 'documents': counted[start : start + MOST_DOCUMENTS], 'top_n': 1}
       request = Request(url, json.dumps(body).encode(), {'Content-Type': 'application/json'})
       with urlopen(request, timeout=600) as answer:
         lost = json.load(answer)['usage']['encoded_documents']
       faults += [f'{lost} documents were lost'] if lost else []
-  finally:
-    again.process.terminate()
-    again.process.wait()
   tenth = len(megabytes) // 10
   return {
     'statuses': clients.statuses,

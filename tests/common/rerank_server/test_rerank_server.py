@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pytest
 
+from common.rerank_server.__main__ import model_name
 from common.rerank_server.bounds import MOST_BYTES
 from common.scoring.scorer import PairScorer
 from common.vectors.neighbors import Index
@@ -127,7 +128,7 @@ def test_an_answer_has_what_was_asked_for(server):
   assert len(server.rerank('shoe', ['a'] * 3, top_n=9)['results']) == 3
 
 
-def test_many_new_documents_are_encoded_step_by_step(server, scorer, monkeypatch):
+def test_many_new_documents_are_encoded_step_by_step(server, scorer):
   texts = [f'{"many words " * (number % 7)}{number}' for number in range(600)]
   found = server.rerank('words', texts)
   assert found['usage']['encoded_documents'] == 600
@@ -157,6 +158,19 @@ def test_documents_by_id_and_search(server, scorer, files):
   assert [one['id'] for one in found['first_stage']] == store.ids(near[:2])
   assert [one['first_stage_rank'] for one in found['first_stage']] == [1, 2]
   assert sorted(found['ms']) == ['encode', 'first_stage', 'head']
+
+
+@pytest.mark.parametrize(
+  ('export', 'name'),
+  [
+    *(('medquad', 'medquad'), ('runs/p2t/export', 'p2t'), ('runs/p2t/export/', 'p2t')),
+    *(('export', 'repository'), ('/export', 'export'), ('hf://org/name', 'org/name')),
+  ],
+)
+def test_a_model_has_the_name_of_its_run(export, name, tmp_path, monkeypatch):
+  (tmp_path / 'repository').mkdir()
+  monkeypatch.chdir(tmp_path / 'repository')
+  assert model_name(export) == name
 
 
 def test_what_a_server_tells_of_itself(server):
@@ -251,6 +265,7 @@ def test_a_client_that_goes_or_sends_no_body_is_let_go(server):
   [
     ((), '--export is needed'),
     (('--export=medquad', '--index=i'), '--index=i: --store is needed with it'),
+    (('--export=medquad', '--store=s', '--index=no/i'), '--index=no/i: there is no folder'),
     (('--export=medquad', '--store=nowhere'), 'nowhere: no whole vector store there'),
     (('--export=medquad', '--host=192.0.2.1'), '--host=192.0.2.1 --port=8000: cannot be listened'),
     (('--export=medquad', f'--api_key_file={os.devnull}'), 'no key in it; write one a line'),
