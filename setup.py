@@ -28,6 +28,7 @@ TRAIN = [
 ]
 BEAM = ['apache-beam>=2.77,<3']
 OPENVINO = ['openvino>=2026.4']  # encoders and annotation in bfloat16
+ONNX = ['onnxruntime>=1.20', 'tf2onnx>=1.17']  # exports in ONNX, run and made
 HUB = ['huggingface_hub>=0.30']  # pretrained weights and exports by hub id
 SERVE = ['fastapi>=0.115', 'prometheus-client>=0.20', 'uvicorn>=0.30']  # the rerank server
 SERVING = [
@@ -95,9 +96,10 @@ setup(
     'beam': [*TRAIN, *BEAM],
     'hub': HUB,
     'openvino': OPENVINO,
+    'onnx': ONNX,
     'serve': SERVE,
     'serving': [*TRAIN, *SERVING],
     'docs': DOCS,
-    'test': [*TRAIN, *BEAM, *HUB, *OPENVINO, *SERVE, *SERVING, *DOCS, *TEST],
+    'test': [*TRAIN, *BEAM, *HUB, *OPENVINO, *ONNX, *SERVE, *SERVING, *DOCS, *TEST],
   },
 )

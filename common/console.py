@@ -19,6 +19,7 @@ _SHARED = {
   'encode': 'common.pipelines.encode',
   'score': 'common.pipelines.score',
   'export-teacher': 'common.distillation.export_teacher',
+  'export-onnx': 'common.export.onnx_export',
 }
 COMMANDS = {  # by program and name, the module
   'dipair': {

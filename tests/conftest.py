@@ -168,6 +168,22 @@ def _export(build, once):
   return export
 
 
+@pytest.fixture(name='in_onnx', scope='session')
+def _in_onnx(once):
+  """A function of an export's folder to another one with its files, and those in ONNX."""
+  from common.export import onnx_export
+
+  def in_onnx(folder):
+    def make(to):
+      for name in os.listdir(folder):
+        os.symlink(os.path.join(folder, name), to / name)
+      onnx_export.write(str(to))
+
+    return str(once(f'onnx-{os.path.basename(os.path.dirname(folder))}', make))
+
+  return in_onnx
+
+
 @pytest.fixture(name='load', scope='session')
 def _load():
   """`PairScorer.load`, once per folder and runtime: for tests that do not change the scorer."""

@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 import tokenizers
-from tokenizers import Regex, normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers, processors
 
 from common import files, schema
 from common.errors import InputError, damaged
@@ -20,6 +20,14 @@ MAX_WORD_CHARACTERS = 200  # the reference's: a longer word is one [UNK]
 _CLEAN = normalizers.Replace(Regex(r'[\x00-\x08\x0b\x0c\x0e-\x1f\u007f-\u009f\uFFFD\p{Cf}]'), '')
 _WITHOUT_ACCENTS = normalizers.Sequence(
   [normalizers.NFD(), normalizers.Replace(Regex(r'\p{Mn}'), '')]
+)
+_LOWER = normalizers.Sequence(  # Python's lower case, which knows the final sigma
+  [
+    normalizers.Replace(
+      Regex(r'\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})'), 'ς'
+    ),
+    normalizers.Lowercase(),
+  ]
 )
 _WORDS = pre_tokenizers.Sequence(
   [
@@ -106,6 +114,23 @@ class WordPieces:
         if most is not None and len(ids) < most and len(first) < len(text):
           (ids,) = self._split([text])
         yield ids[:most]
+
+  def save_tokenizer(self, path: str, max_length: int) -> None:
+    """Writes a file for `tokenizers.Tokenizer.from_file`, which then gives the ids of `encode`.
+
+    A batch is padded to its longest text. Characters of Unicode 15 and later may be lower-cased
+    otherwise: Python and the library have tables of their own.
+    """
+    own = tokenizers.Tokenizer.from_str(self._tokenizer.to_str())
+    lower = [_LOWER, _WITHOUT_ACCENTS] if self.lower_case else []
+    own.normalizer = normalizers.Sequence([_CLEAN, *lower])
+    start, end = ((self.vocabulary[i], i) for i in (self._start, self._end))
+    own.post_processor = processors.TemplateProcessing(
+      single=f'{start[0]} $A {end[0]}', special_tokens=[start, end]
+    )
+    own.enable_truncation(max_length)
+    own.enable_padding(pad_id=self.pad_id, pad_token=self.vocabulary[self.pad_id])
+    own.save(path)
 
   def save(self, path: str) -> None:
     """Writes a JSON file, for `load`."""

@@ -15,6 +15,7 @@ from common.data.records import RecordSet
 from common.data.task import Task
 from common.distillation.inference import TupleScorer
 from common.distillation.student import TrainedStudent
+from common.errors import InputError
 from common.evaluation import calibration
 from common.export import student_export
 from common.modeling.calibration import Calibration
@@ -55,7 +56,7 @@ class Exported:
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig:
-  """Arithmetic of the exported encoder, and calibration of the exported head."""
+  """Arithmetic of the exported encoder, calibration of the exported head, further forms."""
 
   encoder_precision: str = flags.option(
     'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
@@ -66,6 +67,11 @@ class ExportConfig:
     'valid; the order of scores stays',
     calibration.METHODS,
   )
+  onnx: bool = flags.option(False, 'also write head and encoders in ONNX, float32 (extra onnx)')
+
+  def __post_init__(self):
+    if self.onnx and self.encoder_precision != 'float32':
+      raise InputError(f'--onnx is in float32; remove --encoder_precision={self.encoder_precision}')
 
 
 def write(
@@ -76,10 +82,10 @@ def write(
   data: str,
   folder: str,
 ) -> Exported:
-  """Writes SavedModels and LiteRT files of the last of a student's models.
+  """Writes SavedModels and other forms of the last of a student's models.
 
   Args:
-    config: Arithmetic and calibration.
+    config: Arithmetic, calibration and forms.
     table: Columns of a tuple.
     task: Kind of the labels.
     models: Loads the trained models, by name, in the precision that holds then.
@@ -109,6 +115,10 @@ def write(
       samples=samples(sets[0]),
       calibration=fitted,
     )
+  if config.onnx:
+    from common.export import onnx_export
+
+    onnx_export.write(folder)
   own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
   unlike = list(tokenizer.unlike(own))
   for text in unlike[:10]:

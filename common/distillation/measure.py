@@ -63,7 +63,9 @@ def of_export(
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(export_dir)
-  scorers = {runtime: scorer.load(export, runtime) for runtime in runtimes.HEADS}
+  scorers = {
+    runtime: scorer.load(export, runtime) for runtime in runtimes.available(runtimes.HEADS, export)
+  }
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   encoders = _encoders(scorer, export)
   test = RecordSet(os.path.join(data, 'test'))
@@ -91,7 +93,7 @@ def of_export(
 def _encoders(scorer: type[PairScorer], export: Export) -> dict[str, PairScorer]:
   """Scorers by the encoders' runtime; of an extra's runtimes those that run this export."""
   found = {}
-  for name in runtimes.installed_encoders():
+  for name in runtimes.available(runtimes.ENCODERS, export):
     try:
       found[name] = scorer.load(export, encoder_runtime=name)
     except InputError as error:

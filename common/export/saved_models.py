@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,17 +30,19 @@ Samples = dict[str, dict[str, Any]]  # signature: {input name: value}
 
 
 class Saved(NamedTuple):
-  """A SavedModel that was written and is to be checked.
+  """A model that was written and is to be checked.
 
   Attributes:
-    path: Path of its version folder.
+    path: Version folder of a SavedModel, or an ONNX file, whose one signature is ''.
     signatures: Concrete functions of the live model.
     samples: Inputs of each signature.
+    tolerance: Largest difference of an output.
   """
 
   path: str
   signatures: dict[str, Any]
   samples: Samples
+  tolerance: float = TOLERANCE
 
 
 def save(
@@ -79,16 +81,17 @@ def verify(*models: Saved) -> concurrent.futures.Future[float]:
 
   Returns:
     The largest absolute difference, once the process has ended. Its `result` raises RuntimeError if
-    it is above 1e-5, or a model cannot be loaded: an export is not the model.
+    it is above the tolerance, or a model cannot be loaded: an export is not the model.
   """
   cases = {model.path: _cases(model) for model in models}
+  tolerances = {model.path: model.tolerance for model in models}
   with_process = concurrent.futures.ThreadPoolExecutor(1)  # a thread that calls no TensorFlow
-  difference = with_process.submit(_reloaded, cases)
+  difference = with_process.submit(_reloaded, cases, tolerances)
   with_process.shutdown(wait=False)
   return difference
 
 
-def _reloaded(cases: dict[str, Any]) -> float:
+def _reloaded(cases: dict[str, Any], tolerances: dict[str, float]) -> float:
   with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
     json.dump(cases, file)
     file.flush()
@@ -104,7 +107,7 @@ def _reloaded(cases: dict[str, Any]) -> float:
     raise RuntimeError(f'{", ".join(cases)}: not loaded in a fresh process:\n{done.stderr[-2000:]}')
   differences = json.loads(done.stdout.splitlines()[-1])
   for path, difference in differences.items():
-    if not difference <= TOLERANCE:
+    if not difference <= tolerances[path]:
       raise RuntimeError(f'{path}: reloaded outputs differ from the live model by {difference:g}')
   return max(differences.values())
 
@@ -136,16 +139,35 @@ def _cases(model: Saved) -> dict[str, Any]:
 
 
 def _largest_difference(path: str, cases: dict[str, Any]) -> float:
-  model, largest = tf.saved_model.load(path), 0.0
+  call, largest = _loaded(path), 0.0
   for name, case in cases.items():
-    signature = model.signatures[name]
-    specs = signature.structured_input_signature[1]
-    inputs = {k: tf.constant(v, specs[k].dtype) for k, v in case['inputs'].items()}
-    outputs = signature(**inputs)
+    outputs = call(name, case['inputs'])
     for key, expected in case['outputs'].items():
-      difference = np.abs(outputs[key].numpy() - np.array(expected)).max()
+      difference = np.abs(np.asarray(outputs[key]) - np.array(expected)).max()
       largest = float(np.maximum(largest, difference))  # NaN, if either is
   return largest
+
+
+def _loaded(path: str) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
+  """A function of a signature's name and inputs to its outputs, as they lie on the disk."""
+  if path.endswith('.onnx'):
+    from common.scoring.onnx_runtimes import Function
+
+    function, dtypes = Function(path), {'i': np.int32, 'f': np.float32}
+
+    def run(_: str, inputs: dict[str, Any]) -> dict[str, Any]:
+      arrays = {name: np.array(value) for name, value in inputs.items()}
+      return function(**{name: a.astype(dtypes[a.dtype.kind]) for name, a in arrays.items()})
+
+    return run
+  model = tf.saved_model.load(path)
+
+  def call(name: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    signature = model.signatures[name]
+    specs = signature.structured_input_signature[1]
+    return signature(**{k: tf.constant(v, specs[k].dtype) for k, v in inputs.items()})
+
+  return call
 
 
 @exact()

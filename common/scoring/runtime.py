@@ -120,11 +120,15 @@ class HeadKind(NamedTuple):
     write: Writes the file that it loads, if it has one, when a student is exported; takes the
       export's folder, the head's functions by signature, each of which gives 'score' or 'part', and
       all variables that they read.
+    package: Package that it needs from an extra.
+    folder: Folder that it needs of an export, if not every export has it.
   """
 
   load: Callable[[Export, int], HeadRuntime]
   threaded: bool = False
   write: Callable[[str, dict[str, HeadFunction], Sequence[tf.Variable]], None] | None = None
+  package: str = ''
+  folder: str = ''
 
 
 class EncoderKind(NamedTuple):
@@ -135,7 +139,8 @@ class EncoderKind(NamedTuple):
     threaded: As for `HeadKind`.
     write: As for `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
       student's tokenizer.
-    package: Package that it needs from an extra.
+    package: As for `HeadKind`.
+    folder: As for `HeadKind`.
   """
 
   load: Callable[[Export, int], EncoderRuntime]
@@ -144,6 +149,7 @@ class EncoderKind(NamedTuple):
     Callable[[str, dict[str, EncoderFunction], Sequence[tf.Variable], Tokenizer], None] | None
   ) = None
   package: str = ''
+  folder: str = ''
 
 
 def rows_of(inputs: Inputs) -> int:

@@ -8,6 +8,7 @@ import unicodedata
 import numpy as np
 import pytest
 import tensorflow as tf
+import tokenizers
 from official.nlp.tools import tokenization as bert
 
 from common.data.tokenization import Tokenizer
@@ -69,12 +70,27 @@ def uncased():
   return Tokenizer(VOCABULARY, lower_case=True)
 
 
-@pytest.fixture(name='pieces', params=['TensorFlow', 'tokenizers'])
-def _pieces(request, tokenizer):
-  """Texts to word ids, a list of lists, by each of the two tokenizers."""
+@pytest.fixture(name='pieces', params=['TensorFlow', 'tokenizers', 'file'])
+def _pieces(request, tokenizer, tmp_path):
+  """Texts to word ids, a list of lists, by each of the tokenizers."""
   if request.param == 'tokenizers':
     return tokenizer.word_pieces().pieces
+  if request.param == 'file':
+    return of_file(tokenizer, tmp_path / 'tokenizer.json')
   return lambda texts: tokenizer.pieces(tf.constant(texts)).to_list()
+
+
+def of_file(tokenizer, path):
+  """Texts to word ids, by a file for `tokenizers`."""
+  tokenizer.word_pieces().save_tokenizer(str(path), 2**20)
+  own = tokenizers.Tokenizer.from_file(str(path))
+
+  def pieces(texts):
+    texts = [t.decode('utf-8', 'ignore') if isinstance(t, bytes) else t for t in texts]
+    found = own.encode_batch(texts, add_special_tokens=False)
+    return [np.compress(one.attention_mask, one.ids).tolist() for one in found]
+
+  return pieces
 
 
 def words(ids):
@@ -129,7 +145,7 @@ class TestPieces:
     for text, found in zip(texts, pieces(texts), strict=True):
       assert found == reference(text), ascii(text)
 
-  def test_word_pieces_of_every_character_are_the_graphs(self, tokenizer):
+  def test_word_pieces_of_every_character_are_the_graphs(self, tokenizer, tmp_path):
     newest = unicodedata.unidata_version == '14.0.0'  # as all three tables know it
     known = unicodedata if newest else unicodedata.ucd_3_2_0
     codes = (chr(code) for code in range(0x110000))
@@ -137,6 +153,7 @@ class TestPieces:
     texts = [f'a{character}b' for character in characters]
     of_graph = tokenizer.pieces(tf.constant(texts)).to_list()
     of_words = tokenizer.word_pieces().pieces(texts)
+    assert of_file(tokenizer, tmp_path / 'tokenizer.json')(texts) == of_words
     different = [c for c, a, b in zip(characters, of_graph, of_words, strict=True) if a != b]
     ahom = ['\U0001171e'] if newest and tokenizer.lower_case else []  # a vowel sign
     assert different == ahom
@@ -171,6 +188,10 @@ class TestEncode:
     texts = ['the black shoe', 'Café', '']
     expected = tokenizer.encode(tf.constant(texts), 4).to_list()
     assert [ids.tolist() for ids in WordPieces.load(path).encode(texts, 4)] == expected
+    tokenizer.word_pieces().save_tokenizer(path, 4)
+    found = tokenizers.Tokenizer.from_file(path).encode_batch(texts)
+    padded = tokenizer.encode(tf.constant(texts), 4).to_tensor(tokenizer.pad_id)
+    np.testing.assert_array_equal([one.ids for one in found], padded)
 
   def test_word_pieces_are_the_same_some_texts_at_a_time(self, uncased, monkeypatch):
     texts = list(TEXTS.values())

@@ -21,7 +21,7 @@ from tests.conftest import ROOT, TERMS
 
 
 @pytest.fixture(name='scorer_of', scope='module')
-def _scorer_of(export):
+def _scorer_of(export, in_onnx):
   """A function (head, runtime) to a scorer of an export, without its encoder."""
   students = {'dse': ('dse', {}), 'transformer': ('dipair', {})}
   students['ffnn'] = 'dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}
@@ -29,8 +29,9 @@ def _scorer_of(export):
   @functools.cache
   def scorer_of(head, runtime):
     kind, changes = students.get(head, ('dipair', {'head': head}))
-    folder = Export(export(kind, **changes).folder)
-    return PairScorer(folder, None, runtimes.load_head(folder, runtime))
+    folder = export(kind, **changes).folder
+    there = Export(in_onnx(folder) if runtime == 'onnx' else folder)
+    return PairScorer(there, None, runtimes.load_head(there, runtime))
 
   return scorer_of
 
@@ -91,10 +92,11 @@ def test_openvino_that_is_not_installed_is_named_with_its_extra(exported, monkey
     PairScorer.load(exported.folder, encoder_runtime='openvino')
 
 
-@pytest.mark.parametrize('runtime', runtimes.installed_encoders())
-def test_every_runtime_encodes_alike_at_every_number_of_texts(exported, runtime):
+@pytest.mark.parametrize('runtime', runtimes.ENCODERS)
+def test_every_runtime_encodes_alike_at_every_number_of_texts(exported, in_onnx, runtime):
   plain = PairScorer.load(exported.folder)
-  scorer = PairScorer.load(exported.folder, encoder_runtime=runtime)
+  folder = in_onnx(exported.folder) if runtime == 'onnx' else exported.folder
+  scorer = PairScorer.load(folder, encoder_runtime=runtime)
   texts = [
     '',
     '½ ™ ß',
@@ -201,8 +203,10 @@ def test_threads_are_of_what_takes_them_and_no_more_than_16_unless_asked_for(exp
 
 _FORKED = """
 import os, sys
+sys.modules['tensorflow'] = None  # nothing may import it
 from common.scoring.scorer import PairScorer
-scorer = PairScorer.load(sys.argv[1], 'litert-int8', encoder_runtime='litert-int8', threads=2)
+folder, runtime = sys.argv[1:]
+scorer = PairScorer.load(folder, runtime, encoder_runtime=runtime, threads=2)
 texts = ['red', 'wide red boots'] * 40
 expected = scorer.score(texts, texts)
 if child := os.fork():
@@ -233,6 +237,9 @@ def test_openvino_in_a_fork_is_refused(export):
   assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0
 
 
-def test_a_fork_of_a_process_that_has_scored_scores_too(export):
-  command = [sys.executable, '-c', _FORKED, export('dipair').folder]
+@pytest.mark.parametrize('runtime', ['litert-int8', 'onnx'])
+def test_a_fork_of_a_process_that_has_scored_scores_too(export, in_onnx, runtime):
+  folder = export('dipair').folder
+  folder = in_onnx(folder) if runtime == 'onnx' else folder
+  command = [sys.executable, '-c', _FORKED, folder, runtime]
   assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0
