@@ -11,7 +11,9 @@ from common import extras
 from common.errors import InputError
 
 PREFIX = 'hf://'
-_OTHERS = ('*.bin', '*.h5', '*.msgpack', '*.onnx', '*.ot', 'openvino/*')  # which nothing here reads
+_OTHERS = (  # which nothing here reads; an export's own ONNX files have other names
+  *('*.bin', '*.h5', '*.msgpack', 'model*.onnx', 'onnx/model*.onnx', '*.ot', 'openvino/*'),
+)
 _CARD, _RESULTS = 'README.md', 'results.json'  # of a run, beside its export
 
 
