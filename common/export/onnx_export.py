@@ -35,7 +35,7 @@ with extras.needed('onnx', 'ONNX: '):
 
 TOKENIZER = 'tokenizer.json'
 _ROWS = 8  # that each file is compared with its SavedModel on
-_TOLERANCE = 1e-3  # it sums otherwise
+_TOLERANCE = 1e-4  # it sums otherwise: 6e-6 was measured for MiniLM-L6's encoder
 _NOT_CONVERTED = (exported.ONE_TO_MANY_INT8, 'attention')
 
 
