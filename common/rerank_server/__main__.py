@@ -73,7 +73,9 @@ def ranking_of(config: ServeConfig) -> Ranking:
   if config.index:  # before texts are encoded
     check_parent(config.index, '--index')
   export = exported.Export(config.export)
-  scorer = PairScorer.load(export, config.runtime, encoder_runtime=config.encoder_runtime)
+  head = runtimes.load_head(export, export.runtime(config.runtime))
+  name = export.runtime(config.encoder_runtime, 'encoder_runtime')
+  scorer = PairScorer(export, runtimes.load_encoder(export, name, paired=True), head)
   scorer.check_ranks_texts(config.export)
   side = scorer.slots[1]
   path = ''

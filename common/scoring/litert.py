@@ -41,6 +41,7 @@ class Interpreters:
   Args:
     path: The file.
     threads: Interpreters; 0: one a core, 16 at the most.
+    paired: Whether each has two threads, for half as many; a fork cannot call it.
 
   Raises:
     InputError: If the file is not there or not on this machine, or not what was exported.
@@ -50,7 +51,7 @@ class Interpreters:
     rows: Rows of each signature's inputs.
   """
 
-  def __init__(self, path: str, threads: int = 0):
+  def __init__(self, path: str, threads: int = 0, paired: bool = False):
     from ai_edge_litert.interpreter import Interpreter
 
     if files.is_remote(path):
@@ -58,9 +59,10 @@ class Interpreters:
     digests.check(path, REMEDY)
     if not os.path.exists(path):
       raise InputError(f'{path} is not there; export the run anew')
-    threads = threads_of(threads)
+    each = min(2, threads_of(threads)) if paired else 1
+    count = -(-threads_of(threads) // each)
     with damaged(path, REMEDY):
-      interpreters = [Interpreter(model_path=path, num_threads=1) for _ in range(threads)]
+      interpreters = [Interpreter(model_path=path, num_threads=each) for _ in range(count)]
       self._runners = [
         {name: i.get_signature_runner(name) for name in i.get_signature_list()}
         for i in interpreters
@@ -121,10 +123,11 @@ class ByLength:
   Args:
     path: The file.
     threads: Interpreters; 0: one a core, 16 at the most.
+    paired: See `Interpreters`.
   """
 
-  def __init__(self, path: str, threads: int = 0):
-    self._interpreters = Interpreters(path, threads)
+  def __init__(self, path: str, threads: int = 0, paired: bool = False):
+    self._interpreters = Interpreters(path, threads, paired)
     self.lengths: dict[str, list[int]] = {}
     self._batches: dict[str, list[int]] = {}
     self.dense = set()

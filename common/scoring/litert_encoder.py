@@ -22,8 +22,8 @@ FOLDER = 'encoder_litert'  # of an export
 def kind(precision: str) -> EncoderKind:
   """The runtime of one of `litert_files.PRECISIONS`; the first one's writes the files of all."""
 
-  def load(export: Export, threads: int) -> LiteRTEncoder:
-    return LiteRTEncoder(os.path.join(export.folder, FOLDER), precision, threads)
+  def load(export: Export, threads: int, paired: bool) -> LiteRTEncoder:
+    return LiteRTEncoder(os.path.join(export.folder, FOLDER), precision, threads, paired)
 
   def write_export(
     folder: str,
@@ -64,7 +64,9 @@ class LiteRTEncoder(SortedEncoder):
     folder: The folder.
     precision: Of the file.
     threads: Interpreters; 0: one a core, 16 at the most.
+    paired: See `litert.Interpreters`.
   """
 
-  def __init__(self, folder: str, precision: str, threads: int = 0):
-    super().__init__(litert.ByLength(os.path.join(folder, f'{precision}.tflite'), threads), folder)
+  def __init__(self, folder: str, precision: str, threads: int = 0, paired: bool = False):
+    path = os.path.join(folder, f'{precision}.tflite')
+    super().__init__(litert.ByLength(path, threads, paired), folder)

@@ -135,7 +135,7 @@ class EncoderKind(NamedTuple):
   """A kind of encoder's runtime.
 
   Attributes:
-    load: Makes an `EncoderRuntime` of an export and threads.
+    load: Makes an `EncoderRuntime` of an export, threads, and whether two share a model.
     threaded: As for `HeadKind`.
     write: As for `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
       student's tokenizer.
@@ -143,7 +143,7 @@ class EncoderKind(NamedTuple):
     folder: As for `HeadKind`.
   """
 
-  load: Callable[[Export, int], EncoderRuntime]
+  load: Callable[[Export, int, bool], EncoderRuntime]
   threaded: bool = False
   write: (
     Callable[[str, dict[str, EncoderFunction], Sequence[tf.Variable], Tokenizer], None] | None

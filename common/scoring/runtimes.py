@@ -29,7 +29,7 @@ def _encoder(export: Export) -> EncoderRuntime:
   return TensorFlowEncoder(export.encoder)
 
 
-def _openvino(export: Export, threads: int) -> EncoderRuntime:
+def _openvino(export: Export, threads: int, _: bool) -> EncoderRuntime:
   with extras.needed('openvino', "encoder_runtime='openvino': "):
     from common.scoring.openvino_encoder import OpenVINOEncoder
 
@@ -43,7 +43,7 @@ def _onnx_head(export: Export, threads: int) -> HeadRuntime:
   return ONNXHead(export, threads)
 
 
-def _onnx_encoder(export: Export, threads: int) -> EncoderRuntime:
+def _onnx_encoder(export: Export, threads: int, _: bool) -> EncoderRuntime:
   with extras.needed('onnx', "encoder_runtime='onnx': "):
     from common.scoring.onnx_runtimes import ONNXEncoder
 
@@ -58,7 +58,7 @@ HEADS: dict[str, HeadKind] = {
   'onnx': HeadKind(_onnx_head, threaded=True, package='onnxruntime', folder=ONNX),
 }
 ENCODERS: dict[str, EncoderKind] = {
-  'tensorflow': EncoderKind(lambda export, threads: _encoder(export)),
+  'tensorflow': EncoderKind(lambda export, *_: _encoder(export)),
   'litert': litert_encoder.kind('float32'),
   'litert-int8': litert_encoder.kind('int8'),
   'openvino': EncoderKind(_openvino, threaded=True, package='openvino'),
@@ -114,12 +114,25 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
   return kind.load(export, threads if kind.threaded else 0)
 
 
-def load_encoder(export: Export, name: str, threads: int = 0) -> EncoderRuntime:
-  """A runtime of an export's encoders; arguments as for `load_head`, `name` one of `ENCODERS`."""
+def load_encoder(
+  export: Export, name: str, threads: int = 0, *, paired: bool = False
+) -> EncoderRuntime:
+  """A runtime of an export's encoders.
+
+  Args:
+    export: The export.
+    name: One of `ENCODERS`.
+    threads: As for `load_head`.
+    paired: Whether two of LiteRT's threads share a model. That takes half of the memory, and a
+      single text less time; many texts take more. A fork cannot call it.
+
+  Raises:
+    InputError: As for `load_head`.
+  """
   check_whole('threads', threads, 0, 1024)
   kind: EncoderKind = _known(ENCODERS, 'encoder_runtime', name)
   check_version(export.folder, 'encoder')
-  encoder = kind.load(export, threads if kind.threaded else 0)
+  encoder = kind.load(export, threads if kind.threaded else 0, paired)
   encoder.name = name
   return encoder
 

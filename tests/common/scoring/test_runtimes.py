@@ -201,6 +201,21 @@ def test_threads_are_of_what_takes_them_and_no_more_than_16_unless_asked_for(exp
     assert len(head._interpreters._runners) == interpreters
 
 
+def test_two_threads_of_a_model_encode_alike(exported):
+  texts = ['', 'red', 'wide red boots'] * 7
+  export = Export(exported.folder)
+  alone, pair = (
+    PairScorer(
+      export,
+      runtimes.load_encoder(export, 'litert-int8', 3, paired=paired),
+      runtimes.load_head(export, 'litert'),
+    )
+    for paired in (False, True)
+  )
+  assert len(pair._encoder._functions._interpreters._interpreters) == 2
+  np.testing.assert_array_equal(alone.encode(texts, 'right'), pair.encode(texts, 'right'))
+
+
 _FORKED = """
 import os, sys
 sys.modules['tensorflow'] = None  # nothing may import it
