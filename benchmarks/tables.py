@@ -490,12 +490,27 @@ def _malformed(made: dict[str, Any]) -> list[tuple[str, int, str]]:
   return [('malformed requests to the local server', made['cases'], outcome)]
 
 
+def _storm(made: dict[str, Any]) -> list[tuple[str, int, str]]:
+  low, high = made['megabytes']
+  outcome = (
+    f'{len(made["faults"])} faults; {low} to {high} MB; of {made["counted"]:,} documents in '
+    'answers all are in the cache after `kill -9`'
+  )
+  cases = sum(sum(of.values()) for of in made['statuses'].values())
+  return [
+    ('good, malformed, large, slow and vanishing requests to the rerank server', cases, outcome)
+  ]
+
+
 def _kills(made: dict[str, Any]) -> list[tuple[str, int, str]]:
   what = f'{len(made["subjects"])} commands killed before a step that writes, and run again'
   return [(what, made['kills'], f'{made["equal"]} ended as an unbroken run, bit by bit')]
 
 
-_TRIALS = {'knocks': _knocks, 'damages': _damages, 'malformed': _malformed, 'kills': _kills}
+_TRIALS = {
+  **{'knocks': _knocks, 'damages': _damages, 'malformed': _malformed, 'storm': _storm},
+  'kills': _kills,
+}
 
 
 # Markdown
