@@ -46,9 +46,9 @@ class StudentConfig:
     (4, 8), 'N,M: output tokens kept of each text', bounds=(1, 8192)
   )
   token_selection: str = flags.option(
-    'first',
+    'mean',
     'output tokens to keep; mean: the first ones, with the mean of all in place of [CLS]',
-    ('first', 'last', 'mean'),
+    ('mean', 'first', 'last'),
   )
   projection_dim: int = flags.option(
     256, "D: width of the kept tokens; 0: the encoder's width", bounds=(0, 16_384)

@@ -3,7 +3,7 @@
   python examples/nearest_first.py                           # goes on from product_search.py's run
   python examples/nearest_first.py --toy --run_dir=runs/toy  # soon there, of random weights
 
-FAISS finds the products whose pooled vectors are nearest to the query's; the head ranks these.
+FAISS finds the products whose vectors are nearest to the query's; the head ranks these.
 """
 
 import argparse

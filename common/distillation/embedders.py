@@ -43,8 +43,8 @@ def load(handle: str) -> Embedder:
   """Loads an embedder.
 
   Args:
-    handle: A run's `export` folder, its archive, or `hf://org/name` of one (the mean of a text's
-      tokens); a SavedModel's folder or hub URL that takes texts, such as
+    handle: A run's `export` folder, its archive, or `hf://org/name` of one (a text's first
+      vector); a SavedModel's folder or hub URL that takes texts, such as
       universal-sentence-encoder-qa (`question_encoder` for queries, `response_encoder` for
       passages); or a checkpoint, which averages the tokens of its last layer.
 
@@ -112,7 +112,7 @@ class _Export:
     self.fingerprint = self._scorer.fingerprint
 
   def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
-    return neighbors.pooled(self._scorer.encode(texts, side))
+    return neighbors.text_vectors(self._scorer.encode(texts, side))
 
 
 class _SavedModel:
@@ -144,7 +144,7 @@ class _SavedModel:
     for batch, (column,) in batching.length_sorted([np.array(texts, object)], _BATCH):
       rows.append(batch)
       vectors.append(self._encode[side](tf.constant(column)).numpy())
-    return neighbors.pooled(np.concatenate(vectors)[np.argsort(np.concatenate(rows))])
+    return neighbors.text_vectors(np.concatenate(vectors)[np.argsort(np.concatenate(rows))])
 
   def _function(self, signature: Any) -> Callable[[tf.Tensor], tf.Tensor]:
     inputs = signature.structured_input_signature[1]

@@ -51,7 +51,7 @@ class Index:
 
   @classmethod
   def of_store(cls, store: VectorStore, path: str = '') -> 'Index':
-    """The index of a store's pooled vectors.
+    """The index of a store's texts, a vector each.
 
     Args:
       store: The store.
@@ -88,7 +88,7 @@ class Index:
     return self._index.search(queries, count, params=chosen)
 
   def nearest(self, queries: np.ndarray, count: int) -> np.ndarray:
-    """Rows of a store by nearness of their pooled vectors to the queries', nearest first.
+    """Rows of a store by nearness of their texts to the queries, nearest first.
 
     Args:
       queries: [q, *vector shape].
@@ -99,14 +99,12 @@ class Index:
     """
     if not (count := min(count, len(self))):  # which FAISS does not take
       return np.zeros([len(queries), 0], np.int64)
-    return self.search(pooled(queries), count)[1]
+    return self.search(text_vectors(queries), count)[1]
 
 
-def pooled(vectors: np.ndarray) -> np.ndarray:
-  """Unit vector of each text: the mean of its vectors without padding, [n, k, D] to [n, D]."""
-  if vectors.ndim == 3:
-    present = np.maximum(1, vectors.any(-1).sum(-1))
-    vectors = vectors.sum(1) / present[:, None]
+def text_vectors(vectors: np.ndarray) -> np.ndarray:
+  """Unit vector of each text: its first, which is the mean of all or [CLS], [n, k, D] to [n, D]."""
+  vectors = vectors[:, 0] if vectors.ndim == 3 else vectors
   length = np.linalg.norm(vectors, axis=1, keepdims=True)
   return vectors / np.where(length == 0, 1, length)
 
@@ -123,7 +121,7 @@ def _made(store: VectorStore) -> faiss.Index:
   count = _SAMPLE if len(store) > _EXACT else 1  # an exact index takes the width alone
   rows = np.sort(np.random.default_rng(0).permutation(len(store))[:count])
   parts = np.split(rows, range(_BLOCK, len(rows), _BLOCK))
-  sample = np.concatenate([pooled(store.vectors(part)) for part in parts])
+  sample = np.concatenate([text_vectors(store.vectors(part)) for part in parts])
   index = _empty(sample, len(store))
   for block in _blocks(store):
     index.add(block)
@@ -131,9 +129,9 @@ def _made(store: VectorStore) -> faiss.Index:
 
 
 def _blocks(store: VectorStore) -> Iterator[np.ndarray]:
-  """Pooled vectors, block by block."""
+  """A vector of each text, block by block."""
   for start in tqdm(range(0, len(store), _BLOCK), desc='index', disable=len(store) <= 8 * _BLOCK):
-    yield pooled(store.vectors(slice(start, start + _BLOCK)))
+    yield text_vectors(store.vectors(slice(start, start + _BLOCK)))
 
 
 def _empty(sample: Vectors, count: int, bytes_alone: bool = False) -> faiss.Index:

@@ -140,7 +140,7 @@ class VectorStore:
     Args:
       path: The file; one that is there is replaced.
       transform: Maps a block's vectors, [n, *shape] float32, to what is written in their place,
-        [n, ...], in float32: parts, or the pooled vectors of a first stage.
+        [n, ...], in float32: parts, or the vectors of a first stage.
 
     Raises:
       InputError: If there is no such folder, or `transform` gives another number of rows, NaN or

@@ -70,7 +70,7 @@ def test_the_cells_of_an_index_of_many_vectors_stay_in_its_file(tmp_path, monkey
 
 
 def test_an_index_in_memory_of_many_vectors_holds_a_byte_a_number(monkeypatch):
-  vectors = neighbors.pooled(np.random.default_rng(0).normal(size=[1000, 8]).astype('f'))
+  vectors = neighbors.text_vectors(np.random.default_rng(0).normal(size=[1000, 8]).astype('f'))
   monkeypatch.setattr(neighbors, '_EXACT', 100)
   monkeypatch.setattr(neighbors, '_PROBES', 1000)
   monkeypatch.setattr(neighbors, '_BLOCK', 64)
@@ -83,7 +83,7 @@ def test_an_index_in_memory_of_many_vectors_holds_a_byte_a_number(monkeypatch):
 @pytest.mark.parametrize('name', ['', 'i.faiss'])
 def test_the_nearest_are_those_of_a_product_of_matrices(tmp_path, monkeypatch, exact, name):
   rng = np.random.default_rng(0)
-  vectors, queries = (neighbors.pooled(rng.normal(size=[n, 8])) for n in (4000, 20))
+  vectors, queries = (neighbors.text_vectors(rng.normal(size=[n, 8])) for n in (4000, 20))
   monkeypatch.setattr(neighbors, '_EXACT', 10_000 if exact else 100)
   made = store(tmp_path / 'store', vectors.astype(np.float32))
   index = Index.of_store(made, str(tmp_path / name) if name else '')
