@@ -34,6 +34,7 @@ class Pairs:
     query, document: [n] int32, numbers into them.
     values: [n] float64, scores or grades.
     line: [n] int64, the line that each stands at.
+    name: What scored, the last cell of a run's first line.
   """
 
   path: str
@@ -43,6 +44,7 @@ class Pairs:
   document: np.ndarray
   values: np.ndarray
   line: np.ndarray
+  name: str = ''
 
   @functools.cached_property
   def ties(self) -> np.ndarray:
@@ -109,6 +111,7 @@ def _read(path: str, columns: str, number: Callable[[str, str], float]) -> Pairs
   queries: dict[str, int] = {}
   documents: dict[str, int] = {}
   query, document, values, at = array('i'), array('i'), array('d'), array('q')
+  name = ''
   for line, cells in _cells(path):
     where = f'{path}:{line}'
     if len(cells) != width:
@@ -117,6 +120,7 @@ def _read(path: str, columns: str, number: Callable[[str, str], float]) -> Pairs
     document.append(documents.setdefault(cells[2], len(documents)))
     values.append(number(cells[place], where))
     at.append(line)
+    name = name or (cells[-1] if place == 4 else '')
   if not len(at):
     raise InputError(f'{path}: empty; a line is `{columns}`')
   found = Pairs(
@@ -127,6 +131,7 @@ def _read(path: str, columns: str, number: Callable[[str, str], float]) -> Pairs
     np.frombuffer(document, np.int32),
     np.frombuffer(values, np.float64),
     np.frombuffer(at, np.int64),
+    name,
   )
   _refuse_twice(found)
   return found

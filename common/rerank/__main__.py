@@ -7,16 +7,24 @@ Tables have a header with --id_column and --text_column, or are .tsv files of tw
 one: id, text. The best --depth documents of each query are ranked anew, by probability; the others
 follow in their order, by scores below 0. Where probabilities are one number, scores are a float32
 apart, so that trec_eval reads the order of the logits; of equal logits, of the first stage.
+
+With --fit_first_stage it first finds a weight for the run's own scores, by --qrels, and keeps it in
+the export. From then on runs of that name are ranked by the sum of both.
 """
 
 import dataclasses
+import os
+
+import numpy as np
 
 from common import files, flags
 from common.data import trec
 from common.errors import InputError, check_parent
+from common.evaluation.ranking import Candidates
 from common.rerank import effect, texts
+from common.rerank.first_stage import FirstStageWeight
 from common.rerank.reranker import FirstStage, Reranker
-from common.scoring import runtimes
+from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
 
 
@@ -33,6 +41,12 @@ class RerankConfig:
   store: str = flags.option('', 'vector store of the documents; without it they are encoded')
   id_column: str = flags.option('id', 'column of the ids')
   text_column: str = flags.option('text', 'column of the texts')
+  fit_first_stage: bool = flags.option(
+    False, "find a weight for the run's scores by --qrels, of queries that nothing has learnt from"
+  )
+  sum_first_stage: bool = flags.option(
+    True, "rank by the sum with the run's scores, if the export has a weight for them"
+  )
   depth: int = flags.option(100, 'documents of a query that are ranked anew', bounds=(1, 10**6))
   runtime: str = flags.option(
     '', "runtime of the head; empty: tensorflow, or an archive's own", ('', *runtimes.HEADS)
@@ -49,6 +63,8 @@ def main(config: RerankConfig) -> None:
   for name in ('export_dir', 'run', 'queries', 'output'):
     if not getattr(config, name):
       raise InputError(f'--{name} is needed')
+  if config.fit_first_stage and not (config.qrels and config.sum_first_stage):
+    raise InputError('--fit_first_stage: --qrels is needed, and --sum_first_stage')
   if bool(config.documents) == bool(config.store):
     raise InputError('--documents, which are encoded, or --store, which holds their vectors')
   if not files.is_remote(config.output):  # an object store has no folders
@@ -69,10 +85,31 @@ def main(config: RerankConfig) -> None:
     reranker = Reranker.of_store(scorer, first, config.store)
   else:
     reranker = Reranker.of_texts(scorer, first, documents)
+  reranker.weight = _weight(config, reranker, queries, judged)
   scores = reranker.write(config.output, queries)
   if judged:
     print(effect.table(judged, run.values, scores))
   print(f'reranked run: {config.output}')
+
+
+def _weight(
+  config: RerankConfig,
+  reranker: Reranker,
+  queries: list[str],
+  judged: tuple[np.ndarray, Candidates] | None,
+) -> FirstStageWeight | None:
+  """The weight of the run's scores: fitted now, or the export's, or none."""
+  if config.fit_first_stage and judged:
+    if not os.path.isdir(config.export_dir):
+      raise InputError(f"--export_dir={config.export_dir}: the folder of a run's export is needed")
+    weight = reranker.fit(queries, judged)
+    weight.write(config.export_dir)
+    print(f'{weight.name}: weight {weight.weight:.3g}, kept in {config.export_dir}')
+    return weight
+  kept = FirstStageWeight.of(exported.local(config.export_dir)) if config.sum_first_stage else None
+  if kept:
+    kept.check(reranker.first.run.name, config.run)
+  return kept
 
 
 if __name__ == '__main__':

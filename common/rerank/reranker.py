@@ -1,5 +1,7 @@
 """Ranking anew with a scorer: documents' vectors once, then a head call a query.
 
+With a weight for the first stage its scores are summed with the logits (`first_stage`).
+
 Dimensions: n lines of the first stage's run.
 """
 
@@ -8,12 +10,15 @@ import functools
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.special import expit
 from tqdm import tqdm
 
 from common.data import trec
 from common.data.trec import Pairs
 from common.errors import InputError
+from common.evaluation.ranking import Candidates
 from common.rerank import texts
+from common.rerank.first_stage import FirstStageWeight, fitted
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
@@ -56,6 +61,9 @@ class Reranker:
     first: The run.
     vectors: Vectors of the documents, or a store that has them.
     rows: [documents] int, the row of each in `vectors`; -1 where it is not ranked anew.
+
+  Attributes:
+    weight: The first stage's, if its scores are summed with the logits.
   """
 
   def __init__(
@@ -66,6 +74,7 @@ class Reranker:
     rows: np.ndarray,
   ):
     self.scorer, self.first, self.vectors, self.rows = scorer, first, vectors, rows
+    self.weight: FirstStageWeight | None = None
 
   @classmethod
   def of_texts(cls, scorer: PairScorer, first: FirstStage, documents: list[str]) -> 'Reranker':
@@ -100,21 +109,45 @@ class Reranker:
     Returns:
       The scores of the run's lines, [n] float64.
     """
-    run, lists, left = self.first.run, self.first.lists, self.scorer.slots[0]
+    run = self.first.run
     scores = np.zeros(len(run.query))
 
     def ranked() -> Iterator[tuple[list[str], list[float]]]:
-      for start in range(0, len(lists), _QUERIES):
-        block = lists[start : start + _QUERIES]
-        vectors = self.scorer.encode([queries[run.query[of[0]]] for of in block], left)
-        for lines, query in zip(block, vectors, strict=True):
-          scores[lines] = self._scores(query, lines)
-          own = lines[np.argsort(-scores[lines])]
-          yield [run.documents[number] for number in run.document[own]], scores[own].tolist()
+      for lines, query in self._encoded(queries):
+        scores[lines] = self._scores(query, lines)
+        own = lines[np.argsort(-scores[lines])]
+        yield [run.documents[number] for number in run.document[own]], scores[own].tolist()
 
-    with tqdm(ranked(), total=len(lists), desc='rerank', unit=' queries') as rows:
+    with tqdm(ranked(), total=len(self.first.lists), desc='rerank', unit=' queries') as rows:
       trec.write_run(path, run.queries, rows, 'reranked')
     return scores
+
+  def fit(self, queries: list[str], judged: tuple[np.ndarray, Candidates]) -> FirstStageWeight:
+    """The first stage's weight by judged lines (`effect.judgements`); those beyond the depth last."""
+    lines, candidates = judged
+    run, logits = self.first.run, np.full(len(self.first.run.query), -np.inf)
+    every = tqdm(self._encoded(queries), total=len(self.first.lists), desc='fit', unit=' queries')
+    for own, query in every:
+      anew = own[: self.first.depth]
+      logits[anew] = self._logits(query, anew)
+    return fitted(run.name, candidates, logits[lines], run.values[lines])
+
+  def _encoded(self, queries: list[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each query's lines, best first, and its vectors."""
+    lists = self.first.lists
+    for start in range(0, len(lists), _QUERIES):
+      block = lists[start : start + _QUERIES]
+      texts_of = [queries[self.first.run.query[of[0]]] for of in block]
+      yield from zip(block, self.scorer.encode(texts_of, self.scorer.slots[0]), strict=True)
+
+  def _logits(self, query: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """Logits of a query's lines [n], before calibration."""
+    rows = self.rows[self.first.run.document[lines]]
+    given = (
+      self.vectors.stored(rows) if isinstance(self.vectors, VectorStore) else self.vectors[rows]
+    )
+    part = self.scorer.parts(query[None], self.scorer.slots[0])
+    return self.scorer.one_to_many_scored(query[None], part, given, None)[0].astype(np.float64)
 
   def _scores(self, query: np.ndarray, lines: np.ndarray) -> np.ndarray:
     """New scores of a query's lines, no two alike; those beyond the depth fall from -1.
@@ -122,11 +155,14 @@ class Reranker:
     Logits order documents that float32 gives one score, and a reader sees scores alone: each is at
     least one float32 below the one before. Of equal logits the first stage's order stays.
     """
-    rows = self.rows[self.first.run.document[lines[: self.first.depth]]]
-    found = len(rows) - np.arange(1.0, 1 + len(lines))
-    places = {int(row): place for place, row in enumerate(rows)}
+    anew = lines[: self.first.depth]
+    found = len(anew) - np.arange(1.0, 1 + len(lines))
+    logits = self._logits(query, anew)
+    if self.weight:
+      logits = self.weight.summed(logits, self.first.run.values[anew])
+    scores = expit(logits / self.scorer.calibration['temperature'])
     above = np.float32(np.inf)
-    for row, score in self.scorer.rank(query, self.vectors, len(rows), rows=rows):
-      above = min(np.float32(score), np.nextafter(above, np.float32(-np.inf)))
-      found[places[row]] = above
+    for place in np.argsort(-logits, kind='stable'):
+      above = min(np.float32(scores[place]), np.nextafter(above, np.float32(-np.inf)))
+      found[place] = above
     return found

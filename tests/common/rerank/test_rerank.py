@@ -1,5 +1,7 @@
 """The reranking command: its run against the scorer, its metrics against trec_eval, refusals."""
 
+import shutil
+
 import ir_measures
 import numpy as np
 import pytest
@@ -8,8 +10,10 @@ from ir_measures import AP, nDCG
 from common import files as common_files
 from common.data import trec
 from common.errors import InputError
+from common.evaluation.ranking import Candidates, Judged
 from common.rerank import texts
 from common.rerank.__main__ import RerankConfig, main
+from common.rerank.first_stage import FirstStageWeight, fitted
 from common.rerank.reranker import FirstStage, Reranker
 from common.scoring.scorer import PairScorer
 
@@ -152,3 +156,37 @@ def test_what_does_not_fit_is_refused_in_a_line_with_its_place(export, files, re
   for says, (status, error) in zip(cases, refusals('common.rerank', given), strict=True):
     assert status == 2 and says in error.splitlines()[-1]
   assert not (tmp_path / 'out').exists()
+
+
+def test_the_weight_is_the_least_with_the_best_mrr():
+  queries, relevant = np.repeat([0, 1], 3), np.array([1, 0, 0, 0, 1, 0], bool)
+  judged = Judged(queries[relevant], np.ones(2), np.ones(2, bool), 2)
+  candidates = Candidates(queries, np.arange(6), relevant * 1.0, relevant, judged)
+  logits, scores = np.array([0, 1, -np.inf, 0, 1, -1.0]), np.array([2, 0, 9, 0, 1, 2.0])
+  found = fitted('bm25', candidates, logits, scores)
+  ratio = np.std([0, 1, 0, 1, -1]) / np.std([2, 0, 0, 1, 2])
+  assert found.weight / ratio == pytest.approx(2**-0.5)  # above 1/2 the first query's is first
+  assert found.mean == 1.0
+  np.testing.assert_allclose(found.summed(logits, scores)[:2], [found.weight, 1 - found.weight])
+
+
+def test_runs_of_a_first_stage_are_summed_with_its_weight_and_others_refused(
+  export, files, tmp_path, capsys
+):
+  folder = tmp_path / 'export'
+  shutil.copytree(export('dipair').folder, folder)
+  main(RerankConfig(export_dir=str(folder), **files, fit_first_stage=True))
+  assert FirstStageWeight.of(str(folder)).name == 'bm25'
+  assert f'bm25: weight 0, kept in {folder}' in capsys.readouterr().out
+  alone = _run(files['output'])
+  FirstStageWeight('bm25', 1000.0, 3.0).write(str(folder))
+  main(RerankConfig(export_dir=str(folder), **files))
+  assert [of.doc_id for of in _run(files['output'])] == 3 * list(DOCUMENTS)
+  main(RerankConfig(export_dir=str(folder), **files, sum_first_stage=False))
+  assert _run(files['output']) == alone
+  FirstStageWeight('dense', 1.0, 0.0).write(str(folder))
+  message = "^--run=.*: of 'bm25'; the export has a weight for 'dense': fit this one"
+  with pytest.raises(InputError, match=message):
+    main(RerankConfig(export_dir=str(folder), **files))
+  with pytest.raises(InputError, match='^--fit_first_stage: --qrels is needed'):
+    main(RerankConfig(export_dir=str(folder), **{**files, 'qrels': ''}, fit_first_stage=True))

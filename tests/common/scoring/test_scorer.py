@@ -224,7 +224,9 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   index = neighbors.Index.of_store(store)
   assert scorer.rank('red', store, 4, first_stage=index, shortlist=10) == ranking
   short = scorer.rank(['red'], store, 10, first_stage=index, shortlist=3)[0]
-  near = neighbors.text_vectors(products) @ neighbors.text_vectors(scorer.encode(['red'], 'left'))[0]
+  near = (
+    neighbors.text_vectors(products) @ neighbors.text_vectors(scorer.encode(['red'], 'left'))[0]
+  )
   assert {scores[i] for i, _ in short} <= set(scores[np.argsort(-near)[:6]])
   for asked, stage, rows_alone in (
     (products, index, None),
