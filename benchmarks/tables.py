@@ -143,9 +143,12 @@ def _reranking(made: dict[str, Any]) -> list[str]:
 
 def retrieval(made: dict[str, Any]) -> Table:
   """Ranking of the first stage, and of those that rank its nearest anew."""
+  counts = ', '.join(f'{int(count):,}' for count in made['own'])
+  shares = ', '.join(f'{share:.1%}' for share in made['own'].values())
   note = (
     f'{made["queries"]:,} queries of the test split, {made["passages"]:,} passages; the nearest '
-    f'{made["depth"]:,} hold {made["found"]:.1%} of what is relevant.'
+    f"{made['depth']:,} hold {made['found']:.1%} of what is relevant. By the student's own first "
+    f'vectors the nearest {counts} of all passages hold {shares}.'
   )
   headers, rows = ['ranked by'], []
   for name in made['rows'][0]['metrics']:

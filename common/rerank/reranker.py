@@ -123,7 +123,7 @@ class Reranker:
     return scores
 
   def fit(self, queries: list[str], judged: tuple[np.ndarray, Candidates]) -> FirstStageWeight:
-    """The first stage's weight by judged lines (`effect.judgements`); those beyond the depth last."""
+    """The first stage's weight by judged lines, as `effect.judgements` gives them."""
     lines, candidates = judged
     run, logits = self.first.run, np.full(len(self.first.run.query), -np.inf)
     every = tqdm(self._encoded(queries), total=len(self.first.lists), desc='fit', unit=' queries')
