@@ -37,7 +37,7 @@ class FirstStageWeight:
 
   @classmethod
   def of(cls, export: str) -> Self | None:
-    """That of an export's folder, or None where none was fitted."""
+    """Reads an export's weight; None where none was fitted."""
     path = os.path.join(export, _FILE)
     try:
       value = files.read_json(path, 'fit it anew: --fit_first_stage')

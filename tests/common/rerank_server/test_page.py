@@ -14,6 +14,7 @@ import uvicorn
 from common.rerank_server.__main__ import ServeConfig, ranking_of
 from common.rerank_server.app import application
 from common.scoring.scorer import PairScorer
+from common.vectors.values import Stored, narrowed
 
 CHROMIUM = shutil.which('chromium') or shutil.which('google-chrome')
 QUIET = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-sync']
@@ -99,14 +100,14 @@ def test_a_search_shows_our_order_and_the_first_stages(page, searched, exported)
   page.goto(searched)
   page.get_by_label('Query').press_sequentially('red shoe')
   page.locator('#ours li').nth(2).wait_for()
-  ranked = PairScorer.load(exported, 'litert', encoder_runtime='litert').rank(
-    'red shoe', list(TEXTS.values())
-  )
+  scorer = PairScorer.load(exported, 'litert', encoder_runtime='litert')
+  stored = Stored(*narrowed(scorer.encode(list(TEXTS.values()), 'right'), 'int8'))
+  ranked = scorer.rank('red shoe', stored)
   page.wait_for_function("document.querySelectorAll('#theirs li').length === 3")
   ours, theirs = texts(page, 'ours'), texts(page, 'theirs')
   assert ours == [list(TEXTS.values())[row] for row, _ in ranked]
   scores = [float(score) for score in page.locator('#ours .score').all_inner_texts()]
-  assert scores == pytest.approx([score for _, score in ranked], abs=2e-2)  # int8 vectors
+  assert scores == pytest.approx([score for _, score in ranked], abs=2e-2)
   for place, (text, moved) in enumerate(
     zip(ours, page.locator('#ours .moved').all_inner_texts(), strict=True), 1
   ):
