@@ -15,12 +15,9 @@ the export. From then on runs of that name are ranked by the sum of both.
 import dataclasses
 import os
 
-import numpy as np
-
 from common import files, flags
 from common.data import trec
 from common.errors import InputError, check_parent
-from common.evaluation.ranking import Candidates
 from common.rerank import effect, texts
 from common.rerank.first_stage import FirstStageWeight
 from common.rerank.reranker import FirstStage, Reranker
@@ -77,39 +74,28 @@ def main(config: RerankConfig) -> None:
   documents: list[str] = []
   if config.documents:
     documents = texts.of_ids(config.documents, run, 'document', *columns, first.reranked)
-  scorer = PairScorer.load(
-    config.export_dir, config.runtime, encoder_runtime=config.encoder_runtime
-  )
+  export = exported.Export(config.export_dir)
+  scorer = PairScorer.load(export, config.runtime, encoder_runtime=config.encoder_runtime)
   scorer.check_ranks_texts(f'--export_dir={config.export_dir}')
+  kept = None
+  if config.fit_first_stage:
+    if not os.path.isdir(config.export_dir):
+      raise InputError(f"--export_dir={config.export_dir}: the folder of a run's export is needed")
+  elif config.sum_first_stage and (kept := FirstStageWeight.of(export.folder)):
+    kept.check(run.name, config.run)
   if config.store:
     reranker = Reranker.of_store(scorer, first, config.store)
   else:
     reranker = Reranker.of_texts(scorer, first, documents)
-  reranker.weight = _weight(config, reranker, queries, judged)
+  if config.fit_first_stage and judged:
+    kept = reranker.fit(queries, judged)
+    kept.write(config.export_dir)
+    print(f'{kept.name}: weight {kept.weight:.3g}, kept in {config.export_dir}')
+  reranker.weight = kept
   scores = reranker.write(config.output, queries)
   if judged:
     print(effect.table(judged, run.values, scores))
   print(f'reranked run: {config.output}')
-
-
-def _weight(
-  config: RerankConfig,
-  reranker: Reranker,
-  queries: list[str],
-  judged: tuple[np.ndarray, Candidates] | None,
-) -> FirstStageWeight | None:
-  """The weight of the run's scores: fitted now, or the export's, or none."""
-  if config.fit_first_stage and judged:
-    if not os.path.isdir(config.export_dir):
-      raise InputError(f"--export_dir={config.export_dir}: the folder of a run's export is needed")
-    weight = reranker.fit(queries, judged)
-    weight.write(config.export_dir)
-    print(f'{weight.name}: weight {weight.weight:.3g}, kept in {config.export_dir}')
-    return weight
-  kept = FirstStageWeight.of(exported.local(config.export_dir)) if config.sum_first_stage else None
-  if kept:
-    kept.check(reranker.first.run.name, config.run)
-  return kept
 
 
 if __name__ == '__main__':

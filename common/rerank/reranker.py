@@ -23,6 +23,7 @@ from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
 _QUERIES = 1024  # encoded at a time
+_READ = 8192  # documents of a query whose vectors are read at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,13 +142,18 @@ class Reranker:
       yield from zip(block, self.scorer.encode(texts_of, self.scorer.slots[0]), strict=True)
 
   def _logits(self, query: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Logits of a query's lines [n], before calibration."""
-    rows = self.rows[self.first.run.document[lines]]
-    given = (
-      self.vectors.stored(rows) if isinstance(self.vectors, VectorStore) else self.vectors[rows]
-    )
-    part = self.scorer.parts(query[None], self.scorer.slots[0])
-    return self.scorer.one_to_many_scored(query[None], part, given, None)[0].astype(np.float64)
+    """Logits of a query's lines [n], before calibration; vectors are read block by block."""
+    part, found = self.scorer.parts(query[None], self.scorer.slots[0]), []
+    for block in np.split(lines, range(_READ, len(lines), _READ)):
+      documents = self.first.run.document[block]
+      rows, kept = self.rows[documents], self.vectors
+      given = kept.stored(rows) if isinstance(kept, VectorStore) else kept[rows]
+      logits, _ = self.scorer.one_to_many_scored(query[None], part, given, None)
+      if (wrong := np.isnan(logits)).any():
+        name = self.first.run.documents[documents[wrong][0]]
+        raise InputError(f'document {name!r}: its score is NaN')
+      found.append(logits.astype(np.float64))
+    return np.concatenate(found)
 
   def _scores(self, query: np.ndarray, lines: np.ndarray) -> np.ndarray:
     """New scores of a query's lines, no two alike; those beyond the depth fall from -1.

@@ -77,7 +77,8 @@ class ONNXHead:
 
   def __init__(self, export: Export, threads: int = 0):
     folder, self._threads = _folder(export), threads_of(threads)
-    names = os.listdir(os.path.dirname(head_file(folder, '')))
+    digests.check(own := os.path.dirname(head_file(folder, '')), _REMEDY)
+    names = os.listdir(own)
     signatures = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
     self._functions = {name: Function(head_file(folder, name)) for name in signatures}
 
@@ -153,7 +154,6 @@ def _folder(export: Export) -> str:
     raise InputError(f'{folder}: onnxruntime needs a folder of this machine: copy the export here')
   if not os.path.isdir(folder):
     raise InputError(f'{folder} is not there; run {_COMMAND} --export={export.folder}')
-  digests.check(folder, _REMEDY)
   return folder
 
 

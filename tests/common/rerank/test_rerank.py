@@ -1,5 +1,6 @@
 """The reranking command: its run against the scorer, its metrics against trec_eval, refusals."""
 
+import os
 import shutil
 
 import ir_measures
@@ -82,6 +83,18 @@ def test_logits_order_what_float32_gives_one_score(export, files, monkeypatch):
   below = [np.float32(1), np.float32(1 - 2**-24), np.float32(1 - 2**-23), np.float32(-1)]
   assert found == [*zip(['d2', 'd1', 'd3', 'd4'], below, strict=True)]
   assert scores[:4].tolist() == [below[1], below[0], below[2], below[3]]
+
+
+def test_a_score_that_is_nan_is_refused_by_its_document(export, files, load, monkeypatch):
+  run, scorer = trec.read_run(files['run']), PairScorer.load(export('dipair').folder)
+  reranker = Reranker.of_texts(
+    scorer, FirstStage(run, 3), [DOCUMENTS[key] for key in run.documents]
+  )
+  logits = np.array([1, np.nan, 2], np.float32)
+  monkeypatch.setattr(scorer, '_scored', lambda *of: (logits, logits))
+  with pytest.raises(InputError, match="^document 'd2': its score is NaN$"):
+    reranker.write(files['output'], list(QUERIES.values()))
+  assert not os.path.exists(files['output'])
 
 
 def test_documents_beyond_the_depth_are_not_encoded(export, files, load):
