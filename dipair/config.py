@@ -40,10 +40,10 @@ class StudentConfig:
     'texts stay valid; projections and head start from this run',
   )
   max_lengths: tuple[int, ...] = flags.option(
-    (32, 128), 'most tokens of each text', bounds=(1, 8192)
+    (), 'most tokens of each text; empty: by their lengths, 128 at most', bounds=(1, 8192)
   )
   output_tokens: tuple[int, ...] = flags.option(
-    (4, 8), 'N,M: output tokens kept of each text', bounds=(1, 8192)
+    (), 'N,M: output tokens kept of each text; empty: by their lengths', bounds=(1, 8192)
   )
   token_selection: str = flags.option(
     'mean',
@@ -58,12 +58,13 @@ class StudentConfig:
   dropout: float = flags.option(0.0, "dropout of the student's encoders and head", bounds=(0, 0.99))
 
   def __post_init__(self):
-    if len(self.max_lengths) != len(self.output_tokens):
+    both = self.max_lengths and self.output_tokens
+    if both and len(self.max_lengths) != len(self.output_tokens):
       raise InputError(
         f'--max_lengths={self.max_lengths} and --output_tokens={self.output_tokens}: '
         'one number a text column each'
       )
-    for length, tokens in zip(self.max_lengths, self.output_tokens, strict=True):
+    for length, tokens in zip(self.max_lengths, self.output_tokens, strict=bool(both)):
       if tokens > length:
         raise InputError(f'--output_tokens: {tokens} kept of {length} tokens')
     of_pairs = {
@@ -73,19 +74,19 @@ class StudentConfig:
       f'--head={self.head} scores': getattr(HEADS[self.head], 'pairs_only', False),
     }
     for needs, given in of_pairs.items():
-      if given and len(self.output_tokens) != 2:
+      if given and len(self.output_tokens or (1, 1)) != 2:
         raise InputError(f'{needs} pairs; --output_tokens names {len(self.output_tokens)} texts')
 
   def check_texts(self, table: TableConfig) -> None:
     """Refuses a table of another number of texts, and a length that leaves no tokens of a text."""
-    columns, texts = table.text_columns, len(self.output_tokens)
-    if len(columns) != texts:
+    columns, texts = table.text_columns, len(self.output_tokens or self.max_lengths)
+    if texts and len(columns) != texts:
       raise InputError(
         f'--text_columns names {len(columns)} texts, --output_tokens and --max_lengths {texts}'
       )
     vectors = {vector_cells.parse(flag)[0] for flag in table.vector_columns}
     least = 2  # [CLS] and [SEP]
-    for column, most in zip(columns, self.max_lengths, strict=True):
+    for column, most in zip(columns, self.max_lengths, strict=bool(self.max_lengths)):
       if most < least and column not in vectors:
         raise InputError(
           f'--max_lengths={",".join(map(str, self.max_lengths))}: a text takes {least} '
@@ -110,7 +111,7 @@ class StudentConfig:
 class TrainConfig:
   """The two stages (§3.7). `--stage1_steps=0` trains in one stage, as Figure 3a compares."""
 
-  objective: LossConfig = flags.group(LossConfig, heading='training, both stages')
+  objective: LossConfig = flags.group(LossConfig, heading='training, both stages', alpha=-1.0)
   head_start: str = flags.option(
     STARTS[0],
     "first weights of projections and head: tailored to the encoder's tokens, so that like words "
@@ -122,17 +123,15 @@ class TrainConfig:
     'stage1_',
     'training, stage 1',
     batch_size=256,
-    steps=4000,
-    warmup_steps=100,
+    steps=-1,
     learning_rate=2e-3,
   )
   stage2: PhaseConfig = flags.group(
     PhaseConfig,
     'stage2_',
     'training, stage 2',
-    batch_size=512,
-    steps=1000,
-    warmup_steps=100,
+    batch_size=256,
+    steps=-1,
     patience=3,
   )
   stage1_cache_gb: float = flags.option(

@@ -90,7 +90,7 @@ class DiPairStudent:
 
 def main(config: RunConfig) -> None:
   """Runs the experiment."""
-  run.run(config.experiment, DiPairStudent(config), config)
+  run.run(config, DiPairStudent)
 
 
 def distill(

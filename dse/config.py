@@ -82,16 +82,13 @@ class TrainConfig:
     'batch by batch',
     bounds=(0, 10**6),
   )
-  phase: PhaseConfig = flags.group(
-    PhaseConfig, heading='training', batch_size=32, steps=2000, warmup_steps=200
-  )
+  phase: PhaseConfig = flags.group(PhaseConfig, heading='training', batch_size=32, steps=2000)
   frozen_phase: PhaseConfig = flags.group(
     PhaseConfig,
     'frozen_',
     'training, frozen variant',
     batch_size=32,
     steps=2000,
-    warmup_steps=200,
     learning_rate=1e-3,
   )
 

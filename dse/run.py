@@ -89,7 +89,7 @@ class DSEStudent:
 
 def main(config: RunConfig) -> None:
   """Runs the experiment."""
-  run.run(config.experiment, DSEStudent(config), config)
+  run.run(config, DSEStudent)
 
 
 def distill(

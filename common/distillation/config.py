@@ -15,6 +15,7 @@ from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 
 RUNTIMES = ('tensorflow', 'litert-int8', 'openvino')
+AUTO = 'auto'
 NO_TEACHER = 'none'
 # Flags that are of no use without a teacher, and values that they may have beside their default.
 _OF_TEACHER: dict[str, tuple] = {
@@ -36,10 +37,10 @@ class AnnotationConfig:
 
   temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
   annotation_runtime: str = flags.option(
-    RUNTIMES[0],
+    AUTO,
     'runtime that scores the distillation set; on CPUs openvino and litert-int8 are a few times '
-    'faster, and their logits are near the exact ones',
-    RUNTIMES,
+    'faster, and their logits are near the exact ones; auto: litert-int8 on CPUs, else tensorflow',
+    (AUTO, *RUNTIMES),
   )
 
 
@@ -61,9 +62,7 @@ class ExperimentConfig:
     alias='teacher',
   )
   teacher: TeacherConfig = flags.group(TeacherConfig, 'teacher_')
-  teacher_phase: PhaseConfig = flags.group(
-    PhaseConfig, 'teacher_', 'teacher', steps=1500, warmup_steps=150
-  )
+  teacher_phase: PhaseConfig = flags.group(PhaseConfig, 'teacher_', 'teacher', steps=-1)
   annotation: AnnotationConfig = flags.group(AnnotationConfig, heading='run')
   primary_metric: str = flags.option(
     '',
@@ -71,7 +70,7 @@ class ExperimentConfig:
     'ranking metric with any number (ndcg@10, mrr@10, map, recall@10, precision@10); '
     "empty: the task's own",
   )
-  devices: DeviceConfig = flags.group(DeviceConfig)
+  devices: DeviceConfig = flags.group(DeviceConfig, precision=AUTO)
   export: ExportConfig = flags.group(ExportConfig, heading='run')
 
   def __post_init__(self):
@@ -92,7 +91,7 @@ class ExperimentConfig:
         'alone; give scores (--teacher_logits_column), or a Python function as teacher'
       )
     runtime = self.annotation.annotation_runtime
-    if runtime != RUNTIMES[0] and (functions or self.brings_logits):
+    if runtime not in (AUTO, RUNTIMES[0]) and (functions or self.brings_logits):
       given = 'a Python function' if functions else 'scores that a file brings'
       raise InputError(f'--annotation_runtime={runtime} runs a teacher of a folder, not {given}')
     files = self.data.files

@@ -6,7 +6,7 @@ command's run follows, resumed and refused in the same way.
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from common import files, flags
@@ -58,7 +58,7 @@ class Distilled(Generic[Scorer]):
 
 def distill(
   config_class: type,
-  student_class: Callable[[Any], StudentPackage],
+  student_class: type[StudentPackage],
   scorer: type[Scorer],
   tables: Mapping[str, Any],
   run_dir: Path,
@@ -95,14 +95,13 @@ def distill(
   if twice := own.keys() & given.keys():
     raise InputError(f'{", ".join(sorted(twice))}: given as a flag and by an argument of its own')
   config = flags.parse(config_class, {**own, **given})
-  student = student_class(config)
   if held and folder:
-    own_folder = RunFolder(folder, config, f'{student.name}.run', config.experiment.redo)
+    own_folder = RunFolder(folder, config, f'{student_class.name}.run', config.experiment.redo)
     os.makedirs(kept, exist_ok=True)
     with files.alone(folder, '--run_dir'):
       for name, table in held.items():
         _keep(table, name, own[f'{name}_file'], config.experiment, begun=own_folder.begun)
-  results = run.run(config.experiment, student, config, function=function, callbacks=callbacks)
+  results = run.run(config, student_class, function=function, callbacks=callbacks)
   return Distilled(folder, results.as_json(), scorer)
 
 

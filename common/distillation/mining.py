@@ -60,13 +60,13 @@ class MiningConfig:
   )
   negative_threshold: float = flags.option(
     0.53,
-    "negatives have an inner product below this (the default is the paper's for "
-    'universal-sentence-encoder-qa)',
+    "with --negative_quantile=0, negatives have an inner product below this (the paper's number, "
+    'for universal-sentence-encoder-qa)',
     bounds=(-(10**6), 10**6),
   )
   negative_quantile: float = flags.option(
-    0.0,
-    'above 0: this quantile over the nearest passages of the training queries replaces '
+    0.5,
+    'negatives are below this quantile over the nearest passages of the training queries; 0: below '
     '--negative_threshold',
     bounds=(0, 0.9999),
   )
@@ -74,7 +74,7 @@ class MiningConfig:
     50, 'nearest passages of each query in the transfer set', bounds=(1, 10**6)
   )
   transfer_pairs: int = flags.option(
-    0,
+    130_000,
     'approximate pairs of the transfer set, 1 to 64 a query, in blocks that share texts and hold '
     'matches; 0: all nearest passages (--transfer_per_query)',
     bounds=(0, 10**12),

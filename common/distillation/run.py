@@ -7,7 +7,7 @@ here.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +22,7 @@ from common.distillation import (
   held_out,
   measure,
   provenance,
+  recipe,
   run_log,
   soft_labels,
   teacher,
@@ -65,11 +66,18 @@ class Stages:
   benchmark: Stage[Benchmarked]
 
 
+@dataclasses.dataclass(frozen=True)
+class Sets:
+  """The stages of a run's data; labels alone need no tuples for a teacher."""
+
+  data: Stage[LabelledSets]
+  unlabelled: Stage[UnlabelledSet] | None
+
+
 @strategies.settings_restored()
 def run(
-  config: ExperimentConfig,
-  student: StudentPackage,
-  resolved: Any,
+  config: Any,
+  package: Callable[[Any], StudentPackage],
   *,
   function: Function | None = None,
   callbacks: Sequence[Callback] = (),
@@ -77,24 +85,31 @@ def run(
   """Runs what is missing of an experiment and writes its results, report and model card.
 
   Args:
-    config: The run.
-    student: Its student.
-    resolved: The whole config, saved as the run's flags.
-    function: The teacher, where it is a Python function, which `config.teachers` names.
+    config: The run: a config with an `experiment`.
+    package: Makes its student.
+    function: The teacher, where it is a Python function, which `--teachers` names.
     callbacks: Called at each evaluation of a training, as `loop.Callback`.
   """
-  if not config.run_dir:
+  run_dir = config.experiment.run_dir
+  if not run_dir:
     raise InputError('--run_dir is needed: the folder of the run')
-  strategy = strategies.create(config.devices)  # before anything else runs on the devices
-  folder = RunFolder(config.run_dir, resolved, f'{student.name}.run', config.redo)
-  command = flags.command_line(f'{student.name}.run', flags.changed(resolved))
+  asked, config = config, recipe.settled(config)
+  strategy = strategies.create(config.experiment.devices)  # before anything else runs on them
+  student = package(config)
+  folder = RunFolder(run_dir, config, f'{student.name}.run', config.experiment.redo)
+  command = flags.command_line(f'{student.name}.run', flags.changed(asked))
   made_by = {'commit': provenance.commit(), **provenance.environment()}
   about = (f'{name.replace("_", " ")} {value or "none"}' for name, value in made_by.items())
-  with run_log.kept(config.run_dir, [f'== {command}', ', '.join(about)]):
-    checks.check(config, student, function)
-    stages = declare(folder, config, student, strategy, function, callbacks)
-    folder.make()
-    results = _results(config, student, command, flags.kept(resolved), stages)
+  with run_log.kept(run_dir, [f'== {command}', ', '.join(about)]):
+    checks.check(config.experiment, student, function)
+    config, sets = _with_data(folder, config, student)
+    if found := recipe.difference(asked, config):
+      print('set: ' + ' '.join(flags.lines(found)))
+    student = package(config)
+    checks.check(config.experiment, student, function)
+    stages = declare(folder, config.experiment, student, strategy, function, callbacks, sets)
+    folder.make(config)
+    results = _results(config.experiment, student, command, flags.kept(config), stages)
     scored = os.path.join(stages.evaluation.folder, 'scores.npz')
     scores = digests.read_arrays(scored, 'delete its folder and run again')
     report.write_report(results, scores, folder.file('report.html'))
@@ -105,21 +120,22 @@ def run(
   return results
 
 
-def declare(
-  folder: RunFolder,
-  config: ExperimentConfig,
-  student: StudentPackage,
-  strategy: tf.distribute.Strategy,
-  function: Function | None = None,
-  callbacks: Sequence[Callback] = (),
-) -> Stages:
-  """Declares the stages of a run, in order; `folder.make` makes them."""
+def _with_data(folder: RunFolder, config: Any, student: StudentPackage) -> tuple[Any, Sets]:
+  """A run's config, and the stages of its data: made, if the data were still to set a flag."""
+  names = recipe.open_flags(config)
+  if names and not config.experiment.redo:
+    config = recipe.filled(config, folder.kept(names))
+  sets = declare_data(folder, config.experiment, student)
+  if recipe.open_flags(config):
+    folder.make(config)
+    train = os.path.join(sets.data.folder, 'train')
+    config = recipe.of_data(config, train, sets.unlabelled.folder if sets.unlabelled else train)
+  return config, sets
+
+
+def declare_data(folder: RunFolder, config: ExperimentConfig, student: StudentPackage) -> Sets:
+  """Declares the stages that need no flag which the data set."""
   seed, seeded, task = config.seed, {'seed': config.seed}, config.task
-  trainings = {  # what the output of each training depends on
-    **seeded,
-    'precision': config.devices.precision,
-    'primary_metric': judged_set.primary(task),
-  }
 
   def check_data(at: str) -> None:
     checks.check_labelled(at, task, learns=config.fine_tunes or config.labels_alone)
@@ -134,25 +150,48 @@ def declare(
     resumes=bool(config.data.mining.mine_from),  # of vectors
     check=check_data,
   )
+  if config.labels_alone:
+    return Sets(data, None)
+  labels = labels_of(student.losses)
+  unlabelled = folder.stage(
+    'unlabelled',
+    UnlabelledSet,
+    lambda to: dataset.write_unlabelled(config.data, data.folder, to, seed, labels),
+    {**config.data.unlabelled_inputs(), **seeded},
+    after=[data],
+    resumes=False,
+    check=lambda at: check_set(RecordSet(at), student.losses, student.batch_sizes),
+  )
+  return Sets(data, unlabelled)
+
+
+def declare(
+  folder: RunFolder,
+  config: ExperimentConfig,
+  student: StudentPackage,
+  strategy: tf.distribute.Strategy,
+  function: Function | None = None,
+  callbacks: Sequence[Callback] = (),
+  sets: Sets | None = None,
+) -> Stages:
+  """Declares the stages of a run, in order, after `sets`; `folder.make` makes them."""
+  seed, seeded, task = config.seed, {'seed': config.seed}, config.task
+  sets = sets or declare_data(folder, config, student)
+  data, unlabelled = sets.data, sets.unlabelled
+  trainings = {  # what the output of each training depends on
+    **seeded,
+    'precision': config.devices.precision,
+    'primary_metric': judged_set.primary(task),
+  }
   train, valid = (os.path.join(data.folder, name) for name in ('train', 'valid'))
 
   def training(targets: str) -> Training:
     """Training on a record set with targets, judged by valid."""
     return Training(targets, valid, task, config.devices, strategy, seed, tuple(callbacks))
 
-  unlabelled = fine_tuned = distill = None
+  fine_tuned = distill = None
   teachers = None  # where the tuples bring their logits, or labels are all that is learnt
-  if not config.labels_alone:
-    labels = labels_of(student.losses)
-    pairs = unlabelled = folder.stage(
-      'unlabelled',
-      UnlabelledSet,
-      lambda to: dataset.write_unlabelled(config.data, data.folder, to, seed, labels),
-      {**config.data.unlabelled_inputs(), **seeded},
-      after=[data],
-      resumes=False,
-      check=lambda at: check_set(RecordSet(at), student.losses, student.batch_sizes),
-    )
+  if pairs := unlabelled:
 
     def fine_tune(to: str) -> Trained:
       tf_keras.utils.set_random_seed(seed)

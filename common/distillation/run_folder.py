@@ -155,6 +155,7 @@ class RunFolder:
 
   def __init__(self, path: str, config: Any, program: str, redo: bool):
     self.path, self.redo, self.stages = path, redo, list[Stage[Any]]()
+    self._made = 0  # stages, by the calls of `make`
     saved = os.path.join(path, _FLAGS)
     self._header = f'# python -m {program} --flagfile=flags.txt\n'
     if files.is_remote(path):
@@ -202,19 +203,36 @@ class RunFolder:
     self.stages.append(stage)
     return stage
 
-  def make(self) -> None:
-    """Makes the stages that are missing, in order, after all that is to be refused."""
+  def kept(self, names: Sequence[str]) -> dict[str, Any]:
+    """Values of flags by an earlier start, as `flags.txt` has them."""
+    path, found = os.path.join(self.path, _FLAGS), {}
+    if self.begun:
+      with open(path, encoding='utf-8', errors='replace') as file:
+        for line in file:
+          name, _, value = line.strip().removeprefix('--').partition('=')
+          if name in names:
+            found[name] = value
+    return flags.named_by(type(self._config), found)
+
+  def make(self, config: Any = None) -> None:
+    """Makes the stages that are missing, in order, after all that is to be refused.
+
+    Args:
+      config: The run's config where it is no longer the one that the folder was opened with.
+    """
+    self._config = config or self._config
     os.makedirs(self.path, exist_ok=True)
     with files.alone(self.path, '--run_dir'):
       self._check_starts()
       self._check_made()
       self._clear()
       flags.save(self._config, os.path.join(self.path, _FLAGS), self._header)
-      for stage in self.stages:
+      for stage in self.stages[self._made :]:
         if os.path.exists(stage.folder):
           print(f'{stage.name}: done')
         else:
           stage.make()
+        self._made += 1
 
   def file(self, name: str) -> str:
     """Path of a file of the run."""

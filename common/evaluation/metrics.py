@@ -76,6 +76,11 @@ def auc_roc(labels: np.ndarray, scores: np.ndarray) -> float:
   return _auc_roc(positives(labels), _codes(scores))
 
 
+def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
+  """Mean over positive rows of the precision down to their score: sum_k (R_k - R_k-1) P_k."""
+  return _average_precision(positives(labels), _codes(scores))
+
+
 def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
   """Cross-entropy of sigmoid(logits), the mean over rows where the paper's Eq. 1 is the sum.
 
@@ -144,6 +149,16 @@ def _auc_roc(positive: np.ndarray, scores: np.ndarray) -> float:
   return float(below / (count * (len(positive) - count)))
 
 
+def _average_precision(positive: np.ndarray, scores: np.ndarray) -> float:
+  """Of codes [n]; rows of one score are taken together."""
+  _refuse(
+    not positive.any(), f'average precision needs a positive; {len(positive)} labels have none'
+  )
+  of_score = np.bincount(scores, positive)[::-1]
+  rows = np.maximum(np.cumsum(np.bincount(scores)[::-1]), 1)  # a draw may lack the highest scores
+  return float(of_score @ (np.cumsum(of_score) / rows) / of_score.sum())
+
+
 def _losses(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
   return np.logaddexp(0, logits) - labels * logits
 
@@ -191,6 +206,9 @@ METRICS: dict[str, dict[str, Metric]] = {
   },
   'binary': {
     'auc_roc': Metric(_auc_roc, lambda labels, logits: (positives(labels), _codes(logits))),
+    'average_precision': Metric(
+      _average_precision, lambda labels, logits: (positives(labels), _codes(logits))
+    ),
     'accuracy': Metric(_mean, lambda labels, logits: (labels, positives(labels) == (logits >= 0))),
     'f1': Metric(f1, lambda labels, logits: (positives(labels), logits >= 0)),
     'log_loss': Metric(_mean, lambda labels, logits: (labels, _losses(labels, logits))),

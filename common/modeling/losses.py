@@ -182,8 +182,9 @@ class LossConfig:
     1.0,
     "weight of the teacher's loss, alpha of DSE's Eq. 2: 1 uses the teacher alone, 0 the labels "
     "alone; between them, a tuple without a label has the teacher's part alone. Where a textbook's "
-    'alpha weighs the labels, give 1 minus it',
-    bounds=(0, 1),
+    'alpha weighs the labels, give 1 minus it; -1: 0.5 if training pairs are among the made ones '
+    '(with --loss=cross_entropy), else 1',
+    bounds=(-1, 1),
   )
   loss_temperature: float = flags.option(
     1.0, "T of kd and listwise_kl; divides both sides' logits", bounds=(0.001, 1000)
@@ -192,6 +193,8 @@ class LossConfig:
   def __post_init__(self):
     if self.loss not in LOSSES:
       raise InputError(f'--loss={self.loss}: one of {", ".join(LOSSES)}')
+    if -1 < self.alpha < 0:
+      raise InputError(f'--alpha={self.alpha:g}: a number from 0 to 1 is needed, or -1')
 
   def check(self, task: Task) -> None:
     """Refuses a loss that the task does not have.

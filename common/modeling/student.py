@@ -174,7 +174,7 @@ class Student(tf_keras.layers.Layer):
       InputError: If it is not there, or too short or too shallow; names the flag.
     """
     pretrained = encoders.read(config.pretrained)
-    checkpoints.check_length(pretrained, '--max_lengths', max(config.max_lengths))
+    checkpoints.check_length(pretrained, '--max_lengths', max(config.max_lengths, default=0))
     there = pretrained.config.num_layers
     for flag, needed in cls.needed_layers(config).items():
       if needed > there:

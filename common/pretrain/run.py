@@ -76,6 +76,7 @@ def run(config: PretrainConfig) -> None:
   """Runs what is missing of a pretraining and writes its results and report."""
   if not config.run_dir:
     raise InputError('--run_dir is needed: the folder of the run')
+  config = dataclasses.replace(config, devices=config.devices.settled())
   strategy = strategies.create(config.devices)  # before anything else runs on the devices
   folder = RunFolder(config.run_dir, config, 'common.pretrain', config.redo)
   stages = declare(folder, config, strategy)

@@ -232,7 +232,7 @@ class Run:
     """Whether the step is one to evaluate at, and has not been."""
     if not self.history:
       return True
-    at = self.step % self.config.eval_every == 0 or self.step == self.config.steps
+    at = self.step % self.config.between == 0 or self.step == self.config.steps
     return at and self.history[-1]['step'] < self.step
 
   def finished(self) -> bool:

@@ -44,10 +44,18 @@ class DeviceConfig:
         f"--tpu={self.tpu}: another machine's TPU cannot run the input pipeline's Python; start "
         'the run on that machine with --tpu=local'
       )
-    if self.precision == 'auto':
-      chosen = 'mixed_bfloat16' if self._has_bfloat16() else 'float32'
-      print(f'--precision=auto: {chosen}')
-      object.__setattr__(self, 'precision', chosen)  # what a run's folder keeps
+
+  def settled(self) -> 'DeviceConfig':
+    """The devices with the arithmetic that auto stands for."""
+    if self.precision != 'auto':
+      return self
+    chosen = 'mixed_bfloat16' if self._has_bfloat16() else 'float32'
+    return dataclasses.replace(self, precision=chosen)
+
+  @property
+  def accelerated(self) -> bool:
+    """Whether they are other than this machine's CPUs."""
+    return self.distribution_strategy == 'tpu' or bool(tf.config.list_physical_devices('GPU'))
 
   def _has_bfloat16(self) -> bool:
     """Whether the devices have units that multiply matrices in bfloat16."""

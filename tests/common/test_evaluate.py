@@ -94,6 +94,7 @@ def test_metrics_of_a_table_against_slow_ones_of_the_scores(export, labels, load
   for of, p in ((of_teacher, teacher), (student, scores)):
     slow = {
       'auc_roc': sklearn.metrics.roc_auc_score(labels, p),
+      'average_precision': sklearn.metrics.average_precision_score(labels, p),
       'accuracy': np.mean((p >= 0.5) == labels),
       'f1': sklearn.metrics.f1_score(labels, p >= 0.5),
       'log_loss': sklearn.metrics.log_loss(labels, p),

@@ -63,6 +63,9 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   measured = runtimes.available(runtimes.ENCODERS, exported.Export(str(folder / 'export')))
   assert [row['name'] for row in results['encoders']] == measured
   assert results['metadata'] == {'language': 'en'}  # random weights, the built-in catalogue
+  (told,) = [line for line in output.splitlines() if line.startswith('set: ')]
+  saved = (folder / 'flags.txt').read_text('utf-8').splitlines()
+  assert set(told.split()[1:]) <= set(saved) and '--max_lengths=' in told
   assert results['export']['unlike_texts'] == 0 < results['export']['compared_texts']
   for name in ('export', 'evaluation'):  # another precision of the encoder changes no metric
     stage = json.loads((folder / name / 'stage.json').read_text())
@@ -204,7 +207,7 @@ REFUSED = (
   (
     {'teachers': 'none', 'alpha': 0.5, 'annotation_runtime': 'litert-int8', 'loss': 'kd'},
     '--alpha=0.5 --annotation_runtime=litert-int8 --loss=kd: not with --teacher=none, which trains '
-    'on the labels of the training set alone; use --alpha=0.0 --annotation_runtime=tensorflow '
+    'on the labels of the training set alone; use --alpha=0.0 --annotation_runtime=auto '
     '--loss=cross_entropy',
   ),
   (
@@ -303,7 +306,7 @@ def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
   assert done.returncode == 0, done.stderr[-3000:]
   models, curves = metrics(tmp_path / 'run')
   assert [model['name'] for model in models] == ['student']
-  assert set(models[0]['test']) == {'auc_roc', 'accuracy', 'f1', 'log_loss'}
+  assert set(models[0]['test']) == {'auc_roc', 'average_precision', 'accuracy', 'f1', 'log_loss'}
   assert len(curves) == 1
   assert_exported_scores_are_the_calibrated_ones(tmp_path / 'run', [row[:2] for row in rows])
 

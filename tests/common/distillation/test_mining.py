@@ -68,7 +68,13 @@ def away(row):
 
 def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle):
   threshold = float(np.cos(np.radians(4.5)))
-  config = MiningConfig(negatives_from=21, negative_threshold=threshold, transfer_per_query=5)
+  config = MiningConfig(
+    negatives_from=21,
+    negative_threshold=threshold,
+    negative_quantile=0,
+    transfer_per_query=5,
+    transfer_pairs=0,
+  )
   sheet = mined(config, tmp_path, 1)
   train = rows(tmp_path, 'train')
   assert [sum(row['label'] == label for row in train) for label in (1, 0)] == [40, 40]
@@ -86,7 +92,7 @@ def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle
 
 
 def test_queries_and_passages_are_items_once_and_pairs_are_their_numbers(tmp_path, circle):
-  mined(MiningConfig(negative_quantile=0.9, transfer_per_query=50), tmp_path, 1)
+  mined(MiningConfig(negative_quantile=0.9, transfer_per_query=50, transfer_pairs=0), tmp_path, 1)
   train, transferred = set_of(tmp_path, 'train'), set_of(tmp_path, 'transfer')
   for records in (train, transferred):
     assert list(records.items(0).texts())[:2] == ['query 0', 'query 6']
@@ -104,7 +110,7 @@ def test_queries_and_passages_are_items_once_and_pairs_are_their_numbers(tmp_pat
 
 
 def test_a_leak_is_counted(tmp_path, circle):
-  mined(MiningConfig(negative_quantile=0.9, transfer_per_query=5), tmp_path, 1)
+  mined(MiningConfig(negative_quantile=0.9, transfer_per_query=5, transfer_pairs=0), tmp_path, 1)
   sets = {name: set_of(tmp_path, name) for name in ('train', 'valid', 'test', 'transfer')}
   task = MinedTask.open(str(tmp_path / 'data'))
   leaking = {**sets, 'transfer': sets['test']}
@@ -163,7 +169,7 @@ def test_a_split_without_positives_is_refused_before_a_text_is_embedded(
 
 def test_what_is_refused(tmp_path, circle):
   with pytest.raises(InputError, match='train: has no negatives below -1'):
-    mining.mine(MiningConfig(negative_threshold=-1), str(tmp_path), seed=1)
+    mining.mine(MiningConfig(negative_threshold=-1, negative_quantile=0), str(tmp_path), seed=1)
   with pytest.raises(InputError, match='split_shares'):
     MiningConfig(split_shares=(0.5, 0.5))
   with pytest.raises(InputError, match='three shares that add up to 1'):

@@ -129,6 +129,8 @@ def test_metrics_of_equal_and_absent_values_are_those_of_other_libraries():
     assert metrics.spearman(labels, logits) == pytest.approx(stats.spearmanr(labels, logits)[0])
     auc = sklearn.metrics.roc_auc_score(labels >= 0.5, logits)
     assert metrics.auc_roc(labels, logits) == pytest.approx(auc)
+    precision = sklearn.metrics.average_precision_score(labels >= 0.5, logits)
+    assert metrics.average_precision(labels, logits) == pytest.approx(precision)
     for classes, average in ((2, 'binary'), (3, 'macro'), (9, 'macro')):
       truth, found = random.integers(0, classes - 1, 12), random.normal(size=[12, classes])
       of = sklearn.metrics.f1_score(truth, found.argmax(1), average=average, zero_division=0)

@@ -18,12 +18,11 @@ from common.training.strategies import DeviceConfig
     ('vendor_id : AuthenticAMD\nflags : fma x', 'float32'),
   ],
 )
-def test_auto_is_what_the_cpu_has_and_is_kept(cpu, chosen, tmp_path, monkeypatch, capsys):
+def test_auto_is_what_the_cpu_has_and_is_kept(cpu, chosen, tmp_path, monkeypatch):
   (tmp_path / 'cpuinfo').write_text(cpu)
   monkeypatch.setattr(strategies, '_CPU', str(tmp_path / 'cpuinfo'))
-  assert DeviceConfig(precision='auto').precision == chosen
-  assert capsys.readouterr().out == f'--precision=auto: {chosen}\n'
-  assert DeviceConfig('tpu', precision='auto').precision == 'mixed_bfloat16'
+  assert DeviceConfig(precision='auto').settled().precision == chosen
+  assert DeviceConfig('tpu', precision='auto').settled().precision == 'mixed_bfloat16'
   assert DeviceConfig().precision == 'float32'
 
 

@@ -1,0 +1,129 @@
+"""Values of the flags that a run leaves open: set once, printed, and kept in its `flags.txt`.
+
+An open flag has a value that says nothing: an empty list, -1, or auto. What flags and devices tell
+is settled before the first stage (`settled`), what the data tell after the data's stages
+(`of_data`). A later start takes the values that are kept.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from common import flags
+from common.data.records import RecordSet
+from common.data.word_pieces import WordPieces
+from common.distillation import function_teacher
+from common.distillation.config import AUTO, RUNTIMES
+from common.modeling import encoders, saving
+
+_TEXTS = 4096  # of a slot that are measured
+_TUPLES = 65_536  # whose texts these are
+_TOKENS = (4, 16)  # kept of a text, the least and the most
+_LENGTHS = (16, 128)  # the least and the most --max_lengths
+_OF_VECTOR = 4  # tokens that a vector becomes
+# Passes over the tuples of a phase, and the least and the most steps.
+_STEPS = {
+  'teacher_steps': (3.0, 1500, 6000),
+  'stage1_steps': (3.0, 500, 20_000),
+  'stage2_steps': (0.5, 200, 5000),
+}
+_OF_DATA = ('max_lengths', 'output_tokens', *_STEPS)
+
+
+def settled(config: Any) -> Any:
+  """A config with what its other flags and the devices say.
+
+  Args:
+    config: A run's, with `experiment`.
+  """
+  given, experiment = flags.flat(config), config.experiment
+  found: dict[str, Any] = {'precision': experiment.devices.settled().precision}
+  if given['alpha'] < 0:  # a list's or a margin's loss has a scale of its own
+    labels = experiment.data.makes and given['loss'] == 'cross_entropy'
+    found['alpha'] = 0.5 if labels else 1.0
+  if given['annotation_runtime'] == AUTO and not experiment.labels_alone:
+    of_folder = not (
+      experiment.brings_logits or any(map(function_teacher.is_named, experiment.teachers))
+    )
+    converted = of_folder and not experiment.devices.accelerated
+    found['annotation_runtime'] = RUNTIMES[1] if converted else RUNTIMES[0]
+  if folder := given.get('freeze_right'):
+    there = os.path.join(folder, 'student')
+    if saving.is_there(there):
+      own = saving.read(there)[0]['config']
+      found |= {name: own[name] for name in _OF_DATA if name in own and is_open(given[name])}
+  return filled(config, found)
+
+
+def is_open(value: Any) -> bool:
+  """Whether a value of one of the data's flags leaves it open."""
+  return value in ((), -1)
+
+
+def open_flags(config: Any) -> list[str]:
+  """The flags that the data are still to set."""
+  given = flags.flat(config)
+  return [name for name in _OF_DATA if name in given and is_open(given[name])]
+
+
+def filled(config: Any, values: dict[str, Any]) -> Any:
+  """A config with other values of some flags."""
+  return flags.build(type(config), {**flags.flat(config), **values})
+
+
+def difference(asked: Any, config: Any) -> dict[str, Any]:
+  """The flags that were set, of what was asked for."""
+  given = flags.flat(asked)
+  return {name: value for name, value in flags.flat(config).items() if value != given[name]}
+
+
+def of_data(config: Any, train: str, tuples: str) -> Any:
+  """A config with what the data say.
+
+  Lists hold a number a text. `max_lengths` holds 99 of 100 texts, and no more than 128 tokens.
+  `output_tokens` is the median length, from 4 to 16. Steps are passes over the tuples.
+
+  Args:
+    config: A run's.
+    train: Folder of the training set; there need be none where a run brings the logits.
+    tuples: Folder of the tuples that the student learns from.
+  """
+  names, given = open_flags(config), flags.flat(config)
+  found: dict[str, Any] = {}
+  if {'max_lengths', 'output_tokens'} & set(names):
+    lengths = _lengths(RecordSet(tuples), given['pretrained'])
+    kept = given['output_tokens'] or [
+      _rounded(float(np.median(of)), 4, _TOKENS) if len(of) else _OF_VECTOR for of in lengths
+    ]
+    longest = given['max_lengths'] or [
+      max(tokens, _rounded(float(np.percentile(of, 99)), 8, _LENGTHS)) if len(of) else tokens
+      for of, tokens in zip(lengths, kept, strict=True)
+    ]
+    found['max_lengths'] = tuple(longest)
+    found['output_tokens'] = tuple(map(min, kept, longest))
+  for name, (passes, least, most) in _STEPS.items():
+    if name in names:
+      of = train if name == 'teacher_steps' and os.path.exists(train) else tuples
+      batch = given[name.replace('steps', 'batch_size')]
+      found[name] = int(np.clip(passes * len(RecordSet(of)) / batch, least, most))
+  return filled(config, {name: found[name] for name in names})
+
+
+def _lengths(records: RecordSet, pretrained: str) -> list[np.ndarray]:
+  """Tokens of texts of each slot, special ones included; none of a slot of vectors."""
+  checkpoint, found = encoders.read(pretrained), []
+  pieces = WordPieces(checkpoint.vocabulary, checkpoint.lower_case)
+  items = records.head(_TUPLES).items
+  for slot, width in enumerate(records.widths):
+    numbers = np.unique(items[:, slot])
+    numbers = numbers[:: -(-len(numbers) // _TEXTS)]
+    texts = [] if width else list(records.items(slot).texts(numbers))
+    found.append(np.array([2 + len(of) for of in pieces.pieces(texts)]))
+  return found
+
+
+def _rounded(tokens: float, step: int, span: tuple[int, int]) -> int:
+  """Tokens, rounded up to a multiple of `step`, in `span`."""
+  least, most = span
+  return min(most, max(least, int(-(-tokens // step)) * step))
