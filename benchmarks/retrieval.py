@@ -11,7 +11,6 @@ Beside it, how much the student's own first vectors find among all passages.
 """
 
 import dataclasses
-import functools
 import tempfile
 import time
 from typing import Any, NamedTuple
@@ -32,9 +31,9 @@ from common.errors import InputError
 from common.evaluation import ranking, significance
 from common.evaluation.ranking import Candidates, Judged
 from common.rerank.first_stage import fitted
+from common.rerank.reranker import logits_of
 from common.scoring import runtimes
 from common.vectors.neighbors import Index
-from common.vectors.store import VectorStore
 from dipair.scorer import Scorer
 from experiments.finished_run import FinishedRun
 
@@ -69,15 +68,19 @@ def main(config: RetrievalConfig) -> None:
     )
     rows = ((str(number), passage) for number, passage in enumerate(passages))
     store = scorer.encode_to(folder, rows, 'right', dtype='int8', total=len(passages))
-    by_student = functools.partial(_by_student, scorer, store)
+
+    def by_student(text: str, rows: np.ndarray) -> np.ndarray:
+      return logits_of(scorer, scorer.encode([text], 'left'), store, rows)
+
     of_valid, _ = _timed('student, valid', valid, by_student)
     scores['student'], seconds['student'] = _timed('student', test, by_student)
-    own = _own(scorer, store, task, test)
+    nearest = Index.of_store(store).nearest(scorer.encode(test.texts, 'left'), max(_OWN))
+    own = _hits(nearest, test.known)
   weight = fitted(
     'embedder', valid.candidates, np.concatenate(of_valid), np.concatenate(valid.scores)
   )
   both = zip(scores['student'], test.scores, strict=True)
-  scores['student + first stage'] = [weight.summed(*of) for of in both]
+  scores['student + first stage'] = [logits + weight.terms(of) for logits, of in both]
   seconds['student + first stage'] = seconds['student']
   if teachers := [ConvertedTeacher(one, 'litert-int8') for one in run.teachers()]:
 
@@ -93,7 +96,7 @@ def main(config: RetrievalConfig) -> None:
     'passages': len(passages),
     'depth': config.depth,
     'weight': weight.weight,
-    'own': own,
+    'own': {str(count): float(own[:, :count].any(1).mean()) for count in _OWN},
     'found': float(candidates.relevant.sum() / candidates.judged.relevants.sum()),
     'rows': _rows(candidates, scores, seconds),
   }
@@ -106,17 +109,17 @@ class _First(NamedTuple):
   """The first stage of a split's queries.
 
   Attributes:
-    queries: Their numbers.
     texts: The queries.
-    near: Rows of each query's nearest passages.
-    scores: Their inner products.
+    known: [m, 2], a query's place and a row of the passages that match.
+    near: [queries, depth], rows of the nearest passages.
+    scores: Their inner products, a query's at a time.
     seconds: Of each query.
     candidates: What is known of them.
   """
 
-  queries: np.ndarray
   texts: list[str]
-  near: list[np.ndarray]
+  known: np.ndarray
+  near: np.ndarray
   scores: list[np.ndarray]
   seconds: list[float]
   candidates: Candidates
@@ -138,43 +141,25 @@ def _first_stage(
     seconds.append(time.perf_counter() - started)
     near.append(best)
     scores.append(found[best])
-  texts = list(records.items(0).texts(chosen))
-  return _First(chosen, texts, near, scores, seconds, _candidates(task, chosen, near))
+  known = task.positives[np.isin(task.positives[:, 0], chosen)]
+  known = np.stack([np.searchsorted(chosen, known[:, 0]), known[:, 1]], 1)
+  rows, texts = np.stack(near), list(records.items(0).texts(chosen))
+  return _First(texts, known, rows, scores, seconds, _candidates(known, rows))
 
 
-def _candidates(task: MinedTask, chosen: np.ndarray, near: list[np.ndarray]) -> Candidates:
+def _hits(near: np.ndarray, known: np.ndarray) -> np.ndarray:
+  """Where each known pair's passage stands among its query's nearest: [m, nearest] bool."""
+  return near[known[:, 0]] == known[:, 1, None]
+
+
+def _candidates(known: np.ndarray, near: np.ndarray) -> Candidates:
   """Nearest passages of each query, and which of them are relevant."""
-  place = np.full(len(task.splits), -1)
-  place[chosen] = np.arange(len(chosen))
-  known = task.positives[place[task.positives[:, 0]] >= 0]
-  ones = np.ones(len(known))
-  judged = Judged(place[known[:, 0]], ones, ones > 0, len(chosen))
-  matches = {tuple(pair) for pair in known.tolist()}
-  relevant = np.array(
-    [
-      (int(query), int(row)) in matches
-      for query, of in zip(chosen, near, strict=True)
-      for row in of
-    ]
-  )
-  queries = np.repeat(np.arange(len(chosen)), [len(of) for of in near])
-  return Candidates(queries, np.concatenate(near), relevant.astype(float), relevant, judged)
-
-
-def _by_student(scorer: Scorer, store: VectorStore, text: str, rows: np.ndarray) -> np.ndarray:
-  query = scorer.encode([text], 'left')
-  part = scorer.parts(query, 'left')
-  return scorer.one_to_many_scored(query, part, store.stored(rows), None)[0]
-
-
-def _own(scorer: Scorer, store: VectorStore, task: MinedTask, first: _First) -> dict[str, float]:
-  """Share of the relevant passages among the nearest by the student's vectors, by their number."""
-  near = Index.of_store(store).nearest(scorer.encode(first.texts, 'left'), max(_OWN))
-  place = np.full(len(task.splits), -1)
-  place[first.queries] = np.arange(len(first.queries))
-  known = task.positives[place[task.positives[:, 0]] >= 0]
-  at = near[place[known[:, 0]]] == known[:, 1, None]
-  return {str(count): float(at[:, :count].any(1).mean()) for count in _OWN}
+  ones, relevant = np.ones(len(known)), np.zeros(near.shape, bool)
+  pairs, places = _hits(near, known).nonzero()
+  relevant[known[pairs, 0], places] = True
+  queries, relevant = np.indices(near.shape)[0].ravel(), relevant.ravel()
+  judged = Judged(known[:, 0], ones, ones > 0, len(near))
+  return Candidates(queries, near.ravel(), relevant.astype(float), relevant, judged)
 
 
 def _timed(name: str, first: _First, score: Any) -> tuple[list[np.ndarray], list[float]]:
@@ -191,20 +176,26 @@ def _timed(name: str, first: _First, score: Any) -> tuple[list[np.ndarray], list
 def _rows(
   candidates: Candidates, scores: dict[str, list[np.ndarray]], seconds: dict[str, list[float]]
 ) -> list[dict[str, Any]]:
-  """Each model's metrics with 95% intervals, and each later one's difference to the first stage."""
+  """Each model's metrics with 95% intervals, its differences to the first stage and the teacher."""
   values = {name: candidates.evaluate(np.concatenate(of), METRICS) for name, of in scores.items()}
   rows: list[dict[str, Any]] = [
     {'name': name, 'milliseconds': 1e3 * float(np.median(seconds[name])), 'metrics': {}}
     for name in scores
   ]
   for metric in METRICS:
-    columns = ranking.resampled([of[metric] for of in values.values()])
-    for row, column in zip(rows, columns, strict=True):
+    resampled = ranking.resampled([of[metric] for of in values.values()])
+    columns = dict(zip(scores, resampled, strict=True))
+    for row in rows:
+      column = columns[row['name']]
       low, high = significance.interval(column[1:])
-      row['metrics'][metric] = {'value': float(column[0]), 'low': low, 'high': high}
+      found: dict[str, Any] = {'value': float(column[0]), 'low': low, 'high': high}
       if row is not rows[0]:
-        change = significance.difference(columns[0], column)
-        row['metrics'][metric] |= {'p_value': change.p_value, 'delta': change.delta}
+        change = significance.difference(resampled[0], column)
+        found |= {'p_value': change.p_value, 'delta': change.delta}
+      if 'teacher' in columns and row['name'] != 'teacher':
+        change = significance.difference(columns['teacher'], column)
+        found['against_teacher'] = change._asdict()
+      row['metrics'][metric] = found
   return rows
 
 

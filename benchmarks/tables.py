@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.committed import ROOT, command, exists, read
 from common.errors import InputError
 from common.evaluation import speeds
-from common.evaluation.cells import chance, change, digits, label, metric, moved, percent, times
+from common.evaluation.cells import chance, change, digits, label, metric, moved, times
 from common.evaluation.results import Results
 from common.evaluation.tables import Table
 
@@ -135,12 +135,13 @@ def _run(made: dict[str, Any], title: str) -> list[str]:
 
 def _reranking(made: dict[str, Any]) -> list[list[str]]:
   """MRR of candidates that student and teacher rerank; their speeds are of other arithmetic."""
-  of = {row['name']: row['metrics']['mrr@10']['value'] for row in made['rows']}
+  of = {row['name']: row['metrics']['mrr@10'] for row in made['rows']}
   title = f'MedQuAD, {made["depth"]} candidates a question reranked'
-  rows = []
+  teacher, rows = of['teacher']['value'], []
   for name, note in (('student', ''), ('student + first stage', ', first stage added')):
-    lost = percent(of[name] / of['teacher'] - 1)
-    cells = [metric(of['teacher']), metric(of[name]), lost, '']
+    value, against = of[name]['value'], of[name].get('against_teacher', {})
+    lost = moved(value / teacher - 1, against.get('low'), against.get('high'))
+    cells = [metric(teacher), metric(value), lost, '']
     rows.append([f'{title}{note}', label('mrr@10'), *cells])
   return rows
 
@@ -154,6 +155,14 @@ def retrieval(made: dict[str, Any]) -> Table:
     f"{made['depth']:,} hold {made['found']:.1%} of what is relevant. By the student's own first "
     f'vectors the nearest {counts} of all passages hold {shares}.'
   )
+  (summed,) = (row['metrics'] for row in made['rows'] if row['name'] == 'student + first stage')
+  changes = [
+    f'{label(name)} {moved(of["delta"], of["low"], of["high"])} (p {chance(of["p_value"])})'
+    for name, metrics in summed.items()
+    if (of := metrics.get('against_teacher'))
+  ]
+  if changes:
+    note += f' Against the teacher the sum changes {", ".join(changes)}.'
   headers, rows = ['ranked by'], []
   for name in made['rows'][0]['metrics']:
     headers += [label(name), 'p']

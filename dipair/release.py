@@ -5,8 +5,9 @@
     --data='MedQuAD, Ben Abacha and Demner-Fushman, 2019'
 
 It holds the files for scoring without TensorFlow: encoder and head in LiteRT's int8, word pieces,
-their description, digests, and the run's model card with these licences. Before it gets its name, a
-fresh process loads it and compares its scores with the export's.
+their description, the weight for a first stage's scores where the export has one, digests, and the
+run's model card with these licences. Before it gets its name, a fresh process loads it and compares
+its scores with the export's.
 """
 
 import dataclasses
@@ -33,6 +34,7 @@ from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.results import Results
 from common.scoring import archive, exported, litert_encoder, litert_head
+from common.scoring.first_stage import FirstStageWeight
 from dipair.scorer import Scorer
 
 _PRECISION = 'int8'
@@ -93,6 +95,8 @@ def write(config: ReleaseConfig) -> None:
       _copy(os.path.join(export, file), os.path.join(content, file))
     description = {**exported.describe(export), 'attends': False, 'runtime': _RUNTIME}
     files.write_json(os.path.join(content, exported.DESCRIPTION), description)
+    if weight := FirstStageWeight.of(export):
+      weight.write(content)
     card = os.path.join(content, 'README.md')
     results = Results.of_json(run.results)
     report.write_model_card(results, card, {**terms, 'archive': name, 'runtime': _RUNTIME})

@@ -19,7 +19,6 @@ from common import files, flags
 from common.data import trec
 from common.errors import InputError, check_parent
 from common.rerank import effect, texts
-from common.rerank.first_stage import FirstStageWeight
 from common.rerank.reranker import FirstStage, Reranker
 from common.scoring import exported, runtimes
 from common.scoring.scorer import PairScorer
@@ -81,8 +80,11 @@ def main(config: RerankConfig) -> None:
   if config.fit_first_stage:
     if not os.path.isdir(config.export_dir):
       raise InputError(f"--export_dir={config.export_dir}: the folder of a run's export is needed")
-  elif config.sum_first_stage and (kept := FirstStageWeight.of(export.folder)):
-    kept.check(run.name, config.run)
+  elif config.sum_first_stage and (kept := scorer.first_stage_weight) and kept.name != run.name:
+    raise InputError(
+      f'--run={config.run}: of {run.name!r}; the export has a weight for {kept.name!r}: fit this '
+      'one (--fit_first_stage), or rank by the model alone (--nosum_first_stage)'
+    )
   if config.store:
     reranker = Reranker.of_store(scorer, first, config.store)
   else:

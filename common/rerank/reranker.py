@@ -1,6 +1,6 @@
 """Ranking anew with a scorer: documents' vectors once, then a head call a query.
 
-With a weight for the first stage its scores are summed with the logits (`first_stage`).
+With a weight for the first stage its scores are summed with the logits (`scoring.first_stage`).
 
 Dimensions: n lines of the first stage's run.
 """
@@ -10,7 +10,6 @@ import functools
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import expit
 from tqdm import tqdm
 
 from common.data import trec
@@ -18,7 +17,8 @@ from common.data.trec import Pairs
 from common.errors import InputError
 from common.evaluation.ranking import Candidates
 from common.rerank import texts
-from common.rerank.first_stage import FirstStageWeight, fitted
+from common.rerank.first_stage import fitted
+from common.scoring.first_stage import FirstStageWeight
 from common.scoring.scorer import PairScorer
 from common.vectors.store import VectorStore
 
@@ -52,6 +52,17 @@ class FirstStage:
   def reranked(self) -> np.ndarray:
     """Numbers of the documents that are ranked anew for some query."""
     return np.unique(self.run.document[np.concatenate([of[: self.depth] for of in self.lists])])
+
+
+def logits_of(
+  scorer: PairScorer, query: np.ndarray, vectors: np.ndarray | VectorStore, rows: np.ndarray
+) -> np.ndarray:
+  """Logits of a query [1, *vector shape] with rows [n] of vectors, read block by block: [n]."""
+  part, found = scorer.parts(query, scorer.slots[0]), []
+  for block in np.split(rows, range(_READ, len(rows), _READ)):
+    given = vectors.stored(block) if isinstance(vectors, VectorStore) else vectors[block]
+    found.append(scorer.one_to_many_scored(query, part, given, None)[0].astype(np.float64))
+  return np.concatenate(found)
 
 
 class Reranker:
@@ -142,18 +153,13 @@ class Reranker:
       yield from zip(block, self.scorer.encode(texts_of, self.scorer.slots[0]), strict=True)
 
   def _logits(self, query: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Logits of a query's lines [n], before calibration; vectors are read block by block."""
-    part, found = self.scorer.parts(query[None], self.scorer.slots[0]), []
-    for block in np.split(lines, range(_READ, len(lines), _READ)):
-      documents = self.first.run.document[block]
-      rows, kept = self.rows[documents], self.vectors
-      given = kept.stored(rows) if isinstance(kept, VectorStore) else kept[rows]
-      logits, _ = self.scorer.one_to_many_scored(query[None], part, given, None)
-      if (wrong := np.isnan(logits)).any():
-        name = self.first.run.documents[documents[wrong][0]]
-        raise InputError(f'document {name!r}: its score is NaN')
-      found.append(logits.astype(np.float64))
-    return np.concatenate(found)
+    """Logits of a query's lines [n], before calibration."""
+    documents = self.first.run.document[lines]
+    found = logits_of(self.scorer, query[None], self.vectors, self.rows[documents])
+    if (wrong := np.isnan(found)).any():
+      name = self.first.run.documents[documents[wrong][0]]
+      raise InputError(f'document {name!r}: its score is NaN')
+    return found
 
   def _scores(self, query: np.ndarray, lines: np.ndarray) -> np.ndarray:
     """New scores of a query's lines, no two alike; those beyond the depth fall from -1.
@@ -165,8 +171,8 @@ class Reranker:
     found = len(anew) - np.arange(1.0, 1 + len(lines))
     logits = self._logits(query, anew)
     if self.weight:
-      logits = self.weight.summed(logits, self.first.run.values[anew])
-    scores = expit(logits / self.scorer.calibration['temperature'])
+      logits = logits + self.weight.terms(self.first.run.values[anew])
+    scores = self.scorer.calibrated(logits)
     above = np.float32(np.inf)
     for place in np.argsort(-logits, kind='stable'):
       above = min(np.float32(scores[place]), np.nextafter(above, np.float32(-np.inf)))

@@ -59,6 +59,7 @@ class Ranking:
 
   def model(self) -> Model:
     """The served model, as `/v1/models` describes it."""
+    weight = self.scorer.first_stage_weight
     return Model(
       id=self.name,
       kind=self._description['kind'],
@@ -67,18 +68,23 @@ class Ranking:
       stored=len(self._store or ()),
       search=self._index is not None,
       texts=bool(self._texts),
+      first_stage=weight.name if weight else '',
       meaning=self._meaning,
     )
 
   def rerank(self, asked: RerankRequest) -> Work:
     """Ranks the documents of a request: the steps to a `RerankAnswer`."""
+    summed: dict[str, Any] = {}
+    if first := asked.first_stage:
+      self.scorer.weight_of(first.name)  # refused before documents are encoded
+      summed = {'first_stage_scores': first.scores, 'first_stage_name': first.name}
     if asked.documents is not None:
       texts = [given if isinstance(given, str) else given.text for given in asked.documents]
       vectors, encoded = yield from self._vectors(texts)
     else:
       ids, store = asked.document_ids or [], self._stored()
       vectors, encoded = store.stored(store.rows(ids)), 0
-    ranked = self.scorer.rank(asked.query, vectors, asked.top_n or len(vectors))
+    ranked = self.scorer.rank(asked.query, vectors, asked.top_n or len(vectors), **summed)
     results: list[dict[str, Any]] = [
       {'index': row, 'relevance_score': score} for row, score in ranked
     ]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 MOST_DOCUMENTS = 10_000  # of a request
 _Query = Annotated[str, Field(max_length=100_000)]
@@ -13,6 +13,18 @@ class Document(BaseModel):
   """A document as an object; other fields are ignored."""
 
   text: str
+
+
+class FirstStage(BaseModel):
+  """A first stage's own scores: documents are ranked by their sum with the model's logits.
+
+  Attributes:
+    name: Name of the first stage; the export has a weight for it, as `/v1/models` says.
+    scores: A score for each document, in their order.
+  """
+
+  name: _Id
+  scores: list[FiniteFloat] = Field(max_length=MOST_DOCUMENTS)
 
 
 class RerankRequest(BaseModel):
@@ -33,13 +45,17 @@ class RerankRequest(BaseModel):
   documents: list[str | Document] | None = Field(None, min_length=1, max_length=MOST_DOCUMENTS)
   document_ids: list[_Id] | None = Field(None, min_length=1, max_length=MOST_DOCUMENTS)
   top_n: int | None = Field(None, ge=1, description='results at the most; all, where not given')
+  first_stage: FirstStage | None = None
   return_documents: bool = False
   model: str | None = Field(None, description='any name: the server has one model')
 
   @model_validator(mode='after')
-  def _of_one_kind(self) -> 'RerankRequest':
+  def _fits(self) -> 'RerankRequest':
     if (self.documents is None) == (self.document_ids is None):
       raise ValueError('documents, or document_ids of the store: one of them is needed')
+    needed = len(self.documents or self.document_ids or ())
+    if self.first_stage and (given := len(self.first_stage.scores)) != needed:
+      raise ValueError(f'first_stage.scores: {given} scores for {needed} documents')
     return self
 
 
@@ -121,6 +137,7 @@ class Model(BaseModel):
     stored: Texts in the store.
     search: Whether `/v1/search` answers.
     texts: Whether the store's texts are known.
+    first_stage: Name of the first stage whose scores the export has a weight for; empty: none.
     meaning: A sentence on a score of 0.70.
   """
 
@@ -133,6 +150,7 @@ class Model(BaseModel):
   stored: int
   search: bool
   texts: bool
+  first_stage: str
   meaning: str
 
 

@@ -23,7 +23,7 @@ def top(scores: np.ndarray, top_k: int) -> np.ndarray:
 
 
 def ranked(
-  score: Callable[[int, Vectors, np.ndarray | None], tuple[np.ndarray, np.ndarray]],
+  score: Callable[[int, Vectors, np.ndarray | None, slice], tuple[np.ndarray, np.ndarray]],
   queries: int,
   candidates: Vectors | VectorStore,
   top_k: int,
@@ -36,8 +36,8 @@ def ranked(
   It holds a block, and 3 `top_k` results a query at the most.
 
   Args:
-    score: Logits and scores [b] of a query, by its number, with a block of candidates and their
-      parts.
+    score: Logits and scores [b] of a query, by its number, with a block of candidates, their parts,
+      and the block's place among those that are ranked.
     queries: Number of queries.
     candidates: [n, *vector shape], or a store of them.
     top_k: Results a query at the most.
@@ -51,8 +51,8 @@ def ranked(
   none = np.zeros([0], np.float32)
   held: list[list[_Block]] = [[(np.zeros([0], np.int64), none, none)] for _ in range(queries)]
   for start in range(0, len(candidates if rows is None else rows), _READ):
-    picked: Any = slice(start, start + _READ)
-    picked = picked if rows is None else rows[picked]
+    places = slice(start, start + _READ)
+    picked: Any = places if rows is None else rows[places]
     numbers = np.arange(start, min(start + _READ, len(candidates))) if rows is None else picked
     own = None if parts is None else parts[picked]
     if own is not None and not read:
@@ -64,7 +64,7 @@ def ranked(
     else:
       block = finite(candidates[picked], 'candidates', numbers)
     for query, blocks in enumerate(held):
-      logits, scores = score(query, block, own)
+      logits, scores = score(query, block, own, places)
       if (wrong := np.isnan(logits)).any():
         raise InputError(f'candidates: the score of row {numbers[wrong][0]} is NaN')
       blocks.append(_cut([(numbers, logits, scores)], top_k))

@@ -10,6 +10,7 @@ from tqdm import tqdm
 from common import extras
 from common.errors import InputError, check_whole
 from common.scoring import best, exported, hub, runtimes
+from common.scoring.first_stage import FirstStageWeight, finite_scores
 from common.scoring.runtime import EncoderRuntime, HeadRuntime, Inputs, Vectors
 from common.scoring.sides import Side, Texts, checked, listed
 from common.vectors.store import VectorStore, row_numbers
@@ -37,6 +38,7 @@ class PairScorer:
     outputs: Logits a pair.
     attends: Whether `attention` can be asked for: of a transformer head.
     calibration: Fields of its `Calibration`.
+    first_stage_weight: The weight for a first stage's scores, where the export has one.
     fingerprint: Fingerprint of the encoders.
     fingerprints: By slot, the fingerprint that its vectors are stored under; a frozen encoder's is
       an earlier export's.
@@ -55,6 +57,7 @@ class PairScorer:
     self.widths: dict[str, int] = description['widths']
     self.outputs, self.attends = description['outputs'], description['attends']
     self.calibration: dict[str, Any] = description['calibration']
+    self.first_stage_weight = FirstStageWeight.of(export.folder)
     self.fingerprint = description['fingerprint']
     self.fingerprints = exported.fingerprints(description)
 
@@ -231,6 +234,8 @@ class PairScorer:
     rows: Sequence[int] | np.ndarray | None = None,
     first_stage: 'Index | None' = None,
     shortlist: int = 1000,
+    first_stage_scores: Sequence[Any] | np.ndarray | None = None,
+    first_stage_name: str = '',
   ) -> Any:
     """Ranks candidates (right) for a query (left); computes the query's part once.
 
@@ -245,15 +250,29 @@ class PairScorer:
       first_stage: The `common.vectors.neighbors.Index` of a store. The head ranks the `shortlist`
         nearest alone.
       shortlist: Candidates of the first stage.
+      first_stage_scores: Own scores of a first stage that the export has a weight for: [n], one a
+        candidate, or one a row of `rows`; [queries, n] for several queries. The candidates are then
+        ranked by the sum with the logits.
+      first_stage_name: Name of that first stage, as in its runs.
 
     Returns:
       [(index, score)], best first, by logits; equal ones in the candidates' order; a list of such
-      lists for several queries. `VectorStore.ids` has the ids of indices.
+      lists for several queries. `VectorStore.ids` has the ids of indices. A score is the calibrated
+      one of the logit, or of the sum.
+
+    Raises:
+      InputError: If an argument does not fit, a score is NaN, or the export has no weight for the
+        first stage.
     """
     check_whole('top_k', top_k, 1)
     check_whole('shortlist', shortlist, 1)
     if first_stage is not None:
       _check_index(first_stage, candidates, rows)
+    weight = None
+    if first_stage_name or first_stage_scores is not None:
+      if first_stage is not None:
+        raise InputError('first_stage_scores: of given candidates; first_stage finds others')
+      weight = self.weight_of(first_stage_name)
     self.check_ranks()
     queries, several = self._queries(query)
     given = self._candidates(candidates)
@@ -261,6 +280,11 @@ class PairScorer:
     needed = None if parts is None else (len(given), *self._part_shape)
     if (found := getattr(parts, 'shape', None)) != needed:
       raise InputError(f'parts: of shape {found}; {needed} is needed')
+    terms = None
+    if weight:
+      shape = len(queries), len(given if rows is None else rows)
+      scores = finite_scores(first_stage_scores, shape if several else shape[1:])
+      terms = weight.terms(scores.reshape(shape))
     left = self._vectors(queries, self.slots[0])  # nothing is encoded before
     # `best.ranked` looks at the numbers of what it reads.
     right = self._encoded(given, self.slots[1]) if isinstance(given, Side) else given
@@ -272,7 +296,7 @@ class PairScorer:
         for u, part, own in zip(left, left_parts, near, strict=True)
       ]
     else:
-      ranked = self._ranked(left, left_parts, right, top_k, parts, rows)
+      ranked = self._ranked(left, left_parts, right, top_k, parts, rows, terms)
     return ranked if several else ranked[0]
 
   def check_ranks(self) -> None:
@@ -284,6 +308,21 @@ class PairScorer:
     """Refuses what `check_ranks` does, and a model that takes vectors, by the export's name."""
     if len(self.slots) != 2 or self.outputs != 1 or self.widths:
       raise InputError(f'{name}: a model of two texts and one score is needed')
+
+  def weight_of(self, first_stage: str) -> FirstStageWeight:
+    """The weight for the scores of a first stage; one that the export has none for is refused."""
+    weight = self.first_stage_weight
+    if weight and weight.name == first_stage:
+      return weight
+    there = f'a weight for {weight.name!r} alone' if weight else 'no weight for its scores'
+    raise InputError(
+      f'first stage {first_stage!r}: the export has {there}; fit one '
+      '(python -m common.rerank --fit_first_stage), or rank without its scores'
+    )
+
+  def calibrated(self, logits: np.ndarray) -> np.ndarray:
+    """Scores of logits by a model of one output: sigmoid(z / temperature), of the same shape."""
+    return np.exp(-np.logaddexp(0, -logits / self.calibration['temperature']))
 
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
@@ -408,12 +447,20 @@ class PairScorer:
     top_k: int,
     parts: np.ndarray | None,
     rows: np.ndarray | None,
+    terms: np.ndarray | None = None,
   ) -> list[list[tuple[int, float]]]:
-    """`best.ranked` of left rows; no right vectors are read that the head does not take."""
+    """`best.ranked` of left rows; no right vectors are read that the head does not take.
 
-    def score(query: int, block: Vectors, block_parts: np.ndarray | None) -> Any:
+    `terms` [left rows, candidates or `rows`], if given, are added to the logits.
+    """
+
+    def score(query: int, block: Vectors, block_parts: np.ndarray | None, places: slice) -> Any:
       one = slice(query, query + 1)
-      return self.one_to_many_scored(left[one], left_parts[one], block, block_parts)
+      found = self.one_to_many_scored(left[one], left_parts[one], block, block_parts)
+      if terms is None:
+        return found
+      logits = found[0] + terms[query, places]
+      return logits, self.calibrated(logits)
 
     read = parts is None or self.slots[1] in self._head.inputs('of_parts')
     return best.ranked(score, len(left), right, top_k, parts, rows, read)

@@ -20,6 +20,7 @@ from common.distillation import embedders
 from common.errors import InputError
 from common.pipelines.models import ScorerHandler
 from common.scoring import archive, exported
+from common.scoring.first_stage import FirstStageWeight
 from dipair import CrossEncoder, Scorer, release
 from dipair.release import ReleaseConfig
 from tests import limits
@@ -27,6 +28,7 @@ from tests.conftest import PRODUCTS, ROOT, TERMS
 
 TERMS_OF_USE = {'license': 'apache-2.0', 'data': 'Toys | of ours', 'data_license': 'CC BY 4.0'}
 INT8 = 'litert-int8'
+BM25 = FirstStageWeight('bm25', 0.5, 3.0)
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,7 @@ def _run(exported, tmp_path_factory):
   """A finished run, as far as a release reads it."""
   folder = tmp_path_factory.mktemp('run')
   shutil.copytree(exported.folder, folder / 'export')
+  BM25.write(str(folder / 'export'))
   rows = [Example('', pair, 0.5) for pair in zip(TERMS, PRODUCTS, strict=False)]
   record_writer.write_sets(str(folder / 'data'), {'test': record_writer.of_examples(rows)}, 2)
   quality = {'pearson': 0.54}
@@ -72,6 +75,7 @@ def test_a_release_scores_as_the_export_that_it_is_of_wherever_an_export_is_take
   scorer = Scorer.load(released)  # the only runtime is taken where none is named
   np.testing.assert_allclose(scorer.score(TERMS[:4], PRODUCTS), scores, atol=1e-6)
   assert scorer.fingerprint == expected.fingerprint and not scorer.attends
+  assert scorer.first_stage_weight == BM25
   handler = ScorerHandler(released, INT8, encoder_runtime=INT8).load_model()
   np.testing.assert_allclose(handler.score(TERMS[:4], PRODUCTS), scores, atol=1e-6)
   pairs = list(zip(TERMS, PRODUCTS, strict=False))
@@ -95,14 +99,14 @@ def test_a_release_is_small_the_same_again_and_says_whose_it_is(run, released, t
         'encoder_litert/int8.tflite',
         'encoder_litert/word_pieces.json',
       ),
-      *('head_litert/int8.tflite', 'scorer.json'),
+      *('first_stage.json', 'head_litert/int8.tflite', 'scorer.json'),
     ]
     card = opened.extractfile('README.md').read().decode()
   assert card.startswith('---\nlicense: apache-2.0\n')
   said = 'The model: apache-2.0. The data that it learnt from: Toys \\| of ours; CC BY 4.0.'
   shown = ('Scorer.load("toys-0.1.0.tar.gz")', '-3.0% [-5.0, -1.0]', 'c0ffee', '--title=toys')
   assert all(text in card for text in (said, *shown))
-  assert verify.verify(exported.local(released))[0] == 5
+  assert verify.verify(exported.local(released))[0] == 6
   again = tmp_path / os.path.basename(released)
   release.write(ReleaseConfig(str(run), str(again), **TERMS_OF_USE))
   assert files.sha256(str(again)) == files.sha256(released)

@@ -14,8 +14,9 @@ from common.errors import InputError
 from common.evaluation.ranking import Candidates, Judged
 from common.rerank import texts
 from common.rerank.__main__ import RerankConfig, main
-from common.rerank.first_stage import FirstStageWeight, fitted
+from common.rerank.first_stage import fitted
 from common.rerank.reranker import FirstStage, Reranker
+from common.scoring.first_stage import FirstStageWeight
 from common.scoring.scorer import PairScorer
 
 QUERIES = {'q1': 'red', 'q2': 'nike shoes', 'q3': 'wide footwear'}
@@ -180,7 +181,8 @@ def test_the_weight_is_the_least_with_the_best_mrr():
   ratio = np.std([0, 1, 0, 1, -1]) / np.std([2, 0, 0, 1, 2])
   assert found.weight / ratio == pytest.approx(2**-0.5)  # above 1/2 the first query's is first
   assert found.mean == 1.0
-  np.testing.assert_allclose(found.summed(logits, scores)[:2], [found.weight, 1 - found.weight])
+  summed = logits + found.terms(scores)
+  np.testing.assert_allclose(summed[:2], [found.weight, 1 - found.weight])
 
 
 def test_runs_of_a_first_stage_are_summed_with_its_weight_and_others_refused(
@@ -195,11 +197,21 @@ def test_runs_of_a_first_stage_are_summed_with_its_weight_and_others_refused(
   FirstStageWeight('bm25', 1000.0, 3.0).write(str(folder))
   main(RerankConfig(export_dir=str(folder), **files))
   assert [of.doc_id for of in _run(files['output'])] == 3 * list(DOCUMENTS)
+  FirstStageWeight('bm25', 0.5, 3.0).write(str(folder))
+  main(RerankConfig(export_dir=str(folder), **files))
+  bm25 = {'first_stage_scores': [4.5, 3.5, 2.5, 1.5], 'first_stage_name': 'bm25'}
+  ranked = PairScorer.load(str(folder)).rank('red', list(DOCUMENTS.values()), **bm25)
+  assert [(of.doc_id, of.score) for of in _run(files['output'])[:4]] == [
+    (list(DOCUMENTS)[row], pytest.approx(score, abs=1e-5)) for row, score in ranked
+  ]
   main(RerankConfig(export_dir=str(folder), **files, sum_first_stage=False))
   assert _run(files['output']) == alone
   FirstStageWeight('dense', 1.0, 0.0).write(str(folder))
   message = "^--run=.*: of 'bm25'; the export has a weight for 'dense': fit this one"
   with pytest.raises(InputError, match=message):
     main(RerankConfig(export_dir=str(folder), **files))
+  (folder / 'first_stage.json').write_text('{"name": "bm25", "weight": 1.0}')
+  with pytest.raises(InputError, match='damaged .*mean is missing.; delete it, and fit it anew'):
+    PairScorer.load(str(folder))
   with pytest.raises(InputError, match='^--fit_first_stage: --qrels is needed'):
     main(RerankConfig(export_dir=str(folder), **{**files, 'qrels': ''}, fit_first_stage=True))

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from common.rerank_server.__main__ import model_name
 from common.rerank_server.bounds import MOST_BYTES
+from common.scoring.first_stage import FirstStageWeight
 from common.scoring.scorer import PairScorer
 from common.vectors.neighbors import Index
 from common.vectors.store import VectorStore
@@ -75,10 +77,18 @@ def _files(tmp_path_factory):
   return folder
 
 
+@pytest.fixture(name='weighted', scope='module')
+def _weighted(folder, files):
+  """The export with a weight for a first stage."""
+  copy = shutil.copytree(folder, files / 'dipair-1' / 'export')
+  FirstStageWeight('bm25', 0.5, 3.0).write(str(copy))
+  return copy
+
+
 @pytest.fixture(name='server', scope='module')
-def _server(folder, files):
+def _server(weighted, files):
   found = Server(
-    f'--export={folder}',
+    f'--export={weighted}',
     f'--store={files}/store',
     f'--input={files}/texts.jsonl',
     f'--index={files}/index',
@@ -90,14 +100,14 @@ def _server(folder, files):
 
 
 @pytest.fixture(name='scorer', scope='module')
-def _scorer(folder):
-  return PairScorer.load(folder, 'litert', encoder_runtime='litert')
+def _scorer(weighted):
+  return PairScorer.load(str(weighted), 'litert', encoder_runtime='litert')
 
 
-def ranked(scorer, query, texts):
+def ranked(scorer, query, texts, **fields):
   """The order and scores by the scorer, of vectors in int8."""
   vectors = Stored(*narrowed(scorer.encode(texts, 'right'), 'int8'))
-  return scorer.rank(query, vectors, len(texts))
+  return scorer.rank(query, vectors, len(texts), **fields)
 
 
 def order(found):
@@ -126,6 +136,17 @@ def test_an_answer_has_what_was_asked_for(server):
   assert best['document'] == {'text': asked['documents'][best['index']]}
   assert two['results'] == one['results'] and one['model'] == 'dipair-1'
   assert len(server.rerank('shoe', ['a'] * 3, top_n=9)['results']) == 3
+
+
+def test_a_first_stages_scores_are_summed_with_the_logits(server, scorer):
+  texts, scores = ['nike shoes', 'a throw', 'blue'], [1.5, 30, 12]
+  asked = {'query': 'shoe', 'documents': texts, 'first_stage': {'name': 'bm25', 'scores': scores}}
+  expected = ranked(scorer, 'shoe', texts, first_stage_scores=scores, first_stage_name='bm25')
+  assert [row for row, _ in expected] == [1, 2, 0]
+  for version in (1, 2):
+    status, found = server.ask(f'/v{version}/rerank', asked)
+    assert status == 200 and [row for row, _ in order(found)] == [1, 2, 0]
+    np.testing.assert_allclose([s for _, s in order(found)], [s for _, s in expected], atol=1e-6)
 
 
 def test_many_new_documents_are_encoded_step_by_step(server, scorer):
@@ -177,6 +198,7 @@ def test_what_a_server_tells_of_itself(server):
   _, models = server.ask('/v1/models')
   (model,) = models['data']
   assert (model['id'], model['vector_shape'], model['stored']) == ('dipair-1', [4, 8], 4)
+  assert model['first_stage'] == 'bm25'
   assert server.ask('/healthz') == (200, {'status': 'ok'})
   _, description = server.ask('/openapi.json')
   for name, path in (('RerankRequest', '/v1/rerank'), ('SearchRequest', '/v1/search')):
@@ -200,6 +222,15 @@ def test_what_a_server_tells_of_itself(server):
     ('rerank', {'query': 'a' * 100_001, 'documents': ['a']}, 422, r'^query: .*100000'),
     ('rerank', {'query': 'a', 'documents': ['a'], 'top_n': 0}, 422, r'^top_n: '),
     ('rerank', b'{"query": "a", "documents": ["\\ud800"]}', 400, r'surrogate'),
+    *(
+      ('rerank', {'query': 'a', 'documents': ['a'], 'first_stage': given}, status, message)
+      for given, status, message in (
+        ({'name': 'bm25', 'scores': [1, 2]}, 422, r'first_stage.scores: 2 scores for 1 documents$'),
+        ({'name': 'bm25', 'scores': [float('nan')]}, 422, r'^first_stage.scores.0: .*finite'),
+        ({'scores': [1]}, 422, r'^first_stage.name: Field required'),
+        ({'name': 'dense', 'scores': [1]}, 400, r"^first stage 'dense': .* for 'bm25' alone; fit"),
+      )
+    ),
     ('rerank', {'query': 'a', 'document_ids': ['zebra']}, 400, r"no vectors of id 'zebra'"),
     ('search', {'query': 'a', 'top_n': 10_001}, 422, r'^top_n: '),
     ('rerank', b' ' * (MOST_BYTES + 1), 413, r'bytes; 16,777,216 at the most'),
@@ -221,6 +252,9 @@ def test_a_request_carries_a_key_where_there_are_keys(folder, files):
       401,
       {'message': 'a key is needed: Authorization: Bearer KEY'},
     )
+  weighted = {**asked, 'first_stage': {'name': 'bm25', 'scores': [1]}}
+  status, answer = server.ask('/v1/rerank', weighted, Authorization=f'Bearer {KEY}')
+  assert status == 400 and 'the export has no weight for its scores' in answer['message']
   assert server.ask('/healthz')[0] == 200 and server.ask('/metrics')[0] == 401
   assert server.stop()[0] == 128 + signal.SIGTERM
 

@@ -10,12 +10,14 @@ import huggingface_hub
 import numpy as np
 import pytest
 
+from common import verify
 from common.distillation import embedders
 from common.errors import InputError
 from common.evaluation import report
 from common.evaluation.results import Results
 from common.pipelines.models import ScorerHandler
 from common.scoring import hub
+from common.scoring.first_stage import FirstStageWeight
 from common.scoring.scorer import PairScorer
 from tests.conftest import PRODUCTS, TERMS
 
@@ -75,6 +77,8 @@ def of_card(repository):
 def test_what_is_pushed_is_loaded_by_its_name_with_its_runs_card(exported, repositories, tmp_path):
   run, name = tmp_path / 'run', f'org/{exported.model.name}'
   finished(exported, run)
+  FirstStageWeight('bm25', 0.5, 3.0).write(str(run / 'export'))
+  assert verify.verify(str(run / 'export'))[0]
   scorer = PairScorer.load(str(run / 'export'))
   assert scorer.push(name) == f'hf://{name}'
   assert not (repositories / name / 'README.md').exists()  # of no run: somebody else's
@@ -87,6 +91,7 @@ def test_what_is_pushed_is_loaded_by_its_name_with_its_runs_card(exported, repos
   jobs = ScorerHandler(f'hf://{name}', 'litert', encoder_runtime='litert').load_model()
   for one in (PairScorer.load(f'hf://{name}'), jobs, by_card):
     np.testing.assert_allclose(one.score(TERMS[:4], PRODUCTS), expected, atol=1e-5)
+    assert one.first_stage_weight == scorer.first_stage_weight is not None
   assert embedders.load(f'hf://{name}').fingerprint == scorer.fingerprint
 
 

@@ -16,6 +16,7 @@ from common.data.tokens import TokenizedTuples
 from common.distillation.inference import TupleScorer
 from common.errors import InputError
 from common.scoring import best
+from common.scoring.first_stage import FirstStageWeight
 from common.scoring.scorer import PairScorer
 from common.vectors import neighbors
 from common.vectors.values import Stored
@@ -155,6 +156,63 @@ def test_logits_rank_and_equal_ones_keep_the_candidates_order(
   assert scorer.rank('red', RIGHT[: len(logits)]) == ranked
 
 
+def test_a_first_stages_scores_are_summed_with_logits_before_calibration(exported, monkeypatch):
+  scorer = PairScorer.load(exported.folder)
+  scorer.first_stage_weight = FirstStageWeight('bm25', 0.5, 4.0)
+  scorer.calibration = {'temperature': 2.0}
+  logits = np.array([0, 2, 1], np.float32)
+  monkeypatch.setattr(scorer, '_scored', lambda *of: (logits, logits))
+  bm25 = {'first_stage_scores': [10, 4, 6], 'first_stage_name': 'bm25'}
+  found = scorer.rank('red', RIGHT[:3], **bm25)
+  assert [row for row, _ in found] == [0, 1, 2]  # 0 + 3, 2 + 0, 1 + 1
+  np.testing.assert_allclose([score for _, score in found], [0.817574, 0.731059, 0.731059], 1e-5)
+  assert scorer.rank('red', RIGHT[:3], 2, **bm25) == found[:2]
+  assert [row for row, _ in scorer.rank('red', RIGHT[:3])] == [1, 2, 0]
+
+
+def test_sums_of_several_queries_and_rows_and_what_does_not_fit(exported, tmp_path, monkeypatch):
+  monkeypatch.setattr('common.scoring.best._READ', 2)
+  scorer = PairScorer.load(exported.folder)
+  weight = FirstStageWeight('bm25', 2.0, 0.5)
+  scorer.first_stage_weight = weight
+  store = scorer.encode_to(str(tmp_path), enumerate_ids(RIGHT), 'right')
+  queries, rows = ['red', 'x'], [3, 0, 2]
+  scores = np.array([[1, 3, 2], [2, 1, 3]], np.float32)
+  bm25 = {'first_stage_scores': scores, 'first_stage_name': 'bm25'}
+  found = scorer.rank(queries, store, rows=rows, **bm25)
+  for query, own, one in zip(queries, scores, found, strict=True):
+    sums = scorer.scored([query] * 3, [RIGHT[row] for row in rows])[0] + 2.0 * (own - 0.5)
+    order = np.argsort(-sums)
+    assert [row for row, _ in one] == [rows[place] for place in order]
+    np.testing.assert_allclose([s for _, s in one], 1 / (1 + np.exp(-sums[order])), atol=1e-5)
+    alone = scorer.rank(query, store, rows=rows, **{**bm25, 'first_stage_scores': list(own)})
+    np.testing.assert_allclose(alone, one, atol=1e-6)
+  index = neighbors.Index.of_store(store)
+  for given, message in (
+    (scores[0], r'of shape \(3,\); \(2, 3\) is needed$'),
+    (scores.T, r'of shape \(3, 2\); \(2, 3\) is needed$'),
+    (None, r'of shape \(\); \(2, 3\) is needed$'),
+    ([['a'] * 3] * 2, "could not convert string to float: 'a'$"),
+  ):
+    with pytest.raises(InputError, match=f'^first_stage_scores: {message}'):
+      scorer.rank(queries, store, rows=rows, **{**bm25, 'first_stage_scores': given})
+  for changes, message in (
+    ({'rows': None}, r'first_stage_scores: of shape \(2, 3\); \(2, 4\) is needed$'),
+    ({'first_stage': index, 'rows': None}, 'first_stage_scores: of given candidates; first_stage'),
+    ({'first_stage_name': 'dense'}, "first stage 'dense': .* a weight for 'bm25' alone; fit one"),
+    ({'first_stage_name': ''}, "first stage '': .*python -m common.rerank --fit_first_stage"),
+    (
+      {'first_stage_scores': [[1, 2, math.nan]] * 2},
+      r'first_stage_scores\[0, 2\] is nan; each needs a finite number$',
+    ),
+  ):
+    with pytest.raises(InputError, match=f'^{message}'):
+      scorer.rank(queries, store, **{'rows': rows, **bm25, **changes})
+  scorer.first_stage_weight = None
+  with pytest.raises(InputError, match="^first stage 'bm25': the export has no weight for its "):
+    scorer.rank(queries, store, rows=rows, **bm25)
+
+
 @pytest.mark.parametrize('top_k', [1, 5, 9, 30, 50])
 def test_the_best_of_many_blocks_are_those_of_one_sort(monkeypatch, top_k):
   monkeypatch.setattr('common.scoring.best._READ', 4)
@@ -163,7 +221,8 @@ def test_the_best_of_many_blocks_are_those_of_one_sort(monkeypatch, top_k):
   top = best.top
   monkeypatch.setattr(best, 'top', lambda scores, k: cuts.append(len(scores)) or top(scores, k))
 
-  def score(query, block, parts):
+  def score(query, block, parts, places):
+    assert (block[:, 0] == np.arange(30)[places]).all()
     found = logits[query, block[:, 0].astype(int)]
     return found, found / 10
 
