@@ -5,6 +5,7 @@ import dataclasses
 from common import flags
 from common.data import vector_cells
 from common.data.examples import TableConfig
+from common.distillation.config import AUTO
 from common.errors import InputError
 from common.modeling.head import STARTS
 from common.modeling.losses import LossConfig
@@ -53,7 +54,11 @@ class StudentConfig:
   projection_dim: int = flags.option(
     256, "D: width of the kept tokens; 0: the encoder's width", bounds=(0, 16_384)
   )
-  head: str = flags.option('transformer', 'head that scores the kept tokens', tuple(HEADS))
+  head: str = flags.option(
+    'transformer',
+    'head that scores the kept tokens; auto: lite for pairs, else transformer',
+    (AUTO, *HEADS),
+  )
   heads: HeadsConfig = flags.group(HeadsConfig)
   dropout: float = flags.option(0.0, "dropout of the student's encoders and head", bounds=(0, 0.99))
 
@@ -71,7 +76,7 @@ class StudentConfig:
       '--left_encoder_layers and --right_encoder_layers need': self.left_encoder_layers
       or self.right_encoder_layers,
       '--freeze_right needs': self.freeze_right,
-      f'--head={self.head} scores': getattr(HEADS[self.head], 'pairs_only', False),
+      f'--head={self.head} scores': getattr(HEADS.get(self.head), 'pairs_only', False),
     }
     for needs, given in of_pairs.items():
       if given and len(self.output_tokens or (1, 1)) != 2:

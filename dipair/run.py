@@ -12,7 +12,7 @@ with extras.needed('train'):
 
 from common import flags
 from common.distillation import distilled, run
-from common.distillation.config import ExperimentConfig, on_labels_alone
+from common.distillation.config import AUTO, ExperimentConfig, on_labels_alone
 from common.distillation.distilled import Distilled, GivenTeacher, Path
 from common.distillation.student import TrainedStudent
 from common.distillation.trainer import Training
@@ -35,7 +35,7 @@ class RunConfig:
   """Flags of a run."""
 
   experiment: ExperimentConfig = flags.group(ExperimentConfig, heading='run')
-  student: StudentConfig = flags.group(StudentConfig)
+  student: StudentConfig = flags.group(StudentConfig, head=AUTO)
   train: TrainConfig = flags.group(TrainConfig, heading='training')
 
   def __post_init__(self):

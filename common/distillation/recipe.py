@@ -22,13 +22,15 @@ _TUPLES = 65_536  # whose texts these are
 _TOKENS = (4, 16)  # kept of a text, the least and the most
 _LENGTHS = (16, 128)  # the least and the most --max_lengths
 _OF_VECTOR = 4  # tokens that a vector becomes
-# Passes over the tuples of a phase, and the least and the most steps.
+# Tuples of a phase for each tuple of the training set (the teacher's), or for each text, and the
+# least and the most steps.
 _STEPS = {
-  'teacher_steps': (3.0, 1500, 6000),
-  'stage1_steps': (3.0, 500, 20_000),
-  'stage2_steps': (0.5, 200, 5000),
+  'teacher_steps': (3, 1500, 6000),
+  'stage1_steps': (24, 300, 10_000),
+  'stage2_steps': (5, 100, 4000),
 }
-_OF_DATA = ('max_lengths', 'output_tokens', *_STEPS)
+_OF_TEXTS = ('max_lengths', 'output_tokens')
+_OF_DATA = (*_OF_TEXTS, *_STEPS)
 
 
 def settled(config: Any) -> Any:
@@ -48,17 +50,20 @@ def settled(config: Any) -> Any:
     )
     converted = of_folder and not experiment.devices.accelerated
     found['annotation_runtime'] = RUNTIMES[1] if converted else RUNTIMES[0]
+  if given.get('head') == AUTO:
+    pairs = len(experiment.data.table.text_columns) == 2
+    found['head'] = 'lite' if pairs else 'transformer'
   if folder := given.get('freeze_right'):
     there = os.path.join(folder, 'student')
     if saving.is_there(there):
       own = saving.read(there)[0]['config']
-      found |= {name: own[name] for name in _OF_DATA if name in own and is_open(given[name])}
+      found |= {name: own[name] for name in ('head', *_OF_TEXTS) if is_open(given[name])}
   return filled(config, found)
 
 
 def is_open(value: Any) -> bool:
-  """Whether a value of one of the data's flags leaves it open."""
-  return value in ((), -1)
+  """Whether a value leaves a flag open."""
+  return value in ((), -1, AUTO)
 
 
 def open_flags(config: Any) -> list[str]:
@@ -82,7 +87,7 @@ def of_data(config: Any, train: str, tuples: str) -> Any:
   """A config with what the data say.
 
   Lists hold a number a text. `max_lengths` holds 99 of 100 texts, and no more than 128 tokens.
-  `output_tokens` is the median length, from 4 to 16. Steps are passes over the tuples.
+  `output_tokens` is the median length, from 4 to 16. Steps follow the texts.
 
   Args:
     config: A run's.
@@ -102,11 +107,16 @@ def of_data(config: Any, train: str, tuples: str) -> Any:
     ]
     found['max_lengths'] = tuple(longest)
     found['output_tokens'] = tuple(map(min, kept, longest))
-  for name, (passes, least, most) in _STEPS.items():
-    if name in names:
-      of = train if name == 'teacher_steps' and os.path.exists(train) else tuples
-      batch = given[name.replace('steps', 'batch_size')]
-      found[name] = int(np.clip(passes * len(RecordSet(of)) / batch, least, most))
+  texts = 0
+  if {'stage1_steps', 'stage2_steps'} & set(names):
+    items = RecordSet(tuples).tuples().items
+    texts = sum(len(np.unique(of_slot)) for of_slot in items.T)
+  for name in _STEPS.keys() & set(names):
+    (times, least, most), batch = _STEPS[name], given[name.replace('steps', 'batch_size')]
+    of = texts
+    if name == 'teacher_steps':
+      of = len(RecordSet(train)) if os.path.exists(train) else 0
+    found[name] = min(most, max(least, times * of // batch))
   return filled(config, {name: found[name] for name in names})
 
 

@@ -60,7 +60,11 @@ def test_more_attention_heads_than_the_tokens_are_wide_are_refused_before_a_run(
 ):
   settings = TransformerConfig(attention_heads=width + 1)
   config = StudentConfig(
-    pretrained='random-tiny', projection_dim=projection_dim, heads=HeadsConfig(settings)
+    pretrained='random-tiny',
+    max_lengths=(8, 8),
+    output_tokens=(4, 8),
+    projection_dim=projection_dim,
+    heads=HeadsConfig(settings),
   )
   error = f'--head_attention_heads={width + 1}: the kept tokens are {width} wide'
   with pytest.raises(InputError, match=error):

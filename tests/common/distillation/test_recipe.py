@@ -30,7 +30,8 @@ MINED = {'mine_from': 'qa', 'task': 'binary', 'text_columns': 'query,passage'}
 @pytest.mark.parametrize(
   ('given', 'expected'),
   [
-    (TABLE, {'alpha': 0.5, **INT8}),
+    (TABLE, {'alpha': 0.5, 'head': 'lite', **INT8}),
+    ({**TABLE, 'text_columns': 'a,b,c'}, {'alpha': 0.5, 'head': 'transformer'}),
     ({**TABLE, 'alpha': 1, 'annotation_runtime': 'openvino'}, {'alpha': 1}),
     ({**TABLE, 'annotation_runtime': 'openvino'}, {'annotation_runtime': 'openvino'}),
     ({**TABLE, 'loss': 'margin_mse'}, {'alpha': 1}),
@@ -61,8 +62,9 @@ def test_an_accelerator_annotates_with_tensorflow(monkeypatch):
     ({}, {'max_lengths': (16, 104), 'output_tokens': (4, 16)}),
     ({'output_tokens': '2,120'}, {'max_lengths': (16, 120), 'output_tokens': (2, 120)}),
     ({'max_lengths': '8,12'}, {'max_lengths': (8, 12), 'output_tokens': (4, 12)}),
-    ({}, {'teacher_steps': 1500, 'stage1_steps': 500, 'stage2_steps': 200}),
-    ({'stage1_batch_size': 2, 'stage2_steps': 7}, {'stage1_steps': 600, 'stage2_steps': 7}),
+    # 101 texts.
+    ({}, {'teacher_steps': 1500, 'stage1_steps': 300, 'stage2_steps': 100}),
+    ({'stage1_batch_size': 2, 'stage2_steps': 7}, {'stage1_steps': 1212, 'stage2_steps': 7}),
   ],
 )
 def test_the_data_set_what_is_open(given, expected, tuples):
