@@ -185,9 +185,11 @@ def bi_encoder(made: dict[str, Any]) -> Table:
       of = row['models'][name]
       low, high = of['interval']
       shown.append(f'{metric(of["value"])} [{metric(low)}, {metric(high)}]')
-    for change in (row['models']['student'], row['against_bi_encoder']):
-      low, high = change.get('delta_interval') or (change['low'], change['high'])
-      shown.append(moved(change['delta'], low, high))
+    shown.append(
+      moved(row['models']['student']['delta'], *row['models']['student']['delta_interval'])
+    )
+    against = row['against_bi_encoder']
+    shown.append(moved(against['delta'], against['low'], against['high']))
     rows.append(shown)
   note = 'On test, with 95% intervals. Every flag but the table and its columns is the default.'
   return Table(note, [*headers, 'student, of the teacher', 'of the bi-encoder'], rows)

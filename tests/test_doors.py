@@ -170,7 +170,8 @@ def _made(tmp_path_factory):
     wrong = metrics.Metric(lambda labels, logits: float(np.mean((labels > 0.5) != (logits > 0))))
     patch.setitem(metrics.METRICS, 'regression', {**metrics.METRICS['regression'], 'error': wrong})
     patch.setitem(runtimes.HEADS, 'halved', HeadKind(Halved, write=Halved.write))
-    config = ExperimentConfig(run_dir=str(tmp_path_factory.mktemp('toys') / 'run'))
+    run_dir = str(tmp_path_factory.mktemp('toys') / 'run')
+    config = ExperimentConfig(run_dir=run_dir, devices=strategies.DeviceConfig())
     strategy = strategies.create(config.devices)
     folder = RunFolder(config.run_dir, config, 'toy.run', redo=False)
     export = run.declare(folder, config, ToyStudent(), strategy).export

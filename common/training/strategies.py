@@ -80,7 +80,7 @@ class DeviceConfig:
 
 def create(config: DeviceConfig) -> tf.distribute.Strategy:
   """The strategy; also sets the precision of layers made from now on."""
-  tf_keras.mixed_precision.set_global_policy(config.precision)
+  tf_keras.mixed_precision.set_global_policy(config.settled().precision)
   # Dropout draws from generators with a state that checkpoints hold, so a resumed run is the same.
   tf_keras.backend.experimental.enable_tf_random_generator()
   match config.distribution_strategy:

@@ -172,7 +172,7 @@ class Model:
     """Training on the run's distillation set, from this model's seed."""
     tf_keras.backend.clear_session()  # graphs of the students before
     tf_keras.utils.set_random_seed(self.seed)
-    devices = strategies.DeviceConfig(precision=self.precision).settled()
+    devices = strategies.DeviceConfig(precision=self.precision)
     strategy = strategies.create(devices)
     return self.source.training(strategy, self.seed, devices)
 

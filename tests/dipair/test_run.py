@@ -158,7 +158,7 @@ FILES = {f'{name}_file': 'a.tsv' for name in ('train', 'valid', 'test')}
 REFUSED = (
   ({'task': 'ranking'}, '--task=ranking: value should be one of <'),
   ({'teacher_batch_size': 0}, '--teacher_batch_size=0: a number from 1 to 1,000,000 is'),
-  ({'output_tokens': 4}, '--output_tokens=(4,): one number a text column each'),
+  ({'output_tokens': 4}, '--text_columns names 2 texts, --output_tokens and --max_lengths 1'),
   ({'output_tokens': '4,x'}, '--output_tokens=4,x: invalid literal for int()'),
   (
     {'max_lengths': (1, 16), 'output_tokens': (1, 4)},
