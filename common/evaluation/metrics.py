@@ -150,7 +150,7 @@ def _auc_roc(positive: np.ndarray, scores: np.ndarray) -> float:
 
 
 def _average_precision(positive: np.ndarray, scores: np.ndarray) -> float:
-  """Of codes [n]; rows of one score are taken together."""
+  """Average precision by codes [n]; rows of one score are taken together."""
   _refuse(
     not positive.any(), f'average precision needs a positive; {len(positive)} labels have none'
   )
