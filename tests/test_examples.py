@@ -166,3 +166,21 @@ def test_the_tutorial_runs_from_top_to_bottom_as_it_was_when_its_outputs_were_ke
   assert done.returncode == 0, done.stderr[-3000:]
   shape, count, *rows = re.findall(r'\(32, 2\)|\d+', done.stdout.splitlines()[-1])
   assert shape == '(32, 2)' and len({*rows}) == 3 and all(int(row) < int(count) for row in rows)
+
+
+def test_made_queries_are_new_and_hold_words_of_one_title(python, tmp_path):
+  titles = ['Red Door of Oak, 3 ft.', 'blue door', 'a steel hinge for the door']
+  rows = [f'{q}\t{t}' for q in ('oak door', 'hinge') for t in titles]
+  (tmp_path / 'train.tsv').write_text('\n'.join(['q\tt', *rows]) + '\n', 'utf-8')
+  output = tmp_path / 'made.tsv'
+  table = [str(tmp_path / 'train.tsv'), '--left=q', '--right=t', f'--output={output}']
+  done = python('-c', SCRIPT, 'made_queries', *table)
+  assert done.returncode == 0, done.stderr[-3000:]
+  column, *found = output.read_text('utf-8').splitlines()
+  words = [{'red', 'door', 'oak', '3', 'ft.'}, {'blue', 'door'}, {'steel', 'hinge', 'door'}]
+  assert column == 'q' and len(set(found)) == len(found) and 'hinge' not in found
+  assert all(any({*query.split()} <= of for of in words) for query in found)
+  pairs = {'red door', 'red oak', 'red 3', 'red ft.', 'door oak', 'door 3', 'door ft.', 'oak 3'}
+  pairs |= {'oak ft.', '3 ft.', 'blue door', 'steel hinge', 'steel door', 'hinge door'}
+  singles = set.union(*words) - {'hinge'}
+  assert set(found) == pairs | singles  # all there are of one and two words, as queries have
