@@ -14,7 +14,7 @@ _TRIALS = ('damages', 'kills', 'knocks', 'malformed')
 _NOW = {  # folders of the machine that measured, and commands by their names today
   '../shared/data/': 'data/',
   '--output=/tmp/': '--output=benchmarks/results/',
-  '=/work/': '=',
+  **{f'=/work/{folder}': '=' for folder in ('exp2/', 'exp60/', 'fresh60/', '')},
   'dse.run --suite': 'experiments.suite --suite',
   **{f'benchmarks.{name}': f'tests.robustness.{name}' for name in _TRIALS},
 }
