@@ -6,6 +6,7 @@ from common import flags
 from common.data import record_writer
 from common.data.examples import Example
 from common.distillation import recipe
+from common.distillation.run_folder import RunFolder
 from common.errors import InputError
 from common.training import strategies
 from dipair.run import RunConfig
@@ -81,3 +82,16 @@ def test_the_data_set_what_is_open(given, expected, tuples):
 def test_an_alpha_below_0_is_open_or_refused():
   with pytest.raises(InputError, match='--alpha=-0.5: a number from 0 to 1 is needed, or -1'):
     flags.parse(RunConfig, {**TABLE, 'alpha': -0.5})
+
+
+def test_a_later_start_takes_the_values_that_are_kept(tmp_path):
+  config, names = flags.parse(RunConfig, TABLE), ['max_lengths', 'output_tokens', 'stage1_steps']
+  folder = RunFolder(str(tmp_path / 'run'), config, 'dipair.run', redo=False)
+  assert folder.kept(names) == {}
+  chosen = {'max_lengths': (16, 48), 'output_tokens': (2, 3), 'stage1_steps': 11}
+  folder.make(recipe.filled(config, chosen))
+  again = RunFolder(folder.path, config, 'dipair.run', redo=False)
+  assert again.kept(names) == chosen
+  folder.make(config)  # what is still open is no choice
+  left = recipe.filled(config, again.kept(names))
+  assert set(recipe.open_flags(left)) >= set(names)
