@@ -31,6 +31,7 @@ _STEPS = {
 }
 _OF_TEXTS = ('max_lengths', 'output_tokens')
 _OF_DATA = (*_OF_TEXTS, *_STEPS)
+_SETTLED = ('precision', 'alpha', 'annotation_runtime', 'head')
 
 
 def settled(config: Any) -> Any:
@@ -67,9 +68,14 @@ def is_open(value: Any) -> bool:
 
 
 def open_flags(config: Any) -> list[str]:
-  """The flags that the data are still to set."""
+  """The flags that a run is still to set."""
   given = flags.flat(config)
-  return [name for name in _OF_DATA if name in given and is_open(given[name])]
+  return [name for name in (*_SETTLED, *_OF_DATA) if name in given and is_open(given[name])]
+
+
+def of_data_flags(config: Any) -> list[str]:
+  """The open flags that the data set."""
+  return [name for name in open_flags(config) if name in _OF_DATA]
 
 
 def filled(config: Any, values: dict[str, Any]) -> Any:
@@ -94,7 +100,7 @@ def of_data(config: Any, train: str, tuples: str) -> Any:
     train: Folder of the training set; there need be none where a run brings the logits.
     tuples: Folder of the tuples that the student learns from.
   """
-  names, given = open_flags(config), flags.flat(config)
+  names, given = of_data_flags(config), flags.flat(config)
   found: dict[str, Any] = {}
   if {'max_lengths', 'output_tokens'} & set(names):
     lengths = _lengths(RecordSet(tuples), given['pretrained'])

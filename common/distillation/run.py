@@ -7,7 +7,7 @@ here.
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -77,7 +77,7 @@ class Sets:
 @strategies.settings_restored()
 def run(
   config: Any,
-  package: Callable[[Any], StudentPackage],
+  package: type[StudentPackage],
   *,
   function: Function | None = None,
   callbacks: Sequence[Callback] = (),
@@ -93,11 +93,14 @@ def run(
   run_dir = config.experiment.run_dir
   if not run_dir:
     raise InputError('--run_dir is needed: the folder of the run')
-  asked, config = config, recipe.settled(config)
+  asked, redo = config, config.experiment.redo
+  folder = RunFolder(run_dir, config, f'{package.name}.run', redo)
+  if not redo:
+    config = recipe.filled(config, folder.kept(recipe.open_flags(config)))
+  config = recipe.settled(config)
   strategy = strategies.create(config.experiment.devices)  # before anything else runs on them
   student = package(config)
-  folder = RunFolder(run_dir, config, f'{student.name}.run', config.experiment.redo)
-  command = flags.command_line(f'{student.name}.run', flags.changed(asked))
+  command = flags.command_line(f'{package.name}.run', flags.changed(asked))
   made_by = {'commit': provenance.commit(), **provenance.environment()}
   about = (f'{name.replace("_", " ")} {value or "none"}' for name, value in made_by.items())
   with run_log.kept(run_dir, [f'== {command}', ', '.join(about)]):
@@ -122,11 +125,8 @@ def run(
 
 def _with_data(folder: RunFolder, config: Any, student: StudentPackage) -> tuple[Any, Sets]:
   """A run's config, and the stages of its data: made, if the data were still to set a flag."""
-  names = recipe.open_flags(config)
-  if names and not config.experiment.redo:
-    config = recipe.filled(config, folder.kept(names))
   sets = declare_data(folder, config.experiment, student)
-  if recipe.open_flags(config):
+  if recipe.of_data_flags(config):
     folder.make(config)
     train = os.path.join(sets.data.folder, 'train')
     config = recipe.of_data(config, train, sets.unlabelled.folder if sets.unlabelled else train)

@@ -24,6 +24,9 @@ class StudentPackage(Protocol):
   depends_on: dict[str, Any]  # flags of its stage
   batch_sizes: dict[str, int]  # tuples of a step, by flag, of what is trained
 
+  def __init__(self, config: Any):
+    """The student of a run's config."""
+
   @property
   def losses(self) -> Collection[Loss]:
     """Losses used in training."""

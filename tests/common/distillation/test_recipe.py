@@ -71,12 +71,12 @@ def test_an_accelerator_annotates_with_tensorflow(monkeypatch):
 def test_the_data_set_what_is_open(given, expected, tuples):
   config = flags.parse(RunConfig, {**TABLE, **given})
   found = recipe.of_data(config, tuples, tuples)
-  assert not recipe.open_flags(found)
+  assert not recipe.of_data_flags(found)
   assert expected.items() <= flags.flat(found).items()
   left = flags.flat(recipe.of_data(found, '', ''))  # reads nothing
   assert left == flags.flat(found)
   changed = recipe.difference(config, found)
-  assert changed.keys() == set(recipe.open_flags(config))
+  assert changed.keys() == set(recipe.of_data_flags(config))
 
 
 def test_an_alpha_below_0_is_open_or_refused():
