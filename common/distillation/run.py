@@ -105,11 +105,15 @@ def run(
   about = (f'{name.replace("_", " ")} {value or "none"}' for name, value in made_by.items())
   with run_log.kept(run_dir, [f'== {command}', ', '.join(about)]):
     checks.check(config.experiment, student, function)
-    config, sets = _with_data(folder, config, student)
+    sets = declare_data(folder, config.experiment, student)
+    if recipe.of_data_flags(config):
+      folder.make(config)
+      train = os.path.join(sets.data.folder, 'train')
+      config = recipe.of_data(config, train, sets.unlabelled.folder if sets.unlabelled else train)
+      student = package(config)
+      checks.check(config.experiment, student, function)
     if found := recipe.difference(asked, config):
       print('set: ' + ' '.join(flags.lines(found)))
-    student = package(config)
-    checks.check(config.experiment, student, function)
     stages = declare(folder, config.experiment, student, strategy, function, callbacks, sets)
     folder.make(config)
     results = _results(config.experiment, student, command, flags.kept(config), stages)
@@ -121,16 +125,6 @@ def run(
     print(report.summary_table(results))
     print(f'report: {folder.file("report.html")}')
   return results
-
-
-def _with_data(folder: RunFolder, config: Any, student: StudentPackage) -> tuple[Any, Sets]:
-  """A run's config, and the stages of its data: made, if the data were still to set a flag."""
-  sets = declare_data(folder, config.experiment, student)
-  if recipe.of_data_flags(config):
-    folder.make(config)
-    train = os.path.join(sets.data.folder, 'train')
-    config = recipe.of_data(config, train, sets.unlabelled.folder if sets.unlabelled else train)
-  return config, sets
 
 
 def declare_data(folder: RunFolder, config: ExperimentConfig, student: StudentPackage) -> Sets:
