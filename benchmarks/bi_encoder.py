@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import committed, tables
-from benchmarks.peers.process import check
+from benchmarks.peers.process import check, environment
 from common import digests, flags
 from common.data.records import RecordSet
 from common.errors import InputError
@@ -71,8 +71,7 @@ def _row(run: FinishedRun, config: BiEncoderConfig) -> dict[str, Any]:
       'output': output,
     }
     write_json(path, given)
-    environment = {**os.environ, 'HF_HUB_OFFLINE': '1', 'HF_HOME': folder}
-    if status := subprocess.run([config.python, _SCRIPT, path], env=environment).returncode:
+    if status := subprocess.run([config.python, _SCRIPT, path], env=environment(folder)).returncode:
       raise InputError(f'--python={config.python}: ended with status {status}, as said above')
     cosines = np.array(read_json(output))
   scores = digests.read_arrays(run.path('evaluation/scores.npz'), 'run again')

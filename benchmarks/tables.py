@@ -191,8 +191,9 @@ def bi_encoder(made: dict[str, Any]) -> Table:
     against = row['against_bi_encoder']
     shown.append(moved(against['delta'], against['low'], against['high']))
     rows.append(shown)
-  note = 'On test, with 95% intervals. Every flag but the table and its columns is the default.'
-  return Table(note, [*headers, 'student, of the teacher', 'of the bi-encoder'], rows)
+  return Table(
+    'On test, with 95% intervals.', [*headers, 'student, of the teacher', 'of the bi-encoder'], rows
+  )
 
 
 # Speeds

@@ -20,6 +20,7 @@ from importlib import metadata
 from typing import Any
 
 import torch
+from bi_encoder import fine_tune  # beside this script
 from sentence_transformers import (
   CrossEncoder,
   SentenceTransformer,
@@ -81,7 +82,7 @@ def main(path: str) -> None:
   torch.set_num_threads(given['threads'])
   if given['train']:
     _progress(f'fine-tuning into {given["trained"]}')
-    fine_tune(given)
+    fine_tune(given).save_pretrained(given['trained'])
   found = Contenders(given['batch_sizes'])
   if 'reranked' in given:
     add_rerankers(found, given)
@@ -300,39 +301,6 @@ def padded(vectors: list[torch.Tensor]) -> torch.Tensor:
 def stored_bytes(vectors: float, width: int) -> dict[str, float]:
   """Bytes of a text's vectors, by dtype; as ours, int8 has a float32 scale a vector."""
   return {dtype: vectors * (width * number + scale) for dtype, (number, scale) in _BYTES.items()}
-
-
-def fine_tune(given: dict[str, Any]) -> None:
-  """A bi-encoder on the train pairs: cosine against the label, the library's usual recipe."""
-  from datasets import Dataset
-  from sentence_transformers import (
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-  )
-  from sentence_transformers.sentence_transformer import losses
-
-  left, right = zip(*given['train']['pairs'], strict=True)
-  rows = Dataset.from_dict(
-    {'sentence1': left, 'sentence2': right, 'score': given['train']['labels']}
-  )
-  model = SentenceTransformer(given['weights'], device='cpu')
-  model.max_seq_length = given['max_length']
-  settings = SentenceTransformerTrainingArguments(
-    output_dir=os.path.join(given['folder'], 'training'),
-    num_train_epochs=1,
-    per_device_train_batch_size=32,
-    learning_rate=2e-5,
-    warmup_steps=0.1,
-    seed=0,
-    use_cpu=True,
-    save_strategy='no',
-    report_to='none',
-    logging_steps=50,
-  )
-  SentenceTransformerTrainer(
-    model=model, args=settings, train_dataset=rows, loss=losses.CosineSimilarityLoss(model)
-  ).train()
-  model.save_pretrained(given['trained'])
 
 
 def _seconds(call: Callable[[], Any]) -> float:

@@ -34,13 +34,12 @@ class Peers:
   def __init__(self, python: str, given: dict[str, Any], folder: str):
     path, self._python = os.path.join(folder, 'given.json'), python
     write_json(path, {**given, 'folder': folder})
-    environment = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}
     self._process = subprocess.Popen(
       [python, _SCRIPT, path],
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
       text=True,
-      env={**environment, 'HF_HUB_OFFLINE': '1', 'HF_HOME': folder},
+      env=environment(folder),
     )
     ready = json.loads(self._answer())
     self.versions: dict[str, str] = ready['versions']
@@ -75,6 +74,12 @@ class Peers:
         f'of their environment {_MAKE}'
       )
     return line
+
+
+def environment(folder: str) -> dict[str, str]:
+  """Environment of the peers' processes: nothing of ours, no hub, and caches in a folder."""
+  own = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
+  return {**own, 'HF_HUB_OFFLINE': '1', 'HF_HOME': folder}
 
 
 def check(python: str) -> None:
