@@ -75,6 +75,13 @@ def pytest_collection_finish():
   gc.set_threshold(100_000)
 
 
+@pytest.fixture(autouse=True)
+def _float32():
+  """A run in this process sets its precision, which follows the machine: no test inherits it."""
+  if keras := sys.modules.get('tf_keras'):
+    keras.mixed_precision.set_global_policy('float32')
+
+
 class Exported(NamedTuple):
   """An export's folder, its live model and tokenizer, and what exporting reported."""
 
