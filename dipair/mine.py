@@ -14,10 +14,9 @@ with extras.needed('train'):
   import tensorflow  # noqa: F401
 
 from common import files, flags
-from common.data.examples import TableConfig
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
-from common.distillation import dataset, mining, transfer
+from common.distillation import dataset, transfer
 from common.distillation.dataset import DataConfig, LabelledSets
 from common.distillation.mining import MinedTask, MiningConfig
 from common.distillation.run_folder import RunFolder
@@ -48,8 +47,7 @@ def main(config: MineConfig) -> None:
     raise InputError(
       '--mine_from and --run_dir are needed: known matches, and a folder for the task'
     )
-  table = TableConfig(text_columns=mining.COLUMNS, task='binary')
-  source, seed = DataConfig(mining=config.mining, table=table), {'seed': config.seed}
+  source, seed = DataConfig(mining=config.mining), {'seed': config.seed}
   folder = RunFolder(config.run_dir, config, 'dipair.mine', config.redo)
 
   data = folder.stage(

@@ -14,7 +14,7 @@ from common.data import examples, glue, record_writer
 from common.data.examples import Labels, TableConfig
 from common.data.records import BLOCKS, Manifest, RecordSet, open_items
 from common.digests import contents
-from common.distillation import augmentation, held_out, pairing
+from common.distillation import augmentation, held_out, mining, pairing
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.sources.catalogue import Catalogue, CatalogueConfig
@@ -43,6 +43,8 @@ class DataConfig:
   mining: MiningConfig = flags.group(MiningConfig, heading='data, mining')
 
   def __post_init__(self):
+    if self.mining.mine_from:
+      object.__setattr__(self, 'table', mining.table_of(self.table))
     self.source.check()
     if self.source.pairs and (texts := len(self.table.text_columns)) > 2:
       raise InputError(

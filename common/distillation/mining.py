@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from common import digests, files, flags
 from common.data import matching, record_writer
+from common.data.examples import TableConfig
 from common.data.items import ItemWriter
 from common.data.matching import SPLITS, Matching
 from common.data.records import Manifest, RecordSet
@@ -97,6 +98,13 @@ class MiningConfig:
   def transfer_flags(self) -> dict[str, Any]:
     """Flags that the transfer set depends on, beside them."""
     return {n: v for n, v in flags.flat(self).items() if n.startswith('transfer_')}
+
+
+def table_of(table: TableConfig) -> TableConfig:
+  """The table's flags with a mined task's names and labels, where they ask for no others."""
+  own: dict[str, Any] = {'text_columns': COLUMNS, 'task': 'binary'}
+  given, usual = flags.flat(table), flags.flat(TableConfig())
+  return dataclasses.replace(table, **{n: of for n, of in own.items() if given[n] == usual[n]})
 
 
 @dataclasses.dataclass(frozen=True)

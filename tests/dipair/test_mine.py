@@ -102,10 +102,9 @@ def test_a_run_mines_its_data_and_scores_them_in_int8(tmp_path):
   tf_keras.utils.set_random_seed(1)
   tiny, path = checkpoints.read('random-tiny'), str(tmp_path / 'teacher')
   Teacher(tiny.config, Tokenizer(tiny.vocabulary, tiny.lower_case), 32, outputs=1).save(path)
-  table = TableConfig(text_columns=('query', 'passage'), task='binary')
   mining = MiningConfig(questions(tmp_path), split_shares=(0.5, 0.25, 0.25), **TOY)
   config = ExperimentConfig(
-    data=DataConfig(mining=mining, table=table),
+    data=DataConfig(mining=mining),
     teachers=(path,),
     annotation=dataclasses.replace(ExperimentConfig().annotation, annotation_runtime='litert-int8'),
   )
@@ -116,6 +115,7 @@ def test_a_run_mines_its_data_and_scores_them_in_int8(tmp_path):
   del folder.stages[3:]
   folder.make()
   mined, scored = stages.unlabelled.result.mined, stages.distill.result
+  assert (config.task.kind, config.data.table.text_columns) == ('binary', ('query', 'passage'))
   assert mined['known'] == {'positive': 30, 'related': 0}
   assert scored.count == len(RecordSet(stages.distill.folder)) == mined['transfer']['pairs']
   assert scored.runtime == 'litert-int8' and 0 < scored.logits_deviation < 0.01
@@ -127,4 +127,4 @@ def test_a_run_mines_its_data_and_scores_them_in_int8(tmp_path):
   with pytest.raises(
     InputError, match='--mine_from takes --task=binary and --text_columns=query,p'
   ):
-    DataConfig(mining=MiningConfig(mine_from='x'))
+    DataConfig(mining=MiningConfig(mine_from='x'), table=TableConfig(text_columns=('a', 'b')))
