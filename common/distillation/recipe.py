@@ -27,7 +27,7 @@ _OF_VECTOR = 4  # tokens that a vector becomes
 _STEPS = {
   'teacher_steps': (3, 1500, 6000),
   'stage1_steps': (24, 300, 10_000),
-  'stage2_steps': (5, 100, 4000),
+  'stage2_steps': (5, 300, 4000),
 }
 _OF_TEXTS = ('max_lengths', 'output_tokens')
 _OF_DATA = (*_OF_TEXTS, *_STEPS)

@@ -25,7 +25,7 @@ def _tuples(tmp_path):
 
 INT8, EXACT = {'annotation_runtime': 'litert-int8'}, {'annotation_runtime': 'tensorflow'}
 FILE = {'distillation_file': 'b.tsv'}
-MINED = {'mine_from': 'qa', 'task': 'binary', 'text_columns': 'query,passage'}
+MINED = {'mine_from': 'qa'}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_accelerator_annotates_with_tensorflow(monkeypatch):
     ({'output_tokens': '2,120'}, {'max_lengths': (16, 120), 'output_tokens': (2, 120)}),
     ({'max_lengths': '8,12'}, {'max_lengths': (8, 12), 'output_tokens': (4, 12)}),
     # 101 texts.
-    ({}, {'teacher_steps': 1500, 'stage1_steps': 300, 'stage2_steps': 100}),
+    ({}, {'teacher_steps': 1500, 'stage1_steps': 300, 'stage2_steps': 300}),
     ({'stage1_batch_size': 2, 'stage2_steps': 7}, {'stage1_steps': 1212, 'stage2_steps': 7}),
   ],
 )
