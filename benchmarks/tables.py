@@ -18,7 +18,14 @@ from common.evaluation.cells import chance, change, digits, label, metric, moved
 from common.evaluation.results import Results
 from common.evaluation.tables import Table
 
-PAGES = ('README.md', 'docs/results.md', 'docs/scaling.md')
+PAGES = (
+  'README.md',
+  'docs/results.md',
+  *(f'docs/results/{name}.md' for name in ('speed', 'waiting', 'peers', 'retrieval')),
+  *(f'docs/results/{name}.md' for name in ('large_jobs', 'hard_knocks')),
+  'docs/explanation/cost.md',
+  'docs/how-to/machine.md',
+)
 _BLOCK = re.compile(r'(<!-- (\S+): .*? -->\n)(.*?)(<!-- /\2 -->)', re.DOTALL)
 
 _RESULTS = {  # runs that are judged by pairs that nothing has learnt from
@@ -84,12 +91,6 @@ def results() -> str:
   glue = read('glue')['results']
   rows += [_run(glue[task], f'DSE: {title}') for task, title in _GLUE.items()]
   return _markdown(_OF_RUN, rows)
-
-
-def made_by() -> str:
-  """The command of each row of `results`."""
-  made = _there(_RESULTS) | {'reranking': read('retrieval'), 'DSE': read('glue')}
-  return '\n'.join(f'- {title}: {_by(of)}' for title, of in made.items())
 
 
 def models() -> str:
@@ -576,7 +577,6 @@ def _on(made: dict[str, Any]) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
   'results': results,
-  'made_by': made_by,
   'models': models,
   'glue': glue,
   'run_speeds': run_speeds,

@@ -201,11 +201,11 @@ def _value(option: Option, value: Any) -> Any:
       raise InputError(f'--{name}: a line break; flags are kept one a line')
     bounds = declared['bounds']
     if bounds and not (isinstance(part, (int, float)) and bounds[0] <= part <= bounds[1]):
-      raise InputError(f'--{name}={_text(value)}: a number from {_span(bounds)} is needed')
+      raise InputError(f'--{name}={_text(value)}: a number from {span(bounds)} is needed')
   return value
 
 
-def _span(bounds: tuple[float, float]) -> str:
+def span(bounds: tuple[float, float]) -> str:
   """The least and the most that a number may be, as help and errors have them."""
   return f'{bounds[0]:,} to {bounds[1]:,}'
 
@@ -265,7 +265,7 @@ def define(cls: type, values: flags.FlagValues = flags.FLAGS, first: Collection[
   for name, hint, field, default, heading in options(cls):
     text, choices = field.metadata['help'], field.metadata['choices']
     if bounds := field.metadata['bounds']:
-      text = f'{text} ({_span(bounds)})'
+      text = f'{text} ({span(bounds)})'
     if choices:
       flags.DEFINE_enum(name, default, choices, text, values)
     elif get_origin(hint) is tuple:

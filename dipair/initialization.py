@@ -1,7 +1,7 @@
 """Starting point of projections and transformer head: words attend to like words in the other text.
 
 The paper leaves it open. From random weights, a head has to find out that the same word in two
-texts is a match; here it starts from there (`docs/architecture.md` compares), unless
+texts is a match; here it starts from there (`docs/explanation/design.md` compares), unless
 `--head_start=random` leaves all weights as they were drawn:
 
 * every projection is the same one, the principal components of the encoder's own tokens, scaled to

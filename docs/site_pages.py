@@ -4,15 +4,22 @@ README, CONTRIBUTING and CHANGELOG are read where they are; the tutorial is its 
 Links in all pages are those that GitHub shows; a link to a file that is no page becomes its text.
 """
 
+import importlib
+import importlib.util
 import json
 import posixpath
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+FLAGS = 'reference/commands.md'
+EXPERIMENTS = [f'experiments.{name}' for name in ('study', 'inspect', 'suite', 'senteval')]
 PAGES = {
   'index.md': 'README.md',
   'contributing.md': 'CONTRIBUTING.md',
@@ -28,6 +35,7 @@ def on_files(files: Files, config: Any) -> Files:
     text = (ROOT / path).read_text('utf-8')
     content = _notebook(json.loads(text)) if path.endswith('.ipynb') else text
     files.append(File.generated(config, page, content=content))
+  files.append(File.generated(config, FLAGS, content='\n\n'.join(_commands())))
   return files
 
 
@@ -48,6 +56,54 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     return f'{mark}[{text}]({own}{anchor or ""})'
 
   return _LINK.sub(rewritten, markdown)
+
+
+def _commands() -> Iterator[str]:
+  """Every command's flags, as `--help` has them."""
+  from common import console
+
+  yield '# Commands and flags'
+  yield (
+    'Each command takes its flags as `--name=value`, and `--flagfile=FILE` for a file of them. '
+    '`dipair run` is `python -m dipair.run`; `--help` prints what stands here.'
+  )
+  programs: dict[str, list[str]] = {}
+  for program, commands in console.COMMANDS.items():
+    for name, module in commands.items():
+      programs.setdefault(module, []).append(f'`{program} {name}`')
+  for module in EXPERIMENTS:
+    programs[module] = []
+  for module, names in programs.items():
+    yield f'## {module}'
+    yield from _flags(module, names)
+
+
+def _flags(module: str, names: list[str]) -> Iterator[str]:
+  """A command's job, and a table of flags for each heading of its `--help`."""
+  from common import flags
+
+  if importlib.util.find_spec(module).submodule_search_locations:
+    module += '.__main__'
+  imported = importlib.import_module(module)
+  (found,) = re.findall(
+    r'^  (?:flags|jobs)\.command\(.*?\b(\w+Config)\b', Path(imported.__file__).read_text(), re.M
+  )
+  also = f'Also {" and ".join(names)}.' if names else 'It runs in a clone of the repository.'
+  yield f'{imported.__doc__.splitlines()[0]} {also}'
+  first = getattr(imported, 'FIRST', ())
+  headings: dict[str, list[str]] = {'to begin with': []} if first else {}
+  for name, _, field, value, heading in flags.options(getattr(imported, found)):
+    text, of = field.metadata['help'], field.metadata
+    if of['bounds']:
+      text += f' ({flags.span(of["bounds"])})'
+    if of['choices']:
+      text += f' ({", ".join(of["choices"])})'
+    (default,) = flags.lines({'': value})
+    cells = [f'`--{name}`', f'`{default[3:]}`' if default[3:] else '', text.replace('|', '\\|')]
+    below = 'to begin with' if name in first else heading
+    headings.setdefault(below, []).append(f'| {" | ".join(cells)} |')
+  for heading, rows in headings.items():
+    yield '\n'.join([f'| {heading} | default | |', '| --- | --- | --- |', *rows])
 
 
 def _notebook(notebook: dict[str, Any]) -> str:

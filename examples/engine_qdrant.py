@@ -4,8 +4,8 @@
   pip install qdrant-client
   python examples/engine_qdrant.py 'what causes gout' --export_dir=runs/max_sim/export
 
-It runs in the client's memory; `QdrantClient('http://localhost:6333')` is a server. docs/engines.md
-says which head goes into which engine.
+It runs in the client's memory; `QdrantClient('http://localhost:6333')` is a server. Which head goes
+into which engine: docs/how-to/search_engines.md.
 """
 
 import argparse

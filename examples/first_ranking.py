@@ -5,7 +5,7 @@
     --export_dir=runs/p2t/export --input=products.tsv --text_column=title
 
 The student was distilled from MedQuAD's questions and answers. It needs no TensorFlow
-(docs/serving.md).
+(docs/how-to/runtimes.md).
 """
 
 import argparse

@@ -68,16 +68,6 @@ def test_the_commands_are_found():
   assert known | {'common.local_server.__main__'} < COMMANDS.keys()
 
 
-def test_the_guide_lists_the_commands():
-  table = (
-    (ROOT / 'docs/guide.md').read_text('utf-8').split('## Commands')[1].split('Each explains')[0]
-  )
-  for module in COMMANDS:
-    room, _, name = module.removesuffix('.__main__').rpartition('.')
-    if not module.startswith(UNLISTED):
-      assert f'`{room}.{name}`' in table or (f'`{room}.' in table and f'`.{name}`' in table), module
-
-
 def test_the_programs_know_the_commands():
   known = {module for commands in console.COMMANDS.values() for module in commands.values()}
   own = {module.removesuffix('.__main__') for module in COMMANDS}

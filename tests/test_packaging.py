@@ -49,7 +49,7 @@ def test_a_wheel_of_the_source_distribution_is_whole(tmp_path):
   (source,) = tmp_path.glob('*.tar.gz')
   with tarfile.open(source) as archive:
     names = {name.split('/', 1)[-1] for name in archive.getnames()}
-  assert {'constraints.txt', 'docs/training.md', 'tests/conftest.py'} <= names
+  assert {'constraints.txt', 'docs/results.md', 'tests/conftest.py'} <= names
 
   pip = [sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps', '--no-build-isolation']
   run([*pip, f'--wheel-dir={tmp_path}', str(source)], tmp_path)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from common import console
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -13,7 +15,7 @@ def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
   environment = {**os.environ, 'NO_MKDOCS_2_WARNING': '1'}
   done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
   assert done.returncode == 0, done.stderr[-3000:]
-  api = (tmp_path / 'api' / 'index.html').read_text('utf-8')
+  api = (tmp_path / 'reference' / 'api' / 'index.html').read_text('utf-8')
   for name in (
     'common.scoring.scorer.PairScorer.rank',
     'common.vectors.store.VectorStore.delete',
@@ -21,7 +23,7 @@ def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
   ):
     assert f'id="{name}"' in api
   home = (tmp_path / 'index.html').read_text('utf-8')
-  assert 'id="which-model"' in home and 'href="serving/"' in home
+  assert 'id="which-model"' in home and 'href="how-to/rerank_server/"' in home
   assert 'href="tutorial/"' in home
   tutorial = (tmp_path / 'tutorial' / 'index.html').read_text('utf-8')
   assert (
@@ -32,4 +34,7 @@ def test_the_site_builds_without_a_warning_and_has_the_api(tmp_path):
   assert 'href="../tutorial.ipynb"' in tutorial and (tmp_path / 'tutorial.ipynb').exists()
   results = (tmp_path / 'results' / 'index.html').read_text('utf-8')
   assert 'benchmarks/results' in results and 'href="../benchmarks' not in results
-  assert 'id="hard-knocks"' in results
+  commands = (tmp_path / 'reference' / 'commands' / 'index.html').read_text('utf-8')
+  for module in [of for own in console.COMMANDS.values() for of in own.values()]:
+    assert f'>{module}<' in commands
+  assert '<code>--stage2_steps</code>' in commands and 'experiments.study' in commands

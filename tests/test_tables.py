@@ -47,7 +47,7 @@ def _figures() -> Iterator[tuple[str, str]]:
   yield 'README.md', text
   megabytes = round(light['installed'] / 1e6)
   yield 'README.md', f'the environment is {megabytes} MB'
-  yield 'docs/serving.md', f'[{megabytes} MB](results.md#a-process-that-scores-without-tensorflow)'
+  yield 'docs/how-to/runtimes.md', f'The light environment takes {megabytes} MB'
   first = committed.read('retrieval')['rows'][0]['metrics']['mrr@10']['value']
   yield 'README.md', f'the first stage alone has {first:.3f}'
   made = committed.read('homedepot_products')
@@ -72,13 +72,13 @@ def _figures() -> Iterator[tuple[str, str]]:
   yield 'README.md', f'`--head=lite`, which is {lite / own:.0f} times faster than'
   asked = committed.read('q2p')['calibration']['models']['student']['asked']
   scored = f'scored {asked["from"]} to {asked["to"]} by the student'
-  yield 'docs/training.md', f'{scored}, {asked["outcome"]:.0%} are positive'
+  yield 'docs/how-to/calibration.md', f'{scored}, {asked["outcome"]:.0%} are positive'
   of = {row['name']: row['ratio'] for row in committed.read('training')['rows']}
   ratio = f'{of["teacher: bfloat16 / float32"]:.1f}'
-  yield 'docs/training.md', f'[{ratio} times as fast](results.md#training)'
+  yield 'docs/how-to/tpu_and_gpu.md', f'with AMX | `mixed_bfloat16` | {ratio} times as fast'
   mflop = {row['name']: row['mflop'] for row in committed.read('scoring')['rows']}
   for name in ('DiPair, Keras layers', 'DiPair, litert', 'DiPair, parts, litert'):
-    yield 'docs/architecture.md', f' | {mflop[name]:.1f} |'
+    yield 'docs/explanation/design.md', f' | {mflop[name]:.1f} |'
   rates = [
     {name: row['pairs_per_second'] for name, row in tables._by_runtime(heads).items()}
     for heads in (
@@ -90,13 +90,13 @@ def _figures() -> Iterator[tuple[str, str]]:
   text = (
     f"is {float32} times as fast in LiteRT's float32 as in TensorFlow, and in int8 {int8} times"
   )
-  yield 'docs/architecture.md', text
+  yield 'docs/explanation/design.md', text
   runs = [line.split(' | ') for line in tables.run_encoders().splitlines()[2:]]
   texts = f'{_span([float(row[4].rstrip("×")) for row in runs])} times as many texts a second'
-  yield 'docs/serving.md', f'On cores with AMX int8 encodes {texts} as TensorFlow'
+  yield 'docs/how-to/runtimes.md', f'On cores with AMX int8 encodes {texts} as TensorFlow'
   assert all(abs(float(row[6]) - float(row[7].rstrip(' |'))) < 0.002 for row in runs)
   whole, split = (mflop[f'DiPair FFNN, {name}'] for name in ('litert', 'parts, litert'))
-  yield 'docs/architecture.md', f'{whole:.2f} MFLOP a pair become {split:.2f}'
+  yield 'docs/explanation/design.md', f'{whole:.2f} MFLOP a pair become {split:.2f}'
 
 
 @pytest.mark.parametrize(('page', 'passage'), list(_figures()))

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-  """Results of a run; docs/data.md says what each holds.
+  """Results of a run; docs/reference/results_json.md says what each holds.
 
   Attributes:
     title: Title of the report.

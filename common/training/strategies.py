@@ -69,7 +69,7 @@ class DeviceConfig:
         words = set(file.read().split())
     except OSError:
       return False
-    # Intel's avx512_bf16 without AMX is slower than float32, AMD's faster: docs/training.md.
+    # Without AMX Intel's avx512_bf16 is slower than float32, AMD's faster: benchmarks.training.
     return 'amx_bf16' in words or words >= {'AuthenticAMD', 'avx512_bf16'}
 
   @property

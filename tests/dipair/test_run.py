@@ -76,8 +76,8 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
 
 def test_the_docs_name_every_key_of_the_results(smoke):
   results = json.loads((smoke[0] / 'results.json').read_text('utf-8'))
-  text = (Path(__file__).parents[2] / 'docs' / 'data.md').read_text('utf-8')
-  section = text.split('## results.json')[1].split('\n## ')[0]
+  text = (Path(__file__).parents[2] / 'docs' / 'reference' / 'results_json.md').read_text('utf-8')
+  section = text.split('## Keys')[1].split('\n## ')[0]
   told = {}
   for row in section.splitlines():
     if row.startswith('| `'):
