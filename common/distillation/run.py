@@ -7,9 +7,10 @@ here.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -116,9 +117,9 @@ def run(
       print('set: ' + ' '.join(flags.lines(found)))
     stages = declare(folder, config.experiment, student, strategy, function, callbacks, sets)
     folder.make(config)
-    results = _results(config.experiment, student, command, flags.kept(config), stages)
     scored = os.path.join(stages.evaluation.folder, 'scores.npz')
     scores = digests.read_arrays(scored, 'delete its folder and run again')
+    results = _results(config.experiment, student, command, flags.kept(config), stages, scores)
     report.write_report(results, scores, folder.file('report.html'))
     report.write_model_card(results, folder.file('README.md'))
     files.write_json(folder.file('results.json'), results.as_json(), sealed=True)
@@ -277,8 +278,9 @@ def _results(
   command: str,
   kept_flags: dict[str, Any],
   stages: Stages,
+  scores: Mapping[str, np.ndarray],
 ) -> Results:
-  """Results of the finished stages."""
+  """Results of the finished stages, and scores of test."""
   data, evaluated = stages.data.result, stages.evaluation.result
   counts, left_out, sections = dict(data.counts), {'train': data.left_out}, dict[str, Any]()
   mined = None
@@ -305,6 +307,7 @@ def _results(
     command=command,
     flags=kept_flags,
     metadata={name: value for name, value in metadata.items() if value},
+    example=_example(RecordSet(os.path.join(stages.data.folder, 'test')), scores['student']),
     data=counts,
     left_out=left_out,
     mined=mined,
@@ -323,3 +326,12 @@ def _results(
       'environment': provenance.environment(),
     },
   )
+
+
+def _example(test: RecordSet, scores: np.ndarray) -> dict[str, Any]:
+  """A short one of test's tuples with the highest label, and its score; none of vectors."""
+  if any(test.widths):
+    return {}
+  labels, texts = test.tuples().labels, test.texts()
+  chosen = max(range(len(texts)), key=lambda i: (labels[i], -sum(map(len, texts[i])), -i))
+  return {'texts': list(texts[chosen]), 'score': np.round(scores[chosen], 3).tolist()}

@@ -17,7 +17,7 @@ _MOST = 200  # characters of a text that are shown
 def label(metric: str) -> str:
   """A metric's name as it is shown."""
   kind, at, cut = metric.partition('@')
-  return f'{_LABELS.get(kind, kind.capitalize())}{at}{cut}'
+  return f'{_LABELS.get(kind, kind.capitalize().replace("_", " "))}{at}{cut}'
 
 
 def delta(model: dict[str, Any], split: str) -> float | None:

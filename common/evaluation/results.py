@@ -17,6 +17,7 @@ class Results:
     models: Each model's metrics by set, the student as exported last.
     commit, command, flags: What made the run.
     metadata: What the hub asks of a model card, where the run knows it.
+    example: A test tuple's `texts`, and the student's `score` of it.
     data: Tuples by set.
     left_out: Tuples that a set had and that stand in valid or test.
     mined: Counts of a mined task.
@@ -37,6 +38,7 @@ class Results:
   command: str = ''
   flags: dict[str, Any] = dataclasses.field(default_factory=dict)
   metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
+  example: dict[str, Any] = dataclasses.field(default_factory=dict)
   data: dict[str, int] = dataclasses.field(default_factory=dict)
   left_out: dict[str, int] = dataclasses.field(default_factory=dict)
   mined: dict[str, Any] | None = None

@@ -192,7 +192,7 @@ def test_the_card_front_matter_and_tables(results, tmp_path):
   assert {'dipair', 'regression', 'knowledge-distillation'} <= set(front['tags'])
   assert 'dipair.Scorer.load("export")' in body
   assert '| student | 0.555 | -3.3% | 0.547 | -3.4% | 117× | 1,030× |' in body
-  for heading in ('Training data', 'Intended use', 'Limits', 'How it was made'):
+  for heading in ('Limits', 'Training data', 'How it was made'):
     assert f'\n## {heading}\n' in body
   assert 'Commit `abc1234`' in body and results['command'] in body and '--data=p2t\n' in body
   for block in re.findall(r'(?:^\|.*\n)+', body, re.MULTILINE):  # as many cells in every row
@@ -234,10 +234,24 @@ def test_the_card_loads_what_the_run_has(results, tmp_path):
   results['flags'] = {'text_columns': ['user', 'title'], 'vector_columns': ['user:users.npy']}
   _, body = _card(results, tmp_path)
   assert 'left = scorer.encode(vectors, side="left")' in body
-  assert 'right = scorer.encode(["running shoe, black"], side="right")' in body
+  assert """right = scorer.encode(['a text'], side="right")""" in body
   for own in ({'shared_encoder': False}, {'shared_encoder': True, 'max_lengths': [32, 128]}):
     _, body = _card(results | {'student': 'dse', 'flags': own}, tmp_path)
-    assert 'embedder.encode(["another one"], "right")' in body and 'vectors[:1]' not in body
+    assert """embedder.encode(['a text'], "right")""" in body and 'vectors[:1]' not in body
+
+
+def test_the_card_shows_a_test_pair_and_no_folder_of_this_machine(results, tmp_path):
+  results['example'] = {'texts': ["men's \n shoe", 'nike 42'], 'score': 0.97}
+  results['flags'] = {'train_file': '/home/a/t.tsv', 'unlabelled_texts': ['b:/c/d.tsv', 'b:e/f']}
+  results['flags'] |= {'embedder': 'https://tfhub.dev/a/1'}
+  results['command'] = "python -m dipair.run --train_file='/home/my a/t.tsv' --run_dir=runs/a"
+  _, body = _card(results, tmp_path)
+  assert r"""scorer.encode(["men's \n shoe"], side="left")""" in body
+  assert """scorer.encode(['nike 42'], side="right")\n""" in body
+  assert 'scorer.score(left, right)  # once per pair: 0.97\n' in body
+  assert '--train_file=t.tsv\n--unlabelled_texts=b:d.tsv,b:e/f\n' in body
+  assert '--embedder=https://tfhub.dev/a/1\n' in body
+  assert '/home' not in body and '--run_dir=runs/a' in body
 
 
 def test_the_summary(results):
