@@ -1,7 +1,7 @@
 """Cost of scoring many pairs, by the head and by cross-encoders: time, machines, storage, money.
 
   python -m benchmarks.cost --pairs=1e9,1e12 --lefts=1e6 --rights=1e7 \\
-    --output=benchmarks/results/cost.json
+    --output=benchmarks/results/cost.json --picture=docs/explanation/cost.svg
 
 Arithmetic on measured rates (benchmarks/results: scoring.json, homedepot.json, score_job.json,
 peers.json) and on the flags' assumptions, all of which is printed. A rate is a core's; the head's
@@ -14,6 +14,9 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
+from matplotlib.figure import Figure
+
 from benchmarks import committed
 from common import flags
 from common.evaluation.cells import digits
@@ -24,6 +27,7 @@ _ENCODER = 'litert-int8'
 _TEACHER = 'MiniLM-L6 cross-encoder, 128 tokens'
 _IN_INT8 = f'{_TEACHER}, int8'
 _BASELINE = 'BERT-base cross-encoder, 128 tokens'
+_COLORS = {0: '#1d4ed8', 1: '#c2570c', 3: '#6b7280'}  # by row of `costs`
 _RATES = (  # titles and sources of the fields of `Rates`
   ('job, pairs/s a core', 'score_job.json: the head in int8, and all around it'),
   ('MiniLM-L6, pairs/s a core', f'scoring.json, {_TEACHER}'),
@@ -62,6 +66,7 @@ class CostConfig:
     bounds=(0, 10**6),
   )
   output: str = flags.option('', 'JSON file of the figures')
+  picture: str = flags.option('', 'SVG file: hours over pairs, also with ten times the texts')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +86,7 @@ def main(config: CostConfig) -> None:
   assumed = [
     [f'--{field.name}', _plain(getattr(config, field.name)), field.metadata['help']]
     for field in dataclasses.fields(config)
-    if field.name != 'output'
+    if field.name not in ('output', 'picture')
   ]
   assumed += [
     [title, digits(rate), source]
@@ -103,6 +108,8 @@ def main(config: CostConfig) -> None:
       stores=stores,
       tables=[table._asdict() for table in tables],
     )
+  if config.picture:
+    draw(config, rates, config.picture)
 
 
 def measured(config: CostConfig) -> tuple[CostConfig, Rates]:
@@ -152,6 +159,9 @@ def costs(pairs: float, config: CostConfig, rates: Rates) -> list[dict[str, Any]
         'written_bytes': pairs * config.written_bytes,
       }
     )
+  # A join moves the stores once, and then at the most both texts' vectors for each pair.
+  of = stored('int8', config)
+  found[0]['joined_bytes'] = of['bytes'] + pairs * (of['left_bytes'] + of['right_bytes'])
   return found
 
 
@@ -166,11 +176,11 @@ def stored(dtype: str, config: CostConfig) -> dict[str, Any]:
 def costs_table(rows: list[dict[str, Any]], config: CostConfig) -> Table:
   """A row a model and number of pairs."""
   headers = ['', 'pairs', 'one core', 'of it encoding', f'cores for {config.hours:g} h', 'USD']
-  headers.append('scores written')
+  headers += ['scores written', 'moved by `--join`, at most']
   cells = [
     [row['name'], _plain(row['pairs']), _time(row['core_hours'])]
     + [_time(row['encoding_core_hours']), digits(row['cores']), digits(row['usd'])]
-    + [_size(row['written_bytes'])]
+    + [_size(row['written_bytes']), _size(row.get('joined_bytes', 0))]
     for row in rows
   ]
   note = f'{_plain(config.lefts)} left and {_plain(config.rights)} right texts, encoded once. '
@@ -183,6 +193,28 @@ def stores_table(stores: list[dict[str, Any]]) -> Table:
     [s['dtype'], f'{s["left_bytes"]:,}', f'{s["right_bytes"]:,}', _size(s['bytes'])] for s in stores
   ]
   return Table('', ['vectors in', 'bytes a left text', 'bytes a right text', 'all'], cells)
+
+
+def draw(config: CostConfig, rates: Rates, path: str) -> None:
+  """Core-hours over pairs, both in powers of ten; the student's also with ten times the texts."""
+  figure = Figure(figsize=(8, 4.5), layout='constrained')
+  axes = figure.add_subplot(xscale='log', yscale='log', xlabel='pairs', ylabel='hours of one core')
+  pairs = np.logspace(6, 12, 61)
+  more = dataclasses.replace(config, lefts=10 * config.lefts, rights=10 * config.rights)
+  texts = config.lefts + config.rights
+  for own, row, style, of in (
+    (config, 3, '-', ''),
+    (config, 1, '-', ''),
+    (config, 0, '-', f', {_plain(texts)} texts'),
+    (more, 0, '--', f', {_plain(10 * texts)} texts'),
+  ):
+    rows = [costs(count, own, rates)[row] for count in pairs]
+    hours, name = [row['core_hours'] for row in rows], rows[0]['name']
+    axes.plot(pairs, hours, style, color=_COLORS[row], label=name + of)
+  axes.spines[['top', 'right']].set_visible(False)
+  axes.grid(color='#c3cad2', alpha=0.4)
+  axes.legend(frameon=False)
+  figure.savefig(path, format='svg', metadata={'Date': None})
 
 
 def _plain(value: Any) -> str:
@@ -207,9 +239,9 @@ def _time(hours: float) -> str:
 def _size(count: float) -> str:
   for unit in ('bytes', 'kB', 'MB', 'GB'):
     if count < 1000:
-      return f'{digits(count)} {unit}' if count else 'nothing'
+      return f'{digits(count)} {unit}' if count else ''
     count /= 1000
-  return f'{digits(count)} TB'
+  return f'{digits(count)} TB' if count < 1000 else f'{digits(count / 1000)} PB'
 
 
 if __name__ == '__main__':

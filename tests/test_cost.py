@@ -20,6 +20,8 @@ def test_costs_by_hand():
   assert [row['cores'] for row in (head, baseline)] == [101, 10_000]
   assert [row['usd'] for row in (head, baseline)] == pytest.approx([50.05, 5000])
   assert [row['written_bytes'] for row in (head, baseline)] == pytest.approx([72e9, 72e9])
+  # All vectors once, and for each pair 4 and 8 of them.
+  assert head['joined_bytes'] == 1.8e5 * 12 * 260 + 3.6e9 * 12 * 260
   assert stored('int8', config)['bytes'] == 1.8e5 * 12 * 260  # 256 wide and a scale
 
 
