@@ -14,7 +14,7 @@ from common.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-  'README.md',
+  *('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'docs/results.md'),
   *(str(path.relative_to(ROOT)) for path in sorted((ROOT / 'docs').glob('*/*.md'))),
 ]
 MOST, MEAN = 25, 15  # words of a sentence, and of a page's mean
@@ -53,7 +53,7 @@ def test_sentences_are_short_and_begin_with_their_subject(page):
   assert sum(counts) <= MEAN * len(counts), f'{page}: {sum(counts) / len(counts):.1f} words'
 
 
-@pytest.mark.parametrize('page', [*PAGES, 'docs/results.md', 'CONTRIBUTING.md', 'CHANGELOG.md'])
+@pytest.mark.parametrize('page', PAGES)
 def test_links_lead_to_files(page):
   text = _CODE.sub('', (ROOT / page).read_text('utf-8'))
   made = {'reference/commands.md'}  # by the site

@@ -139,6 +139,15 @@ def test_every_room_of_common_has_its_place():
   assert rooms == set(BELOW)
 
 
+def test_the_table_of_rooms_is_the_one_that_is_held():
+  text = (ROOT / 'CONTRIBUTING.md').read_text('utf-8')
+  found = re.findall(
+    r'^\| `(\w+)` \| ([\w, ]*) ?\|$', text.split('| room |')[1].split('\n\n')[0], re.M
+  )
+  told = {f'common.{room}': tuple(filter(None, of.strip().split(', '))) for room, of in found}
+  assert told == BELOW
+
+
 VAGUE = {'What', 'Those', 'That', 'Of', 'As', 'Its', 'One', 'All', 'Likewise', 'The same'}
 
 
