@@ -44,6 +44,7 @@ _MODELS = {  # of MedQuAD's study
   'Poly-encoder': 'Poly-encoder, `--head=poly_encoder`',
   'DE-FFNN': 'one vector of each text, two layers',
 }
+_HEADS = {'transformer': 'transformer', 'lite': 'LITE'}
 _SPEEDS = {'homedepot': 'Home Depot'}  # a run whose quality is told elsewhere
 _RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 # Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
@@ -86,11 +87,12 @@ def _block(name: str, page: str) -> str:
 
 def results() -> str:
   """A row a task: quality of teacher and student, and the ratio of their speeds in float32."""
-  rows = [_run(made, title) for title, made in _there(_RESULTS).items()]
-  rows += _reranking(read('retrieval'))
-  glue = read('glue')['results']
-  rows += [_run(glue[task], f'DSE: {title}') for task, title in _GLUE.items()]
-  return _markdown(_OF_RUN, rows)
+  runs, glue = _there(_RESULTS), read('glue')['results']
+  rows = [[_HEADS[made['flags']['head']], *_run(made, title)] for title, made in runs.items()]
+  rows += [[_HEADS['lite'], *row] for row in _reranking(read('retrieval'))]
+  rows += [["DSE's f", *_run(glue[task], title)] for task, title in _GLUE.items()]
+  heads = ['task', 'head', *_OF_RUN[1:]]
+  return _markdown(heads, [[title, head, *cells] for head, title, *cells in rows])
 
 
 def models() -> str:

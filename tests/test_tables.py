@@ -82,7 +82,8 @@ def _figures() -> Iterator[tuple[str, str]]:
   rates = [
     {name: row['pairs_per_second'] for name, row in tables._by_runtime(heads).items()}
     for heads in (
-      speeds.heads(Results.of_json(committed.read(run))) for run in ('p2t', 'homedepot')
+      speeds.heads(Results.of_json(committed.read(run)))
+      for run in ('p2t', 'homedepot', 'homedepot_products')
     )
   ]
   float32 = _span([of['litert'] / of['tensorflow'] for of in rates])
