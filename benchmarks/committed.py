@@ -13,6 +13,9 @@ RESULTS = os.path.join(ROOT, 'benchmarks', 'results')
 _TRIALS = ('damages', 'kills', 'knocks', 'malformed')
 _NOW = {  # folders of the machine that measured, and commands by their names today
   '../shared/data/': 'data/',
+  '=/work/shared/data/': '=data/',
+  '--output=/tmp/s/bi.json': '--output=benchmarks/results/bi_encoder.json',
+  '=/work/wt/venv-peers/': '=PEERS/',
   '--output=/tmp/': '--output=benchmarks/results/',
   **{f'=/work/{folder}': '=' for folder in ('exp2/', 'exp60/', 'fresh60/', '')},
   'dse.run --suite': 'experiments.suite --suite',
