@@ -334,4 +334,4 @@ def _example(test: RecordSet, scores: np.ndarray) -> dict[str, Any]:
     return {}
   labels, texts = test.tuples().labels, test.texts()
   chosen = max(range(len(texts)), key=lambda i: (labels[i], -sum(map(len, texts[i])), -i))
-  return {'texts': list(texts[chosen]), 'score': np.round(scores[chosen], 3).tolist()}
+  return {'texts': list(texts[chosen]), 'score': np.round(np.float64(scores[chosen]), 3).tolist()}

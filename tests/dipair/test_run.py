@@ -84,6 +84,7 @@ def test_the_docs_name_every_key_of_the_results(smoke):
       keys, text = row.split(' | ')
       told |= dict.fromkeys(re.findall(r'`(\w+)`', keys), set(re.findall(r'`(\w+)`', text)))
   assert set(told) == set(results)
+  assert len(results['example']['texts']) == 2 and len(str(results['example']['score'])) <= 5
   for key in ('models', 'speed', 'encoders', 'stored', 'training'):
     assert set(results[key][-1]) <= told[key], key
   for key in ('data', 'calibration', 'annotation', 'export'):
