@@ -88,11 +88,12 @@ def _block(name: str, page: str) -> str:
 def results() -> str:
   """A row a task: quality of teacher and student, and the ratio of their speeds in float32."""
   runs, glue = _there(_RESULTS), read('glue')['results']
-  rows = [[_HEADS[made['flags']['head']], *_run(made, title)] for title, made in runs.items()]
-  rows += [[_HEADS['lite'], *row] for row in _reranking(read('retrieval'))]
-  rows += [["DSE's f", *_run(glue[task], title)] for task, title in _GLUE.items()]
-  heads = ['task', 'head', *_OF_RUN[1:]]
-  return _markdown(heads, [[title, head, *cells] for head, title, *cells in rows])
+  rows = [(_HEADS[made['flags']['head']], _run(made, title)) for title, made in runs.items()]
+  rows += [(_HEADS['lite'], row) for row in _reranking(read('retrieval'))]
+  rows += [("DSE's f", _run(glue[task], title)) for task, title in _GLUE.items()]
+  columns = [('head', _OF_RUN), *rows]
+  headers, *cells = [[row[0], head, *row[1:]] for head, row in columns]
+  return _markdown(headers, cells)
 
 
 def models() -> str:

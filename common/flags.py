@@ -46,6 +46,17 @@ class Option(NamedTuple):
   value: Any
   heading: str
 
+  @property
+  def names(self) -> list[str]:
+    """Its flag's name, and the second one if it has one."""
+    return [self.name, *filter(None, [self.field.metadata['alias']])]
+
+  @property
+  def text(self) -> str:
+    """Its help, with its bounds."""
+    text, bounds = self.field.metadata['help'], self.field.metadata['bounds']
+    return f'{text} ({_span(bounds)})' if bounds else text
+
 
 def option(
   default: Any,
@@ -201,11 +212,11 @@ def _value(option: Option, value: Any) -> Any:
       raise InputError(f'--{name}: a line break; flags are kept one a line')
     bounds = declared['bounds']
     if bounds and not (isinstance(part, (int, float)) and bounds[0] <= part <= bounds[1]):
-      raise InputError(f'--{name}={_text(value)}: a number from {span(bounds)} is needed')
+      raise InputError(f'--{name}={_text(value)}: a number from {_span(bounds)} is needed')
   return value
 
 
-def span(bounds: tuple[float, float]) -> str:
+def _span(bounds: tuple[float, float]) -> str:
   """The least and the most that a number may be, as help and errors have them."""
   return f'{bounds[0]:,} to {bounds[1]:,}'
 
@@ -262,21 +273,18 @@ def define(cls: type, values: flags.FlagValues = flags.FLAGS, first: Collection[
     values: Gets the flags.
     first: Flags that `help_text` shows before the others.
   """
-  for name, hint, field, default, heading in options(cls):
-    text, choices = field.metadata['help'], field.metadata['choices']
-    if bounds := field.metadata['bounds']:
-      text = f'{text} ({span(bounds)})'
+  for one in options(cls):
+    name, hint, field, default, heading = one
+    text, choices = one.text, field.metadata['choices']
     if choices:
       flags.DEFINE_enum(name, default, choices, text, values)
     elif get_origin(hint) is tuple:
       flags.DEFINE_list(name, [str(value) for value in default], text, values)
     else:
       _DEFINE[hint](name, default, text, flag_values=values)
-    names = [name]
-    if alias := field.metadata['alias']:
+    for alias in one.names[1:]:
       flags.DEFINE_alias(alias, name, values)
-      names.append(alias)
-    for key in names:
+    for key in one.names:
       values.register_key_flag_for_module(_FIRST if name in first else heading, values[key])
 
 

@@ -92,15 +92,14 @@ def _flags(module: str, names: list[str]) -> Iterator[str]:
   yield f'{imported.__doc__.splitlines()[0]} {also}'
   first = getattr(imported, 'FIRST', ())
   headings: dict[str, list[str]] = {'to begin with': []} if first else {}
-  for name, _, field, value, heading in flags.options(getattr(imported, found)):
-    text, of = field.metadata['help'], field.metadata
-    if of['bounds']:
-      text += f' ({flags.span(of["bounds"])})'
-    if of['choices']:
-      text += f' ({", ".join(of["choices"])})'
-    (default,) = flags.lines({'': value})
-    cells = [f'`--{name}`', f'`{default[3:]}`' if default[3:] else '', text.replace('|', '\\|')]
-    below = 'to begin with' if name in first else heading
+  for option in flags.options(getattr(imported, found)):
+    text = option.text
+    if choices := option.field.metadata['choices']:
+      text += f' ({", ".join(choices)})'
+    (default,) = flags.lines({'': option.value})
+    shown = f'`{default[3:]}`' if default[3:] else ''
+    cells = [f'`--{option.name}`', shown, text.replace('|', '\\|')]
+    below = 'to begin with' if option.name in first else option.heading
     headings.setdefault(below, []).append(f'| {" | ".join(cells)} |')
   for heading, rows in headings.items():
     yield '\n'.join([f'| {heading} | default | |', '| --- | --- | --- |', *rows])

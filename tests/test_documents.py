@@ -1,7 +1,6 @@
 """The documents: short sentences, links that lead somewhere, commands that their parsers take."""
 
 import importlib
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common import console, flags
-from common.errors import InputError
+from tests.test_commands import COMMANDS, NO_FLAGS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -23,7 +22,6 @@ _BLOCK = re.compile(r'<!-- (\w+): .*?<!-- /\1 -->', re.S)
 _LINK = re.compile(r'!?\[([^\]]*)\]\(([^)#]*)[^)]*\)')
 _SHELL = re.compile(r'```shell\n(.*?)```', re.S)
 _OURS = re.compile(r'python3? -m |^\s*(?:dipair|dse) ')
-_CONFIG = re.compile(r'^  (?:flags|jobs)\.command\(.*?\b(\w+Config)\b', re.M)
 _OPENINGS = re.compile(r"(What|Those|Whose|The same|Of which|That which)\b(?!.*\?$|'s)")
 
 
@@ -87,27 +85,12 @@ _GIVEN = [
 
 @pytest.mark.parametrize(('page', 'module', 'given'), _GIVEN)
 def test_commands_have_flags_that_there_are(page, module, given):
-  spec = importlib.util.find_spec(module)
-  if spec and spec.submodule_search_locations:
-    module += '.__main__'
-  imported = importlib.import_module(module)
-  found = _CONFIG.findall(Path(imported.__file__).read_text('utf-8'))
-  if not found:
+  if module in NO_FLAGS:
     pytest.skip('no flags')
-  config = getattr(imported, found[0])
-  known = {f'--{name}' for one in flags.options(config) for name in _names(one)}
-  own = [flag for flag in given if flag.partition('=')[0] in known | {'--flagfile'}]
-  others = [flag for flag in given if flag not in own and not flag.startswith('>')]
-  if not module.startswith('common.pipelines.'):  # Beam has options of its own
-    assert not others, f'{page}: {module}'
-  try:
-    flags._named(config, [flag for flag in own if not flag.startswith('--flagfile')])
-  except InputError as error:
-    pytest.fail(f'{page}: {error}')
-
-
-def _names(option: flags.Option) -> Iterator[str]:
-  yield option.name
-  yield from filter(None, [option.field.metadata['alias']])
-  if isinstance(option.value, bool):
-    yield f'no{option.name}'
+  module = module if module in COMMANDS else f'{module}.__main__'
+  config = getattr(importlib.import_module(module), COMMANDS[module])
+  given = [flag for flag in given if flag[0] != '>' and not flag.startswith('--flagfile=')]
+  if module.startswith('common.pipelines.'):  # Beam has options of its own
+    names = {f'--{name}' for option in flags.options(config) for name in option.names}
+    given = [flag for flag in given if flag.partition('=')[0] in names]
+  flags._named(config, given)  # refuses others, and wrong values
