@@ -48,12 +48,12 @@ class Option(NamedTuple):
 
   @property
   def names(self) -> list[str]:
-    """Its flag's name, and the second one if it has one."""
+    """The flag's name, and the second one if it has one."""
     return [self.name, *filter(None, [self.field.metadata['alias']])]
 
   @property
   def text(self) -> str:
-    """Its help, with its bounds."""
+    """The help text, with its bounds."""
     text, bounds = self.field.metadata['help'], self.field.metadata['bounds']
     return f'{text} ({_span(bounds)})' if bounds else text
 
