@@ -74,8 +74,9 @@ def open_flags(config: Any) -> list[str]:
 
 
 def of_data_flags(config: Any) -> list[str]:
-  """The open flags that the data set."""
-  return [name for name in open_flags(config) if name in _OF_DATA]
+  """The open flags that the data set; no steps of a teacher that is there already."""
+  names = [name for name in open_flags(config) if name in _OF_DATA]
+  return names if config.experiment.fine_tunes else [n for n in names if n != 'teacher_steps']
 
 
 def filled(config: Any, values: dict[str, Any]) -> Any:

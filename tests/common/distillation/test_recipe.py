@@ -66,6 +66,7 @@ def test_an_accelerator_annotates_with_tensorflow(monkeypatch):
     # 101 texts.
     ({}, {'teacher_steps': 1500, 'stage1_steps': 300, 'stage2_steps': 300}),
     ({'stage1_batch_size': 2, 'stage2_steps': 7}, {'stage1_steps': 1212, 'stage2_steps': 7}),
+    ({'teacher': 'a'}, {'teacher_steps': -1, 'stage1_steps': 300}),
   ],
 )
 def test_the_data_set_what_is_open(given, expected, tuples):
