@@ -16,14 +16,12 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 from tqdm import tqdm
 
 from benchmarks import committed, tables
 from common import flags
 from common.data.matching import SPLITS
 from common.data.records import RecordSet
-from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
 from common.distillation.converted_teacher import ConvertedTeacher
 from common.distillation.mining import MinedTask
@@ -86,8 +84,7 @@ def main(config: RetrievalConfig) -> None:
 
     def by_teacher(text: str, rows: np.ndarray) -> np.ndarray:
       pairs = [(text, passages[row]) for row in rows]
-      tuples = [TokenizedTuples.of_texts(pairs, one.tokenizer) for one in teachers]
-      return teacher.mean_logits(teachers, tuples, strategy=tf.distribute.get_strategy())[:, 0]
+      return teacher.of_texts(teachers, pairs)[:, 0]
 
     scores['teacher'], seconds['teacher'] = _timed('teacher', test, by_teacher)
   candidates = test.candidates

@@ -40,6 +40,8 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
   if config.fine_tunes:
     pretrained = checkpoints.read(config.teacher.pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
+    if config.teacher.similarity:
+      checkpoints.read(config.teacher.similarity)
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
   # Every training pair has a label; a distillation set's may lack them.

@@ -66,14 +66,12 @@ class ConvertedTeacher:
 
   Attributes:
     tokenizer: The teacher's.
+    similarity: The teacher's.
   """
 
   def __init__(self, teacher: Teacher, runtime: str):
-    self.tokenizer, self._max_length, self._outputs = (
-      teacher.tokenizer,
-      teacher.max_length,
-      teacher.outputs,
-    )
+    self.tokenizer, self.similarity = teacher.tokenizer, teacher.similarity
+    self._max_length, self._outputs = teacher.max_length, teacher.outputs
 
     def logits(ids: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
       return tf.cast(teacher.model(ids, segment_ids, training=False), tf.float32)

@@ -86,6 +86,8 @@ def main(config: ExportConfig) -> None:
     teacher = Teacher.load(
       config.teacher, config.teacher_max_length, task.of_classes(config.classes)
     )
+  if teacher.similarity:
+    print(f'the cross-encoder alone, without the similarity of {teacher.similarity.pretrained}')
   with files.whole_folder(config.output) as part:
     difference = write(part, teacher, config.texts)
   print(f'{config.output}: the largest difference from the teacher is {difference:.1e}')

@@ -192,13 +192,14 @@ def declare(
       tf_keras.utils.set_random_seed(seed)
       pretrained, length = checkpoints.read(config.teacher.pretrained), config.teacher.max_length
       phase = config.teacher_phase
-      return Trained([teacher.fine_tune(pretrained, length, phase, training(train), to)])
+      near = config.teacher.similarity
+      return Trained([teacher.fine_tune(pretrained, length, phase, training(train), to, near=near)])
 
     if config.fine_tunes:
       depends_on = {
         **flags.flat(config.teacher, 'teacher_'),
         **flags.flat(config.teacher_phase, 'teacher_'),
-        **digests.contents(config.teacher.pretrained),
+        **digests.contents(config.teacher.pretrained, config.teacher.similarity),
         **trainings,
       }
       fine_tuned = folder.stage('teacher', Trained, fine_tune, depends_on, after=[data])

@@ -17,13 +17,16 @@ from tqdm import tqdm
 
 from common import flags, schema
 from common.data import batches, batching, tokens
+from common.data.examples import Example
 from common.data.orders import ShuffledByLength
 from common.data.records import RecordSet
 from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
-from common.data.tuple_set import TupleSet
+from common.data.tuple_set import MemorySet, TupleSet
+from common.distillation import similarity
 from common.distillation.annotate import Labeller
+from common.distillation.similarity import Similarity
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.evaluation.evaluation import SetScorer
@@ -51,6 +54,11 @@ class TeacherConfig:
     'checkpoint that the teacher starts from: a folder, gs://, a hub id, minilm or random-tiny',
   )
   max_length: int = flags.option(MAX_LENGTH, 'most tokens of a packed tuple', bounds=(4, 8192))
+  similarity: str = flags.option(
+    'minilm',
+    'checkpoint whose cosine of the texts is added to the logits, with a weight fitted on valid; '
+    'empty: none',
+  )
 
 
 class Teacher:
@@ -61,11 +69,15 @@ class Teacher:
     tokenizer: Tokenizer of the encoder's vocabulary.
     max_length: Most tokens of a packed tuple.
     outputs: Logits a tuple.
+
+  Attributes:
+    similarity: What is added to the logits, by `labeller`.
   """
 
   def __init__(self, encoder: EncoderConfig, tokenizer: Tokenizer, max_length: int, outputs: int):
     self.encoder_config, self.max_length, self.outputs = encoder, max_length, outputs
     self.tokenizer = tokenizer
+    self.similarity: Similarity | None = None
     self.model = CrossEncoder(encoder, outputs, tokenizer.pad_id)
 
   def save(self, folder: str) -> None:
@@ -76,6 +88,8 @@ class Teacher:
       'max_length': self.max_length,
       'outputs': self.outputs,
     }
+    if self.similarity:
+      fields['similarity'] = dataclasses.asdict(self.similarity)
     saving.save(folder, self.model, self.tokenizer, fields)
 
   @classmethod
@@ -105,6 +119,8 @@ class Teacher:
       schema.check(fields, {'outputs': int, 'max_length': int})
       encoder = EncoderConfig(**fields['encoder'])
       teacher = cls(encoder, tokenizer, fields['max_length'], fields['outputs'])
+      if kept := fields.get('similarity'):
+        teacher.similarity = Similarity(**kept)
     saving.restore(folder, teacher.model)
     return teacher
 
@@ -116,7 +132,7 @@ class Teacher:
     batch_size: int = 64,
     advance: Callable[[int], Any] = lambda tuples: None,
   ) -> np.ndarray:
-    """Scores tuples, batched by length, the longest first.
+    """Scores tuples by the cross-encoder alone, batched by length, the longest first.
 
     Args:
       tuples: Tuples to score, tokenized by this teacher's tokenizer.
@@ -159,6 +175,7 @@ class Scores(Protocol):
   """Interface shared by Teacher and ConvertedTeacher."""
 
   tokenizer: Tokenizer
+  similarity: Similarity | None
 
   def logits(
     self,
@@ -177,7 +194,7 @@ def mean_logits(
   strategy: tf.distribute.Strategy,
   advance: Callable[[int], Any] = lambda tuples: None,
 ) -> np.ndarray:
-  """The mean of several teachers' logits; `advance` is told when the last one is through.
+  """The mean of several cross-encoders' logits; `advance` is told when the last one is through.
 
   Args:
     teachers: One or more.
@@ -198,14 +215,22 @@ def labeller(
 ) -> Labeller:
   """A function from tuples of a set, [n, slots] item numbers, to mean logits, in batches."""
   tables = [tokens.tables_of(records, teacher.tokenizer) for teacher in teachers]
+  near = similarity.mean(teachers, records)
 
   def label(items: np.ndarray, advance: Callable[[int], Any]) -> Iterator[np.ndarray]:
     for start in range(0, len(items), _PIECE):
       some = items[start : start + _PIECE]
       tuples = [TokenizedTuples(of_teacher, some) for of_teacher in tables]
-      yield mean_logits(teachers, tuples, strategy=strategy, advance=advance)
+      yield mean_logits(teachers, tuples, strategy=strategy, advance=advance) + near(some)
 
   return label
+
+
+def of_texts(teachers: Sequence[Scores], texts: Sequence[tuple[str, ...]]) -> np.ndarray:
+  """Mean logits [n, outputs] of n tuples of texts in memory."""
+  records = MemorySet('', [Example('', of, 0.0) for of in texts])
+  label = labeller(teachers, records, tf.distribute.get_strategy())
+  return np.concatenate(list(label(records.tuples().items, lambda tuples: None)))
 
 
 def scorer_of(teachers: Sequence[Teacher], strategy: tf.distribute.Strategy) -> SetScorer:
@@ -233,6 +258,7 @@ def fine_tune(
   *,
   criterion: Loss = CrossEntropy('label'),  # noqa: B008 (a frozen dataclass)
   name: str = 'teacher',
+  near: str = '',
 ) -> dict[str, Any]:
   """Fine-tunes a pretrained encoder on a record set into a teacher's `folder`.
 
@@ -244,6 +270,7 @@ def fine_tune(
     folder: The teacher's folder; training resumes from it.
     criterion: The loss: Eq. 1 with the labels (of classes, their softmax), or with soft labels.
     name: Name of the phase.
+    near: Checkpoint of a similarity that is added where valid gains by it (`similarity.fitted`).
 
   Returns:
     The phase's history, as of `loop.fit`.
@@ -292,5 +319,12 @@ def fine_tune(
     strategy=strategy,
     jit_compile=training.devices.jit_compile,
   )
+  if near and outputs == 1:
+    scored = teacher.logits(valid_tuples, strategy=strategy)
+    if found := similarity.fitted(near, scored, valid, judged):
+      teacher.similarity, scale, bias = found
+      kernel, own = teacher.model.classifier.weights
+      kernel.assign(kernel * scale)
+      own.assign(own * scale + bias)
   teacher.save(folder)
   return history

@@ -24,10 +24,10 @@ from common.data import record_writer, records, task
 from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import Manifest, Table
-from common.data.tokens import TokenizedTuples
 from common.data.tuples import parse, serialize
 from common.distillation import annotate as annotation
-from common.distillation.teacher import MAX_LENGTH, Teacher, mean_logits
+from common.distillation import teacher
+from common.distillation.teacher import MAX_LENGTH, Teacher
 from common.errors import InputError
 from common.pipelines import files, jobs, reading, shards
 from common.pipelines.jobs import FilesConfig, OutputConfig
@@ -92,8 +92,7 @@ class AnnotateJob:
         texts = list(zip(*cells[:slots], strict=True))
         ids = cells[-1] if self.config.id_column else [''] * len(texts)
         groups = record_writer.of_examples(map(Example, ids, texts), _GROUP)(items)
-        tuples_of = [TokenizedTuples.of_texts(texts, teacher.tokenizer) for teacher in teachers]
-        logits = mean_logits(teachers, tuples_of, strategy=tf.distribute.get_strategy())
+        logits = teacher.of_texts(teachers, texts)
         for group in annotation.with_logits(groups, logits, _TEMPERATURE):
           writer.write(serialize(group))
         tuples.count += len(texts)

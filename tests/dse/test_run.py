@@ -19,7 +19,12 @@ from dse.config import StudentConfig, TrainConfig
 from dse.run import DSEStudent, RunConfig
 
 TOY = (
-  *('--pretrained=random-tiny', '--teacher_pretrained=random-tiny', '--pooled_layers=2'),
+  *(
+    '--pretrained=random-tiny',
+    '--teacher_pretrained=random-tiny',
+    '--pooled_layers=2',
+    '--teacher_similarity=',
+  ),
   *('--max_lengths=16,16', '--teacher_max_length=32', '--similarity_dim=8', '--encoder_layers=0'),
   *('--teacher_steps=6', '--teacher_eval_every=3', '--steps=6', '--eval_every=3'),
   *('--batch_size=8', '--frozen_batch_size=8'),

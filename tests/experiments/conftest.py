@@ -17,7 +17,11 @@ _SHORT = {
 
 def finish(folder, model=None, tokenizer=None, **changes):
   """The finished run of a tiny student of DiPair, whose sets hold the teacher's logits."""
-  of_teacher = {'teacher_pretrained': 'random-tiny', 'teacher_max_length': 24}
+  of_teacher = {
+    'teacher_pretrained': 'random-tiny',
+    'teacher_max_length': 24,
+    'teacher_similarity': '',
+  }
   settled = {'alpha': 1.0, 'head': 'transformer', 'precision': 'float32'}
   tiny = {**TINY['dipair'], **of_teacher, **_SHORT, **settled, 'seed': 3, **changes}
   about = {'title': 'toys', 'primary_metric': 'pearson', 'task': 'regression', 'command': 'c'}

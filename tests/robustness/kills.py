@@ -35,6 +35,7 @@ _DATA = (
 )
 _TEACHER = (
   '--teacher_pretrained=random-tiny --teacher_max_length=32 --teacher_batch_size=8 '
+  '--teacher_similarity= '
   '--teacher_steps=4 --teacher_warmup_steps=1 --teacher_eval_every=2'
 )
 _DIPAIR = (
