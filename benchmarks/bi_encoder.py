@@ -44,6 +44,9 @@ def main(config: BiEncoderConfig) -> None:
   """Fine-tunes a bi-encoder a run, prints, writes."""
   check(config.python)
   rows = [_row(FinishedRun(path), config) for path in config.run_dirs]
+  if config.output and os.path.exists(config.output):  # other runs' rows stay
+    titles = {row['title'] for row in rows}
+    rows += [row for row in read_json(config.output)['rows'] if row['title'] not in titles]
   print(tables.bi_encoder({'rows': rows}))
   if config.output:
     committed.write(config.output, 'benchmarks.bi_encoder', config, rows=rows)

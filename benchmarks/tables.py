@@ -193,11 +193,10 @@ def bi_encoder(made: dict[str, Any]) -> Table:
       moved(row['models']['student']['delta'], *row['models']['student']['delta_interval'])
     )
     against = row['against_bi_encoder']
-    shown.append(moved(against['delta'], against['low'], against['high']))
+    shown += [moved(against['delta'], against['low'], against['high']), row['run']['commit']]
     rows.append(shown)
-  return Table(
-    'On test, with 95% intervals.', [*headers, 'student, of the teacher', 'of the bi-encoder'], rows
-  )
+  headers += ['student, of the teacher', 'of the bi-encoder', 'commit']
+  return Table('On test, with 95% intervals.', headers, rows)
 
 
 # Speeds

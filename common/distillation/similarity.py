@@ -37,18 +37,18 @@ class Similarity:
   @functools.lru_cache(maxsize=2)  # noqa: B019 (the sets of an annotation and of its check)
   def on(self, records: TupleSet) -> Callable[[np.ndarray], np.ndarray]:
     """Encodes a set's texts; a function of items [n, s] of the set to logits [n, 1]."""
-    encoder, items = (
-      _encoder(self.pretrained),
-      [records.items(slot) for slot in range(records.slots)],
-    )
-    with tqdm(total=sum(map(len, items)), desc='similarity', unit=' texts') as bar:
+    encoder, used = _encoder(self.pretrained), [np.unique(of) for of in records.tuples().items.T]
+    with tqdm(total=sum(map(len, used)), desc='similarity', unit=' texts') as bar:
       vectors = [
-        encoder.encode(list(of.contents()), advance=bar.update).astype(np.float16) for of in items
+        encoder.encode(list(records.items(slot).contents(numbers)), advance=bar.update)
+        for slot, numbers in enumerate(used)
       ]
+    vectors = [of.astype(np.float16) for of in vectors]
 
     def logits(items: np.ndarray) -> np.ndarray:
       left, *others = (
-        of[numbers].astype(np.float32) for of, numbers in zip(vectors, items.T, strict=True)
+        of[np.searchsorted(numbers, own)].astype(np.float32)
+        for of, numbers, own in zip(vectors, used, items.T, strict=True)
       )
       right = np.mean(others, axis=0)
       right /= np.maximum(np.linalg.norm(right, axis=1, keepdims=True), 1e-9)
