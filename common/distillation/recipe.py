@@ -29,9 +29,10 @@ _STEPS = {
   'stage1_steps': (24, 300, 10_000),
   'stage2_steps': (5, 300, 4000),
 }
+_LABELS = 20_000  # of fewer, the teacher alone is learnt: the student would learn them by heart
 _OF_TEXTS = ('max_lengths', 'output_tokens')
-_OF_DATA = (*_OF_TEXTS, *_STEPS)
-_SETTLED = ('precision', 'alpha', 'annotation_runtime', 'head')
+_OF_DATA = ('alpha', *_OF_TEXTS, *_STEPS)
+_SETTLED = ('precision', 'annotation_runtime', 'head')
 
 
 def settled(config: Any) -> Any:
@@ -42,9 +43,9 @@ def settled(config: Any) -> Any:
   """
   given, experiment = flags.flat(config), config.experiment
   found: dict[str, Any] = {'precision': experiment.devices.settled().precision}
-  if given['alpha'] < 0:  # a list's or a margin's loss has a scale of its own
-    labels = experiment.data.makes and given['loss'] == 'cross_entropy'
-    found['alpha'] = 0.5 if labels else 1.0
+  # A list's or a margin's loss has a scale of its own, beside which labels have no natural weight.
+  if given['alpha'] < 0 and not (experiment.data.makes and given['loss'] == 'cross_entropy'):
+    found['alpha'] = 1.0
   if given['annotation_runtime'] == AUTO and not experiment.labels_alone:
     of_folder = not (
       experiment.brings_logits or any(map(function_teacher.is_named, experiment.teachers))
@@ -94,7 +95,8 @@ def of_data(config: Any, train: str, tuples: str) -> Any:
   """A config with what the data say.
 
   Lists hold a number a text. `max_lengths` holds 99 of 100 texts, and no more than 128 tokens.
-  `output_tokens` is the median length, from 4 to 16. Steps follow the texts.
+  `output_tokens` is the median length, from 4 to 16. Steps follow the texts. `alpha` is 0.5 for
+  many labels, else 1.
 
   Args:
     config: A run's.
@@ -114,6 +116,8 @@ def of_data(config: Any, train: str, tuples: str) -> Any:
     ]
     found['max_lengths'] = tuple(longest)
     found['output_tokens'] = tuple(map(min, kept, longest))
+  if 'alpha' in names:
+    found['alpha'] = 0.5 if len(RecordSet(train)) >= _LABELS else 1.0
   texts = 0
   if {'stage1_steps', 'stage2_steps'} & set(names):
     items = RecordSet(tuples).tuples().items

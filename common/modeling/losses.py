@@ -183,7 +183,7 @@ class LossConfig:
     "weight of the teacher's loss, alpha of DSE's Eq. 2: 1 uses the teacher alone, 0 the labels "
     "alone; between them, a tuple without a label has the teacher's part alone. Where a textbook's "
     'alpha weighs the labels, give 1 minus it; -1: 0.5 if training pairs are among the made ones '
-    '(with --loss=cross_entropy), else 1',
+    'and 20,000 or more (with --loss=cross_entropy), else 1',
     bounds=(-1, 1),
   )
   loss_temperature: float = flags.option(

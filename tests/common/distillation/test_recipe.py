@@ -31,8 +31,8 @@ MINED = {'mine_from': 'qa'}
 @pytest.mark.parametrize(
   ('given', 'expected'),
   [
-    (TABLE, {'alpha': 0.5, 'head': 'lite', **INT8}),
-    ({**TABLE, 'text_columns': 'a,b,c'}, {'alpha': 0.5, 'head': 'transformer'}),
+    (TABLE, {'alpha': -1, 'head': 'lite', **INT8}),
+    ({**TABLE, 'text_columns': 'a,b,c'}, {'alpha': -1, 'head': 'transformer'}),
     ({**TABLE, 'alpha': 1, 'annotation_runtime': 'openvino'}, {'alpha': 1}),
     ({**TABLE, 'annotation_runtime': 'openvino'}, {'annotation_runtime': 'openvino'}),
     ({**TABLE, 'loss': 'margin_mse'}, {'alpha': 1}),
@@ -60,7 +60,7 @@ def test_an_accelerator_annotates_with_tensorflow(monkeypatch):
   ('given', 'expected'),
   [
     # [CLS] and [SEP] beside the words: the median is 52.5 and 99 of 100 have 101 or fewer.
-    ({}, {'max_lengths': (16, 104), 'output_tokens': (4, 16)}),
+    ({}, {'alpha': 1, 'max_lengths': (16, 104), 'output_tokens': (4, 16)}),
     ({'output_tokens': '2,120'}, {'max_lengths': (16, 120), 'output_tokens': (2, 120)}),
     ({'max_lengths': '8,12'}, {'max_lengths': (8, 12), 'output_tokens': (4, 12)}),
     # 101 texts.
@@ -78,6 +78,12 @@ def test_the_data_set_what_is_open(given, expected, tuples):
   assert left == flags.flat(found)
   changed = recipe.difference(config, found)
   assert changed.keys() == set(recipe.of_data_flags(config))
+
+
+def test_many_labels_are_learnt_beside_the_teacher(tuples, monkeypatch):
+  monkeypatch.setattr(recipe, '_LABELS', 400)
+  found = recipe.of_data(flags.parse(RunConfig, TABLE), tuples, tuples)
+  assert flags.flat(found)['alpha'] == 0.5
 
 
 def test_an_alpha_below_0_is_open_or_refused():
