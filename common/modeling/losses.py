@@ -229,7 +229,8 @@ class LossConfig:
     """
     squared = self.loss == 'squared_error' and task.kind == 'regression'
     labels: Loss = ScoreError() if squared else CrossEntropy('label')
-    return WithLabels(LOSSES[self.loss](self), labels, self.alpha)
+    alpha = 0.5 if self.alpha < 0 else self.alpha  # open: it may become 1, or need some labels
+    return WithLabels(LOSSES[self.loss](self), labels, alpha)
 
 
 def cross_entropy(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
