@@ -1,8 +1,8 @@
 """How near a tuple's texts are, as a part of a teacher's logit.
 
-A cross-encoder that learnt from few labels knows less than an embedder does. Of 1,000 labels of
-Home Depot it made one whose scores correlate less with the ratings than MiniLM's cosine does. The
-sum of both, with weights fitted on valid, is better than either.
+A cross-encoder that learnt from few labels lacks some of what its start, an embedder, knew of two
+texts. The sum of its logit and the embedder's cosine, with weights fitted on valid, ranks better
+than either (by 5% with 5,000 labels of Home Depot).
 
 Dimensions: n tuples, s slots.
 """
