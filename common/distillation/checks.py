@@ -40,7 +40,7 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
   if config.fine_tunes:
     pretrained = checkpoints.read(config.teacher.pretrained)
     checkpoints.check_length(pretrained, '--teacher_max_length', config.teacher.max_length)
-    if config.teacher.similarity:
+    if config.teacher.similarity and config.task.outputs == 1:
       checkpoints.read(config.teacher.similarity)
   student_export.slot_names(columns)
   path, column = config.data.files.distillation_file, config.data.table.label_column
