@@ -166,6 +166,7 @@ REFUSED = (
     '--max_lengths=1,16: a text takes 2 or more, [CLS] and [SEP]',
   ),
   ({'teacher_pretrained': '/nowhere'}, '/nowhere: no such folder'),
+  ({'teacher_similarity': '/nowhere'}, '/nowhere: no such folder'),
   ({'teachers': '/nowhere'}, '/nowhere: no such folder'),
   ({'teachers': 'tests'}, "tests: no teacher there: neither a run's (model.json)"),
   ({'pretrained': '/nowhere'}, '/nowhere: no such folder'),
