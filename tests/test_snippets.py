@@ -30,14 +30,15 @@ COMPILED = {  # how blocks begin that do not run, and why
 }
 SMALL = {
   **dict.fromkeys(('pretrained', 'pairing_pretrained', 'teacher_pretrained'), 'random-tiny'),
-  **{'encoder_layers': 1, 'head': 'ffnn', 'max_lengths': (16, 16), 'output_tokens': (2, 2)},
-  **{
-    'stage1_batch_size': 16,
-    'stage1_steps': 2,
-    'stage2_steps': 0,
-    'distillation_pairs': 0,
-    'teacher_similarity': '',
-  },
+  'teacher_similarity': '',
+  'encoder_layers': 1,
+  'head': 'ffnn',
+  'max_lengths': (16, 16),
+  'output_tokens': (2, 2),
+  'stage1_batch_size': 16,
+  'stage1_steps': 2,
+  'stage2_steps': 0,
+  'distillation_pairs': 0,
 }
 ITEMS = [(f'p{i}', f'thing {i} {colour}') for i, colour in enumerate(6 * ['red', 'blue', 'green'])]
 IDS, TITLES = zip(*ITEMS, strict=True)

@@ -82,18 +82,16 @@ def fitted(
   if judged.kind == 'binary':
     labels = metrics.positives(labels).astype(np.float64)
 
-  def loss(of: np.ndarray) -> float:
-    z = features @ of[:2] + of[2]
-    return float(np.mean(np.logaddexp(0, z) - labels * z))
-
-  scale, weight, bias = optimize.minimize(loss, [1.0, 0.0, 0.0]).x
+  scale, weight, bias = optimize.minimize(
+    lambda of: metrics.log_loss(labels, features @ of[:2] + of[2]), [1.0, 0.0, 0.0]
+  ).x
   mixed = scale * logits + weight * cosines + bias
-  values = [judged.evaluate(of)[judged.primary] for of in (logits, mixed)]
-  better = values[1] < values[0] if judged.watched.startswith('-') else values[1] > values[0]
-  kept = bool(better and scale > 0 and weight > 0)
+  without, added = (judged.evaluate(of)[judged.primary] for of in (logits, mixed))
+  sign = -1 if judged.primary in metrics.LESS_IS_BETTER else 1
+  kept = bool(sign * added > sign * without and scale > 0 and weight > 0)
   print(
-    f'similarity of {pretrained}: valid {judged.primary} {values[0]:.4f} without it, '
-    f'{values[1]:.4f} with it: {"added" if kept else "left out"}'
+    f'similarity of {pretrained}: valid {judged.primary} {without:.4f} without it, '
+    f'{added:.4f} with it: {"added" if kept else "left out"}'
   )
   return (Similarity(pretrained, float(weight)), float(scale), float(bias)) if kept else None
 
