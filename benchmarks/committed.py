@@ -1,4 +1,4 @@
-"""Committed results of benchmarks: written, read, and the command that made them."""
+"""Committed results of benchmarks: written and read."""
 
 import os
 from typing import Any
@@ -10,17 +10,6 @@ from common.files import read_json, write_json
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, 'benchmarks', 'results')
-_TRIALS = ('damages', 'kills', 'knocks', 'malformed')
-_NOW = {  # folders of the machine that measured, and commands by their names today
-  '../shared/data/': 'data/',
-  '=/work/shared/data/': '=data/',
-  '--output=/tmp/s/bi.json': '--output=benchmarks/results/bi_encoder.json',
-  '=/work/wt/venv-peers/': '=PEERS/',
-  '--output=/tmp/': '--output=benchmarks/results/',
-  **{f'=/work/{folder}': '=' for folder in ('exp2/', 'exp60/', 'fresh60/', '')},
-  'dse.run --suite': 'experiments.suite --suite',
-  **{f'benchmarks.{name}': f'tests.robustness.{name}' for name in _TRIALS},
-}
 
 
 def write(path: str, module: str, config: Any, **made: Any) -> None:
@@ -48,14 +37,6 @@ def read(name: str) -> dict[str, Any]:
   if not exists(name):
     raise InputError(f'{_path(name)} is missing: measure it first, by the benchmark of that name')
   return read_json(_path(name))
-
-
-def command(made: dict[str, Any]) -> str:
-  """The command of results, with today's names."""
-  command = made['command']
-  for then, now in _NOW.items():
-    command = command.replace(then, now)
-  return command
 
 
 def _path(name: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.committed import ROOT, command, exists, read
+from benchmarks.committed import ROOT, exists, read
 from common.errors import InputError
 from common.evaluation import speeds
 from common.evaluation.cells import chance, change, digits, label, metric, moved, times
@@ -489,7 +489,7 @@ def _cost() -> str:
   made = read('cost')
   tables = [_markdown(table['headers'], table['rows']) for table in made['tables']]
   notes = [table['note'] for table in made['tables'] if table['note']]
-  return '\n\n'.join([f'`{command(made)}`', *tables, *notes])
+  return '\n\n'.join([f'`{made["command"]}`', *tables, *notes])
 
 
 # Trials of tests/robustness
@@ -501,7 +501,7 @@ def robustness() -> str:
   for name, of_trial in _TRIALS.items():
     made = read(name)
     rows += [
-      [what, f'{cases:,}', outcome, f'`{command(made)}`, {made["commit"]}']
+      [what, f'{cases:,}', outcome, f'`{made["command"]}`, {made["commit"]}']
       for what, cases, outcome in of_trial(made)
     ]
   return _markdown(['trial', 'cases', 'outcome', 'by'], rows)
@@ -568,7 +568,7 @@ def _shown(table: Table) -> str:
 
 def _by(made: dict[str, Any]) -> str:
   """The command of results, and its commit."""
-  return f'`{command(made)}`, commit {made["commit"]}'
+  return f'`{made["command"]}`, commit {made["commit"]}'
 
 
 def _on(made: dict[str, Any]) -> str:
