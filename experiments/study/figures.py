@@ -21,7 +21,9 @@ _AXES = {'figure3b': 'layers', 'figure4': 'most tokens, left+right'}
 
 def draw(study: dict[str, Any], key: str) -> Figure | None:
   """The picture of a comparison; None for a table."""
-  picture = {'figure1': _tradeoff, 'figure3a': _stages, **dict.fromkeys(_AXES, _line)}.get(key)
+  picture = {'figure3a': _stages, **dict.fromkeys(_AXES, _line)}.get(key)
+  if key in ('figure1', 'heads') and study['comparisons'][key]['timed']:
+    picture = _tradeoff
   if not picture:
     return None
   figure = Figure(figsize=(8, 4.5), layout='constrained')

@@ -2,7 +2,8 @@
 
 `rows/table2/01-DE-Cos.flags` is the row 'DE-Cos'. Rows stand in the order of their paths; two
 digits and a dash at the start of a name serve that order alone. The folders are written for runs
-that keep 4+12 of 16+48 tokens, with encoders of six layers, as by configs/homedepot.flags.
+that keep 4+12 of 16+48 tokens, with encoders of six layers, as by configs/homedepot.flags;
+`heads` is for all runs of pairs.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ TABLES = {  # by name: key in study.json, which is the folder's name too, and ti
   '5': ('table5', 'Width of the projection (Table 5)'),
   '6': ('table6', 'Output tokens that are kept (Table 6)'),
   '7': ('table7', 'DiPair and Poly-encoders (Table 7)'),
+  'heads': ('heads', 'Heads, for runs of any number of tokens'),
   'losses': ('losses', 'Losses of distillation'),
   'temperature': ('temperature', 'Temperature of the soft labels'),
   'encoders': ('encoders', "The texts' encoders, shared or not (§4.2)"),
@@ -39,7 +41,7 @@ FIGURES = {
   '4': ('figure4', 'Length of the texts (Figure 4)'),
 }
 _OTHERS = {'figure1': 'table2'}  # what shows the rows of another folder
-_TIMED = ('table2', 'table4', 'figure1', GIVEN)
+_TIMED = ('table2', 'table4', 'heads', 'figure1', GIVEN)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,7 +51,7 @@ def test_flags_are_refused_when_read(changes, error):
 
 
 def test_every_table_and_figure_is_a_folder_of_students_by_flagfiles():
-  names = '2, 3, 4, 5, 6, 7, losses, temperature, encoders, query_depth'
+  names = '2, 3, 4, 5, 6, 7, heads, losses, temperature, encoders, query_depth'
   with pytest.raises(InputError, match=f'^--tables=8: one or more of {names}$'):
     rows.asked(('2', '8'), (), ())
   with pytest.raises(InputError, match='^--figures=3: one or more of 1, 3a, 3b, 4$'):
