@@ -1,7 +1,7 @@
 """Duplicates in a list of questions: a DSE student learns from pairs, then scores all with all.
 
-  python examples/duplicate_questions.py                               # a student of use
-  python examples/duplicate_questions.py --toy --run_dir=runs/toy_dse  # soon there, of no use
+  python examples/duplicate_questions.py                               # a useful student
+  python examples/duplicate_questions.py --toy --run_dir=runs/toy_dse  # quick, useless scores
 
 The questions are made up here, so that it runs as it is; put your own pairs in their place.
 """

@@ -1,7 +1,7 @@
 """Queries with graded candidates: a student that learns to order each query's list, judged by NDCG.
 
-  python examples/graded_lists.py                                     # a student of use
-  python examples/graded_lists.py --toy --run_dir=runs/toy_lists      # soon there, of no use
+  python examples/graded_lists.py                                     # a useful student
+  python examples/graded_lists.py --toy --run_dir=runs/toy_lists      # quick, useless scores
 
 The table is made up here, so that it runs as it is. Put your own in its place, with rows in any
 order.

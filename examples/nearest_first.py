@@ -1,7 +1,7 @@
 """A first stage by nearest neighbours: fewer products are scored; how many of the best are lost?
 
-  python examples/nearest_first.py                           # goes on from product_search.py's run
-  python examples/nearest_first.py --toy --run_dir=runs/toy  # soon there, of random weights
+  python examples/nearest_first.py                           # uses the run of product_search.py
+  python examples/nearest_first.py --toy --run_dir=runs/toy  # a quick trial, random weights
 
 FAISS finds the products whose vectors are nearest to the query's; the head ranks these.
 """

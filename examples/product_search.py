@@ -1,7 +1,7 @@
 """A table of queries and products becomes a search: distil a student, store the products, rank.
 
-  python examples/product_search.py                           # a student of use
-  python examples/product_search.py --toy --run_dir=runs/toy  # soon there, its ranking of no use
+  python examples/product_search.py                           # a useful student
+  python examples/product_search.py --toy --run_dir=runs/toy  # quick, useless ranking
 
 The table is the built-in synthetic catalogue's; put your own in its place.
 """

@@ -1,7 +1,7 @@
 """Vectors in place of texts: a student scores terms with products of which it sees a vector alone.
 
-  python examples/product_vectors.py                         # goes on from product_search.py's run
-  python examples/product_vectors.py --toy --run_dir=runs/toy  # soon there, of no use
+  python examples/product_vectors.py                         # uses the run of product_search.py
+  python examples/product_vectors.py --toy --run_dir=runs/toy  # quick, useless scores
 
 Yours would be of images or of users. These are made of the run's own product texts (an SVD of their
 words), and the run's teacher, which has read the texts, has scored the pairs already.
