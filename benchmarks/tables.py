@@ -25,6 +25,7 @@ PAGES = (
   *(f'docs/results/{name}.md' for name in ('large_jobs', 'hard_knocks')),
   'docs/explanation/cost.md',
   'docs/how-to/machine.md',
+  'docs/how-to/your_data.md',
 )
 _BLOCK = re.compile(r'(<!-- (\S+): .*? -->\n)(.*?)(<!-- /\2 -->)', re.DOTALL)
 
@@ -35,6 +36,7 @@ _RESULTS = {  # runs that are judged by pairs that nothing has learnt from
   'q2p': 'MedQuAD, answer or not',
 }
 _GLUE = {'mrpc': 'MRPC, paraphrase or not', 'snli': 'SNLI, entailment'}
+_LEARNERS = ('teacher', 'student', 'bi-encoder')  # from the same labels
 _TASKS = {'qqp': 'QQP', 'mrpc': 'MRPC', 'stsb': 'STS-B', 'snli': 'SNLI'}
 _MODELS = {  # of MedQuAD's study
   'teacher': 'cross-encoder, the teacher',
@@ -181,22 +183,36 @@ def retrieval(made: dict[str, Any]) -> Table:
 
 def bi_encoder(made: dict[str, Any]) -> Table:
   """A row a run: teacher, student, and a bi-encoder that learnt the same labels."""
-  headers = ['task', 'labels', 'metric', 'teacher', 'student', 'bi-encoder']
+  headers = ['task', 'labels', 'metric', *_LEARNERS]
   rows = []
-  for row in made['rows']:
+  for row in sorted(made['rows'], key=lambda row: (row['title'].split(',')[0], row['labels'])):
     shown = [row['title'], f'{row["labels"]:,}', label(row['metric'])]
-    for name in ('teacher', 'student', 'bi-encoder'):
+    for name in _LEARNERS:
       of = row['models'][name]
       low, high = of['interval']
       shown.append(f'{metric(of["value"])} [{metric(low)}, {metric(high)}]')
     shown.append(
       moved(row['models']['student']['delta'], *row['models']['student']['delta_interval'])
     )
-    against = row['against_bi_encoder']
-    shown += [moved(against['delta'], against['low'], against['high']), row['run']['commit']]
-    rows.append(shown)
+    rows.append([*shown, _against(row), row['run']['commit']])
   headers += ['student, of the teacher', 'of the bi-encoder', 'commit']
   return Table('On test, with 95% intervals.', headers, rows)
+
+
+def labels() -> str:
+  """A row a number of Home Depot's labels: what each model reaches on test."""
+  found = [row for row in read('bi_encoder')['rows'] if row['title'].startswith('Home Depot')]
+  rows = [
+    [f'{row["labels"]:,}', *(metric(row['models'][n]['value']) for n in _LEARNERS), _against(row)]
+    for row in sorted(found, key=lambda row: row['labels'])
+  ]
+  return _markdown(['labels', *_LEARNERS, 'student, of the bi-encoder'], rows)
+
+
+def _against(row: dict[str, Any]) -> str:
+  """The student against the bi-encoder."""
+  against = row['against_bi_encoder']
+  return moved(against['delta'], against['low'], against['high'])
 
 
 # Speeds
@@ -589,6 +605,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
   'memory': lambda: _shown(memory(read('memory'))),
   'rank': lambda: _shown(rank(read('scoring'))),
   'robustness': robustness,
+  'labels': labels,
 }
 TABLES: dict[str, Callable[[dict[str, Any]], Table]] = {  # by the name of their results
   'bi_encoder': bi_encoder,

@@ -21,6 +21,8 @@ from common.distillation.embedders import MeanPooledEncoder
 from common.evaluation import metrics
 from common.evaluation.judged_set import JudgedSet
 
+_QUIET = 10  # seconds without a progress bar: a Beam job's worker comes here with each batch
+
 
 @dataclasses.dataclass(frozen=True)
 class Similarity:
@@ -38,7 +40,8 @@ class Similarity:
   def on(self, records: TupleSet) -> Callable[[np.ndarray], np.ndarray]:
     """Encodes a set's texts; a function of items [n, s] of the set to logits [n, 1]."""
     encoder, used = _encoder(self.pretrained), [np.unique(of) for of in records.tuples().items.T]
-    with tqdm(total=sum(map(len, used)), desc='similarity', unit=' texts') as bar:
+    count = sum(map(len, used))
+    with tqdm(total=count, desc='similarity', unit=' texts', delay=_QUIET) as bar:
       vectors = [
         encoder.encode(list(records.items(slot).contents(numbers)), advance=bar.update)
         for slot, numbers in enumerate(used)
