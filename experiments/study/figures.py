@@ -21,9 +21,9 @@ _AXES = {'figure3b': 'layers', 'figure4': 'most tokens, left+right'}
 
 def draw(study: dict[str, Any], key: str) -> Figure | None:
   """The picture of a comparison; None for a table."""
-  tradeoff = _tradeoff if study['comparisons'][key]['timed'] else None
-  of_key = {'figure1': tradeoff, 'heads': tradeoff, 'figure3a': _stages}
-  picture = {**of_key, **dict.fromkeys(_AXES, _line)}.get(key)
+  picture = {'figure3a': _stages, **dict.fromkeys(_AXES, _line)}.get(key)
+  if key in ('figure1', 'heads') and study['comparisons'][key]['timed']:
+    picture = _tradeoff
   if not picture:
     return None
   figure = Figure(figsize=(8, 4.5), layout='constrained')
