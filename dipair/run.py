@@ -127,8 +127,8 @@ def distill(
       function gets up to 2,048 tuples at a time. After an interruption, the same call checks it on
       up to 768 tuples and goes on with the first batch that had not ended.
       None: a cross-encoder is fine-tuned on `train`. 'none': the student learns from labels alone.
-    callbacks: Functions of a training's stage ('teacher', 'stage 1', 'stage 2'), step and metrics,
-      called at each evaluation.
+    callbacks: Functions of a training's phase ('teacher', 'similarity', 'stage 1', 'stage 2'), step
+      and metrics, called at each evaluation.
     **flags: The command's other flags; `flagfile='p2t'` too, which the others override.
 
   Raises:

@@ -52,7 +52,7 @@ def fine_tune(given: dict[str, Any]) -> SentenceTransformer:
       output_dir=folder,
       num_train_epochs=given.get('epochs', 1),
       per_device_train_batch_size=32,
-      learning_rate=2e-5,
+      learning_rate=5e-5,
       warmup_steps=0.1,
       seed=given.get('seed', 0),
       use_cpu=True,

@@ -193,7 +193,7 @@ def declare(
       pretrained, length = checkpoints.read(config.teacher.pretrained), config.teacher.max_length
       phase = config.teacher_phase
       near = config.teacher.similarity
-      return Trained([teacher.fine_tune(pretrained, length, phase, training(train), to, near=near)])
+      return Trained(teacher.fine_tune(pretrained, length, phase, training(train), to, near=near))
 
     if config.fine_tunes:
       depends_on = {

@@ -8,6 +8,7 @@ flags that made it; a Hugging Face folder of a sequence classifier is a teacher 
 """
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from common.data.task import Task
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenizedTuples
 from common.data.tuple_set import MemorySet, TupleSet
-from common.distillation import similarity
+from common.distillation import learnt_similarity, similarity
 from common.distillation.annotate import Labeller
 from common.distillation.similarity import Similarity
 from common.distillation.trainer import Training
@@ -56,8 +57,8 @@ class TeacherConfig:
   max_length: int = flags.option(MAX_LENGTH, 'most tokens of a packed tuple', bounds=(4, 8192))
   similarity: str = flags.option(
     'minilm',
-    'checkpoint whose cosine of the texts is added to the logits, with a weight fitted on valid; '
-    'empty: none',
+    'checkpoint of an embedder that learns the labels too; its cosine of the texts is added to the '
+    'logits, with a weight fitted on valid; empty: none',
   )
 
 
@@ -88,8 +89,8 @@ class Teacher:
       'max_length': self.max_length,
       'outputs': self.outputs,
     }
-    if self.similarity:
-      fields['similarity'] = dataclasses.asdict(self.similarity)
+    if self.similarity:  # its embedder is a folder beside
+      fields['similarity'] = {'weight': self.similarity.weight}
     saving.save(folder, self.model, self.tokenizer, fields)
 
   @classmethod
@@ -120,7 +121,7 @@ class Teacher:
       encoder = EncoderConfig(**fields['encoder'])
       teacher = cls(encoder, tokenizer, fields['max_length'], fields['outputs'])
       if kept := fields.get('similarity'):
-        teacher.similarity = Similarity(**kept)
+        teacher.similarity = Similarity(os.path.join(folder, learnt_similarity.NAME), **kept)
     saving.restore(folder, teacher.model)
     return teacher
 
@@ -259,7 +260,7 @@ def fine_tune(
   criterion: Loss = CrossEntropy('label'),  # noqa: B008 (a frozen dataclass)
   name: str = 'teacher',
   near: str = '',
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
   """Fine-tunes a pretrained encoder on a record set into a teacher's `folder`.
 
   Args:
@@ -270,10 +271,11 @@ def fine_tune(
     folder: The teacher's folder; training resumes from it.
     criterion: The loss: Eq. 1 with the labels (of classes, their softmax), or with soft labels.
     name: Name of the phase.
-    near: Checkpoint of a similarity that is added where valid gains by it (`similarity.fitted`).
+    near: Checkpoint of an embedder that learns the labels too; its cosine is added where valid
+      gains by it (`similarity.fitted`).
 
   Returns:
-    The phase's history, as of `loop.fit`.
+    The histories of the phases, as of `loop.fit`.
   """
   outputs, strategy = training.task.outputs, training.strategy
   tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
@@ -303,28 +305,32 @@ def fine_tune(
   def evaluate() -> dict[str, float]:
     return judged.evaluate(teacher.logits(valid_tuples, strategy=strategy))
 
-  history = loop.fit(
-    loop.Phase(
-      name,
-      teacher.model,
-      teacher.model.trainable_variables,
-      loss,
-      training_batches,
-      evaluate,
-      judged.watched,
-      training.callbacks,
-    ),
-    phase,
-    folder,
-    strategy=strategy,
-    jit_compile=training.devices.jit_compile,
-  )
+  histories = [
+    loop.fit(
+      loop.Phase(
+        name,
+        teacher.model,
+        teacher.model.trainable_variables,
+        loss,
+        training_batches,
+        evaluate,
+        judged.watched,
+        training.callbacks,
+      ),
+      phase,
+      folder,
+      strategy=strategy,
+      jit_compile=training.devices.jit_compile,
+    )
+  ]
   if near and outputs == 1:
+    embedder = os.path.join(folder, learnt_similarity.NAME)
+    histories.append(learnt_similarity.fine_tune(near, training, embedder))
     scored = teacher.logits(valid_tuples, strategy=strategy)
-    if found := similarity.fitted(near, scored, valid, judged):
+    if found := similarity.fitted(embedder, scored, valid, judged):
       teacher.similarity, scale, bias = found
       kernel, own = teacher.model.classifier.weights
       kernel.assign(kernel * scale)
       own.assign(own * scale + bias)
   teacher.save(folder)
-  return history
+  return histories

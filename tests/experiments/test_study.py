@@ -234,7 +234,7 @@ def test_a_cross_attention_student_learns_soft_labels_by_its_first_layer(distill
   made = teacher.fine_tune(
     pretrained, 8, phase, training, str(tmp_path / 'made'), criterion=CrossEntropy()
   )
-  losses = [entry['loss'] for entry in made['history'][1:]]
+  losses = [entry['loss'] for entry in made[0]['history'][1:]]
   expected = -np.mean(y * np.log(p) + (1 - y) * np.log(1 - p))
   assert losses[0] == pytest.approx(expected, abs=1e-5) and losses[-1] < losses[0] - 0.01
   assert Teacher.load(str(tmp_path / 'made')).encoder_config.num_layers == 1
