@@ -54,7 +54,8 @@ def train(
   """
   with training.strategy.scope():
     widths = RecordSet(training.distill).widths
-    model, tokenizer = DiPair.from_pretrained(config, training.task.outputs, widths)
+    starts = {} if config.freeze_right else training.starts
+    model, tokenizer = DiPair.from_pretrained(config, training.task.outputs, widths, starts)
   trainer = Trainer(model, tokenizer, training, phases.objective.build(training.task))
   histories = []
   for stage, phase in zip(STAGES, (phases.stage1, phases.stage2), strict=True):

@@ -34,7 +34,7 @@ def train(
     tf_keras.utils.set_random_seed(training.seed)
     frozen = variant == 'frozen'
     with training.strategy.scope():
-      model, tokenizer = DSE.from_pretrained(config, training.task.outputs)
+      model, tokenizer = DSE.from_pretrained(config, training.task.outputs, starts=training.starts)
     trainer = Trainer(model, tokenizer, training, variants.loss_of(variant, training.task))
     if config.similarity == 'cosine' and variants.head_start == 'tailored':
       # An encoder's learning rate hardly moves a scale and a bias: they start where texts say.

@@ -5,7 +5,7 @@ import tensorflow as tf
 from common.data.examples import TableConfig
 from common.data.records import RecordSet
 from common.data.tokenization import Tokenizer
-from common.distillation import finished_run, function_teacher
+from common.distillation import finished_run, function_teacher, learnt_similarity
 from common.distillation.export import samples
 from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
@@ -69,6 +69,7 @@ class FinishedRun(finished_run.FinishedRun):
       devices=devices or DeviceConfig(),
       strategy=strategy,
       seed=self.flags['seed'] if seed is None else seed,
+      starts=learnt_similarity.starts(self.path('teacher'), self.flags['teacher_similarity']),
     )
 
   def teachers(self) -> list[Teacher]:

@@ -7,6 +7,7 @@ Dimensions: U distinct texts, L tokens, H width of a token, B tuples.
 """
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,3 +119,9 @@ def fine_tune(pretrained: str, training: Training, folder: str) -> dict[str, Any
   history = trainer.fit(NAME, phase, folder, frozen=False)
   model.save(folder, tokenizer)
   return history
+
+
+def starts(teacher: str, pretrained: str) -> dict[str, str]:
+  """The embedder of a teacher's folder, by the checkpoint it started from; empty without one."""
+  folder = os.path.join(teacher, NAME)
+  return {pretrained: folder} if os.path.isdir(folder) else {}

@@ -21,6 +21,7 @@ from common.distillation import (
   dataset,
   export,
   held_out,
+  learnt_similarity,
   measure,
   provenance,
   recipe,
@@ -217,7 +218,11 @@ def declare(
 
   def train_student(to: str) -> Trained:
     tf_keras.utils.set_random_seed(seed)
-    return Trained(student.train(to, training(distill.folder if distill else train)))
+    given = training(distill.folder if distill else train)
+    if fine_tuned:
+      starts = learnt_similarity.starts(fine_tuned.folder, config.teacher.similarity)
+      given = dataclasses.replace(given, starts=starts)
+    return Trained(student.train(to, given))
 
   trained = folder.stage(
     'student',

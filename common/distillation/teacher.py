@@ -58,7 +58,8 @@ class TeacherConfig:
   similarity: str = flags.option(
     'minilm',
     'checkpoint of an embedder that learns the labels too; its cosine of the texts is added to the '
-    'logits, with a weight fitted on valid; empty: none',
+    'logits, with a weight fitted on valid, and a student of the same --pretrained starts from it; '
+    'empty: none',
   )
 
 

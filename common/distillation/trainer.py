@@ -8,7 +8,7 @@ tuples.
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ class Training:
     strategy: Made from `devices`; the model's.
     seed: Seed of initial weights, dropout and shuffling.
     callbacks: Called at each evaluation.
+    starts: Checkpoints that encoders start from, by the --pretrained whose place they take.
   """
 
   distill: str
@@ -55,6 +56,7 @@ class Training:
   strategy: tf.distribute.Strategy
   seed: int
   callbacks: tuple[loop.Callback, ...] = ()
+  starts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

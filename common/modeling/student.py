@@ -12,7 +12,7 @@ Dimensions: U distinct texts, L tokens, w a given vector's width, B tuples, O ou
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import tensorflow as tf
@@ -183,16 +183,25 @@ class Student(tf_keras.layers.Layer):
 
   @classmethod
   def from_pretrained(
-    cls, config: Any, outputs: int, widths: Sequence[int] = ()
+    cls,
+    config: Any,
+    outputs: int,
+    widths: Sequence[int] = (),
+    starts: Mapping[str, str] | None = None,
   ) -> tuple[Self, Tokenizer]:
-    """A new student, of the checkpoint's first layers and what is random, and its tokenizer."""
+    """A new student, of the checkpoint's first layers and what is random, and its tokenizer.
+
+    `starts` has checkpoints of the same shape and words, whose weights take a checkpoint's place.
+    """
     pretrained = cls.read_pretrained(config)
     layers = config.encoder_layers or pretrained.config.num_layers
     encoder = dataclasses.replace(pretrained.config, num_layers=layers, dropout=config.dropout)
     tokenizer = Tokenizer(pretrained.vocabulary, pretrained.lower_case)
     student = cls(config, encoder, outputs, tokenizer.pad_id, *_given(widths))
+    start = (starts or {}).get(config.pretrained)
+    weights = encoders.read(start) if start else pretrained
     for one in student.encoders:
-      one.encoder.restore(pretrained)
+      one.encoder.restore(weights)
     return student, tokenizer
 
   def save(self, folder: str, tokenizer: Tokenizer) -> None:

@@ -40,6 +40,14 @@ def test_an_embedder_is_judged_by_its_cosine_and_kept_as_a_checkpoint(
   (best,) = (e for e in history['history'] if e['step'] == history['best_step'])
   assert best['valid'] == pytest.approx(expected, abs=1e-4)
 
+  starts = learnt_similarity.starts(str(tmp_path), 'random-tiny')
+  assert starts == {'random-tiny': folder} and not learnt_similarity.starts(folder, 'random-tiny')
+  student = learnt_similarity._Config('random-tiny', (8, 8))
+  for given, begins in ((starts, True), ({'minilm': folder}, False)):  # a student of the same start
+    model, _ = learnt_similarity._Embedder.from_pretrained(student, 1, (), given)
+    same = np.array_equal(model.encoder(0).encoder.get_weights()[0], encoder.get_weights()[0])
+    assert same == begins
+
 
 def test_the_cosine_is_of_the_first_text_and_the_others_mean():
   config = learnt_similarity._Config('random-tiny', (8, 8, 8))
