@@ -25,7 +25,7 @@ from common.training.optimization import PhaseConfig
 NAME = 'similarity'  # of its phase, and its folder in a teacher's
 MAX_LENGTH = 128  # tokens of a text
 _EPOCHS = 3
-_STEPS = (150, 1500)  # the least and the most
+_STEPS = (150, 1500)  # the least and the most, where the teacher takes as many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,18 +94,19 @@ class _CosineError:
     return tf.square(logits - tuples['label'])[:, 0]
 
 
-def fine_tune(pretrained: str, training: Training, folder: str) -> dict[str, Any]:
+def fine_tune(pretrained: str, training: Training, folder: str, most: int) -> dict[str, Any]:
   """Fine-tunes an embedder on labels.
 
   Args:
     pretrained: Checkpoint that it starts from.
     training: Record sets with labels, to learn from and to judge by; devices and seed.
     folder: Gets the embedder, a checkpoint as `checkpoints.read` takes it; training resumes there.
+    most: Steps that it may take.
 
   Returns:
     The phase's history, as of `loop.fit`.
   """
-  train, (least, most) = RecordSet(training.distill), _STEPS
+  train = RecordSet(training.distill)
   longest = min(MAX_LENGTH, encoders.read(pretrained).config.max_positions)
   config = _Config(pretrained, (longest,) * train.slots)
   tf_keras.utils.set_random_seed(training.seed)  # whatever has run before: a resumed run has less
@@ -114,7 +115,8 @@ def fine_tune(pretrained: str, training: Training, folder: str) -> dict[str, Any
   trainer = Trainer(model, tokenizer, training, _CosineError())
   replicas = training.strategy.num_replicas_in_sync
   batch = min(PhaseConfig.batch_size, len(train) // replicas * replicas)
-  steps = min(most, max(least, _EPOCHS * len(train) // batch))
+  least, enough = _STEPS
+  steps = min(most, enough, max(least, _EPOCHS * len(train) // batch))
   phase = PhaseConfig(batch_size=batch, steps=steps, eval_every=-(-steps // 4), patience=0)
   history = trainer.fit(NAME, phase, folder, frozen=False)
   model.save(folder, tokenizer)

@@ -326,7 +326,7 @@ def fine_tune(
   ]
   if near and outputs == 1:
     embedder = os.path.join(folder, learnt_similarity.NAME)
-    histories.append(learnt_similarity.fine_tune(near, training, embedder))
+    histories.append(learnt_similarity.fine_tune(near, training, embedder, phase.steps))
     scored = teacher.logits(valid_tuples, strategy=strategy)
     if found := similarity.fitted(embedder, scored, valid, judged):
       teacher.similarity, scale, bias = found

@@ -20,13 +20,10 @@ def slow_vector(text, encoder, tokenizer):
   return mean / np.linalg.norm(mean)
 
 
-def test_an_embedder_is_judged_by_its_cosine_and_kept_as_a_checkpoint(
-  distill, tmp_path, monkeypatch
-):
-  monkeypatch.setattr(learnt_similarity, '_STEPS', (8, 8))
+def test_an_embedder_is_judged_by_its_cosine_and_kept_as_a_checkpoint(distill, tmp_path):
   devices, folder = strategies.DeviceConfig(), str(tmp_path / 'similarity')
   training = Training(distill, distill, Task(), devices, strategies.create(devices), 1)
-  history = learnt_similarity.fine_tune('random-tiny', training, folder)
+  history = learnt_similarity.fine_tune('random-tiny', training, folder, most=8)
   assert (history['name'], history['history'][-1]['step']) == ('similarity', 8)
   kept = checkpoints.read(folder)
   tokenizer = Tokenizer(kept.vocabulary, kept.lower_case)
