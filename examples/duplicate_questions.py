@@ -24,7 +24,8 @@ SERVICES += ('Evernote', 'Hulu', 'Steam', 'Shazam', 'Duolingo', 'Strava', 'Evite
 REAL = {'teacher_steps': 150, 'teacher_warmup_steps': 15, 'steps': 150, 'warmup_steps': 15}
 REAL |= {'teacher_learning_rate': 1e-4, 'learning_rate': 1e-4}
 TOY = {'teacher_steps': 4, 'teacher_warmup_steps': 1, 'steps': 4, 'warmup_steps': 1}
-TOY |= {'pretrained': 'random-tiny', 'teacher_pretrained': 'random-tiny', 'pooled_layers': 2}
+TOY |= {'pretrained': 'random-tiny', 'teacher_pretrained': 'random-tiny'}
+TOY |= {'teacher_similarity': 'random-tiny', 'pooled_layers': 2}
 TOY |= {'max_lengths': (16, 16), 'teacher_max_length': 32}
 
 
