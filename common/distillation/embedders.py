@@ -14,6 +14,7 @@ from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.export import saved_models
 from common.modeling import checkpoints, encoders
+from common.modeling.encoder import Encoded
 from common.scoring import exported, litert_encoder, litert_files
 from common.scoring.runtime import ANY_SLOT, EncoderFunction
 from common.scoring.scorer import PairScorer
@@ -61,6 +62,17 @@ def load(handle: str) -> Embedder:
   return MeanPooledEncoder(handle)
 
 
+def longest(encoder: Any) -> int:
+  """Most tokens of a text that a mean-pooled encoder of this config reads."""
+  return min(_MAX_LENGTH, encoder.max_positions)
+
+
+def summed(encoded: Encoded) -> tf.Tensor:
+  """The sum of a text's tokens, [b, H] float32; its direction is the mean's."""
+  tokens, mask = (tf.cast(x, tf.float32) for x in (encoded.tokens, encoded.mask))
+  return tf.einsum('bth,bt->bh', tokens, mask)
+
+
 class MeanPooledEncoder:
   """A pretrained encoder as it comes, the same for both sides: the mean of its tokens, in int8.
 
@@ -81,12 +93,9 @@ class MeanPooledEncoder:
     encoder.restore(pretrained)
 
     def pooled(ids: tf.Tensor) -> tf.Tensor:
-      encoded = encoder(ids, training=False)
-      total = tf.einsum('bth,bt->bh', encoded.tokens, tf.cast(encoded.mask, tf.float32))
-      return tf.math.l2_normalize(total, axis=-1)  # [batch, hidden]
+      return tf.math.l2_normalize(summed(encoder(ids, training=False)), axis=-1)  # [batch, hidden]
 
-    longest = min(_MAX_LENGTH, pretrained.config.max_positions)
-    functions = {ANY_SLOT: EncoderFunction(pooled, longest)}
+    functions = {ANY_SLOT: EncoderFunction(pooled, longest(pretrained.config))}
     with tempfile.TemporaryDirectory() as folder:
       precisions, one_size = (_PRECISION,), (litert_files.BATCHES[-1],)
       litert_encoder.write(

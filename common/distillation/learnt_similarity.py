@@ -15,6 +15,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.data.records import RecordSet
+from common.distillation import embedders
 from common.distillation.trainer import Trainer, Training
 from common.modeling import encoders
 from common.modeling.list_losses import Tuples
@@ -23,7 +24,6 @@ from common.modeling.student import Student
 from common.training.optimization import PhaseConfig
 
 NAME = 'similarity'  # of its phase, and its folder in a teacher's
-MAX_LENGTH = 128  # tokens of a text
 _EPOCHS = 3
 _STEPS = (150, 1500)  # the least and the most, where the teacher takes as many
 
@@ -46,9 +46,7 @@ class _Pooled(tf_keras.layers.Layer):
     self.encoder = encoders.build(config, pad_id)
 
   def call(self, ids: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-    encoded = self.encoder(ids, training=training)
-    tokens, mask = (tf.cast(x, tf.float32) for x in (encoded.tokens, encoded.mask))
-    return unit(tf.einsum('ulh,ul->uh', tokens, mask))
+    return unit(embedders.summed(self.encoder(ids, training=training)))
 
 
 class _Embedder(Student):
@@ -107,7 +105,7 @@ def fine_tune(pretrained: str, training: Training, folder: str, most: int) -> di
     The phase's history, as of `loop.fit`.
   """
   train = RecordSet(training.distill)
-  longest = min(MAX_LENGTH, encoders.read(pretrained).config.max_positions)
+  longest = embedders.longest(encoders.read(pretrained).config)
   config = _Config(pretrained, (longest,) * train.slots)
   tf_keras.utils.set_random_seed(training.seed)  # whatever has run before: a resumed run has less
   with training.strategy.scope():
