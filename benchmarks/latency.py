@@ -33,7 +33,7 @@ from tqdm import tqdm
 
 from benchmarks import committed, random_exports, tables
 from benchmarks.peers.process import Peers, check
-from benchmarks.serving import server
+from benchmarks.servers import server
 from common import flags
 from common.data.tables import rows
 from common.errors import InputError

@@ -40,11 +40,11 @@ _LEARNERS = ('teacher', 'student', 'bi-encoder')  # from the same labels
 _TASKS = {'qqp': 'QQP', 'mrpc': 'MRPC', 'stsb': 'STS-B', 'snli': 'SNLI'}
 _MODELS = {  # of MedQuAD's study
   'teacher': 'cross-encoder, the teacher',
-  'DiPair, transformer': 'DiPair',
+  'DiPair, transformer': 'DiPair, `--head=transformer`',
   'LITE': 'DiPair, `--head=lite`',
   'MaxSim': 'late interaction, `--head=max_sim`',
   'Poly-encoder': 'Poly-encoder, `--head=poly_encoder`',
-  'DE-FFNN': 'one vector of each text, two layers',
+  'DE-FFNN': 'one vector of each text, `--head=ffnn`',
 }
 _HEADS = {'transformer': 'transformer', 'lite': 'LITE'}
 _SPEEDS = {'homedepot': 'Home Depot'}  # a run whose quality is told elsewhere
@@ -112,7 +112,7 @@ def models() -> str:
       quality = metric(made['students'][name]['test'][primary])
       cells[row['name']] = [quality, digits(rate), size]
   rows = [[title, *cells[name]] for name, title in _MODELS.items()]
-  return _markdown(['model', label(primary), 'pairs/s', 'bytes of question + answer'], rows)
+  return _markdown(['model', label(primary), 'pairs/s', 'bytes per question + per answer'], rows)
 
 
 def glue() -> str:
@@ -336,8 +336,7 @@ def encoding(made: dict[str, Any]) -> Table:
     rows.append([row['name'], digits(row['texts_per_second']), ratio])
     if 'peak_memory' in row:
       before, peak = (f'{row[key] / 1e9:.1f} GB' for key in ('memory_before', 'peak_memory'))
-      note = f'The store: {row["bytes_per_text"]:,.0f} bytes a text; memory {peak} at the most, '
-      note += f'{before} before it.'
+      note = f'Into the store: memory {peak} at the most, {before} before it.'
   return Table(note, ['', 'texts/s', f'× {made["rows"][0]["name"]}'], rows)
 
 
@@ -373,19 +372,6 @@ def score_job(made: dict[str, Any]) -> Table:
     for r in made['rows']
   ]
   return Table(f'{made["workers"]} processes, {made["runtime"]}.', headers, cells)
-
-
-def serving(made: dict[str, Any]) -> Table:
-  """Load on the local server, of `benchmarks.serving`."""
-  rows = [
-    [
-      f'{load["requests"]:,} requests of {kind} vectors, {load["concurrency"]} at a time',
-      f'{digits(load["rows_per_second"])} pairs/s, {load["ratio"]:.0%} of the head alone; '
-      f'p50 {load["p50"]:.2f} s, p99 {load["p99"]:.2f} s; {sum(load["errors"].values())} lost',
-    ]
-    for kind, load in (('float32', made['load']), ('int8', made['load_int8']))
-  ]
-  return Table('', ['', 'local server'], rows)
 
 
 def latency(made: dict[str, Any]) -> list[Table]:
@@ -616,7 +602,6 @@ TABLES: dict[str, Callable[[dict[str, Any]], Table]] = {  # by the name of their
   'retrieval': retrieval,
   'score_job': score_job,
   'scoring': scoring,
-  'serving': serving,
   'training': training,
 }
 

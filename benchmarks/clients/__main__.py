@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 import dipair
 from benchmarks import committed, tables
-from benchmarks.serving import server
+from benchmarks.servers import server
 from common import flags
 from common.errors import InputError
 from common.files import write_json

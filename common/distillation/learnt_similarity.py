@@ -50,7 +50,7 @@ class _Pooled(tf_keras.layers.Layer):
 
 
 class _Embedder(Student):
-  """An encoder shared by all texts; the logit is the cosine of the first text and the others' mean."""
+  """An encoder of all texts; the logit is the cosine of the first text and the others' mean."""
 
   kind, config_class = 'embedder', _Config
 

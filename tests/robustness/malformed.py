@@ -25,7 +25,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from benchmarks import committed, random_exports
-from benchmarks.serving import server
+from benchmarks.servers import server
 from common import flags
 from common.serving.client import request_of
 

@@ -27,7 +27,7 @@ import psutil
 from tqdm import tqdm
 
 from benchmarks import committed
-from benchmarks.serving import server
+from benchmarks.servers import server
 from common import flags
 from common.rerank_server.bounds import MOST_BYTES
 from common.rerank_server.schema import MOST_DOCUMENTS

@@ -51,7 +51,7 @@ def _searched(exported, tmp_path_factory):
   folder = tmp_path_factory.mktemp('page')
   rows = (json.dumps({'id': key, 'text': text}) for key, text in TEXTS.items())
   (folder / 'texts.jsonl').write_text('\n'.join(rows) + '\n')
-  paths = {'store': 'store', 'index': 'store.faiss', 'input': 'texts.jsonl'}
+  paths = {'store': 'store', 'index': 'indexes/store.faiss', 'input': 'texts.jsonl'}
   config = ServeConfig(
     export=exported,
     runtime='litert',

@@ -299,7 +299,6 @@ def test_a_client_that_goes_or_sends_no_body_is_let_go(server):
   [
     ((), '--export is needed'),
     (('--export=medquad', '--index=i'), '--index=i: --store is needed with it'),
-    (('--export=medquad', '--store=s', '--index=no/i'), '--index=no/i: there is no folder'),
     (('--export=medquad', '--store=nowhere'), 'nowhere: no whole vector store there'),
     (('--export=medquad', '--host=192.0.2.1'), '--host=192.0.2.1 --port=8000: cannot be listened'),
     (('--export=medquad', f'--api_key_file={os.devnull}'), 'no key in it; write one a line'),
