@@ -80,7 +80,7 @@ def main(config: RetrievalConfig) -> None:
   both = zip(scores['student'], test.scores, strict=True)
   scores['student + first stage'] = [logits + weight.terms(of) for logits, of in both]
   seconds['student + first stage'] = seconds['student']
-  if teachers := [ConvertedTeacher(one, 'litert-int8') for one in run.teachers()]:
+  if teachers := [ConvertedTeacher(one) for one in run.teachers()]:
 
     def by_teacher(text: str, rows: np.ndarray) -> np.ndarray:
       pairs = [(text, passages[row]) for row in rows]

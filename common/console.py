@@ -18,7 +18,6 @@ _SHARED = {
   'annotate': 'common.pipelines.annotate',
   'encode': 'common.pipelines.encode',
   'score': 'common.pipelines.score',
-  'export-teacher': 'common.distillation.export_teacher',
   'export-onnx': 'common.export.onnx_export',
 }
 COMMANDS = {  # by program and name, the module

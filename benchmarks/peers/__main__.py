@@ -27,7 +27,6 @@ from common import flags
 from common.data.records import RecordSet
 from common.data.tokens import TokenizedTuples
 from common.distillation import measure
-from common.distillation.config import RUNTIMES
 from common.distillation.converted_teacher import ConvertedTeacher
 from common.distillation.teacher import Teacher
 from common.errors import InputError
@@ -173,10 +172,9 @@ def _ours(run: FinishedRun, data: dict[str, Any]) -> Iterator[tuple[dict[str, An
     test = run.results['models'][0]['test']['pearson']
     row = {'kind': 'pairs', 'name': "DiPair's teacher, tensorflow", 'test': test}
     yield _batched(row, functools.partial(logits, teacher), len(pairs))
-    for runtime in RUNTIMES[1:]:
-      name = f"DiPair's teacher, {runtime}"
-      call = functools.partial(logits, ConvertedTeacher(teacher, runtime))
-      yield {'kind': 'pairs', 'name': name}, Contender(name, call, len(pairs))
+    name = "DiPair's teacher, litert-int8"
+    call = functools.partial(logits, ConvertedTeacher(teacher))
+    yield {'kind': 'pairs', 'name': name}, Contender(name, call, len(pairs))
 
 
 def _batched(

@@ -19,7 +19,6 @@ import tensorflow as tf
 
 from common import files
 from common.data import trec
-from common.data.numbered_digests import NumberedDigests
 from common.data.texts import Item, blake2b
 from common.errors import InputError, damaged
 
@@ -34,7 +33,7 @@ def content_hash(item: Item) -> bytes:
 
 
 class ItemWriter:
-  """Writes one table; an item that it has seen keeps its number. Holds some 30 bytes an item.
+  """Writes one table; an item that it has seen keeps its number. Holds 130 bytes an item.
 
   Args:
     path: The file; the caller puts it in its place when whole (`common.files.whole`).
@@ -53,7 +52,7 @@ class ItemWriter:
   def __init__(self, path: str):
     self.path, self.width = path, 0
     self._writer = tf.io.TFRecordWriter(path)
-    self._numbers = NumberedDigests()
+    self._numbers: dict[bytes, int] = {}  # by digest
 
   def __enter__(self) -> Self:
     return self
@@ -67,7 +66,7 @@ class ItemWriter:
   def number(self, item: Item, key: str = '') -> int:
     """The item's row number; it is written, with its id `key`, where it is new."""
     digest, count = content_hash(item), len(self)
-    if (number := self._numbers.number(digest)) == count:
+    if (number := self._numbers.setdefault(digest, count)) == count:
       self._write(item, digest, key)
     return number
 

@@ -6,7 +6,7 @@ from common import extras
 from common.data import tables
 from common.data.records import RecordSet
 from common.data.task import Task
-from common.distillation import converted_teacher, teachers
+from common.distillation import teachers
 from common.distillation.config import ExperimentConfig
 from common.distillation.function_teacher import Function
 from common.distillation.student import LABELS_ALONE, StudentPackage, labels_of
@@ -23,7 +23,6 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
     InputError: A teacher or checkpoint is not there or does not fit, or the loss takes labels that
       the distillation set lacks, or an extra is not installed.
   """
-  converted_teacher.check(config.annotation.annotation_runtime)
   if config.export.onnx:
     with extras.needed('onnx', '--onnx: '):
       import onnxruntime  # noqa: F401

@@ -14,7 +14,7 @@ from common.evaluation import judged_set
 from common.training.optimization import PhaseConfig
 from common.training.strategies import DeviceConfig
 
-RUNTIMES = ('tensorflow', 'litert-int8', 'openvino')
+RUNTIMES = ('tensorflow', 'litert-int8')
 AUTO = 'auto'
 NO_TEACHER = 'none'
 # Flags that are of no use without a teacher, and values that they may have beside their default.
@@ -38,8 +38,8 @@ class AnnotationConfig:
   temperature: float = flags.option(1.0, 'T: soft labels are sigmoid(z/T)', bounds=(0.001, 1000))
   annotation_runtime: str = flags.option(
     AUTO,
-    'runtime that scores the distillation set; on CPUs openvino and litert-int8 are a few times '
-    'faster, and their logits are near the exact ones; auto: litert-int8 on CPUs, else tensorflow',
+    'runtime that scores the distillation set; on CPUs litert-int8 is a few times faster, and its '
+    'logits are near the exact ones; auto: litert-int8 on CPUs, else tensorflow',
     (AUTO, *RUNTIMES),
   )
 

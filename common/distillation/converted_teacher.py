@@ -1,75 +1,35 @@
-"""A teacher that another runtime scores with, on this machine's cores, at most 16 of them."""
+"""A teacher in LiteRT int8, on this machine's cores, at most 16 of them."""
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from common import extras
 from common.data import tokens
 from common.data.tokens import TokenizedTuples
 from common.distillation.teacher import Teacher
 from common.scoring import litert, litert_files
 from common.scoring.runtime import EncoderFunction
-from common.scoring.sorted_encoder import Functions
 
 _NAME, _ARGUMENTS = 'teacher', ('ids', 'segment_ids')
-
-
-def _litert_int8(
-  folder: str, function: EncoderFunction, variables: Sequence[tf.Variable]
-) -> Functions:
-  """Rounded weights, and inputs with dynamic ranges."""
-  options: dict[str, Any] = {'precisions': ('int8',), 'batches': litert_files.BATCHES[-1:]}
-  litert_files.write_by_length(folder, {_NAME: function}, variables, _ARGUMENTS, **options)
-  return litert.ByLength(os.path.join(folder, 'int8.tflite'))
-
-
-def _openvino(
-  folder: str, function: EncoderFunction, variables: Sequence[tf.Variable]
-) -> Functions:
-  """A graph in bfloat16 where the CPU has it."""
-  from common.scoring.openvino_model import Signatures
-
-  module = tf.Module()
-  module.variables_ = list(variables)
-  specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _ARGUMENTS}
-
-  @tf.function(autograph=False)
-  def logits(**given: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {'logits': function.call(*(given[name] for name in _ARGUMENTS))}
-
-  concrete = logits.get_concrete_function(**specs)
-  tf.saved_model.save(module, folder, signatures={_NAME: concrete})
-  return Signatures(folder, {_NAME: (_NAME, _ARGUMENTS)}, {_NAME: [function.length]})
-
-
-_CONVERTERS = {'litert-int8': _litert_int8, 'openvino': _openvino}
-
-
-def check(runtime: str) -> None:
-  """Refuses a runtime whose extra is not installed."""
-  if runtime == 'openvino':
-    with extras.needed('openvino', f'--annotation_runtime={runtime}: '):
-      import openvino  # noqa: F401
+_PRECISION = 'int8'  # rounded weights, and inputs with dynamic ranges
 
 
 class ConvertedTeacher:
-  """A teacher's `logits`, by another runtime.
+  """A teacher's `logits` by LiteRT, in int8.
 
   Args:
     teacher: The teacher.
-    runtime: One of `config.RUNTIMES` that is not the first.
 
   Attributes:
     tokenizer: The teacher's.
     similarity: The teacher's.
   """
 
-  def __init__(self, teacher: Teacher, runtime: str):
+  def __init__(self, teacher: Teacher):
     self.tokenizer, self.similarity = teacher.tokenizer, teacher.similarity
     self._max_length, self._outputs = teacher.max_length, teacher.outputs
 
@@ -78,7 +38,15 @@ class ConvertedTeacher:
 
     function = EncoderFunction(logits, teacher.max_length)
     with tempfile.TemporaryDirectory() as folder:
-      self._functions = _CONVERTERS[runtime](folder, function, teacher.model.variables)
+      litert_files.write_by_length(
+        folder,
+        {_NAME: function},
+        teacher.model.variables,
+        _ARGUMENTS,
+        precisions=(_PRECISION,),
+        batches=litert_files.BATCHES[-1:],
+      )
+      self._functions = litert.ByLength(os.path.join(folder, f'{_PRECISION}.tflite'))
 
   def logits(
     self,

@@ -95,9 +95,9 @@ def _labeller(
   exact = teachers.labeller(records, loaded)
   if runtime == RUNTIMES[0]:
     if loaded and not tf.config.list_logical_devices('GPU'):
-      print('TensorFlow annotates; on CPUs --annotation_runtime=openvino is a few times faster')
+      print('TensorFlow annotates; on CPUs --annotation_runtime=litert-int8 is a few times faster')
     return exact, {}
-  converted = [ConvertedTeacher(one, runtime) for one in loaded]
+  converted = [ConvertedTeacher(one) for one in loaded]
   labeller = teacher.labeller(converted, records, teachers.strategy)
   deviation, spread = _deviation(exact, labeller, records.tuples().items)
   share = f'{deviation / spread:.2%} of ' if spread else ''  # of one tuple there is none

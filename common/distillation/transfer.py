@@ -10,7 +10,6 @@ from tqdm import tqdm
 from common.data import record_writer
 from common.data.matching import SPLITS
 from common.data.records import BLOCKS, RecordSet
-from common.data.texts import hash64
 from common.distillation import blocks, mining
 from common.distillation.mining import MinedTask, MiningConfig
 from common.evaluation import metrics
@@ -34,7 +33,8 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
     seed: Seed of the order, and of what is taken.
 
   Returns:
-    The task's datasheet: the counts of `mine`, 'transfer': {'queries', 'pairs'}, and `describe`.
+    The task's datasheet: the counts of `mine`, 'transfer': {'queries', 'pairs'}, and
+    'similarity_auc_roc': of the similarity alone on test.
   """
   mined, rng = MinedTask.open(data), np.random.default_rng(seed)
   index = mining.index_of(mined.passages, data)
@@ -56,16 +56,17 @@ def write(config: MiningConfig, data: str, folder: str, seed: int) -> dict[str, 
     made = _blocks(mined, index, nearest, order, group, size, rng)
   else:
     made = _all_near(mined, index, nearest, order, group)
-  sets = {split: RecordSet(os.path.join(data, split)) for split in SPLITS}
-  tables = record_writer.tables_from(sets['train'], folder)
+  train, test = (RecordSet(os.path.join(data, split)) for split in (SPLITS[0], SPLITS[-1]))
+  tables = record_writer.tables_from(train, folder)
   groups = map(mining.tuples_of, made)
   count = record_writer.write(folder, groups, tables, info={BLOCKS: True}).count
-  sets[TRANSFER] = RecordSet(folder)
-  queries = len(np.unique(sets[TRANSFER].tuples().items[:, 0]))
+  tuples = test.tuples()
+  alone = metrics.evaluate('binary', tuples.labels, mined.similarity(tuples.items)[:, None])
+  queries = len(np.unique(RecordSet(folder).tuples().items[:, 0]))
   return {
-    **sets['train'].manifest.info[mining.MINED],
+    **train.manifest.info[mining.MINED],
     TRANSFER: {'queries': queries, 'pairs': count},
-    **describe(sets, mined),
+    'similarity_auc_roc': alone['auc_roc'],
   }
 
 
@@ -103,40 +104,6 @@ def _blocks(
     yield mining.pairs_of(some[i], chosen[j], similarity[i, j])
 
 
-def describe(sets: dict[str, RecordSet], mined: MinedTask) -> dict[str, Any]:
-  """Describes the written sets: shared items, and how well similarity alone predicts the labels.
-
-  Args:
-    sets: Record sets by name, in this order: training set, validation set, test set, transfer set.
-    mined: Their task.
-
-  Returns:
-    {'shared': {'queries', 'pairs', 'passages': {'a, b': count}}, 'similarity_auc_roc': on test}. A
-    held-out query in another set is a leak, queries alike up to case being one; passages are the
-    corpus and may be shared.
-  """
-  train, valid, test, transfer = sets
-  tuples = {name: records.tuples() for name, records in sets.items()}
-  queries = [hash64(text.casefold()) for text in sets[train].items(0).texts()]
-  query_of = np.unique(np.array(queries, np.uint64), return_inverse=True)[1].reshape(-1)
-  passages = len(sets[train].items(1))
-  shared: dict[str, dict[str, int]] = {what: {} for what in ('queries', 'pairs', 'passages')}
-  held: dict[str, dict[str, np.ndarray]] = {}
-  for name in (test, valid, train, transfer):
-    query, passage = query_of[tuples[name].items[:, 0]], tuples[name].items[:, 1]
-    keys = {'queries': query, 'passages': passage, 'pairs': query * passages + passage}
-    own = {what: np.unique(numbers) for what, numbers in keys.items()}
-    for other, theirs in held.items():
-      for what, numbers in own.items():
-        both = np.intersect1d(numbers, theirs[what], assume_unique=True)
-        shared[what][f'{name}, {other}'] = len(both)
-    if name in (valid, test):
-      held[name] = own
-  logits = mined.similarity(tuples[test].items)[:, None]
-  measured = metrics.evaluate('binary', tuples[test].labels, logits)
-  return {'shared': shared, 'similarity_auc_roc': measured['auc_roc']}
-
-
 def summary(sheet: dict[str, Any]) -> str:
   """A datasheet in lines of text."""
   lines = [
@@ -147,8 +114,5 @@ def summary(sheet: dict[str, Any]) -> str:
     lines.append(f'{split}: ' + ', '.join(f'{value:,} {name}' for name, value in counts.items()))
   transfer = sheet[TRANSFER]
   lines.append(f'transfer: {transfer["pairs"]:,} pairs of {transfer["queries"]:,} queries')
-  for what, between in sheet['shared'].items():
-    counts = ', '.join(f'{names} {count:,}' for names, count in between.items())
-    lines.append(f'shared {what}: {counts}')
   lines.append(f'AUC-ROC of the similarity alone on test: {sheet["similarity_auc_roc"]:.3f}')
   return '\n'.join(lines)

@@ -1,4 +1,4 @@
-"""Rankings by a run's models: metrics, also by query length, the worst queries, TREC files.
+"""Rankings by a run's models: metrics, the worst queries, TREC files.
 
 Dimensions: c candidates, q queries.
 """
@@ -18,7 +18,6 @@ from common.evaluation.ranking import Candidates
 
 _WORST = 10  # queries shown
 _TEXTS = 5  # candidates shown of each
-_LENGTHS = 4  # groups of queries by their words, at the most
 _SCALES = (1, 2, 3, 4, 5, 6, 10, 100, 1000)  # labels times one of these are TREC's whole grades
 
 ByModel = Mapping[str, np.ndarray]  # the teacher first, if there is one
@@ -30,7 +29,7 @@ def of_sets(
   student: str,
   folder: str,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-  """Metrics, metrics by query length and worst queries of each set with something to rank.
+  """Metrics and worst queries of each set with something to rank.
 
   Args:
     sets: The sets by name.
@@ -41,7 +40,7 @@ def of_sets(
   Returns:
     {model: {set: {metric: {'value', 'interval'}}}}, the mean over queries; of others than the
     teacher also 'delta', 'delta_interval' and 'p_value'. Intervals are of 95%, by bootstrap over
-    queries. And {set: counts of queries}, with 'worst', 'by_length' and 'trec' of test.
+    queries. And {set: counts of queries}, with 'worst' and 'trec' of test.
   """
   of_models: dict[str, dict[str, Any]] = {model: {} for model in logits}
   found: dict[str, Any] = {}
@@ -61,11 +60,9 @@ def of_sets(
       scores = {label: logits[model][name][rows, 0] for label, model in shown.items()}
       first = {label: values[model][metrics[0]] for label, model in shown.items()}
       worst = _worst(records, rows, candidates, scores, first)
-      groups = _by_length(records, rows, candidates, first)
       found[name] |= {
         'trec': _write_trec(records, rows, candidates, scores, folder),
         'worst': {'metric': metrics[0], 'queries': worst},
-        'by_length': {'metric': metrics[0], 'groups': groups},
       }
   return of_models, found
 
@@ -87,35 +84,6 @@ def _counts(candidates: Candidates, queries: int) -> dict[str, int]:
   }
 
 
-def _by_length(
-  records: TupleSet, rows: np.ndarray, candidates: Candidates, values: ByModel
-) -> list[dict[str, Any]]:
-  """The metric of queries of few words, of more, …: groups of about as many queries each.
-
-  Args:
-    records: The set.
-    rows: [c] the candidates' tuples.
-    candidates: Queries and grades of these.
-    values: The metric's, [q].
-
-  Returns:
-    Groups, shortest queries first: 'words' (least and most of a query), 'queries' (how many) and,
-    by model, the metric. There are none for vectors, or if all queries have one length.
-  """
-  firsts = np.unique(candidates.queries, return_index=True)[1]
-  texts = [item for item, *_ in records.texts(rows[firsts])]
-  words = np.array([len(text.split()) if isinstance(text, str) else 0 for text in texts])
-  borders = np.quantile(words, np.arange(1, _LENGTHS) / _LENGTHS, method='inverted_cdf')
-  group = np.searchsorted(np.unique(borders), words)
-  groups: list[dict[str, Any]] = []
-  for number in np.unique(group):
-    own = group == number
-    span = [int(words[own].min()), int(words[own].max())]
-    found = _compared({model: of[own] for model, of in values.items()})
-    groups.append({'words': span, 'queries': int(own.sum()), **found})
-  return groups if len(groups) > 1 else []
-
-
 def _worst(
   records: TupleSet,
   rows: np.ndarray,
@@ -125,7 +93,12 @@ def _worst(
 ) -> list[dict[str, Any]]:
   """Queries that the student ranks worse than the teacher by most; without one, ranks worst.
 
-  Arguments are as of `_by_length`, and the models' scores [c].
+  Args:
+    records: The set.
+    rows: [c] the candidates' tuples.
+    candidates: Queries and grades of these.
+    scores: The models', [c].
+    values: The metric's, [q].
 
   Returns:
     Queries: 'text', the metric by model, 'candidates', the best labels first ('text', 'label' and

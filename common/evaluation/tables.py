@@ -51,7 +51,6 @@ def tables(results: Results) -> dict[str, Table]:
     'Results': _quality(results),
     'Unseen texts': _unseen(results),
     'Ranking': _ranking(results),
-    'Ranking by length': _ranking_by_length(results),
     'Worst queries': _worst_queries(results),
     'Calibration': _calibration(results),
     'Thresholds': _thresholds(results),
@@ -205,19 +204,6 @@ def _ranking(results: Results) -> Table:
       f'{_INTERVALS}: bootstrap over queries.'
     )
   return _by_metric(found, note)
-
-
-def _ranking_by_length(results: Results) -> Table:
-  """Table of test's metric by the length of the query."""
-  lengths = _ranked(results).get('by_length', {'metric': '', 'groups': []})
-  rows = []
-  for of in lengths['groups']:
-    words = ' to '.join(f'{n:,}' for n in dict.fromkeys(of['words']))
-    teacher, *_ = compared(of.get('teacher', {}))
-    rows.append([words, f'{of["queries"]:,}', teacher, *compared(of['student'])])
-  note = f'{label(lengths["metric"])} of test by the length of the query, in words; as above.'
-  headers = ['Words of the query', 'Queries', 'Teacher', 'Student', 'Delta', 'p']
-  return Table(note, headers, rows)
 
 
 def _worst_queries(results: Results) -> Table:

@@ -60,7 +60,6 @@ def test_mined_with_an_exported_encoder(exported, tmp_path, capsys, python):
   mine.main(mine.MineConfig(out, 7, config))
   said = capsys.readouterr().out
   assert '30 queries, 30 passages, 30 matches' in said
-  assert 'shared queries: valid, test 0, train, test 0' in said
   vectors = embedders.load(exported[0]).encode(['The causes of acne are many.'], 'right')
   assert vectors.shape == (1, 8)
   first, *_ = (tmp_path / 'out' / 'pairs' / 'train.jsonl').read_text('utf-8').splitlines()

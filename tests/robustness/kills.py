@@ -82,14 +82,10 @@ SUBJECTS: dict[str, tuple[str, str]] = {
   ),
   'score': ('common.pipelines.score', f'--export_dir={{0}}/run/export --threads=1 {_FILES}'),
   'store': (_STORE, '{0}/run/export {1}'),
-  'export_teacher': (
-    'common.distillation.export_teacher',
-    '--teacher={0}/run/teacher --output={1}',
-  ),
 }
 _WHOLE = ' already; name another'
 _OUTPUTS = {'study': 'inputs/run/study'}  # where it is not a folder of the subject's name
-_OF_A_RUN = {'mine', 'study', 'annotate', 'encode', 'score', 'store', 'export_teacher'}
+_OF_A_RUN = {'mine', 'study', 'annotate', 'encode', 'score', 'store'}
 
 
 @dataclasses.dataclass(frozen=True)

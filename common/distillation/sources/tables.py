@@ -2,13 +2,9 @@
 
 import dataclasses
 import functools
-import json
 import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from typing import IO, Any
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from common import files, flags, sharded
 from common.data import examples, record_writer, vector_cells
@@ -102,7 +98,7 @@ class Tables(Source):
   def write_labelled(self, folder: str, seed: int) -> dict[str, Manifest]:
     if self.config.alone:
       paths = dict.fromkeys(SPLITS, self.config.train_file)
-      sets = self._split()
+      sets: Mapping[str, Iterable[Example]] = self._split()
     else:
       paths = {name: path for name, path in self._labelled_files().items() if path}
       sets = {name: self._rows(path, 'all') for name, path in paths.items()}
@@ -142,22 +138,22 @@ class Tables(Source):
         raise InputError(f'{path}: row {example.id}: all rows have teacher logits, or none')
       yield example if self.table.id_column else dataclasses.replace(example, id='')
 
-  def _split(self) -> dict[str, Iterator[Example]]:
+  def _split(self) -> dict[str, Iterable[Example]]:
     """The training file's rows by set, by their left texts; to be taken set after set.
 
-    The file is read with the first set; rows of later ones wait in temporary files (`_taken`).
+    The file is read with the first set; rows of later ones wait in memory.
     """
     first, *later = SPLITS
-    waiting = {name: tempfile.TemporaryFile('w+') for name in later}  # noqa: SIM115
+    waiting: dict[str, list[Example]] = {name: [] for name in later}
 
     def read() -> Iterator[Example]:
       for example in self._rows(self.config.train_file, 'all'):
         if (name := self._set_of(example)) == first:
           yield example
         else:
-          waiting[name].write(_line(example))
+          waiting[name].append(example)
 
-    return {first: read(), **{name: _taken(file) for name, file in waiting.items()}}
+    return {first: read(), **waiting}
 
   def _set_of(self, example: Example) -> str:
     """The set, of `SPLITS`, of a row's left text."""
@@ -186,18 +182,3 @@ class Tables(Source):
         key = next(iter(group.ids), 'the first of a group')
         raise InputError(f'{path}: a tuple near {key!r} has no label')
       yield group
-
-
-def _line(example: Example) -> str:
-  """A row as a line of JSON, for `_taken`."""
-  texts = [item if isinstance(item, str) else item.tolist() for item in example.texts]
-  return json.dumps([example.id, texts, example.label, example.teacher_logits]) + '\n'
-
-
-def _taken(file: IO[str]) -> Iterator[Example]:
-  """Rows that wait in a temporary file, which is closed then."""
-  with file:
-    file.seek(0)
-    for key, texts, label, z in map(json.loads, file):
-      items = [item if isinstance(item, str) else np.array(item, np.float32) for item in texts]
-      yield Example(key, tuple(items), label, None if z is None else tuple(z))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import gc
-import io
 import itertools
 import json
 import os
@@ -22,7 +21,6 @@ from common.distillation.dataset import DataConfig, LabelledSets
 from common.distillation.mining import MiningConfig
 from common.distillation.pairing import PairingConfig
 from common.distillation.run_folder import RunFolder
-from common.distillation.sources import tables as source_tables
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import Tables, TablesConfig
@@ -136,15 +134,6 @@ def test_a_training_file_alone_is_split_by_its_left_texts(tmp_path):
   assert len(texts[0]) > 60 > 30 > max(len(texts[1]), len(texts[2]))
   with pytest.raises(InputError, match='rows.jsonl: no left text is in (train|valid), by its hash'):
     sets(4)
-
-
-def test_rows_that_wait_for_their_set_are_the_same(tmp_path):
-  vector = np.array([1 / 3, 1e-40, 3e38], np.float32)
-  row = Example('é\n', ('a\tb"', vector), 1 / 3, (0.1, -2.0))
-  (found,) = source_tables._taken(io.StringIO(source_tables._line(row)))
-  assert found.texts[1].dtype == vector.dtype and found.texts[1].tolist() == vector.tolist()
-  assert (found.id, found.texts[0], found.label) == (row.id, row.texts[0], row.label)
-  assert found.teacher_logits == row.teacher_logits
 
 
 def test_a_bad_row_is_told_after_the_last_bar(tmp_path, capsys):

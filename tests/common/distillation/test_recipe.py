@@ -33,8 +33,8 @@ MINED = {'mine_from': 'qa'}
   [
     (TABLE, {'alpha': -1, 'head': 'lite', **INT8}),
     ({**TABLE, 'text_columns': 'a,b,c'}, {'alpha': -1, 'head': 'transformer'}),
-    ({**TABLE, 'alpha': 1, 'annotation_runtime': 'openvino'}, {'alpha': 1}),
-    ({**TABLE, 'annotation_runtime': 'openvino'}, {'annotation_runtime': 'openvino'}),
+    ({**TABLE, 'alpha': 1, 'annotation_runtime': 'tensorflow'}, {'alpha': 1}),
+    ({**TABLE, 'annotation_runtime': 'tensorflow'}, {'annotation_runtime': 'tensorflow'}),
     ({**TABLE, 'loss': 'margin_mse'}, {'alpha': 1}),
     ({**TABLE, **FILE}, {'alpha': 1}),
     (MINED, {'alpha': 1, **INT8}),

@@ -102,7 +102,6 @@ def test_trec_eval_finds_in_the_files_what_the_results_say(tmp_path):
   change = student['ranking']['test']['map']
   assert change['delta'] == pytest.approx(student['test']['map'] / teacher['test']['map'] - 1)
   assert change['delta_interval'] == student['interval']['test'] and change['p_value'] < 0.01
-  assert of['by_length'] == {'metric': 'map', 'groups': []}  # each query has two words
   worst = of['worst']['queries']
   gaps = [query['teacher'] - query['student'] for query in worst]
   assert of['worst']['metric'] == 'map' and gaps == sorted(gaps, reverse=True) and gaps[-1] > 0
@@ -124,24 +123,3 @@ def test_candidates_are_ranked_by_logits_before_calibration(tmp_path):
   teacher, student = found.models
   assert (teacher['test']['map'], student['test']['map']) == (0.25, 1.0)
   assert student['ranking']['test']['map']['value'] == 1.0 and student['delta']['test'] == 3.0
-
-
-def test_a_metric_is_shown_for_queries_of_few_words_and_of_many(tmp_path):
-  """The student has the worse of two candidates first where a query has three words or more."""
-  queries = ['a', 'b', 'c d', 'e f', 'g h i', 'j k l', 'm n o p q', 'r s t u v w']
-  texts = [(query, text) for query in queries for text in ('good', 'bad')]
-  rows = [Example('', of, float(of[1] == 'good')) for of in texts]
-  sets = {name: record_writer.of_examples(rows) for name in ('valid', 'test')}
-  record_writer.write_sets(str(tmp_path), sets, 2)
-  right = np.array([[float(text == 'good')] for _, text in texts])
-  wrong = np.array([[-1.0 if len(query.split()) > 2 else 1.0] for query, _ in texts])
-  scorers = {'teacher': lambda records: right, 'student': lambda records: right * wrong}
-  found = _evaluated(tmp_path, scorers, Task('binary', metric='mrr@10'))
-  of = found.ranking['test']['by_length']
-  shown = [
-    (group['words'], group['queries'], group['teacher']['value'], group['student']['value'])
-    for group in of['groups']
-  ]
-  assert of['metric'] == 'mrr@10'
-  assert shown == [([1, 1], 2, 1, 1), ([2, 2], 2, 1, 1), ([3, 3], 2, 1, 0.5), ([5, 6], 2, 1, 0.5)]
-  assert of['groups'][2]['student']['delta'] == -0.5 and 'delta' not in of['groups'][2]['teacher']

@@ -396,15 +396,10 @@ def test_ranking_stands_in_report_card_and_summary(results, scores, tmp_path):
   red = {'text': '<b>red</b> shoe', 'label': 0.75, 'teacher': 1, 'student': 4}
   worst = {'text': 'shoe', 'teacher': 1.0, 'student': 0.5, 'candidates': [red], 'more': 7}
   counts = {'queries': 1200, 'candidates': 5000, 'one_candidate': 3, 'none_relevant': 20}
-  changes = {'student': {**ndcg, **changed}, 'teacher': {**ndcg, 'value': 0.9}}
-  lengths = [{'words': [1, 1], 'queries': 7, **changes}, {'words': [2, 5], 'queries': 9, **changes}]
   results['ranking'] = {'test': {**counts, 'worst': {'metric': 'ndcg@10', 'queries': [worst]}}}
-  results['ranking']['test']['by_length'] = {'metric': 'ndcg@10', 'groups': lengths}
   page = _report(results, scores, tmp_path)
   for shown in (
     'NDCG@10, student 0.770 [0.750, 0.900] -5.0% [-10.0, 0.0] 0.03',
-    '2 to 5 9 0.900 [0.750, 0.900] 0.812 [0.750, 0.900] -5.0% [-10.0, 0.0] 0.03',
-    'NDCG@10 of test by the length of the query, in words',
     'shoe 1.000 0.500 <b>red</b> shoe (0.75, 1 → 4); and 7 more',
     'the 1,200 queries (left texts) of test with two candidates or more, 5,000 candidates',
     '3 queries with one are left out, 20 without a relevant one count 0',
