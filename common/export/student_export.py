@@ -7,8 +7,7 @@ tokenizer and no embedding table. Its other signatures score what was computed o
 * `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other slot's;
 * `one_to_many`: the part of one left text and the vectors of right ones; `one_to_many_int8`: these
-  vectors as an int8 store holds them, a quarter of the bytes;
-* `attention`: of a transformer head, what its tokens attend to.
+  vectors as an int8 store holds them, a quarter of the bytes.
 
 `online/1`, of pairs, takes a query's text and candidates' vectors (`common.export.online`).
 `head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision, the latter with its
@@ -49,7 +48,7 @@ def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
   if len(text_columns) == 2:
     return 'left', 'right'
   names = tuple(column.replace('+', '_') for column in text_columns)
-  taken = {f'{name}_{of}' for name in names for of in ('ids', 'part', 'scale', 'tokens')}
+  taken = {f'{name}_{of}' for name in names for of in ('ids', 'part', 'scale')}
   taken |= set(_OWN)
   for number, name in enumerate(names):
     if not re.fullmatch('[A-Za-z][A-Za-z0-9_]*', name) or name in {*taken, *names[:number]}:
@@ -92,7 +91,7 @@ def write(
   digests.remove(folder)  # of what a killed call left
   encoder = encoder or model
   head = model.exported_head()
-  encode, inputs = encoders.signatures(encoder, tokenizer, slots, samples, tokens=head.attends)
+  encode, inputs = encoders.signatures(encoder, tokenizer, slots, samples)
   given = {name: next(iter(inputs[name].values())) for name in slots}  # texts, or vectors
   vectors = {}
   for name in slots:
@@ -118,10 +117,9 @@ def write(
       {left: given[left], right: vectors[right]},
     )
   reloaded = saved_models.verify(*saved.values())  # which takes a while: the rest is written
-  of_head = {name: function for name, function in functions.items() if name != 'attention'}
   for kind in runtimes.HEADS.values():
     if kind.write:
-      kind.write(folder, of_head, head.variables)
+      kind.write(folder, functions, head.variables)
   of_slots = _encoder_functions(model, slots)
   for kind in runtimes.ENCODERS.values():
     if kind.write:
@@ -134,7 +132,6 @@ def write(
     'vector_shapes': [model.vector_shape(slot) for slot in range(model.slots)],
     'outputs': model.outputs,
     'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
-    'attends': head.attends,
     'encoded_as': [model.encoded_as(slot) for slot in range(model.slots)],
     'max_lengths': model.max_lengths,
     'calibration': dataclasses.asdict(calibration),
