@@ -77,7 +77,6 @@ def write(folder: str) -> float:
         tokenizer = os.path.join(os.path.dirname(path), TOKENIZER)
         given = {'ids': _tokenized(word_pieces, length, tokenizer, rng)}
       encode = export.encoder.signatures[slot if width else f'{slot}_ids']
-      _check_float32(encode, folder)
       wanted[path] = encode, given
       vectors[slot] = encode(**_tensors(given))['vectors'].numpy()
     signatures = export.head.signatures.items()
@@ -100,17 +99,6 @@ def write(folder: str) -> float:
     difference = saved_models.verify(*saved).result()
     digests.write(part)
   return difference
-
-
-def _check_float32(signature: Any, folder: str) -> None:
-  """Refuses an encoder that multiplies in bfloat16."""
-  functions = signature.graph.as_graph_def().library.function
-  attributes = (a for f in functions for node in f.node_def for a in node.attr.values())
-  if tf.bfloat16.as_datatype_enum in {attribute.type for attribute in attributes}:
-    raise InputError(
-      f'{folder}: its encoders are in bfloat16, and ONNX files are in float32; '
-      'export with --encoder_precision=float32'
-    )
 
 
 def _tokenized(

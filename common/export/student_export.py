@@ -68,7 +68,6 @@ def write(
   slots: Sequence[str],
   task: str,
   samples: Sequence[Sequence[str]],
-  encoder: Student | None = None,
   calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
 ) -> dict[str, Any]:
   """Exports a student and compares its SavedModels, reloaded, with the live model.
@@ -80,8 +79,6 @@ def write(
     slots: Name of each slot.
     task: What a score means.
     samples: A few texts (or vectors) a slot, for the comparison.
-    encoder: The same student in another precision, whose encoder is exported; the student's own
-      where absent.
     calibration: From logits to scores, in every signature and runtime.
 
   Returns:
@@ -89,9 +86,8 @@ def write(
     'vector_bytes': {slot: bytes a text}}.
   """
   digests.remove(folder)  # of what a killed call left
-  encoder = encoder or model
   head = model.exported_head()
-  encode, inputs = encoders.signatures(encoder, tokenizer, slots, samples)
+  encode, inputs = encoders.signatures(model, tokenizer, slots, samples)
   given = {name: next(iter(inputs[name].values())) for name in slots}  # texts, or vectors
   vectors = {}
   for name in slots:
@@ -100,7 +96,7 @@ def write(
   _check_head(head, model, list(vectors.values()))
   functions = heads.functions(head, model, slots, calibration)
   score = heads.signatures(functions, slots)
-  variables = encoders.variables(encoder, range(encoder.slots))
+  variables = encoders.variables(model, range(model.slots))
   saved = {
     'encoder': saved_models.save(os.path.join(folder, 'encoder'), encode, variables, inputs),
     'head': saved_models.save(
@@ -113,7 +109,7 @@ def write(
       folder,
       encode[left],
       functions['serving_default'].call,
-      [*encoders.variables(encoder, [0]), *head.variables],
+      [*encoders.variables(model, [0]), *head.variables],
       {left: given[left], right: vectors[right]},
     )
   reloaded = saved_models.verify(*saved.values())  # which takes a while: the rest is written
@@ -123,9 +119,8 @@ def write(
   of_slots = _encoder_functions(model, slots)
   for kind in runtimes.ENCODERS.values():
     if kind.write:
-      kind.write(folder, of_slots, encoders.variables(model, range(model.slots)), tokenizer)
-  if encoder is model:
-    _check_litert_encoders(folder, given, vectors)
+      kind.write(folder, of_slots, variables, tokenizer)
+  _check_litert_encoders(folder, given, vectors)
   description = {
     'kind': model.name,
     'slots': list(slots),
@@ -136,7 +131,7 @@ def write(
     'max_lengths': model.max_lengths,
     'calibration': dataclasses.asdict(calibration),
     'task': task,
-    'fingerprint': encoder_fingerprint.of_student(encoder, tokenizer, slots),
+    'fingerprint': encoder_fingerprint.of_student(model, tokenizer, slots),
     'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)
