@@ -8,7 +8,6 @@ import os
 from typing import Any
 
 from common import flags
-from common.distillation.finished_run import FinishedRun
 from common.errors import InputError
 from dipair.config import StudentConfig
 from dipair.student import DiPair, right_fingerprint
@@ -49,16 +48,6 @@ def read(config: StudentConfig, outputs: int) -> DiPair:
     if here[name] != value:
       raise InputError(f'--freeze_right={config.freeze_right}: {name} is {value}, not {here[name]}')
   return frozen
-
-
-def check_precision(config: StudentConfig, precision: str) -> None:
-  """Refuses an export in another precision than the finished run's: its vectors would differ."""
-  there = FinishedRun(config.freeze_right, 'dipair').flags.get('encoder_precision', 'float32')
-  if there != precision:
-    raise InputError(
-      f'--freeze_right={config.freeze_right}: its export has --encoder_precision={there}, not '
-      f'{precision}; one store would hold vectors of both'
-    )
 
 
 def start(student: DiPair, frozen: DiPair) -> None:

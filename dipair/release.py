@@ -93,7 +93,7 @@ def write(config: ReleaseConfig) -> None:
     content, packed = os.path.join(folder, 'content'), os.path.join(folder, name)
     for file in (*litert_encoder.files_of('', _PRECISION), litert_head.file_of('', _PRECISION)):
       _copy(os.path.join(export, file), os.path.join(content, file))
-    description = {**exported.describe(export), 'attends': False, 'runtime': _RUNTIME}
+    description = {**exported.describe(export), 'runtime': _RUNTIME}
     files.write_json(os.path.join(content, exported.DESCRIPTION), description)
     if weight := FirstStageWeight.of(export):
       weight.write(content)

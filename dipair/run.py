@@ -69,9 +69,7 @@ class DiPairStudent:
 
   def check(self) -> None:
     """Refuses a checkpoint that is not there or does not fit."""
-    experiment = self.config.experiment
-    precision = experiment.export.encoder_precision
-    training.check(self.config.student, experiment.task.outputs, precision)
+    training.check(self.config.student, self.config.experiment.task.outputs)
 
   def train(self, folder: str, data: Training) -> list[dict[str, Any]]:
     """Distils into `folder`, in two stages."""

@@ -91,13 +91,6 @@ class DiPair(Student):
     """Projected tokens, [U, k, H] to [U, k, D]; or those made of a vector, [U, w] to [U, k, D]."""
     return self.projections[slot](features)
 
-  def kept_ids(self, ids: tf.Tensor, slot: int) -> tf.Tensor:
-    """The word ids that the kept tokens stand on: [U, L] to [U, k]."""
-    encoder, tokens = self.encoder(slot), self.config.output_tokens[slot]
-    ids = encoder.padded(ids, tokens)
-    positions = encoder.kept_positions(encoder.encoder.mask(ids), tokens)
-    return tf.gather(ids, positions, batch_dims=1)
-
   def stored_under(self, slot: int) -> str:
     """The frozen right encoder's own fingerprint; empty of an encoder that was trained."""
     return right_fingerprint(self.config.freeze_right) if slot == 1 else ''

@@ -19,18 +19,16 @@ _START_ITEMS = 1000  # of a slot
 _START_TUPLES = 50_000  # that say which texts a vector goes with
 
 
-def check(config: StudentConfig, outputs: int, precision: str) -> None:
+def check(config: StudentConfig, outputs: int) -> None:
   """Refuses a checkpoint, or a run with `--freeze_right`, that is not there or does not fit.
 
   Args:
     config: Architecture.
     outputs: Outputs of the student.
-    precision: Arithmetic of the exported encoder.
   """
   DiPair.read_pretrained(config)
   if config.freeze_right:
     frozen_right.read(config, outputs)
-    frozen_right.check_precision(config, precision)
 
 
 def train(

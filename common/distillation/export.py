@@ -15,7 +15,6 @@ from common.data.records import RecordSet
 from common.data.task import Task
 from common.distillation.inference import TupleScorer
 from common.distillation.student import TrainedStudent
-from common.errors import InputError
 from common.evaluation import calibration
 from common.export import student_export
 from common.modeling.calibration import Calibration
@@ -56,11 +55,8 @@ class Exported:
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig:
-  """Arithmetic of the exported encoder, calibration of the exported head, further forms."""
+  """Calibration of the exported head, further forms."""
 
-  encoder_precision: str = flags.option(
-    'float32', 'arithmetic of the exported encoder', ('float32', 'mixed_bfloat16')
-  )
   calibration: str = flags.option(
     calibration.NONE,
     'calibration of the exported scores; temperature: divide the logits by a number fitted on '
@@ -68,10 +64,6 @@ class ExportConfig:
     calibration.METHODS,
   )
   onnx: bool = flags.option(False, 'also write head and encoders in ONNX, float32 (extra onnx)')
-
-  def __post_init__(self):
-    if self.onnx and self.encoder_precision != 'float32':
-      raise InputError(f'--onnx is in float32; remove --encoder_precision={self.encoder_precision}')
 
 
 def write(
@@ -85,7 +77,7 @@ def write(
   """Writes SavedModels and other forms of the last of a student's models.
 
   Args:
-    config: Arithmetic, calibration and forms.
+    config: Calibration and forms.
     table: Columns of a tuple.
     task: Kind of the labels.
     models: Loads the trained models, by name, in the precision that holds then.
@@ -94,10 +86,6 @@ def write(
   """
   with strategies.precision():
     trained, tokenizer = list(models().values())[-1]
-    encoder = None  # the student's own
-    if config.encoder_precision != 'float32':
-      with strategies.precision(config.encoder_precision):
-        encoder, _ = list(models().values())[-1]
     paths = [os.path.join(data, name) for name in ('test', 'train')]
     sets = [RecordSet(path) for path in paths if os.path.isdir(path)]  # brought logits: no train
     fitted = Calibration()
@@ -109,7 +97,6 @@ def write(
       folder,
       trained,
       tokenizer,
-      encoder=encoder,
       slots=student_export.slot_names(table.text_columns),
       task=task.kind,
       samples=samples(sets[0]),

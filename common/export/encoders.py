@@ -1,8 +1,7 @@
 """An encoder's signatures, of texts, word ids or vectors in texts' place, and inputs to check them.
 
 A slot of texts has `left`(text) and `left_ids`(ids), a slot of vectors `left`(vector) alone; each
-gives `vectors` [batch, *vector_shape]. For a head that attends, `left_tokens`(text) gives the word
-pieces that a text's stored tokens stand on.
+gives `vectors` [batch, *vector_shape].
 """
 
 from collections.abc import Sequence
@@ -21,8 +20,6 @@ def signatures(
   tokenizer: Tokenizer,
   slots: Sequence[str],
   samples: Sequence[Sequence[str]],
-  *,
-  tokens: bool,
 ) -> tuple[dict[str, Any], saved_models.Samples]:
   """Concrete functions by name, and each one's sample inputs.
 
@@ -31,7 +28,6 @@ def signatures(
     tokenizer: The student's.
     slots: Name of each slot.
     samples: A few texts (or vectors) a slot.
-    tokens: Whether the word pieces of stored tokens can be asked for.
   """
   found: dict[str, Any] = {}
   inputs: saved_models.Samples = {}
@@ -44,9 +40,6 @@ def signatures(
     ids = tokenizer.encode(tf.constant(items), model.max_lengths[slot])
     inputs[name] = {'text': items}
     inputs[f'{name}_ids'] = {'ids': ids.to_tensor(tokenizer.pad_id).numpy()}
-    if tokens:
-      found[f'{name}_tokens'] = _tokens(model, tokenizer, slot)
-      inputs[f'{name}_tokens'] = inputs[name]
   return found, inputs
 
 
@@ -76,15 +69,3 @@ def _of_texts(of_ids: Any, tokenizer: Tokenizer, max_length: int) -> Any:
     return of_ids(ids=tokenizer.encode(given['text'], max_length).to_tensor(tokenizer.pad_id))
 
   return encode.get_concrete_function(text=tf.TensorSpec([None], tf.string, name='text'))
-
-
-def _tokens(model: Student, tokenizer: Tokenizer, slot: int) -> Any:
-  """Texts to the word pieces that their stored tokens stand on."""
-  pieces, pad = tf.constant(tokenizer.vocabulary), tokenizer.pad_id
-
-  @tf.function(autograph=False)
-  def tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
-    ids = model.kept_ids(tokenizer.encode(text, model.max_lengths[slot]).to_tensor(pad), slot)
-    return {'tokens': tf.where(ids == pad, '', tf.gather(pieces, ids))}
-
-  return tokens.get_concrete_function(tf.TensorSpec([None], tf.string, name='text'))

@@ -14,7 +14,7 @@ from common.scoring.exported import OF_PRODUCTS, ONE_TO_MANY_INT8
 from common.scoring.runtime import HeadFunction, Shapes
 
 # Of signatures, but the slots'.
-NAMES = ('serving_default', 'of_parts', 'one_to_many', ONE_TO_MANY_INT8, 'attention')
+NAMES = ('serving_default', 'of_parts', 'one_to_many', ONE_TO_MANY_INT8)
 
 
 def functions(
@@ -48,9 +48,6 @@ def functions(
       lambda **inputs: {'part': head.part(inputs[name], slot)}, {name: whole[name]}
     )
 
-  def attend(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {'attention': head.attention([inputs[name] for name in slots])}
-
   left, *others = slots
   of_parts: Shapes = {**(whole if head.takes_vectors else {}), **parts}
   of_left: Shapes = {
@@ -61,7 +58,6 @@ def functions(
     'of_parts': HeadFunction(score, of_parts),
     'one_to_many': HeadFunction(score, {**of_left, **{name: whole[name] for name in others}}),
     **{f'{name}_part': part_of(slot, name) for slot, name in enumerate(slots)},
-    **({'attention': HeadFunction(attend, whole)} if head.attends else {}),
   }
   if head.multiplies:
     kept, (right,) = parts[f'{left}_part'][0], (whole[name][0] for name in others)

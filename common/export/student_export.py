@@ -7,8 +7,7 @@ tokenizer and no embedding table. Its other signatures score what was computed o
 * `left_part`, `right_part`: vectors to the text's part, the head's per-text computation;
 * `of_parts`: parts of pairs (for DSE vectors too); a single row goes with all of the other slot's;
 * `one_to_many`: the part of one left text and the vectors of right ones; `one_to_many_int8`: these
-  vectors as an int8 store holds them, a quarter of the bytes;
-* `attention`: of a transformer head, what its tokens attend to.
+  vectors as an int8 store holds them, a quarter of the bytes.
 
 `online/1`, of pairs, takes a query's text and candidates' vectors (`common.export.online`).
 `head_litert/` and `encoder_litert/` have them in LiteRT, a file a precision, the latter with its
@@ -49,7 +48,7 @@ def slot_names(text_columns: Sequence[str]) -> tuple[str, ...]:
   if len(text_columns) == 2:
     return 'left', 'right'
   names = tuple(column.replace('+', '_') for column in text_columns)
-  taken = {f'{name}_{of}' for name in names for of in ('ids', 'part', 'scale', 'tokens')}
+  taken = {f'{name}_{of}' for name in names for of in ('ids', 'part', 'scale')}
   taken |= set(_OWN)
   for number, name in enumerate(names):
     if not re.fullmatch('[A-Za-z][A-Za-z0-9_]*', name) or name in {*taken, *names[:number]}:
@@ -69,7 +68,6 @@ def write(
   slots: Sequence[str],
   task: str,
   samples: Sequence[Sequence[str]],
-  encoder: Student | None = None,
   calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
 ) -> dict[str, Any]:
   """Exports a student and compares its SavedModels, reloaded, with the live model.
@@ -81,8 +79,6 @@ def write(
     slots: Name of each slot.
     task: What a score means.
     samples: A few texts (or vectors) a slot, for the comparison.
-    encoder: The same student in another precision, whose encoder is exported; the student's own
-      where absent.
     calibration: From logits to scores, in every signature and runtime.
 
   Returns:
@@ -90,9 +86,8 @@ def write(
     'vector_bytes': {slot: bytes a text}}.
   """
   digests.remove(folder)  # of what a killed call left
-  encoder = encoder or model
   head = model.exported_head()
-  encode, inputs = encoders.signatures(encoder, tokenizer, slots, samples, tokens=head.attends)
+  encode, inputs = encoders.signatures(model, tokenizer, slots, samples)
   given = {name: next(iter(inputs[name].values())) for name in slots}  # texts, or vectors
   vectors = {}
   for name in slots:
@@ -101,7 +96,7 @@ def write(
   _check_head(head, model, list(vectors.values()))
   functions = heads.functions(head, model, slots, calibration)
   score = heads.signatures(functions, slots)
-  variables = encoders.variables(encoder, range(encoder.slots))
+  variables = encoders.variables(model, range(model.slots))
   saved = {
     'encoder': saved_models.save(os.path.join(folder, 'encoder'), encode, variables, inputs),
     'head': saved_models.save(
@@ -114,32 +109,29 @@ def write(
       folder,
       encode[left],
       functions['serving_default'].call,
-      [*encoders.variables(encoder, [0]), *head.variables],
+      [*encoders.variables(model, [0]), *head.variables],
       {left: given[left], right: vectors[right]},
     )
   reloaded = saved_models.verify(*saved.values())  # which takes a while: the rest is written
-  of_head = {name: function for name, function in functions.items() if name != 'attention'}
   for kind in runtimes.HEADS.values():
     if kind.write:
-      kind.write(folder, of_head, head.variables)
+      kind.write(folder, functions, head.variables)
   of_slots = _encoder_functions(model, slots)
   for kind in runtimes.ENCODERS.values():
     if kind.write:
-      kind.write(folder, of_slots, encoders.variables(model, range(model.slots)), tokenizer)
-  if encoder is model:
-    _check_litert_encoders(folder, given, vectors)
+      kind.write(folder, of_slots, variables, tokenizer)
+  _check_litert_encoders(folder, given, vectors)
   description = {
     'kind': model.name,
     'slots': list(slots),
     'vector_shapes': [model.vector_shape(slot) for slot in range(model.slots)],
     'outputs': model.outputs,
     'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
-    'attends': head.attends,
     'encoded_as': [model.encoded_as(slot) for slot in range(model.slots)],
     'max_lengths': model.max_lengths,
     'calibration': dataclasses.asdict(calibration),
     'task': task,
-    'fingerprint': encoder_fingerprint.of_student(encoder, tokenizer, slots),
+    'fingerprint': encoder_fingerprint.of_student(model, tokenizer, slots),
     'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},
   }
   files.write_json(os.path.join(folder, exported.DESCRIPTION), description)

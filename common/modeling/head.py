@@ -7,7 +7,7 @@ Dimensions: U texts, B tuples, O outputs, S all stored tokens of a tuple.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -24,13 +24,11 @@ class ExportedHead(Protocol):
   Attributes:
     variables: All its weights.
     takes_vectors: Whether `logits` needs vectors beside parts.
-    attends: Whether it has `attention`, and its student `kept_ids`.
     multiplies: Whether it has `logits_of_products`.
   """
 
   variables: Sequence[tf.Variable]
   takes_vectors: bool
-  attends: bool
   multiplies: bool
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
@@ -39,9 +37,6 @@ class ExportedHead(Protocol):
   def logits(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
     """Logits [B, O] float32 of a part a slot; a slot of a single row goes with all other rows."""
 
-  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Attention of each kept token: [B, layers, S, S], a mean over attention heads."""
-
   def logits_of_products(self, products: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
     """Logits [B, O] of a left part's inner products with right vectors; see `Head`."""
 
@@ -49,7 +44,8 @@ class ExportedHead(Protocol):
 class Head(tf_keras.layers.Layer):
   """A trained head; a subclass has `part` and `logits`, and holds no tokenizer.
 
-  Its own arithmetic is in float32, its sublayers' by the precision of training.
+  Its own arithmetic is in float32, its sublayers' by the precision of training. `attends` says
+  whether it has `attention`.
   """
 
   takes_vectors, attends, multiplies = False, False, False
@@ -103,8 +99,6 @@ class Head(tf_keras.layers.Layer):
 class _AsTrained(tf.Module):
   """A head that is exported as it is; a slot's single row is repeated for the others'."""
 
-  attends = False
-
   def __init__(self, head: Head):
     super().__init__(name='head')
     self.head, self.takes_vectors, self.multiplies = head, head.takes_vectors, head.multiplies
@@ -116,9 +110,6 @@ class _AsTrained(tf.Module):
 
   def logits(self, parts: Sequence[tf.Tensor], vectors: Sequence[tf.Tensor] = ()) -> tf.Tensor:
     return self.head.logits(to_same_rows(parts), to_same_rows(vectors), training=False)
-
-  def attention(self, vectors: Sequence[tf.Tensor]) -> Any:
-    return self.head.attention(vectors)
 
 
 def to_same_rows(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -114,10 +114,6 @@ class Student(tf_keras.layers.Layer):
     vectors = [self.vectors(x, slot) for slot, x in enumerate(features)]
     return self.score_vectors(vectors, training)
 
-  def kept_ids(self, ids: tf.Tensor, slot: int) -> tf.Tensor:
-    """The word ids that stored tokens stand on, [U, L] to [U, k], for a head that attends."""
-    raise NotImplementedError
-
   def exported_head(self) -> ExportedHead:
     """The head as it is exported."""
     return self.head.exported()

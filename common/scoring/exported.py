@@ -21,7 +21,6 @@ _FIELDS = {
   'vector_shapes': [[int]],
   'widths': dict,  # of slots that take vectors in place of texts
   'outputs': int,
-  'attends': bool,
   'encoded_as': [int],  # by slot, the first slot that has the same encoder
   'max_lengths': [int],  # by slot, most tokens of a text, which is cut there
   'calibration': dict,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from tqdm import tqdm
 
-from common import extras
 from common.errors import InputError, check_whole
 from common.scoring import best, exported, hub, runtimes
 from common.scoring.first_stage import FirstStageWeight, finite_scores
@@ -36,7 +35,6 @@ class PairScorer:
     vector_shapes: Shape of a text's vectors, by slot.
     widths: Of slots that take vectors (an image's, a user's) in place of texts, the vectors' width.
     outputs: Logits a pair.
-    attends: Whether `attention` can be asked for: of a transformer head.
     calibration: Fields of its `Calibration`.
     first_stage_weight: The weight for a first stage's scores, where the export has one.
     fingerprint: Fingerprint of the encoders.
@@ -55,7 +53,7 @@ class PairScorer:
       for slot, shape in zip(self.slots, description['vector_shapes'], strict=True)
     }
     self.widths: dict[str, int] = description['widths']
-    self.outputs, self.attends = description['outputs'], description['attends']
+    self.outputs = description['outputs']
     self.calibration: dict[str, Any] = description['calibration']
     self.first_stage_weight = FirstStageWeight.of(export.folder)
     self.fingerprint = description['fingerprint']
@@ -346,31 +344,6 @@ class PairScorer:
     given: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
     inputs = {name: given[name] for name in self._head.inputs(signature)}
     return self._scored(signature, inputs, len(right))
-
-  def attention(self, *texts: str) -> tuple[list[list[str]], np.ndarray]:
-    """Attention of the kept tokens of a pair (a tuple) of texts in the head, by TensorFlow.
-
-    Returns:
-      The kept word pieces of each text, and [layers, S, S], the mean over attention heads, S the
-      kept tokens of all texts; rows add up to one. Of the last layer the first row alone counts.
-
-    Raises:
-      InputError: If the head has none (`attends`), or the texts are not one a slot.
-    """
-    tokens, vectors = [], {}
-    if self.widths:
-      raise InputError(f'attention is of word pieces; {", ".join(self.widths)} takes vectors')
-    if not self.attends:
-      raise InputError(f'{self._export.folder}: no attention to show; a transformer head has it')
-    if len(texts) != len(self.slots):
-      raise InputError(f'{len(texts)} texts given; this model takes {", ".join(self.slots)}')
-    with extras.needed('train', 'attention is of the SavedModels: '):
-      import tensorflow as tf
-    for slot, text in zip(self.slots, texts, strict=True):
-      vectors[slot] = tf.constant(self.encode([text], slot))
-      kept = self._export.encoder.signatures[f'{slot}_tokens'](text=tf.constant([text]))['tokens']
-      tokens.append([piece.decode() for piece in kept[0].numpy()])
-    return tokens, self._export.head.signatures['attention'](**vectors)['attention'][0].numpy()
 
   def _scored(self, signature: str, inputs: Inputs, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Logits and scores, [rows] or [rows, C] each, by a signature of the head."""

@@ -80,7 +80,7 @@ class FeedForwardHead(Head):
 class RestructuredFeedForward(tf.Module):
   """A `FeedForwardHead` as it is exported; later changes of the trained one are not seen."""
 
-  takes_vectors, attends, multiplies = False, False, False
+  takes_vectors, multiplies = False, False
 
   def __init__(self, head: FeedForwardHead):
     super().__init__(name='feed_forward')
@@ -99,6 +99,3 @@ class RestructuredFeedForward(tf.Module):
     for kernel, bias in self.rest:
       x = tf.nn.relu(x) @ kernel + bias
     return x
-
-  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    raise NotImplementedError

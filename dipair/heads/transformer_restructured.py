@@ -42,7 +42,7 @@ class RestructuredTransformer(tf.Module):
     classifier: The dense layer on the first row of the last one.
   """
 
-  takes_vectors, attends, multiplies = False, True, False
+  takes_vectors, multiplies = False, False
 
   def __init__(
     self,
@@ -65,7 +65,7 @@ class RestructuredTransformer(tf.Module):
     self.widths = [embeddings[0].shape[1], *widths]
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
-    x = self._first_input(vectors, self.added[slot])
+    x = _normalized(vectors + self.added[slot], self.epsilon) * self.gamma + self.beta
     inputs = self.blocks[0].attention_inputs(x) if len(self.blocks) > 1 else []
     return tf.concat([x, *inputs], axis=-1) * present(vectors)[..., None]
 
@@ -77,22 +77,6 @@ class RestructuredTransformer(tf.Module):
     for number, block in enumerate(self.blocks[:-1]):
       x = block(x, inputs if number == 0 else block.attention_inputs(x), mask)
     return self.classifier(tf.squeeze(self.blocks[-1].first_row(x, mask), 1))
-
-  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    tokens = tf.concat(list(vectors), axis=1)  # [B, S, D]
-    mask = attention_mask(tokens)
-    x = self._first_input(tokens, tf.concat(self.added, axis=0))
-    found = []
-    for block in self.blocks:
-      inputs = block.attention_inputs(x)
-      weights = block.weights(x, inputs, mask)
-      by_head = tf.reshape(weights, [-1, block.heads, *weights.shape[-2:]])
-      found.append(tf.reduce_mean(by_head, axis=1))
-      x = block(x, inputs, mask)
-    return tf.stack(found, axis=1)
-
-  def _first_input(self, vectors: tf.Tensor, added: tf.Tensor) -> tf.Tensor:
-    return _normalized(vectors + added, self.epsilon) * self.gamma + self.beta
 
 
 class _Stream(NamedTuple):
@@ -179,20 +163,15 @@ class _Block(tf.Module):
 
   def __call__(self, n: tf.Tensor, inputs: Sequence[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
     """Maps [B, S, D] to normalized [B, S, D]; mask is [B, 1, S], added to the attention logits."""
-    weights = self.weights(n, inputs, mask)
     if self.heads == 1:
-      attended = weights @ inputs[1]
+      query, value = inputs
+      attended = tf.nn.softmax(tf.matmul(query, n, transpose_b=True) + mask) @ value
     else:
-      attended = tf.transpose(weights @ self._split(inputs[2]), [0, 2, 1, 3])
+      query, key, value = map(self._split, inputs)  # [B, h, S, e]
+      weights = tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + mask[:, None])
+      attended = tf.transpose(weights @ value, [0, 2, 1, 3])
       attended = self.output(tf.reshape(attended, tf.shape(inputs[0])))
     return self._feed_forward(n, attended)
-
-  def weights(self, n: tf.Tensor, inputs: Sequence[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
-    """Attention weights between rows: [B, h, S, S], or [B, S, S] for one head."""
-    if self.heads == 1:
-      return tf.nn.softmax(tf.matmul(inputs[0], n, transpose_b=True) + mask)
-    query, key = (self._split(i) for i in inputs[:2])  # [B, h, S, e]
-    return tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + mask[:, None])
 
   def first_row(self, n: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """The first row of what the layer gives: [B, S, D] to [B, 1, D]."""

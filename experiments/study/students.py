@@ -227,7 +227,7 @@ class Student(Model):
     try:
       task, objective = self.source.task, self.phases.objective
       self.config.check_texts(self.source.table)
-      training.check(self.config, task.outputs, 'float32')
+      training.check(self.config, task.outputs)
       if 'loss_temperature' in self.own:
         objective.check_settings()
       objective.check(task)

@@ -12,7 +12,6 @@ from common.data.task import Task
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.export import student_export
-from common.files import write_json
 from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair import frozen_right, training
@@ -112,17 +111,6 @@ def test_a_student_that_could_not_read_the_frozen_vectors_is_refused(old, change
   config = dataclasses.replace(old[1].config, freeze_right=old[0], **changes)
   with pytest.raises(InputError, match=f'^--freeze_right=.*{message}'):
     frozen_right.read(config, 1)
-
-
-def test_another_precision_of_the_export_is_refused(tmp_path):
-  flags_of = {'student': 'dipair', 'flags': {'encoder_precision': 'mixed_bfloat16'}}
-  write_json(f'{tmp_path}/results.json', flags_of)
-  config = StudentConfig(freeze_right=str(tmp_path))
-  frozen_right.check_precision(config, 'mixed_bfloat16')
-  with pytest.raises(
-    InputError, match='has --encoder_precision=mixed_bfloat16, not float32; one store'
-  ):
-    frozen_right.check_precision(config, 'float32')
 
 
 def test_other_words_other_outputs_and_other_tuples_are_refused(old, tmp_path):

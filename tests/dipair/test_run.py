@@ -67,7 +67,7 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   saved = (folder / 'flags.txt').read_text('utf-8').splitlines()
   assert set(told.split()[1:]) <= set(saved) and '--max_lengths=' in told
   assert results['export']['unlike_texts'] == 0 < results['export']['compared_texts']
-  for name in ('export', 'evaluation'):  # another precision of the encoder changes no metric
+  for name in ('export', 'evaluation'):  # another export changes no metric
     stage = json.loads((folder / name / 'stage.json').read_text())
     assert list(stage['after']) == ['student']
   assert '<h1' in (folder / 'report.html').read_text(encoding='utf-8')

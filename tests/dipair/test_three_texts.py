@@ -71,7 +71,7 @@ def test_made_tuples_are_firsts_with_the_rests_of_training_tuples(run):
 def test_the_export_has_an_encoder_signature_a_slot_and_scores_as_the_live_student(run):
   export = str(run / 'export')
   found = exported.signature_definitions(f'{export}/encoder/1')
-  assert set(found) == {f'{slot}{of}' for slot in SLOTS for of in ('', '_ids', '_tokens')}
+  assert set(found) == {f'{slot}{of}' for slot in SLOTS for of in ('', '_ids')}
   head = exported.signature_definitions(f'{export}/head/1')
   assert set(head['serving_default'].inputs) == set(SLOTS)
   assert set(head['one_to_many'].inputs) == {'a_part', 'b', 'c'}

@@ -99,8 +99,6 @@ def test_what_is_no_vector_is_refused(run, tmp_path):
     scorer.encode([[np.nan, 0, 0]], 'right')
   with pytest.raises(InputError, match='array .n, 3. is needed, not a value of type str'):
     scorer.encode('red', 'right')
-  with pytest.raises(InputError, match='attention is of word pieces; right takes vectors'):
-    scorer.attention('red', 'blue')
   table = {'text_columns': ('a', 'b')}
   with pytest.raises(InputError, match='vector_columns=b,b:x.npy: each column once'):
     TableConfig(**table, vector_columns=('b', 'b:x.npy'))

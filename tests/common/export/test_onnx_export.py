@@ -9,12 +9,10 @@ import types
 import numpy as np
 import pytest
 
-from common.distillation.export import ExportConfig
 from common.errors import InputError
-from common.export import onnx_export, saved_models, student_export
+from common.export import onnx_export, saved_models
 from common.scoring import onnx_runtimes
 from common.scoring.scorer import PairScorer
-from common.training import strategies
 
 SIDES = ('left', 'right')
 
@@ -72,10 +70,6 @@ def test_what_cannot_be_run_or_made_is_told_in_one_line(exported, in_onnx, monke
     InputError, match="^--export=medquad: the folder of a run's export is needed$"
   ):
     onnx_export.main(onnx_export.ExportConfig('medquad'))
-  with pytest.raises(
-    InputError, match='^--onnx is in float32; remove --encoder_precision=mixed_bf'
-  ):
-    ExportConfig('mixed_bfloat16', onnx=True)
   shutil.copytree(folder, tmp_path / 'cut')
   with open(tmp_path / 'cut/onnx/head/of_parts.onnx', 'ab') as file:
     file.truncate(99)
@@ -83,16 +77,3 @@ def test_what_cannot_be_run_or_made_is_told_in_one_line(exported, in_onnx, monke
     InputError, match=f'of_parts.onnx: damaged: .* delete the folder onnx and run {command}$'
   ):
     PairScorer.load(str(tmp_path / 'cut'), 'onnx')
-
-
-def test_encoders_in_bfloat16_are_refused(build, tmp_path):
-  model, tokenizer = build('dse')
-  with strategies.precision('mixed_bfloat16'):
-    encoder, _ = type(model).from_pretrained(model.config, 1)
-  what = {'slots': SIDES, 'task': 'regression', 'samples': (['red', ''], ['a', 'red shoe'])}
-  student_export.write(str(tmp_path), model, tokenizer, encoder=encoder, **what)
-  with pytest.raises(
-    InputError, match='its encoders are in bfloat16, and ONNX files are in float32'
-  ):
-    onnx_export.write(str(tmp_path))
-  assert not os.path.exists(tmp_path / 'onnx')

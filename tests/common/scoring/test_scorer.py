@@ -396,7 +396,7 @@ for of in (
   *(lambda: dipair.Scorer.load(sys.argv[1]), lambda: dipair.Scorer.load(sys.argv[1], 'litert')),
   lambda: dipair.Scorer.load('gs://b/x.tar.gz', **of_runtimes),
   lambda: dipair.Scorer.load('https://x/x.tar.gz'),
-  *(lambda: scorer.attention('red', 'throw'), dipair.distill, distill),
+  dipair.distill, distill,
 ):
   try:
     of()
@@ -415,7 +415,6 @@ print(json.dumps([ranked, embedder.score_all_pairs(['red', 'x']).tolist()]))
     *[f'{light}tensorflow {missing}'] * 2,
     f'gs://b/x.tar.gz: tensorflow {missing}',
     'https://x/x.tar.gz: no file system for https://; download it, or gs://',
-    f'attention is of the SavedModels: tensorflow {missing}',
     *[f'tensorflow {missing}'] * 2,
   ]
   ranked, scores = json.loads(found)
@@ -460,7 +459,6 @@ def test_arguments_out_of_range_are_refused_by_name(exported, load, tmp_path):
     (lambda: scorer.rank('red', right, parts=nan_parts()), 'candidates: the score of row 2 is NaN'),
     (lambda: scorer.encode(LEFT, 'top'), "side='top': one of left, right"),
     (lambda: scorer.parts(right, 'middle'), "side='middle': one of left, right"),
-    (lambda: scorer.attention('a'), '(1 texts given; this model takes left, right|no attention)'),
     (lambda: scorer.score(['a']), '1 sides given; this model takes left, right'),
     (lambda: scorer.encode_to(f'{tmp_path}/x', [], 'up'), "side='up': one of left, right"),
     (lambda: scorer.score(Stored(right[:, :1], None), right), 'left: vectors of shape'),

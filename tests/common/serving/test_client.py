@@ -165,10 +165,6 @@ def test_a_part_has_its_name(target, folders, load):
   query = load(folders['p2t']).encode(['a'], 'left')
   found = client.call('head', 'left_part', {'left': query})['part']
   np.testing.assert_allclose(found, load(folders['p2t']).parts(query, 'left'), atol=1e-5)
-  right = client.encode(['red'], 'right')
-  assert list(client.call('head', 'attention', {'left': query, 'right': right})) == ['attention']
-  text = {'text': np.array([b'red'], object)}
-  assert list(client.call('encoder', 'left_tokens', text)) == ['tokens']
 
 
 @pytest.mark.parametrize('name', ['p2t', 'stsb'])
