@@ -77,7 +77,7 @@ def main(config: ScoringConfig) -> None:
 
 
 def _gemm() -> Contender:
-  """Products of large matrices, as XLA's and LiteRT's; 'pairs' are MFLOP."""
+  """Products of large matrices; 'pairs' are MFLOP."""
   a, b = (tf.random.uniform([1536, 1536]) for _ in range(2))
   product = tf.function(lambda: a @ b)
   return Contender('GEMM', lambda: product().numpy(), round(2 * 1536**3 / 1e6))

@@ -92,12 +92,12 @@ class ONNXHead:
     one = {n: np.asarray(v[:], np.float32) for n, v in inputs.items() if len(v) == 1 and rows > 1}
     many = {name: value for name, value in inputs.items() if name not in one}
 
-    def call(block: tuple[int, int, int]) -> Outputs:
-      start, stop, size = block
-      own = {name: filled(value[start:stop], size) for name, value in many.items()}
+    def call(block: tuple[int, int]) -> Outputs:
+      start, stop = block
+      own = {name: filled(value[start:stop], stop - start) for name, value in many.items()}
       return self._functions[signature](**one, **own)
 
-    found = _shared(call, list(blocks(rows, (), _HEAD_ROWS)), self._threads)
+    found = _shared(call, list(blocks(rows, _HEAD_ROWS)), self._threads)
     return {name: np.concatenate([of[name] for of in found]) for name in found[0]}
 
 

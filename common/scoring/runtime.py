@@ -1,7 +1,6 @@
 """Interfaces of the runtimes of an export, and the blocks that heads score rows in.
 
-Rows are scored in blocks that stay in cache. XLA and LiteRT have fixed shapes: a block is filled up
-to one of a few sizes, so nothing is compiled after the first calls.
+Rows are scored in blocks that stay in cache. LiteRT has fixed shapes: there a block is filled up.
 """
 
 from __future__ import annotations
@@ -160,18 +159,10 @@ def rows_of(inputs: Inputs) -> int:
   return rows
 
 
-def blocks(rows: int, sizes: Sequence[int], largest: int = 0) -> Iterator[tuple[int, int, int]]:
-  """Yields (start, stop, size to be filled up to): the largest size, for the rest the least.
-
-  Args:
-    rows: B.
-    sizes: Those that a block is filled up to; none: it stays as it is.
-    largest: Most rows of a block where there are no sizes.
-  """
-  largest = max(sizes, default=largest)
-  for start in range(0, rows, largest):
-    stop = min(start + largest, rows)
-    yield start, stop, next((s for s in sorted(sizes) if s >= stop - start), stop - start)
+def blocks(rows: int, most: int) -> Iterator[tuple[int, int]]:
+  """Yields (start, stop) of blocks of so many rows, the last one of the rest."""
+  for start in range(0, rows, most):
+    yield start, min(start + most, rows)
 
 
 def filled(block: np.ndarray, rows: int) -> np.ndarray:

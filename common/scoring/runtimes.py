@@ -15,11 +15,11 @@ Kind = TypeVar('Kind')
 _LIGHT = "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: "
 
 
-def _head(export: Export, jit_compile: bool) -> HeadRuntime:
+def _head(export: Export, _: int) -> HeadRuntime:
   with extras.needed('train', _LIGHT):
     from common.scoring.tensorflow_runtimes import TensorFlowHead
 
-  return TensorFlowHead(export.head, jit_compile)
+  return TensorFlowHead(export.head)
 
 
 def _encoder(export: Export) -> EncoderRuntime:
@@ -51,8 +51,7 @@ def _onnx_encoder(export: Export, threads: int, _: bool) -> EncoderRuntime:
 
 
 HEADS: dict[str, HeadKind] = {
-  'tensorflow': HeadKind(lambda export, threads: _head(export, jit_compile=False)),
-  'xla': HeadKind(lambda export, threads: _head(export, jit_compile=True)),
+  'tensorflow': HeadKind(_head),
   'litert': litert_head.kind('float32'),
   'litert-int8': litert_head.kind('int8'),
   'onnx': HeadKind(_onnx_head, threaded=True, package='onnxruntime', folder=ONNX),

@@ -75,7 +75,7 @@ class PairScorer:
     Args:
       folder: The export, an archive of `dipair.release`, 'medquad' (which comes with the package),
         or `hf://org/name[@revision]`; an `exported.Export`, given to several calls, is read once.
-      runtime: Runtime of the head: 'tensorflow', 'xla', 'litert' (float32), 'litert-int8' or
+      runtime: Runtime of the head: 'tensorflow', 'litert' (float32), 'litert-int8' or
         'onnx'; empty: 'tensorflow', or an archive's only one, 'litert-int8'.
       threads: Threads of LiteRT, each with the weights in memory, OpenVINO or onnxruntime
         (docs/how-to/runtimes.md); 0: one a core, 16 at the most.

@@ -75,7 +75,7 @@ def test_padding(exported, exact):
     assert_same(scores_of(model(features, training=False)[:, 0].numpy()), exact)
 
 
-@pytest.mark.parametrize('runtime', ['tensorflow', 'xla', 'litert'])
+@pytest.mark.parametrize('runtime', ['tensorflow', 'litert'])
 @pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
 def test_exact_runtimes(exported, load, exact, runtime, encoder_runtime):
   assert_same(

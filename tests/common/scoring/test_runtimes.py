@@ -127,24 +127,14 @@ def test_callers_on_several_threads_get_their_own_scores(exported):
   np.testing.assert_array_equal(together, alone)
 
 
-def test_xla_compiles_a_few_sizes_and_no_more(exported):
-  scorer = PairScorer.load(exported[0], 'xla')
-  vectors = [np.ones([500, *shape], np.float32) for shape in scorer.vector_shapes.values()]
-  for rows in [*range(1, 40), 128, 129, 500, 77]:
-    scorer.score(*(v[:rows] for v in vectors))
-  assert scorer._head.traces == 2
-
-
 def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
-  with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, xla, litert"):
+  with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, litert"):
     PairScorer.load(exported[0], 'gpu')
-  message = (
-    "threads=2 has no effect on runtime='xla' with encoder_runtime='tensorflow'; choose a LiteRT"
-  )
-  with pytest.raises(InputError, match=message):
-    PairScorer.load(exported[0], 'xla', threads=2)
-  with pytest.raises(InputError, match="encoder_runtime='xla': one of tensorflow, litert"):
-    PairScorer.load(exported[0], encoder_runtime='xla')
+  message = "threads=2 has no effect on runtime='tensorflow' with encoder_runtime='tensorflow'; "
+  with pytest.raises(InputError, match=f'^{message}choose a LiteRT'):
+    PairScorer.load(exported[0], 'tensorflow', threads=2)
+  with pytest.raises(InputError, match="encoder_runtime='gpu': one of tensorflow, litert"):
+    PairScorer.load(exported[0], encoder_runtime='gpu')
   with pytest.raises(InputError, match='^gs://b/int8.tflite: LiteRT needs a folder of this machi'):
     litert.Interpreters('gs://b/int8.tflite')
   for name in ('encoder', 'head', 'scorer.json'):
