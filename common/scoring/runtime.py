@@ -120,14 +120,12 @@ class HeadKind(NamedTuple):
       export's folder, the head's functions by signature, each of which gives 'score' or 'part', and
       all variables that they read.
     package: Package that it needs from an extra.
-    folder: Folder that it needs of an export, if not every export has it.
   """
 
   load: Callable[[Export, int], HeadRuntime]
   threaded: bool = False
   write: Callable[[str, dict[str, HeadFunction], Sequence[tf.Variable]], None] | None = None
   package: str = ''
-  folder: str = ''
 
 
 class EncoderKind(NamedTuple):
@@ -139,7 +137,6 @@ class EncoderKind(NamedTuple):
     write: As for `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
       student's tokenizer.
     package: As for `HeadKind`.
-    folder: As for `HeadKind`.
   """
 
   load: Callable[[Export, int, bool], EncoderRuntime]
@@ -148,7 +145,6 @@ class EncoderKind(NamedTuple):
     Callable[[str, dict[str, EncoderFunction], Sequence[tf.Variable], Tokenizer], None] | None
   ) = None
   package: str = ''
-  folder: str = ''
 
 
 def rows_of(inputs: Inputs) -> int:
