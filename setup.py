@@ -28,7 +28,7 @@ TRAIN = [
 ]
 BEAM = ['apache-beam>=2.77,<3']
 OPENVINO = ['openvino>=2026.4']  # encoders in bfloat16
-ONNX = ['onnxruntime>=1.20', 'tf2onnx>=1.17']  # exports in ONNX, run and made
+ONNX = ['onnxruntime>=1.20', 'tf2onnx>=1.17']  # ONNX files for use elsewhere, checked and made
 HUB = ['huggingface_hub>=0.30']  # pretrained weights and exports by hub id
 SERVE = ['fastapi>=0.115', 'prometheus-client>=0.20', 'uvicorn>=0.30']  # the rerank server
 SERVING = [

@@ -145,8 +145,8 @@ def test_a_head_is_against_its_own_teacher():
 
 
 def test_the_quickest_form_of_a_model_is_shown_and_int8_where_it_pays():
-  rates = {'A, litert': 10.0, 'A, xla': 20.0, 'A, litert-int8': 21.0, 'A, litert-float16': 90.0}
-  rates |= {'B, litert': 1.0, 'B, litert-int8': 2.0}
+  rates = {'A, litert': 10.0, 'A, tensorflow': 20.0, 'A, litert-int8': 21.0}
+  rates |= {'A, litert-float16': 90.0, 'B, litert': 1.0, 'B, litert-int8': 2.0}
   rows = [{'name': name, 'pairs_per_second': rate} for name, rate in rates.items()]
   found = [row['name'] for row in tables.quickest(rows)]
-  assert found == ['A, xla', 'B, litert', 'B, litert-int8']
+  assert found == ['A, tensorflow', 'B, litert', 'B, litert-int8']

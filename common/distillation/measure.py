@@ -63,9 +63,7 @@ def of_export(
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(export_dir)
-  scorers = {
-    runtime: scorer.load(export, runtime) for runtime in runtimes.available(runtimes.HEADS, export)
-  }
+  scorers = {name: scorer.load(export, name) for name in runtimes.available(runtimes.HEADS)}
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
   encoders = _encoders(scorer, export)
   test = RecordSet(os.path.join(data, 'test'))
@@ -93,7 +91,7 @@ def of_export(
 def _encoders(scorer: type[PairScorer], export: Export) -> dict[str, PairScorer]:
   """Scorers by the encoders' runtime; of an extra's runtimes those that run this export."""
   found = {}
-  for name in runtimes.available(runtimes.ENCODERS, export):
+  for name in runtimes.available(runtimes.ENCODERS):
     try:
       found[name] = scorer.load(export, encoder_runtime=name)
     except InputError as error:

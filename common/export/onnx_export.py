@@ -1,4 +1,4 @@
-"""An export's head and encoders in ONNX.
+"""An export's head and encoders in ONNX, for use elsewhere.
 
   python -m common.export.onnx_export --export=runs/p2t/export
 
@@ -29,10 +29,10 @@ from common.scoring import exported, litert_encoder
 from common.scoring.sorted_encoder import DENSE, WORD_PIECES
 
 with extras.needed('onnx', 'ONNX: '):
+  import onnxruntime  # noqa: F401
   import tf2onnx.convert
 
-  from common.scoring import onnx_runtimes
-
+FOLDER = 'onnx'  # in an export
 TOKENIZER = 'tokenizer.json'
 _ROWS = 8  # that each file is compared with its SavedModel on
 _TOLERANCE = 1e-4  # it sums otherwise: 6e-6 was measured for MiniLM-L6's encoder
@@ -43,6 +43,16 @@ class ExportConfig:
   """The export that gets files in ONNX."""
 
   export: str = flags.option('', 'folder of an export; gets a folder onnx')
+
+
+def head_file(folder: str, signature: str) -> str:
+  """File of a head's signature, in an export's `FOLDER`."""
+  return os.path.join(folder, 'head', f'{signature}.onnx')
+
+
+def encoder_file(folder: str, slot: str) -> str:
+  """File of a slot's encoder, in an export's `FOLDER`."""
+  return os.path.join(folder, 'encoder', slot, 'model.onnx')
 
 
 @saved_models.exact()
@@ -64,12 +74,12 @@ def write(folder: str) -> float:
   slots, pieces = described['slots'], os.path.join(folder, litert_encoder.FOLDER, WORD_PIECES)
   digests.check(pieces, exported.REMEDY)
   word_pieces = WordPieces.load(pieces)
-  if os.path.exists(target := os.path.join(folder, exported.ONNX)):
+  if os.path.exists(target := os.path.join(folder, FOLDER)):
     raise InputError(f'{target}: there already; delete it to make it anew')
   with files.whole_folder(target) as part:
     wanted, vectors = dict[str, tuple[Any, dict[str, np.ndarray]]](), dict[str, np.ndarray]()
     for slot, length in zip(slots, described['max_lengths'], strict=True):
-      path, width = onnx_runtimes.encoder_file(part, slot), described['widths'].get(slot)
+      path, width = encoder_file(part, slot), described['widths'].get(slot)
       os.makedirs(os.path.dirname(path))
       if width:
         given = {DENSE: rng.normal(size=[_ROWS, width]).astype(np.float32)}
@@ -82,11 +92,11 @@ def write(folder: str) -> float:
     signatures = export.head.signatures.items()
     converted = {name: of for name, of in signatures if name != exported.ONE_TO_MANY_INT8}
     samples = heads.samples(converted, vectors)
-    os.makedirs(os.path.dirname(onnx_runtimes.head_file(part, '')))
+    os.makedirs(os.path.dirname(head_file(part, '')))
     for name, signature in converted.items():
-      wanted[onnx_runtimes.head_file(part, name)] = signature, samples[name]
+      wanted[head_file(part, name)] = signature, samples[name]
     alike = {
-      onnx_runtimes.encoder_file(part, slot): onnx_runtimes.encoder_file(part, slots[first])
+      encoder_file(part, slot): encoder_file(part, slots[first])
       for slot, first in zip(slots, described['encoded_as'], strict=True)
     }
     saved = []
@@ -156,7 +166,7 @@ def main(config: ExportConfig) -> None:
     raise InputError(f"--export={config.export}: the folder of a run's export is needed")
   check_pattern_free(config.export, '--export')
   difference = write(config.export)
-  folder = os.path.join(config.export, exported.ONNX)
+  folder = os.path.join(config.export, FOLDER)
   size = saved_models.size(folder) / 1e6
   print(f'{folder}: {size:.1f} MB, {difference:.1e} from the SavedModels')
 

@@ -33,7 +33,7 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
 
   Args:
     export_dir: The export.
-    runtime: Runtime of the head: 'tensorflow', 'xla' (SavedModels) or one of 'litert', ….
+    runtime: Runtime of the head: 'tensorflow' or one of 'litert', ….
     threads: Threads of this process; 0: one a core, of LiteRT 16 at the most.
     encoder_runtime: Runtime of the encoders, for texts: 'tensorflow' or one of 'litert', ….
   """
@@ -50,7 +50,7 @@ class ScorerHandler(ModelHandler[tuple[Any, ...], Any, PairScorer]):
 
   def load_model(self) -> PairScorer:
     """The export, its runtimes and TensorFlow held to the threads."""
-    if 'tensorflow' in (self.encoder_runtime, self.runtime) or self.runtime == 'xla':
+    if 'tensorflow' in (self.encoder_runtime, self.runtime):
       limit_threads(self.threads)
     export = Export(files.local(self.export_dir))
     encoder = runtimes.load_encoder(export, self.encoder_runtime, self.threads)

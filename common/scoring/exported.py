@@ -13,7 +13,6 @@ VERSION = '1'
 SAVED_MODEL = 'saved_model.pb'
 ONE_TO_MANY_INT8 = 'one_to_many_int8'  # the head's signature of an int8 store's vectors
 OF_PRODUCTS = 'of_products'  # that of inner products, which LiteRT's files of some heads have
-ONNX = 'onnx'  # the folder of `common.export.onnx_export`, if it is there
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 _FIELDS = {
   'kind': str,

@@ -82,9 +82,9 @@ class LiteRTHead:
     }
     many = {name: value for name, value in inputs.items() if name not in fixed}
 
-    def call(runners: litert.Runners, part: tuple[int, int, int]) -> Outputs:
-      start, stop, size = part
-      own = {name: filled(v[start:stop], size) for name, v in many.items()}
+    def call(runners: litert.Runners, part: tuple[int, int]) -> Outputs:
+      start, stop = part
+      own = {name: filled(v[start:stop], block) for name, v in many.items()}
       outputs = runners[signature](**fixed, **own)
       return {name: value[: stop - start] for name, value in outputs.items()}
 
@@ -99,19 +99,19 @@ class LiteRTHead:
     (right,) = (value for name, value in inputs.items() if name != 'left_part')
     block = self._interpreters.rows[OF_PRODUCTS]
 
-    def call(runners: litert.Runners, part: tuple[int, int, int]) -> Outputs:
-      start, stop, size = part
+    def call(runners: litert.Runners, part: tuple[int, int]) -> Outputs:
+      start, stop = part
       rows = slice(start, stop)
       inner, squares = products(left, right.at(rows) if isinstance(right, Stored) else right[rows])
-      given = {'products': filled(inner, size), 'squares': filled(squares, size)}
+      given = {'products': filled(inner, block), 'squares': filled(squares, block)}
       outputs = runners[OF_PRODUCTS](**given)
       return {name: value[: stop - start] for name, value in outputs.items()}
 
     return self._joined(call, len(right), block)
 
   def _joined(
-    self, call: Callable[[litert.Runners, tuple[int, int, int]], Outputs], rows: int, block: int
+    self, call: Callable[[litert.Runners, tuple[int, int]], Outputs], rows: int, block: int
   ) -> Outputs:
     """Outputs of a call a block of rows."""
-    found = self._interpreters.map(call, list(blocks(rows, (block,))))
+    found = self._interpreters.map(call, list(blocks(rows, block)))
     return {name: np.concatenate([of[name] for of in found]) for name in found[0]}

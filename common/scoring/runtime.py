@@ -1,7 +1,6 @@
 """Interfaces of the runtimes of an export, and the blocks that heads score rows in.
 
-Rows are scored in blocks that stay in cache. XLA and LiteRT have fixed shapes: a block is filled up
-to one of a few sizes, so nothing is compiled after the first calls.
+Rows are scored in blocks that stay in cache. LiteRT has fixed shapes: there a block is filled up.
 """
 
 from __future__ import annotations
@@ -121,14 +120,12 @@ class HeadKind(NamedTuple):
       export's folder, the head's functions by signature, each of which gives 'score' or 'part', and
       all variables that they read.
     package: Package that it needs from an extra.
-    folder: Folder that it needs of an export, if not every export has it.
   """
 
   load: Callable[[Export, int], HeadRuntime]
   threaded: bool = False
   write: Callable[[str, dict[str, HeadFunction], Sequence[tf.Variable]], None] | None = None
   package: str = ''
-  folder: str = ''
 
 
 class EncoderKind(NamedTuple):
@@ -140,7 +137,6 @@ class EncoderKind(NamedTuple):
     write: As for `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
       student's tokenizer.
     package: As for `HeadKind`.
-    folder: As for `HeadKind`.
   """
 
   load: Callable[[Export, int, bool], EncoderRuntime]
@@ -149,7 +145,6 @@ class EncoderKind(NamedTuple):
     Callable[[str, dict[str, EncoderFunction], Sequence[tf.Variable], Tokenizer], None] | None
   ) = None
   package: str = ''
-  folder: str = ''
 
 
 def rows_of(inputs: Inputs) -> int:
@@ -160,18 +155,10 @@ def rows_of(inputs: Inputs) -> int:
   return rows
 
 
-def blocks(rows: int, sizes: Sequence[int], largest: int = 0) -> Iterator[tuple[int, int, int]]:
-  """Yields (start, stop, size to be filled up to): the largest size, for the rest the least.
-
-  Args:
-    rows: B.
-    sizes: Those that a block is filled up to; none: it stays as it is.
-    largest: Most rows of a block where there are no sizes.
-  """
-  largest = max(sizes, default=largest)
-  for start in range(0, rows, largest):
-    stop = min(start + largest, rows)
-    yield start, stop, next((s for s in sorted(sizes) if s >= stop - start), stop - start)
+def blocks(rows: int, most: int) -> Iterator[tuple[int, int]]:
+  """Yields (start, stop) of blocks of so many rows, the last one of the rest."""
+  for start in range(0, rows, most):
+    yield start, min(start + most, rows)
 
 
 def filled(block: np.ndarray, rows: int) -> np.ndarray:

@@ -1,25 +1,24 @@
 """The runtimes of an export's heads and encoders, by name: the one place that lists them."""
 
 import importlib.util
-import os
 from collections.abc import Mapping
 from typing import TypeVar
 
-from common import extras, files
+from common import extras
 from common.errors import InputError, check_whole
 from common.scoring import litert_encoder, litert_head
-from common.scoring.exported import ONNX, Export, check_version
+from common.scoring.exported import Export, check_version
 from common.scoring.runtime import EncoderKind, EncoderRuntime, HeadKind, HeadRuntime
 
 Kind = TypeVar('Kind')
 _LIGHT = "runtime='litert-int8' with encoder_runtime='litert-int8' does without TensorFlow: "
 
 
-def _head(export: Export, jit_compile: bool) -> HeadRuntime:
+def _head(export: Export, _: int) -> HeadRuntime:
   with extras.needed('train', _LIGHT):
     from common.scoring.tensorflow_runtimes import TensorFlowHead
 
-  return TensorFlowHead(export.head, jit_compile)
+  return TensorFlowHead(export.head)
 
 
 def _encoder(export: Export) -> EncoderRuntime:
@@ -36,33 +35,16 @@ def _openvino(export: Export, threads: int, _: bool) -> EncoderRuntime:
   return OpenVINOEncoder(export, threads)
 
 
-def _onnx_head(export: Export, threads: int) -> HeadRuntime:
-  with extras.needed('onnx', "runtime='onnx': "):
-    from common.scoring.onnx_runtimes import ONNXHead
-
-  return ONNXHead(export, threads)
-
-
-def _onnx_encoder(export: Export, threads: int, _: bool) -> EncoderRuntime:
-  with extras.needed('onnx', "encoder_runtime='onnx': "):
-    from common.scoring.onnx_runtimes import ONNXEncoder
-
-  return ONNXEncoder(export, threads)
-
-
 HEADS: dict[str, HeadKind] = {
-  'tensorflow': HeadKind(lambda export, threads: _head(export, jit_compile=False)),
-  'xla': HeadKind(lambda export, threads: _head(export, jit_compile=True)),
+  'tensorflow': HeadKind(_head),
   'litert': litert_head.kind('float32'),
   'litert-int8': litert_head.kind('int8'),
-  'onnx': HeadKind(_onnx_head, threaded=True, package='onnxruntime', folder=ONNX),
 }
 ENCODERS: dict[str, EncoderKind] = {
   'tensorflow': EncoderKind(lambda export, *_: _encoder(export)),
   'litert': litert_encoder.kind('float32'),
   'litert-int8': litert_encoder.kind('int8'),
   'openvino': EncoderKind(_openvino, threaded=True, package='openvino'),
-  'onnx': EncoderKind(_onnx_encoder, threaded=True, package='onnxruntime', folder=ONNX),
 }
 
 
@@ -78,20 +60,17 @@ def load(
   if threads and not any(kind.threaded for kind in kinds):
     raise InputError(
       f'threads={threads} has no effect on runtime={head!r} with encoder_runtime={encoder!r}; '
-      'choose a LiteRT runtime, openvino or onnx, or omit it'
+      'choose a LiteRT runtime or openvino, or omit it'
     )
   return load_encoder(export, encoder, threads), load_head(export, head, threads)
 
 
-def available(
-  kinds: Mapping[str, HeadKind] | Mapping[str, EncoderKind], export: Export
-) -> list[str]:
-  """Names of `HEADS` or `ENCODERS` that miss neither their extra nor their folder of an export."""
+def available(kinds: Mapping[str, HeadKind] | Mapping[str, EncoderKind]) -> list[str]:
+  """Names of `HEADS` or `ENCODERS` that miss no extra."""
   return [
     name
     for name, kind in kinds.items()
-    if (not kind.package or importlib.util.find_spec(kind.package))
-    and (not kind.folder or files.is_folder(os.path.join(export.folder, kind.folder)))
+    if not kind.package or importlib.util.find_spec(kind.package)
   ]
 
 

@@ -1,4 +1,4 @@
-"""An export's SavedModels as runtimes: run by TensorFlow, heads also compiled by XLA."""
+"""An export's SavedModels as runtimes, run by TensorFlow."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -9,29 +9,14 @@ import tensorflow as tf
 from common.data.batching import length_sorted
 from common.scoring.runtime import Inputs, Outputs, blocks, filled, rows_of
 
-XLA_BLOCKS = (16, 128)  # rows of a call, those it compiles
-_BLOCK = 1024
+_BLOCK = 1024  # rows of a call
 
 
 class TensorFlowHead:
-  """`HeadRuntime` of a SavedModel.
+  """`HeadRuntime` of a SavedModel with signatures that give 'logits' and 'score', or 'part'."""
 
-  Args:
-    model: With signatures that give 'logits' and 'score', or 'part'.
-    jit_compile: Whether XLA compiles them, once a size of block.
-
-  Attributes:
-    traces: How many times XLA has compiled.
-  """
-
-  def __init__(self, model: Any, jit_compile: bool):
-    self.traces = 0
-    self._sizes = XLA_BLOCKS if jit_compile else ()
+  def __init__(self, model: Any):
     self._signatures = model.signatures
-    self._functions = {
-      name: self._compiled(function) if jit_compile else function
-      for name, function in model.signatures.items()
-    }
 
   def inputs(self, signature: str) -> Collection[str]:
     """See `HeadRuntime`."""
@@ -43,18 +28,11 @@ class TensorFlowHead:
     one = {n: tf.constant(v[:]) for n, v in inputs.items() if len(v) == 1 and rows > 1}
     many = {name: value for name, value in inputs.items() if name not in one}
     found = []
-    for start, stop, size in blocks(rows, self._sizes, _BLOCK):
-      block = {name: tf.constant(filled(v[start:stop], size)) for name, v in many.items()}
-      outputs = self._functions[signature](**one, **block)
-      found.append({name: of.numpy()[: stop - start] for name, of in outputs.items()})
+    for start, stop in blocks(rows, _BLOCK):
+      block = {name: tf.constant(filled(v[start:stop], stop - start)) for name, v in many.items()}
+      outputs = self._signatures[signature](**one, **block)
+      found.append({name: of.numpy() for name, of in outputs.items()})
     return {name: np.concatenate([of[name] for of in found]) for name in found[0]}
-
-  def _compiled(self, signature: Any) -> Any:
-    def call(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-      self.traces += 1
-      return signature(**inputs)
-
-    return tf.function(call, autograph=False, jit_compile=True)
 
 
 class TensorFlowEncoder:

@@ -5,8 +5,8 @@ inputs of a request need the same number of them. It batches whole models, not s
 
 * encoder: batched. Batches are not filled up, as each text more is a text more to encode. Word ids
   of `left_ids` and `right_ids` must be padded to one length by all clients.
-* head: batched, up to the sizes that the `xla` runtime compiles. `one_to_many` and `of_parts` then
-  take as many left rows as right ones; one left row with many is what `online` is for.
+* head: batched, and filled up to one of a few sizes. `one_to_many` and `of_parts` then take as many
+  left rows as right ones; one left row with many is what `online` is for.
 * online: one query with n candidates has no rows to join, so this model must not be batched.
 
 `--enable_per_model_batching_parameters` batches the models that have a `batching_params.pbtxt` in
@@ -31,13 +31,13 @@ from common import files, flags
 from common.errors import InputError
 from common.export import online, saved_models
 from common.scoring import archive, exported
-from common.scoring.tensorflow_runtimes import XLA_BLOCKS
 
 FOLDER = 'serving'  # in an export
 _TIMEOUT_MICROS = 1000  # that a request waits for others
 _ENQUEUED_BATCHES = 100  # then requests are refused
 _MODELS_FILE, _BATCHING_FILE = 'models.config', 'batching.config'
 _TOKENS = 8  # of a row of word ids in a warm-up request
+_SIZES = (16, 128)  # rows that a head's batch is filled up to; the last by default the most
 
 _BATCHING = """\
 max_batch_size {{ value: {most} }}
@@ -69,7 +69,7 @@ class ServingConfig:
   export_dir: str = flags.option('', 'the export of a run')
   name: str = flags.option('', "what the models' names start with; the run folder's where empty")
   max_batch_size: int = flags.option(
-    XLA_BLOCKS[-1], 'most rows of a batch, and of a request to encoder or head', bounds=(1, 10**6)
+    _SIZES[-1], 'most rows of a batch, and of a request to encoder or head', bounds=(1, 10**6)
   )
 
 
@@ -103,7 +103,7 @@ def write(config: ServingConfig) -> str:
   name = config.name or os.path.basename(os.path.dirname(folder))
   if not re.fullmatch(r'[A-Za-z0-9_.-]+', name):  # it stands in paths of REST as it is
     raise InputError(f'--name={name}: letters of ASCII, digits, _, . and - are needed')
-  smaller = (size for size in XLA_BLOCKS if size < config.max_batch_size)
+  smaller = (size for size in _SIZES if size < config.max_batch_size)
   sizes = (*smaller, config.max_batch_size)
   rows = {'encoder': (1, sizes[0]), 'head': sizes, online.NAME: sizes}  # of warm-up requests
   if not os.path.isdir(os.path.join(folder, online.NAME)):

@@ -69,7 +69,7 @@ def test_the_right_answer_is_learnt(run):
   assert exported.describe(str(run / 'export'))['widths'] == {'right': 3}
 
 
-@pytest.mark.parametrize('runtime', ['tensorflow', 'xla', 'litert'])
+@pytest.mark.parametrize('runtime', ['tensorflow', 'litert'])
 @pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
 def test_scorer_and_store(run, tmp_path, runtime, encoder_runtime):
   scorer = Scorer.load(str(run / 'export'), runtime, encoder_runtime=encoder_runtime)

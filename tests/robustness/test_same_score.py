@@ -75,7 +75,7 @@ def test_padding(exported, exact):
     assert_same(scores_of(model(features, training=False)[:, 0].numpy()), exact)
 
 
-@pytest.mark.parametrize('runtime', ['tensorflow', 'xla', 'litert'])
+@pytest.mark.parametrize('runtime', ['tensorflow', 'litert'])
 @pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
 def test_exact_runtimes(exported, load, exact, runtime, encoder_runtime):
   assert_same(
@@ -146,7 +146,7 @@ def test_int8_is_as_near_as_the_report_states(exported, load, exact, table, tmp_
   sets = {name: record_writer.of_examples(examples, len(PAIRS)) for name in ('valid', 'test')}
   record_writer.write_sets(str(tmp_path / 'data'), sets, 2)
   scorers = {name: load(exported.folder, name) for name in ('tensorflow', 'litert-int8')}
-  names = runtimes.available(runtimes.ENCODERS, exports.Export(exported.folder))
+  names = runtimes.available(runtimes.ENCODERS)
   encoders = {name: load(exported.folder, encoder_runtime=name) for name in names}
   heads, _, encodings = measure.compare(scorers, encoders, Task('binary'), str(tmp_path / 'data'))
   (of_int8,) = (row for row in encodings if row['name'] == 'litert-int8')

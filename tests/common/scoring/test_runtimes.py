@@ -21,7 +21,7 @@ from tests.conftest import ROOT, TERMS
 
 
 @pytest.fixture(name='scorer_of', scope='module')
-def _scorer_of(export, in_onnx):
+def _scorer_of(export):
   """A function (head, runtime) to a scorer of an export, without its encoder."""
   students = {'dse': ('dse', {}), 'transformer': ('dipair', {})}
   students['ffnn'] = 'dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}
@@ -29,8 +29,7 @@ def _scorer_of(export, in_onnx):
   @functools.cache
   def scorer_of(head, runtime):
     kind, changes = students.get(head, ('dipair', {'head': head}))
-    folder = export(kind, **changes).folder
-    there = Export(in_onnx(folder) if runtime == 'onnx' else folder)
+    there = Export(export(kind, **changes).folder)
     return PairScorer(there, None, runtimes.load_head(there, runtime))
 
   return scorer_of
@@ -93,10 +92,9 @@ def test_openvino_that_is_not_installed_is_named_with_its_extra(exported, monkey
 
 
 @pytest.mark.parametrize('runtime', runtimes.ENCODERS)
-def test_every_runtime_encodes_alike_at_every_number_of_texts(exported, in_onnx, runtime):
+def test_every_runtime_encodes_alike_at_every_number_of_texts(exported, runtime):
   plain = PairScorer.load(exported.folder)
-  folder = in_onnx(exported.folder) if runtime == 'onnx' else exported.folder
-  scorer = PairScorer.load(folder, encoder_runtime=runtime)
+  scorer = PairScorer.load(exported.folder, encoder_runtime=runtime)
   texts = [
     '',
     '½ ™ ß',
@@ -127,24 +125,14 @@ def test_callers_on_several_threads_get_their_own_scores(exported):
   np.testing.assert_array_equal(together, alone)
 
 
-def test_xla_compiles_a_few_sizes_and_no_more(exported):
-  scorer = PairScorer.load(exported[0], 'xla')
-  vectors = [np.ones([500, *shape], np.float32) for shape in scorer.vector_shapes.values()]
-  for rows in [*range(1, 40), 128, 129, 500, 77]:
-    scorer.score(*(v[:rows] for v in vectors))
-  assert scorer._head.traces == 2
-
-
 def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
-  with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, xla, litert"):
+  with pytest.raises(InputError, match="runtime='gpu': one of tensorflow, litert"):
     PairScorer.load(exported[0], 'gpu')
-  message = (
-    "threads=2 has no effect on runtime='xla' with encoder_runtime='tensorflow'; choose a LiteRT"
-  )
-  with pytest.raises(InputError, match=message):
-    PairScorer.load(exported[0], 'xla', threads=2)
-  with pytest.raises(InputError, match="encoder_runtime='xla': one of tensorflow, litert"):
-    PairScorer.load(exported[0], encoder_runtime='xla')
+  message = "threads=2 has no effect on runtime='tensorflow' with encoder_runtime='tensorflow'; "
+  with pytest.raises(InputError, match=f'^{message}choose a LiteRT'):
+    PairScorer.load(exported[0], 'tensorflow', threads=2)
+  with pytest.raises(InputError, match="encoder_runtime='gpu': one of tensorflow, litert"):
+    PairScorer.load(exported[0], encoder_runtime='gpu')
   with pytest.raises(InputError, match='^gs://b/int8.tflite: LiteRT needs a folder of this machi'):
     litert.Interpreters('gs://b/int8.tflite')
   for name in ('encoder', 'head', 'scorer.json'):
@@ -220,8 +208,7 @@ _FORKED = """
 import os, sys
 sys.modules['tensorflow'] = None  # nothing may import it
 from common.scoring.scorer import PairScorer
-folder, runtime = sys.argv[1:]
-scorer = PairScorer.load(folder, runtime, encoder_runtime=runtime, threads=2)
+scorer = PairScorer.load(sys.argv[1], 'litert-int8', encoder_runtime='litert-int8', threads=2)
 texts = ['red', 'wide red boots'] * 40
 expected = scorer.score(texts, texts)
 if child := os.fork():
@@ -252,9 +239,6 @@ def test_openvino_in_a_fork_is_refused(export):
   assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0
 
 
-@pytest.mark.parametrize('runtime', ['litert-int8', 'onnx'])
-def test_a_fork_of_a_process_that_has_scored_scores_too(export, in_onnx, runtime):
-  folder = export('dipair').folder
-  folder = in_onnx(folder) if runtime == 'onnx' else folder
-  command = [sys.executable, '-c', _FORKED, folder, runtime]
+def test_a_fork_of_a_process_that_has_scored_scores_too(export):
+  command = [sys.executable, '-c', _FORKED, export('dipair').folder]
   assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == 0
