@@ -2,7 +2,6 @@
 
 import os
 
-from common import extras
 from common.data import tables
 from common.data.records import RecordSet
 from common.data.task import Task
@@ -23,10 +22,6 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
     InputError: A teacher or checkpoint is not there or does not fit, or the loss takes labels that
       the distillation set lacks, or an extra is not installed.
   """
-  if config.export.onnx:
-    with extras.needed('onnx', '--onnx: '):
-      import onnxruntime  # noqa: F401
-      import tf2onnx  # noqa: F401
   if function is None and not config.labels_alone:
     teachers.check(config.teachers, config.teacher.max_length, config.task)
   columns = config.data.table.text_columns

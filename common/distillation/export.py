@@ -55,7 +55,7 @@ class Exported:
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig:
-  """Calibration of the exported head, further forms."""
+  """Calibration of the exported head."""
 
   calibration: str = flags.option(
     calibration.NONE,
@@ -63,7 +63,6 @@ class ExportConfig:
     'valid; the order of scores stays',
     calibration.METHODS,
   )
-  onnx: bool = flags.option(False, 'also write head and encoders in ONNX, float32 (extra onnx)')
 
 
 def write(
@@ -77,7 +76,7 @@ def write(
   """Writes SavedModels and other forms of the last of a student's models.
 
   Args:
-    config: Calibration and forms.
+    config: Calibration.
     table: Columns of a tuple.
     task: Kind of the labels.
     models: Loads the trained models, by name, in the precision that holds then.
@@ -102,10 +101,6 @@ def write(
       samples=samples(sets[0]),
       calibration=fitted,
     )
-  if config.onnx:
-    from common.export import onnx_export
-
-    onnx_export.write(folder)
   own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
   unlike = list(tokenizer.unlike(own))
   for text in unlike[:10]:
