@@ -20,7 +20,7 @@ def check(config: ExperimentConfig, student: StudentPackage, function: Function 
 
   Raises:
     InputError: A teacher or checkpoint is not there or does not fit, or the loss takes labels that
-      the distillation set lacks, or an extra is not installed.
+      the distillation set lacks.
   """
   if function is None and not config.labels_alone:
     teachers.check(config.teachers, config.teacher.max_length, config.task)

@@ -9,7 +9,7 @@ from common.errors import InputError, check_pattern_free, damaged, local_path
 from common.scoring import archive, hub
 
 REMEDY = 'export the run anew: delete its folder and run again'
-VERSION = '1'
+VERSION = '1'  # of each SavedModel in an export
 SAVED_MODEL = 'saved_model.pb'
 ONE_TO_MANY_INT8 = 'one_to_many_int8'  # the head's signature of an int8 store's vectors
 OF_PRODUCTS = 'of_products'  # that of inner products, which LiteRT's files of some heads have
@@ -79,8 +79,8 @@ def local(folder: str) -> str:
 
 
 def load(folder: str) -> Any:
-  """The SavedModel of the highest version in `folder`."""
-  return load_version(latest(folder))
+  """The SavedModel of `VERSION` in `folder`; the description and LiteRT's files are of it too."""
+  return load_version(os.path.join(folder, VERSION))
 
 
 def load_version(path: str) -> Any:
@@ -95,7 +95,11 @@ def load_version(path: str) -> Any:
 
 
 def latest(folder: str) -> str:
-  """The folder of the highest version in `folder`; raises InputError where there is none."""
+  """The folder of the highest version in `folder`, which TensorFlow Serving serves.
+
+  Raises:
+    InputError: If there is none.
+  """
   try:
     names = files.names(folder)
   except (FileNotFoundError, NotADirectoryError) as error:
@@ -104,17 +108,6 @@ def latest(folder: str) -> str:
   if not versions:
     raise InputError(f'{folder}: no version folder such as {VERSION}/ in it; {REMEDY}')
   return os.path.join(folder, max(versions, key=int))
-
-
-def check_version(folder: str, form: str) -> None:
-  """Refuses a later version of a SavedModel than the description and LiteRT's files are of."""
-  path = os.path.join(folder, form)
-  there = files.is_remote(path) or os.path.isdir(path)  # a release has none
-  if there and os.path.basename(found := latest(path)) != VERSION:
-    raise InputError(
-      f"{found}: {DESCRIPTION} describes {form}/{VERSION}; score with the new run's own export "
-      'folder'
-    )
 
 
 def signature_definitions(path: str) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 import os
 
-from common.scoring import exported, litert_encoder
-from common.scoring.exported import Export
+from common.scoring import litert_encoder
+from common.scoring.exported import VERSION, Export
 from common.scoring.openvino_model import Signatures
 from common.scoring.runtime import ANY_SLOT
 from common.scoring.sorted_encoder import DENSE, SortedEncoder
@@ -27,7 +27,7 @@ class OpenVINOEncoder(SortedEncoder):
       signatures[name] = (slot, (DENSE,)) if width else (f'{slot}_ids', ('ids',))
       lengths[name] = [width or length]
     functions = Signatures(
-      exported.latest(os.path.join(export.folder, 'encoder')),
+      os.path.join(export.folder, 'encoder', VERSION),
       signatures,
       lengths,
       [name for name, (_, arguments) in signatures.items() if DENSE in arguments],

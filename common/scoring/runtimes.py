@@ -7,7 +7,7 @@ from typing import TypeVar
 from common import extras
 from common.errors import InputError, check_whole
 from common.scoring import litert_encoder, litert_head
-from common.scoring.exported import Export, check_version
+from common.scoring.exported import Export
 from common.scoring.runtime import EncoderKind, EncoderRuntime, HeadKind, HeadRuntime
 
 Kind = TypeVar('Kind')
@@ -84,12 +84,10 @@ def load_head(export: Export, name: str, threads: int = 0) -> HeadRuntime:
       the process's.
 
   Raises:
-    InputError: If there is none of that name, or the export has no file for it, or a later version
-      than it describes.
+    InputError: If there is none of that name, or the export has no file for it.
   """
   check_whole('threads', threads, 0, 1024)
   kind: HeadKind = _known(HEADS, 'runtime', name)
-  check_version(export.folder, 'head')
   return kind.load(export, threads if kind.threaded else 0)
 
 
@@ -110,7 +108,6 @@ def load_encoder(
   """
   check_whole('threads', threads, 0, 1024)
   kind: EncoderKind = _known(ENCODERS, 'encoder_runtime', name)
-  check_version(export.folder, 'encoder')
   encoder = kind.load(export, threads if kind.threaded else 0, paired)
   encoder.name = name
   return encoder

@@ -142,19 +142,24 @@ def test_a_runtime_that_is_not_there_is_refused(exported, tmp_path):
       PairScorer.load(str(tmp_path), **{what: 'litert-int8'})
 
 
-@pytest.mark.parametrize('name', ['tensorflow', 'litert'])
-def test_a_version_that_came_after_the_description_is_refused(exported, tmp_path, name):
+@pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'openvino'])
+def test_an_export_is_its_version_1_whatever_lies_beside_it(
+  exported, export, tmp_path, encoder_runtime
+):
+  pytest.importorskip(encoder_runtime)
+  other = export('dipair', left_encoder_layers=1, head='ffnn').folder
   for part in os.listdir(exported.folder):
     os.symlink(os.path.join(exported.folder, part), tmp_path / part)
   for form in ('encoder', 'head'):
     os.remove(tmp_path / form)
-    for number in '12':
-      (tmp_path / form).mkdir(exist_ok=True)
-      os.symlink(os.path.join(exported.folder, form, '1'), tmp_path / form / number)
-  export = Export(str(tmp_path))
-  for load, form in ((runtimes.load_head, 'head'), (runtimes.load_encoder, 'encoder')):
-    with pytest.raises(InputError, match=f'{form}/2: scorer.json describes {form}/1; score with'):
-      load(export, name)
+    (tmp_path / form).mkdir()
+    for number, folder in (('1', exported.folder), ('2', other)):
+      os.symlink(os.path.join(folder, form, '1'), tmp_path / form / number)
+  beside, alone = (
+    PairScorer.load(folder, encoder_runtime=encoder_runtime)
+    for folder in (str(tmp_path), exported.folder)
+  )
+  np.testing.assert_allclose(beside.score(TERMS, TERMS), alone.score(TERMS, TERMS), atol=1e-6)
 
 
 def test_an_interrupted_call_leaves_no_thread_at_work():
