@@ -70,6 +70,8 @@ def ranking_of(config: ServeConfig) -> Ranking:
   """
   if not config.export:
     raise InputError('--export is needed')
+  if config.index:  # before texts are encoded
+    os.makedirs(os.path.dirname(config.index) or '.', exist_ok=True)
   export = exported.Export(config.export)
   head = runtimes.load_head(export, export.runtime(config.runtime))
   name = export.runtime(config.encoder_runtime, 'encoder_runtime')
@@ -86,7 +88,6 @@ def ranking_of(config: ServeConfig) -> Ranking:
   if store and config.index:
     from common.vectors.neighbors import Index
 
-    os.makedirs(os.path.dirname(config.index) or '.', exist_ok=True)
     index = Index.of_store(store, config.index)
   ranking = Ranking(model_name(config.export), export, scorer, cache, store, index, texts)
   scorer.rank('first', scorer.encode(['first'], side))  # what the first request would wait for

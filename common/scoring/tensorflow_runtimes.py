@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data.batching import length_sorted
-from common.scoring.runtime import Inputs, Outputs, blocks, filled, rows_of
+from common.scoring.runtime import Inputs, Outputs, blocks, rows_of
 
 _BLOCK = 1024  # rows of a call
 
@@ -29,7 +29,7 @@ class TensorFlowHead:
     many = {name: value for name, value in inputs.items() if name not in one}
     found = []
     for start, stop in blocks(rows, _BLOCK):
-      block = {name: tf.constant(filled(v[start:stop], stop - start)) for name, v in many.items()}
+      block = {n: tf.constant(np.asarray(v[start:stop], np.float32)) for n, v in many.items()}
       outputs = self._signatures[signature](**one, **block)
       found.append({name: of.numpy() for name, of in outputs.items()})
     return {name: np.concatenate([of[name] for of in found]) for name in found[0]}
