@@ -21,7 +21,7 @@ from common.errors import InputError
 NAME = 'run.log'
 _BAR_SECONDS = 60.0
 _ENDS = re.compile('([\r\n])')
-_MOVES = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')  # a terminal's, of bars below each other
+_MOVES = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')  # a terminal's; after them a lower bar goes on
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ class _Lines:
   def write(self, text: str) -> None:
     *ended, self._line = _ENDS.split(self._line + text)
     for line, end in zip(ended[::2], ended[1::2], strict=True):
-      if end == '\n' or time.monotonic() - self._noted > _BAR_SECONDS:
+      if (end == '\n' and not _MOVES.search(line)) or time.monotonic() - self._noted > _BAR_SECONDS:
         self._noted = time.monotonic()
         _note(self._file, line)
 

@@ -52,6 +52,17 @@ def test_a_bar_is_noted_once_in_a_while_and_at_its_end(tmp_path, monkeypatch):
   assert not any('\r' in line for line in found)
 
 
+def test_a_bar_below_another_is_noted_once_in_a_while_too(tmp_path):
+  with run_log.kept(str(tmp_path), []), tqdm(total=1, desc='teacher') as outer:
+    with tqdm(total=9, desc='similarity') as inner:
+      for _ in range(9):
+        inner.update()
+        inner.refresh()
+    outer.update()
+  found = [line.split('|')[0] for line in lines(tmp_path)]
+  assert found == ['teacher:   0%', 'similarity: 100%', 'teacher: 100%']
+
+
 def test_what_ends_a_start_is_in_the_log_and_goes_on(tmp_path):
   with pytest.raises(InputError), run_log.kept(str(tmp_path), []):
     raise InputError('no such\n column')
