@@ -25,7 +25,7 @@ REAL = {'teacher_steps': 150, 'teacher_warmup_steps': 15, 'steps': 150, 'warmup_
 REAL |= {'teacher_learning_rate': 1e-4, 'learning_rate': 1e-4}
 TOY = {'teacher_steps': 4, 'teacher_warmup_steps': 1, 'steps': 4, 'warmup_steps': 1}
 TOY |= {'pretrained': 'random-tiny', 'teacher_pretrained': 'random-tiny'}
-TOY |= {'teacher_similarity': 'random-tiny', 'pooled_layers': 2}
+TOY |= {'teacher_similarity': 'random-tiny', 'encoder_layers': 1, 'pooled_layers': 1}
 TOY |= {'max_lengths': (16, 16), 'teacher_max_length': 32}
 
 

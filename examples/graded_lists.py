@@ -17,7 +17,7 @@ COLOURS = ('red', 'blue', 'green', 'black', 'white', 'grey')
 THINGS = ('running shoes', 'rain coat', 'table lamp', 'coffee mug', 'garden chair', 'school bag')
 SELLERS = ('by Acme', 'on sale', 'for children', 'made of oak and steel')
 REAL = {'flagfile': 'p2t', 'stage1_batch_size': 96, 'stage2_batch_size': 96}
-TOY = {'flagfile': 'smoke', 'head': 'ffnn', 'stage2_batch_size': 64, 'max_lengths': (16, 16)}
+TOY = {'flagfile': 'smoke', 'head': 'ffnn', 'max_lengths': (16, 16), 'stage2_steps': 0}
 
 
 def rows(colours: tuple[str, ...], candidates: int) -> list[dict]:

@@ -13,7 +13,7 @@ import dipair
 from common.data import catalog
 
 REAL = {'flagfile': 'p2t'}  # sizes and steps, as in configs/p2t.flags
-TOY = {'flagfile': 'smoke', 'head': 'ffnn', 'max_lengths': (16, 16)}
+TOY = {'flagfile': 'smoke', 'head': 'ffnn', 'max_lengths': (16, 16), 'stage2_steps': 0}
 
 
 def distil(run_dir: str, toy: bool):

@@ -27,9 +27,11 @@ os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '0')
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FORKS = os.path.join(ROOT, 'tests', 'forks.py')
+SMOKE_FLAGS = ('--flagfile=configs/smoke.flags', '--max_lengths=16,16')  # few to convert for
 SMOKE = """
-import runpy
+import gc, runpy
 from tests import forks
+gc.disable()
 forks.shorten_benchmark()
 runpy.run_module('dipair.run', run_name='__main__', alter_sys=True)
 """
@@ -54,6 +56,8 @@ TINY = {  # flags of each student's tiny config
     'dropout': 0.0,
   },
 }
+
+ENCODES_LITTLE = {'encoder_layers': 1, 'max_lengths': (8, 8)}  # of students whose head is tested
 
 
 def pytest_collection_modifyitems(items):
@@ -141,7 +145,7 @@ def _smoke_run(once):
   """
 
   def make(folder):
-    command = ['-c', SMOKE, '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run']
+    command = ['-c', SMOKE, *SMOKE_FLAGS, f'--run_dir={folder}/run']
     done = subprocess.run(
       [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -189,6 +193,18 @@ def _in_onnx(once):
     return str(once(f'onnx-{os.path.basename(os.path.dirname(folder))}', make))
 
   return in_onnx
+
+
+@pytest.fixture(name='tensorflow_alone')
+def _tensorflow_alone(monkeypatch):
+  """Students are exported for TensorFlow alone: LiteRT's conversions take most of the time."""
+  from common.export import student_export
+  from common.scoring import runtimes
+
+  for kinds in (runtimes.HEADS, runtimes.ENCODERS):
+    for name in kinds.keys() - {'tensorflow'}:
+      monkeypatch.delitem(kinds, name)
+  monkeypatch.setattr(student_export, '_check_litert_encoders', lambda *given: None)
 
 
 @pytest.fixture(name='load', scope='session')

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.conftest import PRODUCTS
+from tests.conftest import ENCODES_LITTLE, PRODUCTS
 
 ANSWERS = pathlib.Path(__file__).parent.parent / 'examples' / 'answers.tsv'
 TUTORIAL = pathlib.Path(__file__).parent.parent / 'docs' / 'tutorial.ipynb'
@@ -69,8 +69,8 @@ def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
 @pytest.mark.parametrize(
   ('changes', 'same'),
   [
-    ({'head': 'max_sim', 'output_tokens': (5, 6)}, True),
-    ({'head': 'cosine', 'output_tokens': (1, 1)}, True),
+    ({'head': 'max_sim', **ENCODES_LITTLE}, True),
+    ({'head': 'cosine', 'output_tokens': (1, 1), **ENCODES_LITTLE}, True),
     ({}, False),
   ],
 )
@@ -79,8 +79,8 @@ def test_qdrant_has_the_order_of_rank_where_it_can_hold_the_head(
 ):
   pytest.importorskip('qdrant_client')
   table, folder = tmp_path / 't.tsv', export('dipair', **changes).folder
-  table.write_text('\n'.join(['text', *PRODUCTS, 'x']))  # of 'x' and 'a' some tokens are padding
-  done = python('-c', SCRIPT, 'engine_qdrant', 'a', f'--export_dir={folder}', f'--input={table}')
+  table.write_text('\n'.join(['text', *PRODUCTS, 'x']))  # of 'x' and '' some tokens are padding
+  done = python('-c', SCRIPT, 'engine_qdrant', '', f'--export_dir={folder}', f'--input={table}')
   if same:
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == 'the same order as rank, of 5 texts'

@@ -166,7 +166,8 @@ CASES = [
 
 @pytest.mark.parametrize(('changes', 'says'), CASES)
 def test_what_cannot_be_judged_is_refused_in_a_line(export, changes, says):
-  given = {'export': export('dipair').folder, 'test': _table([0.5, 1] * 10), **changes}
+  light = {'runtime': 'litert-int8', 'encoder_runtime': 'litert-int8'}  # which are loaded sooner
+  given = {'export': export('dipair').folder, 'test': _table([0.5, 1] * 10), **light, **changes}
   with pytest.raises(InputError) as refused:
     dipair.evaluate(given.pop('export'), given.pop('test'), **given)
   assert says in str(refused.value) and '\n' not in str(refused.value)

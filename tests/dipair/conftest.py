@@ -1,11 +1,8 @@
-"""The tiny student that DiPair's own tests take, also trained, and a finished smoke run."""
+"""The tiny student that DiPair's own tests take, and its export."""
 
 import functools
-import json
 
 import pytest
-
-from tests.conftest import write_distill
 
 
 @pytest.fixture(name='tiny', scope='session')
@@ -18,17 +15,3 @@ def _tiny(build):
 def _exported(export):
   """DiPair's tiny export alone."""
   return export('dipair')
-
-
-@pytest.fixture(name='trained', scope='session')
-def _trained(tiny, once):
-  """Folder of a set `distill`, the tiny `student` trained on it in two stages, and its `losses`."""
-
-  def make(folder):
-    from tests.dipair import two_stages
-
-    distill = write_distill(f'{folder}/distill')
-    made = two_stages.train(tiny()[0].config, folder / 'student', distill)
-    (folder / 'losses').write_text(json.dumps(two_stages.losses(made)))
-
-  return once('trained', make)

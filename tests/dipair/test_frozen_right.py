@@ -76,6 +76,7 @@ def test_training_moves_the_left_side_and_the_head_alone(old, distill, tmp_path)
     np.testing.assert_array_equal(model.encode(ids, 1, live), before.encode(ids, 1, False))
 
 
+@pytest.mark.usefixtures('tensorflow_alone')
 def test_the_old_exports_store_is_the_new_ones_too(old_exported, tmp_path):
   folder, before = old_exported
   config = dataclasses.replace(before.config, freeze_right=folder, left_encoder_layers=1)

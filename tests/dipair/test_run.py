@@ -15,6 +15,7 @@ from common.errors import InputError
 from common.scoring import exported, runtimes
 from dipair import Scorer
 from dipair.run import DiPairStudent, RunConfig, main
+from tests.conftest import SMOKE_FLAGS
 
 STAGES = (
   *('data', 'unlabelled', 'teacher', 'distill'),
@@ -23,7 +24,7 @@ STAGES = (
 
 
 def command(*arguments):
-  return ['-m', 'dipair.run', '--flagfile=configs/smoke.flags', *arguments]
+  return ['-m', 'dipair.run', *SMOKE_FLAGS, *arguments]
 
 
 @pytest.fixture(name='run', scope='module')
@@ -65,7 +66,7 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert results['metadata'] == {'language': 'en'}  # random weights, the built-in catalogue
   (told,) = [line for line in output.splitlines() if line.startswith('set: ')]
   saved = (folder / 'flags.txt').read_text('utf-8').splitlines()
-  assert set(told.split()[1:]) <= set(saved) and '--max_lengths=' in told
+  assert set(told.split()[1:]) <= set(saved) and '--output_tokens=' in told
   assert results['export']['unlike_texts'] == 0 < results['export']['compared_texts']
   for name in ('export', 'evaluation'):  # another export changes no metric
     stage = json.loads((folder / name / 'stage.json').read_text())
@@ -351,7 +352,10 @@ def assert_exported_scores_are_the_calibrated_ones(folder, pairs):
   assert found['temperature'] != 1
   described = exported.describe(str(folder / 'export'))['calibration']
   assert described == {'temperature': found['temperature']}
-  scores = scorer.score(*map(list, zip(*pairs, strict=True)))
+  texts = [list(of) for of in zip(*pairs, strict=True)]
+  scores = scorer.score(*texts)
+  in_litert = Scorer.load(str(folder / 'export'), 'litert', encoder_runtime='litert')
+  np.testing.assert_allclose(in_litert.score(*texts), scores, atol=1e-5)
   best = found['thresholds'][-1]
   above, at_least = (int((scores > best['threshold'] + by).sum()) for by in (1e-6, -1e-6))
   assert best['best_on_valid'] and above < best['count'] <= at_least  # within rounding

@@ -52,6 +52,7 @@ def _run(python, tmp_path_factory):
   command = ['-m', 'dipair.run', '--flagfile=configs/smoke.flags']
   command += [f'--{name}_file={folder}/{name}.tsv' for name in ('train', 'valid', 'test')]
   command += ['--text_columns=a,b,c', '--max_lengths=8,16,8', '--output_tokens=2,3,2']
+  command += ['--head=ffnn']
   command += ['--distillation_pairs=64', '--block_pairs=16']
   command += ['--teacher_steps=2', '--teacher_eval_every=2', '--teacher_warmup_steps=1']
   command += ['--stage1_batch_size=16', '--stage1_steps=2', '--stage1_eval_every=2']

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from common import flags
 from common.data.task import Task
@@ -15,7 +16,24 @@ from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from dipair import training
 from dipair.config import TrainConfig
+from dipair.student import DiPair
+from tests.conftest import write_distill
 from tests.dipair.two_stages import PHASE, PHASES, losses, train
+
+
+@pytest.fixture(name='small', scope='module')
+def _small(tiny):
+  """Config of a student of few layers, which trains sooner."""
+  return tiny(encoder_layers=1, head_layers=1)[0].config
+
+
+@pytest.fixture(name='trained', scope='module')
+def _trained(small, tmp_path_factory):
+  """Folder of a set `distill`, a `student` trained on it in two stages, and its `losses`."""
+  folder = tmp_path_factory.mktemp('trained')
+  made = train(small, folder / 'student', write_distill(f'{folder}/distill'))
+  (folder / 'losses').write_text(json.dumps(losses(made)))
+  return folder
 
 
 def trainer(model, tokenizer, distill, **devices):
@@ -33,23 +51,53 @@ def test_no_stage_is_no_student():
     TrainConfig(stage1=none, stage2=none)
 
 
-def test_stage_1_on_cached_tokens_equals_stage_1_on_live_ones(tiny, distill, tmp_path, monkeypatch):
-  config, cached_batches, calls = tiny()[0].config, Trainer.cached_batches, []
+def moved(student, start, stage):
+  """Whether each variable is another than at the start: (the encoders', all others).
+
+  The student gets the weights of its stage's last step, in place of its best.
+  """
+  latest = tf.train.latest_checkpoint(str(stage / 'checkpoints'))
+  assert latest.endswith('-3')
+  tf.train.Checkpoint(variables=student.variables).restore(latest).expect_partial()
+  encoders, found = {v.ref() for v in student.encoders[0].variables}, ([], [])
+  for own, before in zip(student.variables, start.variables, strict=True):
+    if 'pooler' not in own.name:  # which no logit depends on
+      found[own.ref() not in encoders].append(not np.array_equal(own, before))
+  return [set(of) for of in found]
+
+
+def test_stage_1_moves_no_encoder_and_on_cached_tokens_equals_itself_on_live_ones(
+  small, distill, tmp_path, monkeypatch
+):
+  cached_batches, calls = Trainer.cached_batches, []
 
   def spy(*arguments):
     calls.append(arguments)
     return cached_batches(*arguments)
 
   monkeypatch.setattr(Trainer, 'cached_batches', spy)
-  only_first = dataclasses.replace(PHASES, stage2=dataclasses.replace(PHASE, steps=0))
-  cached = train(config, tmp_path / 'a', distill, only_first)
+  whole, none = (
+    dataclasses.replace(PHASE, patience=0, **changes) for changes in ({}, {'steps': 0})
+  )
+  only_first = TrainConfig(head_start='random', stage1=whole, stage2=none)
+  cached = train(small, tmp_path / 'a', distill, only_first)
   assert len(calls) == 1
   no_cache = dataclasses.replace(only_first, stage1_cache_gb=0.0)
-  live = train(config, tmp_path / 'b', distill, no_cache)
+  live = train(small, tmp_path / 'b', distill, no_cache)
   assert len(calls) == 1
   # One group is the whole set, so both forms see the same tuples in each step.
   np.testing.assert_allclose(losses(cached), losses(live), rtol=1e-4)
   assert not (tmp_path / 'a' / 'stage1' / 'cache').exists()
+  tf_keras.utils.set_random_seed(3)  # as `train` does
+  start = DiPair.from_pretrained(small, 1)[0]
+  for folder in (tmp_path / 'a', tmp_path / 'b'):
+    assert moved(DiPair.load(str(folder))[0], start, folder / 'stage1') == [{False}, {True}]
+
+
+def test_stage_2_moves_all(trained):
+  student, start = (DiPair.load(str(trained / 'student'))[0] for _ in range(2))
+  training.restore(str(trained / 'student' / 'stage1'), start)
+  assert moved(student, start, trained / 'student' / 'stage2') == [{True}, {True}]
 
 
 @pytest.mark.parametrize('head', ['transformer', 'max_sim'])
@@ -65,39 +113,9 @@ def test_a_random_start_leaves_the_weights_and_a_tailored_one_does_not(tiny, dis
     assert moved & {v.ref() for v in layer.variables}
 
 
-def at_the_last_step(model, folder):
-  """Puts the weights that a phase ended with into its model, in place of its best."""
-  latest = tf.train.latest_checkpoint(str(folder / 'checkpoints'))
-  assert latest.endswith('-3')
-  tf.train.Checkpoint(variables=model.variables).restore(latest).expect_partial()
-
-
-def test_stage_1_leaves_the_encoders_and_stage_2_moves_them(tiny, distill, tmp_path):
-  model, tokenizer = tiny()
-  variables = [v for v in model.variables if 'pooler' not in v.name]  # which no logit depends on
-  encoders = {v.ref() for v in model.encoders[0].variables}
-  one = trainer(model, tokenizer, distill)
-  phase = dataclasses.replace(PHASE, patience=0)
-
-  def moved(stage, **options):
-    """Whether each variable is another at the stage's end: (the encoders', all others)."""
-    before = [v.numpy() for v in variables]
-    one.fit(stage, phase, str(tmp_path / stage), **options)
-    at_the_last_step(model, tmp_path / stage)
-    found = [not np.array_equal(x, v.numpy()) for x, v in zip(before, variables, strict=True)]
-    return [
-      {other for other, v in zip(found, variables, strict=True) if (v.ref() in encoders) == own}
-      for own in (True, False)
-    ]
-
-  assert moved('live', frozen=True, cache_gb=0.0) == [{False}, {True}]
-  assert moved('cached', frozen=True, cache_gb=1.0) == [{False}, {True}]
-  assert moved('stage2', frozen=False) == [{True}, {True}]
-
-
-def test_the_train_steps_compile_under_xla_with_static_shapes(tiny, trained, tmp_path):
-  config, distill = tiny()[0].config, str(trained / 'distill')
-  compiled = train(config, tmp_path / 'xla', distill, jit_compile=True)
+def test_the_train_steps_compile_under_xla_with_static_shapes(small, trained, tmp_path):
+  distill = str(trained / 'distill')
+  compiled = train(small, tmp_path / 'xla', distill, jit_compile=True)
   expected = json.loads((trained / 'losses').read_text())
   np.testing.assert_allclose(losses(compiled), expected, rtol=1e-4)
 
@@ -118,8 +136,8 @@ print(json.dumps([replicas, found]))
 """
 
 
-def test_two_mirrored_devices_give_one_devices_loss_curve(tiny, trained, tmp_path, python):
-  config = json.dumps(flags.flat(tiny()[0].config))
+def test_two_mirrored_devices_give_one_devices_loss_curve(small, trained, tmp_path, python):
+  config = json.dumps(flags.flat(small))
   done = python('-c', _MIRRORED, str(tmp_path), str(trained / 'distill'), config)
   assert done.returncode == 0, done.stderr[-3000:]
   replicas, found = json.loads(done.stdout.splitlines()[-1])
@@ -129,13 +147,12 @@ def test_two_mirrored_devices_give_one_devices_loss_curve(tiny, trained, tmp_pat
   np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_bfloat16_trains_nearly_alike(tiny, distill, tmp_path):
-  config = tiny()[0].config
+def test_bfloat16_trains_nearly_alike(small, distill, tmp_path):
   last = dataclasses.replace(PHASES, stage1=dataclasses.replace(PHASE, steps=0))
-  plain = losses(train(config, tmp_path / 'plain', distill, last))
+  plain = losses(train(small, tmp_path / 'plain', distill, last))
   precision = {'precision': 'mixed_bfloat16'}
   try:
-    found = losses(train(config, tmp_path / 'bfloat16', distill, last, **precision))
+    found = losses(train(small, tmp_path / 'bfloat16', distill, last, **precision))
   finally:
     strategies.create(strategies.DeviceConfig())
   np.testing.assert_allclose(found, plain, rtol=0.05)

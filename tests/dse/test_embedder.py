@@ -13,6 +13,7 @@ from dse.embedder import Embedder
 
 LEFT = ['a red dog', 'blue', 'two green cats run', 'black']
 RIGHT = ['red', 'the blue one', 'a cat']
+OTHER_LENGTHS = {'max_lengths': (4, 16), 'encoder_layers': 1, 'pooled_layers': 1}
 
 
 @pytest.fixture(name='embedders', scope='module')
@@ -40,7 +41,7 @@ def test_one_text_or_none_is_refused(embedders):
 def test_the_side_is_left_out_only_where_both_encode_alike(embedders, export):
   one = embedders[0]
   np.testing.assert_array_equal(one.encode(LEFT), one.encode(LEFT, 'right'))
-  for other in (embedders[1], Embedder.load(export('dse', max_lengths=(4, 16)).folder)):
+  for other in (embedders[1], Embedder.load(export('dse', **OTHER_LENGTHS).folder)):
     with pytest.raises(InputError, match="^side: 'left' or 'right' is needed; each side of this"):
       other.encode(LEFT)
 
@@ -82,7 +83,7 @@ def test_texts_of_both_sides_are_encoded_once_where_the_encoder_is_one(embedders
 
 
 def test_texts_are_cut_at_their_own_sides_length(export, monkeypatch):
-  embedder = Embedder.load(export('dse', max_lengths=(4, 16)).folder)
+  embedder = Embedder.load(export('dse', **OTHER_LENGTHS).folder)
   texts = ['red wide nike shoes', 'a red dog', 'blue']  # the first is longer than a left text
   with pytest.raises(InputError, match='a text length of its own: right, of encode'):
     embedder.score_all_pairs(vectors := embedder.encode(texts, 'left'))

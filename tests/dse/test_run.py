@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import pathlib
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -22,10 +24,10 @@ TOY = (
   *(
     '--pretrained=random-tiny',
     '--teacher_pretrained=random-tiny',
-    '--pooled_layers=2',
+    '--pooled_layers=1',
     '--teacher_similarity=',
   ),
-  *('--max_lengths=16,16', '--teacher_max_length=32', '--similarity_dim=8', '--encoder_layers=0'),
+  *('--max_lengths=16,16', '--teacher_max_length=32', '--similarity_dim=8', '--encoder_layers=1'),
   *('--teacher_steps=6', '--teacher_eval_every=3', '--steps=6', '--eval_every=3'),
   *('--batch_size=8', '--frozen_batch_size=8'),
   *('--frozen_steps=6', '--frozen_eval_every=3', '--variants=distilled,labels,frozen'),
@@ -79,7 +81,7 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(
   arguments = ('--flagfile=configs/mrpc.flags', f'--data_dir={glue}', f'--run_dir={tmp_path}', *TOY)
   for phase in ('phase', 'labels/phase', 'frozen/phase'):  # of the first variant, and the others
     kill_at(command(*arguments), tmp_path / 'student.part' / phase, 3)
-  for name in ('export', 'benchmark'):  # which the weights are not of
+  for name in ('export', 'evaluation', 'benchmark'):  # which the weights are not of
     shutil.copytree(finished / name, tmp_path / name)
   done = run(*arguments)
   assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
@@ -90,7 +92,7 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(
       np.testing.assert_array_equal(found[name], values, err_msg=f'{phase} {name}')
 
 
-def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, run):
+def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, run, start):
   rows = [('q', 'p', 'y', 'z')]
   rows += [(f'red {i}', f'the {i % 5}', f'{i % 2}', f'{i % 3 - 1}') for i in range(24)]
   path = tmp_path / 'distill.tsv'
@@ -100,8 +102,12 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, 
   files = [f'--distillation_file={path}']
   files += [f'--{name}_file={judging}' for name in ('valid', 'test')]
   columns = ('--text_columns=q,p', '--label_column=y', '--teacher_logits_column=z', '--task=binary')
-  done = run(f'--run_dir={tmp_path}/run', *files, *columns, *TOY)
-  assert done.returncode == 0, done.stderr.split('Extension modules')[0][-5000:]
+  process = start(*command(f'--run_dir={tmp_path}/run', *files, *columns, *TOY))
+  while (status := process.poll()) is None and not (tmp_path / 'run' / 'student').exists():
+    time.sleep(0.05)
+  assert status is None, pathlib.Path(process.folder, 'err').read_text('utf-8')[-5000:]
+  process.kill()
+  process.wait()
   found = RecordSet(f'{tmp_path}/run/distill').tuples()
   assert found.labels[:4].tolist() == [0, 1, 0, 1]
   assert found.teacher_logits[:4, 0].tolist() == [-1, 0, 1, -1]

@@ -58,7 +58,7 @@ def test_sberts_similarities_are_the_plain_ones(tiny):
 
 
 def test_an_export_by_cosine_scores_as_the_student(export, load):
-  one = export('dse', similarity='cosine')
+  one = export('dse', similarity='cosine', encoder_layers=1, pooled_layers=1)
   left, right = ['red', 'a', 'red', 'nike shoes'], ['black', 'a b', 'red throw', 'x']
   ids = [one.tokenizer.encode(x, 16).to_tensor(one.tokenizer.pad_id) for x in (left, right)]
   live = tf.sigmoid(one.model([one.model.features(x, slot) for slot, x in enumerate(ids)]))[:, 0]

@@ -243,7 +243,8 @@ def test_a_cross_attention_student_learns_soft_labels_by_its_first_layer(distill
 @pytest.fixture(name='studied', scope='module')
 def _studied(build, tmp_path_factory):
   """A finished run, a study's config, and the study: the run's student and cross-attention."""
-  run = finish(tmp_path_factory.mktemp('run'), *build('dipair'))
+  small = {'encoder_layers': 1, 'max_lengths': (16, 16)}
+  run = finish(tmp_path_factory.mktemp('run'), *build('dipair', **small), **small)
   file = pathlib.Path(run.path('first_layer.flags'))
   file.write_text('--cross_attention=1')
   phase = PhaseConfig(1e-3, 20, 2, warmup_steps=1, eval_every=2)

@@ -17,7 +17,7 @@ from common.scoring import litert, litert_head, runtimes
 from common.scoring.exported import Export
 from common.scoring.runtime import HeadFunction
 from common.scoring.scorer import PairScorer
-from tests.conftest import ROOT, TERMS
+from tests.conftest import ENCODES_LITTLE, ROOT, TERMS
 
 
 @pytest.fixture(name='scorer_of', scope='module')
@@ -28,7 +28,7 @@ def _scorer_of(export):
 
   @functools.cache
   def scorer_of(head, runtime):
-    kind, changes = students.get(head, ('dipair', {'head': head}))
+    kind, changes = students.get(head, ('dipair', {'head': head, **ENCODES_LITTLE}))
     there = Export(export(kind, **changes).folder)
     return PairScorer(there, None, runtimes.load_head(there, runtime))
 
