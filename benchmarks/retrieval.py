@@ -74,11 +74,7 @@ def main(config: RetrievalConfig) -> None:
     scores['student'], seconds['student'] = _timed('student', test, by_student)
     nearest = Index.of_store(store).nearest(scorer.encode(test.texts, 'left'), max(_OWN))
     own = _hits(nearest, test.known)
-  weight = fitted(
-    'embedder', valid.candidates, np.concatenate(of_valid), np.concatenate(valid.scores)
-  )
-  both = zip(scores['student'], test.scores, strict=True)
-  scores['student + first stage'] = [logits + weight.terms(of) for logits, of in both]
+  scores['student + first stage'], weight = _summed(valid, of_valid, test, scores['student'])
   seconds['student + first stage'] = seconds['student']
   if teachers := [ConvertedTeacher(one) for one in run.teachers()]:
 
@@ -86,13 +82,16 @@ def main(config: RetrievalConfig) -> None:
       pairs = [(text, passages[row]) for row in rows]
       return teacher.of_texts(teachers, pairs)[:, 0]
 
+    of_valid, _ = _timed('teacher, valid', valid, by_teacher)
     scores['teacher'], seconds['teacher'] = _timed('teacher', test, by_teacher)
+    scores['teacher + first stage'], _ = _summed(valid, of_valid, test, scores['teacher'])
+    seconds['teacher + first stage'] = seconds['teacher']
   candidates = test.candidates
   made = {
     'queries': len(test.texts),
     'passages': len(passages),
     'depth': config.depth,
-    'weight': weight.weight,
+    'weight': weight,
     'own': {str(count): float(own[:, :count].any(1).mean()) for count in _OWN},
     'found': float(candidates.relevant.sum() / candidates.judged.relevants.sum()),
     'rows': _rows(candidates, scores, seconds),
@@ -170,6 +169,17 @@ def _timed(name: str, first: _First, score: Any) -> tuple[list[np.ndarray], list
   return found, seconds
 
 
+def _summed(
+  valid: _First, of_valid: list[np.ndarray], test: _First, of_test: list[np.ndarray]
+) -> tuple[list[np.ndarray], float]:
+  """Logits of test's candidates with the first stage's scores; the weight, fitted on valid."""
+  first = fitted(
+    'embedder', valid.candidates, np.concatenate(of_valid), np.concatenate(valid.scores)
+  )
+  both = zip(of_test, test.scores, strict=True)
+  return [logits + first.terms(of) for logits, of in both], first.weight
+
+
 def _rows(
   candidates: Candidates, scores: dict[str, list[np.ndarray]], seconds: dict[str, list[float]]
 ) -> list[dict[str, Any]]:
@@ -189,9 +199,9 @@ def _rows(
       if row is not rows[0]:
         change = significance.difference(resampled[0], column)
         found |= {'p_value': change.p_value, 'delta': change.delta}
-      if 'teacher' in columns and row['name'] != 'teacher':
-        change = significance.difference(columns['teacher'], column)
-        found['against_teacher'] = change._asdict()
+      for key, other in (('against_teacher', 'teacher'), ('against_sum', 'teacher + first stage')):
+        if other in columns and row['name'] != other:
+          found[key] = significance.difference(columns[other], column)._asdict()
       row['metrics'][metric] = found
   return rows
 

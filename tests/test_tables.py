@@ -40,7 +40,7 @@ def _figures() -> Iterator[tuple[str, str]]:
   ours = p50['transformer', 'seen, server']
   yield 'README.md', f'the server reranks 1,000 stored titles in {ours:.0f} ms'
   crossed = min(value for (_, where), value in p50.items() if where == 'new')
-  yield 'README.md', f'A MiniLM-L6 cross-encoder takes {crossed:,.0f} ms'
+  yield 'README.md', f'a MiniLM-L6 cross-encoder takes {crossed:,.0f} ms'
   hours = {row['name']: row['core_hours'] for row in cost['rows'] if row['pairs'] == 1e9}
   yield 'README.md', f'we estimate {hours["DiPair, int8"]:.0f} core-hours'
   (rate,) = (
@@ -49,7 +49,7 @@ def _figures() -> Iterator[tuple[str, str]]:
     if row['name'] == "DiPair's teacher, litert-int8"
   )
   crossed = float(f'{2 * 1e9 / rate / 3600:.2g}')  # two cores
-  yield 'README.md', f'A cross-encoder in int8 needs about {crossed:.0f}'
+  yield 'README.md', f'The teacher needs about {crossed:.0f}'
   yield 'docs/explanation/cost.md', f'take about {crossed:.0f} core-hours'
   megabytes = round(light['installed'] / 1e6)
   yield 'README.md', f'the environment is {megabytes} MB'
