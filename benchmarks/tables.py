@@ -25,7 +25,7 @@ PAGES = (
   *(f'docs/results/{name}.md' for name in ('large_jobs', 'hard_knocks')),
   'docs/explanation/cost.md',
   'docs/how-to/machine.md',
-  'docs/how-to/your_data.md',
+  *(f'docs/how-to/{name}.md' for name in ('choose_a_head', 'your_data')),
 )
 _BLOCK = re.compile(r'(<!-- (\S+): .*? -->\n)(.*?)(<!-- /\2 -->)', re.DOTALL)
 
@@ -114,6 +114,28 @@ def models() -> str:
       cells[row['name']] = [quality, digits(rate), size]
   rows = [[title, *cells[name]] for name, title in _MODELS.items()]
   return _markdown(['model', label(primary), 'pairs/s', 'bytes per question + per answer'], rows)
+
+
+def heads(made: dict[str, Any]) -> Table:
+  """A row a head of one run: quality, bytes of two texts, pairs a second; beside a bi-encoder."""
+  primary, speed = made['metrics'][0], made['speed']
+  alone = next(
+    one['models']['bi-encoder']
+    for one in read('bi_encoder')['rows']
+    if made['title'].endswith(one['title'])
+  )
+  against = moved(alone['delta'], *alone['delta_interval'])
+  rate = digits(speed['teacher']['pairs_per_second'])
+  shown = [['teacher', metric(made['teacher']['test'][primary]), '', '', rate, '']]
+  for row in made['comparisons']['heads']['rows']:
+    (name,) = row['students']
+    runs, size = speed['students'][name], made['students'][name]['bytes']
+    rates = [digits(runs[one]['pairs_per_second']) for one in _RUNTIMES[1:]]
+    quality = [metric(made['students'][name]['test'][primary]), change(row, 'test')]
+    shown.append([row['name'], *quality, ' + '.join(f'{count:,}' for count in size), *rates])
+  shown.append(['bi-encoder of the same labels', metric(alone['value']), against, '', '', ''])
+  headers = ['head', label(primary), 'of the teacher', 'bytes per left + per right text']
+  return Table('', [*headers, 'pairs/s', 'pairs/s in int8'], shown)
 
 
 def glue() -> str:
@@ -602,6 +624,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Table]] = {  # by the name of their
   'light': light,
   'retrieval': retrieval,
   'score_job': score_job,
+  'study_heads': heads,
   'scoring': scoring,
   'training': training,
 }
