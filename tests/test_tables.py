@@ -97,6 +97,15 @@ def _figures() -> Iterator[tuple[str, str]]:
   yield 'docs/results.md', f'On Amazon–Google it is better by {matched}. On STS-B {found}.'
   yield 'README.md', f'{below}. With 5,000 it is {above} above'
   yield 'docs/results.md', f'With 5,000 the student is better, by {above}.'
+  made = committed.read('study_heads')
+  of = {row['name']: row for row in made['comparisons']['heads']['rows']}
+  ours, lite = (
+    made['students'][of[name]['students'][0]]['test']['pearson'] for name in ('transformer', 'LITE')
+  )
+  assert of['transformer']['closest'] == 'LITE'
+  chance = f'(p {of["transformer"]["p_closest"]:.2g})'
+  yield 'docs/how-to/choose_a_head.md', f'the transformers we measured no difference {chance}:'
+  yield 'docs/explanation/which_model.md', f'scores [{ours:.3f}, and LITE {lite:.3f}]'
   rows = [line.split(' | ') for line in tables.models().splitlines()[3:5]]
   own, lite = (float(row[2].replace(',', '')) for row in rows)
   yield 'README.md', f'`--head=lite`, which is {lite / own:.0f} times faster than'
