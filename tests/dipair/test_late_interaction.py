@@ -8,7 +8,6 @@ from common.scoring.exported import OF_PRODUCTS
 from common.vectors.values import Stored
 from common.vectors.writer import VectorWriter
 from dipair.scorer import Scorer
-from tests.conftest import ENCODES_LITTLE
 from tests.dipair.test_heads import norm, slow_mixer
 
 ROWS = 300  # more than a call of LiteRT takes
@@ -31,7 +30,7 @@ def slow_score(head, left, right):
 def test_a_store_is_ranked_as_the_slow_version_ranks_it(export, head, tmp_path, monkeypatch):
   monkeypatch.setattr(products, '_MULTIPLICATIONS', 5 * 3 * 8)  # five tokens a product
   monkeypatch.setattr(products, '_BLOCK_BYTES', 4 * 3 * 5 * 8)  # three products a block
-  exported, rng = export('dipair', head=head, **ENCODES_LITTLE), np.random.default_rng(0)
+  exported, rng = export('dipair', head=head), np.random.default_rng(0)
   query, right = rng.normal(size=(3, 8)), rng.normal(size=(ROWS, 4, 8))
   right[3:] -= 3 * query[0]  # most cosines are below 0, an absent token's
   query[2] = right[0, 2:] = right[1, 0] = right[2] = 0
@@ -51,7 +50,7 @@ def test_a_store_is_ranked_as_the_slow_version_ranks_it(export, head, tmp_path, 
         (found,) = scorer.rank(query, store, rows=[row])
         np.testing.assert_allclose(found, (row, expected[row]), atol=1e-5)
       assert scorer.rank(query, store, rows=[]) == []
-  assert np.ptp(expected) > 0.03
+  assert np.ptp(expected) > 0.05
 
 
 def test_products_of_stored_vectors_by_hand():

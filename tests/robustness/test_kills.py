@@ -81,7 +81,7 @@ def test_a_runs_folder_before_each_step(killed):
 
 
 def test_a_vector_store(killed, export):
-  assert_equal(killed(kills.SUBJECTS['store'][0], 4, export('dipair').folder, '{}'))
+  assert_equal(killed(kills.SUBJECTS['store'][0], 10, export('dipair').folder, '{}'))
 
 
 def test_a_job(killed, export, tmp_path):
