@@ -166,11 +166,14 @@ def _reranking(made: dict[str, Any]) -> list[list[str]]:
   """MRR of candidates that student and teacher rerank; their speeds are of other arithmetic."""
   of = {row['name']: row['metrics']['mrr@10'] for row in made['rows']}
   title = f'MedQuAD, {made["depth"]} candidates a question reranked'
-  teacher, rows = of['teacher']['value'], []
-  for name, note in (('student', ''), ('student + first stage', ', first stage added')):
-    value, against = of[name]['value'], of[name].get('against_teacher', {})
-    lost = moved(value / teacher - 1, against.get('low'), against.get('high'))
-    cells = [metric(teacher), metric(value), lost, '']
+  rows = []
+  for added, key, note in (
+    ('', 'against_teacher', ''),
+    (' + first stage', 'against_sum', ', first stage added to both'),
+  ):
+    student, teacher = of[f'student{added}'], of[f'teacher{added}']
+    lost = moved(*(student[key][name] for name in ('delta', 'low', 'high')))
+    cells = [metric(teacher['value']), metric(student['value']), lost, '']
     rows.append([f'{title}{note}', label('mrr@10'), *cells])
   return rows
 
@@ -185,13 +188,13 @@ def retrieval(made: dict[str, Any]) -> Table:
     f'vectors the nearest {counts} of all passages hold {shares}.'
   )
   (summed,) = (row['metrics'] for row in made['rows'] if row['name'] == 'student + first stage')
-  changes = [
-    f'{label(name)} {moved(of["delta"], of["low"], of["high"])} (p {chance(of["p_value"])})'
-    for name, metrics in summed.items()
-    if (of := metrics.get('against_teacher'))
-  ]
-  if changes:
-    note += f' Against the teacher the sum changes {", ".join(changes)}.'
+  for key, other in (('against_teacher', 'teacher'), ('against_sum', "teacher's sum")):
+    changes = (
+      f'{label(name)} {moved(of["delta"], of["low"], of["high"])} (p {chance(of["p_value"])})'
+      for name, metrics in summed.items()
+      for of in (metrics[key],)
+    )
+    note += f" Against the {other}, the student's sum changes {', '.join(changes)}."
   headers, rows = ['ranked by'], []
   for name in made['rows'][0]['metrics']:
     headers += [label(name), 'p']

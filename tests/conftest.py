@@ -360,23 +360,23 @@ def _stages():
 
 @pytest.fixture(name='kill_at', scope='session')
 def _kill_at(start):
-  """A function that runs a command and kills it once a phase's checkpoint reaches a step."""
+  """A function that runs a command and kills it once a folder is there, or a phase at a step."""
 
-  def reached(phase):
-    """The step of the last checkpoint, by the file that names it once it is whole."""
+  def reached(phase, step):
+    """By the file that names the last checkpoint once it is whole."""
     state = pathlib.Path(phase, 'checkpoints', 'checkpoint')
     with contextlib.suppress(FileNotFoundError):  # not yet, or no more
-      return int(re.search(r'ckpt-(\d+)"', state.read_text())[1])
-    return -1
+      return int(re.search(r'ckpt-(\d+)"', state.read_text())[1]) >= step
+    return False
 
-  def run(command, phase, step):
+  def run(command, folder, step=None):
     process = start(*command)
-    while (status := process.poll()) is None and reached(phase) < step:
+    there = lambda: reached(folder, step) if step else folder.exists()  # noqa: E731
+    while (status := process.poll()) is None and not there():
       time.sleep(0.005)
-    if status is None:
-      process.kill()
-      status = process.wait().returncode
-    assert status == -signal.SIGKILL
+    assert status is None, pathlib.Path(process.folder, 'err').read_text('utf-8')[-5000:]
+    process.kill()
+    assert process.wait().returncode == -signal.SIGKILL
 
   return run
 

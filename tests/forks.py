@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,6 +125,19 @@ def convert_without_loading() -> None:
   loaded = types.SimpleNamespace(signatures=Names(), graph_debug_info=None)
   lite._load = lambda folder, tags: loaded
   lite.TFLiteConverterBase._optimize_tflite_model = lambda self, model, *given, **more: model
+
+
+def finish_runs_by(made: str) -> None:
+  """Gives a finished run's folder to each run of this process, in place of training."""
+  from common.distillation import run
+  from common.evaluation.results import Results
+
+  def finish(config: Any, *_: Any, **__: Any) -> Results:
+    folder = shutil.copytree(made, config.experiment.run_dir, dirs_exist_ok=True)
+    with open(os.path.join(folder, 'results.json')) as file:
+      return Results.of_json(json.load(file))
+
+  run.run = finish  # type: ignore[assignment]
 
 
 def reload_in_a_fork() -> None:

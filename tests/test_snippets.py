@@ -1,7 +1,6 @@
 """The pages' Python blocks: a page's in order, at toy size, in a folder with what they name."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -81,8 +80,6 @@ for page in TEXTS:
 
 def read(page, folder, finished):
   """Runs a page's blocks in its folder; in a process of its own."""
-  from common.distillation import run
-  from common.evaluation.results import Results
   from common.local_server.__main__ import ServerConfig, serving
 
   os.chdir(folder)
@@ -95,12 +92,8 @@ def read(page, folder, finished):
     ports = served.enter_context(serving(ServerConfig(models, port=0, rest_api_port=0)))
     return f'localhost:{ports[0]}'
 
-  def finish(config, *_, **__):
-    made = shutil.copytree(finished, config.experiment.run_dir, dirs_exist_ok=True)
-    return Results.of_json(json.loads(Path(made, 'results.json').read_text()))
-
   if page not in TRAINED:
-    run.run = finish
+    forks.finish_runs_by(finished)
   names = {**GIVEN.get(page, {}), 'SMALL': SMALL, 'local_server': local_server}
   for block in BLOCK.finditer(TEXTS[page]):
     before, code = TEXTS[page].count('\n', 0, block.start(1)), block[1]

@@ -55,13 +55,20 @@ def _figures() -> Iterator[tuple[str, str]]:
   yield 'README.md', f'the environment is {megabytes} MB'
   yield 'docs/how-to/runtimes.md', f'The light environment takes {megabytes} MB'
   ranked = {row['name']: row['metrics']['mrr@10'] for row in committed.read('retrieval')['rows']}
-  first, student, both = (
-    ranked[name]['value'] for name in ('first stage', 'student', 'student + first stage')
+  first, student, both, teachers = (
+    ranked[name]['value']
+    for name in ('first stage', 'student', 'student + first stage', 'teacher + first stage')
   )
   alone = f'the student alone {student:.3f}. The sum of both has {both:.3f}'
   yield 'docs/explanation/which_model.md', alone
   yield 'docs/how-to/ranking.md', f'| {student:.3f} | | student + first stage | {both:.3f} |'
+  yield 'docs/how-to/ranking.md', f'| teacher + first stage | {teachers:.3f} |'
   yield 'README.md', f'It alone scores {first:.3f}'
+  loss = ranked['student + first stage']['against_sum']
+  lost, most, least = (100 * -loss[name] for name in ('delta', 'low', 'high'))
+  yield 'docs/results.md', f'loses {lost:.1f}% [{least:.1f}, {most:.1f}]'
+  worst = f"the student's loses {lost:.1f}% of it, an interval from {most:.1f}% worse"
+  yield 'docs/results/retrieval.md', f'{worst} to {-least:.1f}% better'
   made = committed.read('homedepot_products')
   (new,) = (
     part['models']['student']

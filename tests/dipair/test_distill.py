@@ -3,9 +3,7 @@
 import importlib.util
 import json
 import os
-import pathlib
 import re
-import time
 
 import numpy as np
 import pytest
@@ -92,7 +90,7 @@ def plain(change):
 
 
 @pytest.fixture(name='runs', scope='module')
-def _runs(tmp_path_factory, python, start):
+def _runs(tmp_path_factory, python, kill_at):
   """Folders of the run from Python and of the command's, and what the former gave.
 
   The command is stopped when its student is there.
@@ -115,12 +113,8 @@ def _runs(tmp_path_factory, python, start):
   flags = {**TOY, **{f'{name}_file': base / f'{name}.jsonl' for name in files}}
   text = lambda value: ','.join(map(str, value)) if isinstance(value, tuple) else value  # noqa: E731
   flags |= {'run_dir': commands, 'teacher_logits_column': 'z'}  # after the flagfile, which has some
-  process = start('-m', 'dipair.run', *(f'--{name}={text(value)}' for name, value in flags.items()))
-  while (status := process.poll()) is None and not (commands / 'student').exists():
-    time.sleep(0.05)
-  assert status is None, pathlib.Path(process.folder, 'err').read_text('utf-8')[-3000:]
-  process.kill()
-  process.wait()
+  flags = (f'--{name}={text(value)}' for name, value in flags.items())
+  kill_at(('-m', 'dipair.run', *flags), commands / 'student')
   return own, commands, json.loads((base / 'own.json').read_text())
 
 
@@ -168,18 +162,13 @@ def test_the_runs_flags_name_the_tables_that_were_given(runs):
 
 
 EXAMPLE = """
-import json, shutil, sys
-from common.distillation import run
-from common.evaluation.results import Results
+import json, sys
+from tests import forks
 {stub}
 sys.path.insert(0, 'examples')
 import teacher_from_sentence_transformers as example
 
-def finished(config, *_, **__):
-  folder = shutil.copytree(sys.argv[3], config.experiment.run_dir, dirs_exist_ok=True)
-  return Results.of_json(json.load(open(f'{folder}/results.json')))
-
-run.run = finished
+forks.finish_runs_by(sys.argv[3])
 example.main(sys.argv[1], **json.loads(sys.argv[2]))
 """
 STUB = """

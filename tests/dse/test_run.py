@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import pathlib
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -92,7 +90,7 @@ def test_killed_again_and_again_it_ends_with_the_same_weights(
       np.testing.assert_array_equal(found[name], values, err_msg=f'{phase} {name}')
 
 
-def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, run, start):
+def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, run, kill_at):
   rows = [('q', 'p', 'y', 'z')]
   rows += [(f'red {i}', f'the {i % 5}', f'{i % 2}', f'{i % 3 - 1}') for i in range(24)]
   path = tmp_path / 'distill.tsv'
@@ -102,12 +100,7 @@ def test_a_distillation_file_with_labels_and_logits_takes_every_alpha(tmp_path, 
   files = [f'--distillation_file={path}']
   files += [f'--{name}_file={judging}' for name in ('valid', 'test')]
   columns = ('--text_columns=q,p', '--label_column=y', '--teacher_logits_column=z', '--task=binary')
-  process = start(*command(f'--run_dir={tmp_path}/run', *files, *columns, *TOY))
-  while (status := process.poll()) is None and not (tmp_path / 'run' / 'student').exists():
-    time.sleep(0.05)
-  assert status is None, pathlib.Path(process.folder, 'err').read_text('utf-8')[-5000:]
-  process.kill()
-  process.wait()
+  kill_at(command(f'--run_dir={tmp_path}/run', *files, *columns, *TOY), tmp_path / 'run/student')
   found = RecordSet(f'{tmp_path}/run/distill').tuples()
   assert found.labels[:4].tolist() == [0, 1, 0, 1]
   assert found.teacher_logits[:4, 0].tolist() == [-1, 0, 1, -1]
