@@ -43,8 +43,8 @@ _MODELS = {  # of MedQuAD's study
   'DiPair, transformer': 'DiPair, `--head=transformer`',
   'LITE': 'DiPair, `--head=lite`',
   'MaxSim': 'late interaction, `--head=max_sim`',
-  'Poly-encoder': 'Poly-encoder, `--head=poly_encoder`',
-  'DE-FFNN': 'one vector of each text, `--head=ffnn`',
+  'Poly-encoder': 'Poly-encoder, `--head=poly_encoder --output_tokens=11,1`',
+  'DE-FFNN': 'one vector of each text, `--head=ffnn --output_tokens=1,1`',
 }
 _HEADS = {'transformer': 'transformer', 'lite': 'LITE'}
 _SPEEDS = {'homedepot': 'Home Depot'}  # a run whose quality is told elsewhere
