@@ -90,7 +90,7 @@ def _store(folder: str, scorer: Scorer, vectors: np.ndarray, count: int) -> Vect
 
 def _logits(scorer: Scorer, query: np.ndarray, right: np.ndarray | Stored) -> Any:
   part = scorer.parts(query[None], 'left')
-  return scorer.one_to_many_scored(query[None], part, right, None)[0]
+  return scorer.one_to_many(query[None], part, right, None)[0]
 
 
 if __name__ == '__main__':

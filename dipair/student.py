@@ -62,11 +62,9 @@ class DiPair(Student):
       else Projection(encoder.hidden_size, config.projection_dim, f'projection_{slot}')
       for slot, width in enumerate(self.widths)
     ]
-    self.make_head(
-      heads.build(
-        config.head, config.heads, config.output_tokens, self.dim, outputs, config.dropout
-      )
-    )
+    settings = getattr(config.heads, config.head, None)
+    make = heads.HEADS[config.head]
+    self.make_head(make(settings, config.output_tokens, self.dim, outputs, config.dropout))
     if config.freeze_right:
       self.encoders[1].trainable = self.projections[1].trainable = False
 

@@ -87,20 +87,20 @@ class Embedder(PairScorer):
     if top_k:
       found, best = np.zeros([len(u), k], np.int64), np.zeros([len(u), k], np.float32)
       for row, asked in rows:
-        logits, of_row = self.one_to_many_scored(*asked)
+        logits, of_row = self.one_to_many(*asked)
         found[row] = top(logits, k)
         best[row] = of_row[found[row]]
       return found, best
     if not out:
       scores = np.zeros(shape, np.float32)
       for row, asked in rows:
-        scores[row] = self.one_to_many(*asked)
+        scores[row] = self.one_to_many(*asked)[1]
       return scores
     with files.whole(out) as path:
       mapped = np.lib.format.open_memmap(path, mode='w+', dtype=np.float32, shape=shape)
       files.reserve(path)
       for row, asked in rows:
-        mapped[row] = self.one_to_many(*asked)
+        mapped[row] = self.one_to_many(*asked)[1]
       del mapped  # writes what is left
     return np.load(out, mmap_mode='r')
 

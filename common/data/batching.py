@@ -20,16 +20,11 @@ def few_bucket_lengths(max_length: int) -> tuple[int, ...]:
   return (*range(step, max_length, step), max_length)
 
 
-def length_sorted(
-  columns: Sequence[np.ndarray], batch_size: int
-) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-  """Yields (row numbers, those rows of each column), longest texts first, for inference.
-
-  Rows come as from `longest_first`.
-  """
-  sizes = np.sum([np.fromiter(map(len, column), np.int64, len(column)) for column in columns], 0)
-  for rows in longest_first(sizes, batch_size):
-    yield rows, [column[rows] for column in columns]
+def length_sorted(texts: Sequence[str], batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  """Yields (row numbers, those rows), as `longest_first` of the texts' lengths, for inference."""
+  column = np.array(texts, object)
+  for rows in longest_first(np.fromiter(map(len, texts), np.int64, len(texts)), batch_size):
+    yield rows, column[rows]
 
 
 def longest_first(sizes: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:

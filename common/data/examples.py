@@ -111,7 +111,7 @@ class TableConfig:
     kind = self.task
     if kind not in KINDS:
       kind = 'multiclass' if glue.classes(self.task) else 'regression'
-    return Task(kind, self.class_names, self.label_range, metric)
+    return Task(kind, self.class_names, metric)
 
   @property
   def outputs(self) -> int:

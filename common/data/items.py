@@ -27,11 +27,6 @@ _BESIDE = 'tokens'  # folder of what is made of the items
 _REMEDY = 'delete its folder and run again'
 
 
-def content_hash(item: Item) -> bytes:
-  """16 bytes that tell an item from all others."""
-  return blake2b(item, 16)
-
-
 class ItemWriter:
   """Writes one table; an item that it has seen keeps its number. Holds 130 bytes an item.
 
@@ -65,7 +60,7 @@ class ItemWriter:
 
   def number(self, item: Item, key: str = '') -> int:
     """The item's row number; it is written, with its id `key`, where it is new."""
-    digest, count = content_hash(item), len(self)
+    digest, count = blake2b(item, 16), len(self)
     if (number := self._numbers.setdefault(digest, count)) == count:
       self._write(item, digest, key)
     return number

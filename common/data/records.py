@@ -76,7 +76,11 @@ class RecordSet(TupleSet):
   """
 
   def __init__(self, folder: str):
-    self.folder, self.manifest = folder, read_manifest(folder)
+    self.folder = folder
+    try:
+      self.manifest = sharded.read(os.path.join(folder, sharded.NAME), Manifest, _REMEDY)
+    except FileNotFoundError as error:
+      raise InputError(f'{folder}: no {sharded.NAME}; not a whole record set') from error
     self.slots = len(self.manifest.tables)
     self._items: dict[int, Items] = {}
     self._tuples: Tuples | None = None
@@ -170,14 +174,6 @@ class RecordSet(TupleSet):
       start += len(group)
     groups = np.cumsum([0, *sizes], dtype=np.int64)
     return Tuples(**{'items': np.zeros([0, self.slots], np.int32), **arrays}, groups=groups)
-
-
-def read_manifest(folder: str) -> Manifest:
-  """Reads the manifest of a record set; a missing or foreign one is refused."""
-  try:
-    return sharded.read(os.path.join(folder, sharded.NAME), Manifest, _REMEDY)
-  except FileNotFoundError as error:
-    raise InputError(f'{folder}: no {sharded.NAME}; not a whole record set') from error
 
 
 def open_items(folder: str, tables: Sequence[Table]) -> Items:

@@ -79,16 +79,16 @@ class TokenTable:
     """Number of pieces of each item: [b] int64."""
     return np.asarray(self.ends[numbers + 1] - self.ends[numbers])
 
-  def padded(self, numbers: np.ndarray, max_length: int, length: int = 0) -> np.ndarray:
+  def padded(self, numbers: np.ndarray, max_length: int, length: int) -> np.ndarray:
     """`[CLS] pieces [SEP]` of items, cut to `max_length` tokens: [b, L] int32.
 
     Args:
       numbers: [b] items.
       max_length: Most tokens of a row.
-      length: L; 0: the longest row's.
+      length: L.
     """
     sizes = np.minimum(self.sizes(numbers), max_length - 2)
-    ids, _ = pack([self], numbers[:, None], sizes[:, None], length or 2 + int(sizes.max(initial=0)))
+    ids, _ = pack([self], numbers[:, None], sizes[:, None], length)
     return ids
 
   def spec(self, rows: int | None, length: int) -> tf.TensorSpec:
@@ -135,7 +135,7 @@ class VectorTable:
     """Word pieces of each item, [b] int64: none."""
     return np.zeros(len(numbers), np.int64)
 
-  def padded(self, numbers: np.ndarray, max_length: int, length: int = 0) -> np.ndarray:
+  def padded(self, numbers: np.ndarray, max_length: int, length: int) -> np.ndarray:
     """Vectors of items: [b, width] float32."""
     del max_length, length
     return np.asarray(self.rows[numbers])

@@ -150,7 +150,7 @@ class _SavedModel:
 
   def encode(self, texts: Sequence[str], side: str) -> np.ndarray:
     rows, vectors = [], []
-    for batch, (column,) in batching.length_sorted([np.array(texts, object)], _BATCH):
+    for batch, column in batching.length_sorted(texts, _BATCH):
       rows.append(batch)
       vectors.append(self._encode[side](tf.constant(column)).numpy())
     return neighbors.text_vectors(np.concatenate(vectors)[np.argsort(np.concatenate(rows))])

@@ -18,7 +18,6 @@ from common.distillation.student import TrainedStudent
 from common.evaluation import calibration
 from common.export import student_export
 from common.modeling.calibration import Calibration
-from common.scoring import exported
 from common.training import strategies
 
 _SAMPLES = 8  # test tuples whose texts the export is compared on
@@ -106,11 +105,6 @@ def write(
   for text in unlike[:10]:
     print(f'without TensorFlow other word pieces: {text!r}', file=sys.stderr)
   return Exported(**written, compared_texts=len(own), unlike_texts=len(unlike))
-
-
-def calibration_of(folder: str) -> Calibration:
-  """The calibration of a finished export."""
-  return Calibration(**exported.describe(folder)['calibration'])
 
 
 def samples(test: RecordSet) -> list[tuple[Any, ...]]:

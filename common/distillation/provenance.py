@@ -3,8 +3,9 @@
 import os
 import platform
 import subprocess
-from importlib import metadata
 from typing import Any
+
+from common import __version__
 
 
 def commit() -> str:
@@ -36,7 +37,7 @@ def environment() -> dict[str, Any]:
   from common.distillation import run_log
 
   return {
-    'dipair': _version(),
+    'dipair': __version__,
     'python': platform.python_version(),
     'tensorflow': tf.__version__,
     'cpu': _cpu(),
@@ -45,14 +46,6 @@ def environment() -> dict[str, Any]:
     'accelerators': ', '.join(_accelerators()) or 'none',
     'peak_memory_gb': round(run_log.peak_memory() / 1e9, 2),
   }
-
-
-def _version() -> str:
-  """Version of this project, as installed."""
-  try:
-    return metadata.version('dipair')
-  except metadata.PackageNotFoundError:
-    return 'not installed'
 
 
 def _accelerators() -> list[str]:

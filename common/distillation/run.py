@@ -47,6 +47,7 @@ from common.evaluation.evaluation import Evaluated
 from common.evaluation.results import Results
 from common.modeling import checkpoints
 from common.modeling.calibration import Calibration
+from common.scoring.exported import describe
 from common.training import strategies
 from common.training.loop import Callback
 
@@ -68,12 +69,7 @@ class Stages:
   benchmark: Stage[Benchmarked]
 
 
-@dataclasses.dataclass(frozen=True)
-class Sets:
-  """The stages of a run's data; labels alone need no tuples for a teacher."""
-
-  data: Stage[LabelledSets]
-  unlabelled: Stage[UnlabelledSet] | None
+Sets = tuple[Stage[LabelledSets], Stage[UnlabelledSet] | None]  # labels alone need no other tuples
 
 
 @strategies.settings_restored()
@@ -107,11 +103,11 @@ def run(
   about = (f'{name.replace("_", " ")} {value or "none"}' for name, value in made_by.items())
   with run_log.kept(run_dir, [f'== {command}', ', '.join(about)]):
     checks.check(config.experiment, student, function)
-    sets = declare_data(folder, config.experiment, student)
+    data, unlabelled = sets = declare_data(folder, config.experiment, student)
     if recipe.of_data_flags(config):
       folder.make(config)
-      train = os.path.join(sets.data.folder, 'train')
-      config = recipe.of_data(config, train, sets.unlabelled.folder if sets.unlabelled else train)
+      train = os.path.join(data.folder, 'train')
+      config = recipe.of_data(config, train, unlabelled.folder if unlabelled else train)
       student = package(config)
       checks.check(config.experiment, student, function)
     if found := recipe.difference(asked, config):
@@ -147,7 +143,7 @@ def declare_data(folder: RunFolder, config: ExperimentConfig, student: StudentPa
     check=check_data,
   )
   if config.labels_alone:
-    return Sets(data, None)
+    return data, None
   labels = labels_of(student.losses)
   unlabelled = folder.stage(
     'unlabelled',
@@ -158,7 +154,7 @@ def declare_data(folder: RunFolder, config: ExperimentConfig, student: StudentPa
     resumes=False,
     check=lambda at: check_set(RecordSet(at), student.losses, student.batch_sizes),
   )
-  return Sets(data, unlabelled)
+  return data, unlabelled
 
 
 def declare(
@@ -172,8 +168,7 @@ def declare(
 ) -> Stages:
   """Declares the stages of a run, in order, after `sets`; `folder.make` makes them."""
   seed, seeded, task = config.seed, {'seed': config.seed}, config.task
-  sets = sets or declare_data(folder, config, student)
-  data, unlabelled = sets.data, sets.unlabelled
+  data, unlabelled = sets or declare_data(folder, config, student)
   trainings = {  # what the output of each training depends on
     **seeded,
     'precision': config.devices.precision,
@@ -252,6 +247,7 @@ def declare(
 
   @strategies.precision()
   def evaluate(to: str) -> Evaluated:
+    described = describe(calibrated.folder)['calibration'] if calibrated else {}
     scorers = teachers.scorers() if teachers else {}
     alone = [name for name in scorers if name != 'teacher']
     for name, model in student.models(trained.folder).items():
@@ -261,7 +257,7 @@ def declare(
       scorers,
       task,
       to,
-      export.calibration_of(calibrated.folder) if calibrated else Calibration(),
+      Calibration(**described),
       alone,
       held_out.learnt_sets(data.folder, distill.folder if distill else ''),
     )
@@ -308,7 +304,6 @@ def _results(
     student=student.name,
     task=config.task.kind,
     primary_metric=judged_set.primary(config.task),
-    models=evaluated.models,
     commit=provenance.commit(),
     command=command,
     flags=kept_flags,
@@ -317,11 +312,7 @@ def _results(
     data=counts,
     left_out=left_out,
     mined=mined,
-    calibration=evaluated.calibration,
-    unseen=evaluated.unseen,
-    ranking=evaluated.ranking,
-    significance=evaluated.significance,
-    against_one=evaluated.against_one,
+    **vars(evaluated),
     speed=[{**row, 'ratio': row['pairs_per_second'] / base} for row in measured.rates],
     stored=measured.stored,
     encoders=measured.encoders,

@@ -62,12 +62,11 @@ def rates(
   ]
 
 
-def cross_encoder(
-  name: str, config: EncoderConfig, tokens: int = BASELINE_TOKENS, batch_size: int = 16
-) -> Contender:
-  """A cross-encoder with random weights, as a TensorFlow graph, on sequences of `tokens`."""
+def cross_encoder(name: str, config: EncoderConfig, batch_size: int = 16) -> Contender:
+  """A cross-encoder with random weights, as a TensorFlow graph, on `BASELINE_TOKENS` a pair."""
   model = CrossEncoder(config, outputs=1)
-  ids = tf.random.uniform([batch_size, tokens], 1, config.vocab_size, tf.int32, seed=0)
+  ids = tf.random.uniform([batch_size, BASELINE_TOKENS], 1, config.vocab_size, tf.int32, seed=0)
   segment_ids = tf.zeros_like(ids)
   score = tf.function(lambda: model(ids, segment_ids, training=False), autograph=False)
-  return Contender(f'{name} cross-encoder, {tokens} tokens', lambda: score().numpy(), batch_size)
+  name = f'{name} cross-encoder, {BASELINE_TOKENS} tokens'
+  return Contender(name, lambda: score().numpy(), batch_size)

@@ -133,7 +133,7 @@ class Student(tf_keras.layers.Layer):
     return slot
 
   def encoder_layers(self, slot: int) -> list[tf.Module]:
-    """Variables that `encode` computes with."""
+    """Layers that `encode` computes with."""
     own = [] if self.widths[slot] else [self.encoder(slot)]
     return [*own, *self.projections[slot : slot + 1]]
 

@@ -20,10 +20,11 @@ with extras.needed('train'):
   import tensorflow as tf
 
 from common import flags, sharded
-from common.data import record_writer, records, task
+from common.data import record_writer, records
 from common.data.examples import Example
 from common.data.items import ItemWriter
 from common.data.records import Manifest, Table
+from common.data.task import Task
 from common.data.tuples import parse, serialize
 from common.distillation import annotate as annotation
 from common.distillation import teacher
@@ -77,8 +78,9 @@ class AnnotateJob:
   def load(self) -> list[Teacher]:
     config = self.config
     limit_threads(config.threads)
-    length, of = config.teacher_max_length, task.of_classes(config.classes)
-    return [Teacher.load(files.local(folder), length, of) for folder in config.teachers]
+    length = config.teacher_max_length
+    task = Task('multiclass', config.classes) if config.classes else Task('binary')
+    return [Teacher.load(files.local(folder), length, task) for folder in config.teachers]
 
   def run(self, unit: Unit, teachers: list[Teacher], shard: Shard) -> int:
     slots = len(self.config.text_columns)

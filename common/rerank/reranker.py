@@ -61,7 +61,7 @@ def logits_of(
   part, found = scorer.parts(query, scorer.slots[0]), []
   for block in np.split(rows, range(_READ, len(rows), _READ)):
     given = vectors.stored(block) if isinstance(vectors, VectorStore) else vectors[block]
-    found.append(scorer.one_to_many_scored(query, part, given, None)[0].astype(np.float64))
+    found.append(scorer.one_to_many(query, part, given, None)[0].astype(np.float64))
   return np.concatenate(found)
 
 

@@ -24,13 +24,13 @@ class OpenVINOEncoder(SortedEncoder):
     signatures, lengths = {}, {}
     for slot, length in zip(slots, longest, strict=True):
       name, width = ANY_SLOT if alike else slot, described['widths'].get(slot)
-      signatures[name] = (slot, (DENSE,)) if width else (f'{slot}_ids', ('ids',))
+      signatures[name] = (slot, DENSE) if width else (f'{slot}_ids', 'ids')
       lengths[name] = [width or length]
     functions = Signatures(
       os.path.join(export.folder, 'encoder', VERSION),
       signatures,
       lengths,
-      [name for name, (_, arguments) in signatures.items() if DENSE in arguments],
+      [name for name, (_, argument) in signatures.items() if argument == DENSE],
       threads,
     )
     super().__init__(functions, os.path.join(export.folder, litert_encoder.FOLDER))

@@ -38,7 +38,7 @@ class Signatures:
 
   Args:
     path: Its version folder.
-    signatures: Each one's name and arguments, by the name that `run` takes.
+    signatures: Each one's name and argument, by the name that `run` takes.
     lengths: As of `Functions`, the greatest alone.
     dense: As of `Functions`.
     threads: Streams of one thread; 0: one a core, 16 at the most.
@@ -51,10 +51,10 @@ class Signatures:
   def __init__(
     self,
     path: str,
-    signatures: Mapping[str, tuple[str, Sequence[str]]],
+    signatures: Mapping[str, tuple[str, str]],
     lengths: Mapping[str, Sequence[int]],
-    dense: Collection[str] = (),
-    threads: int = 0,
+    dense: Collection[str],
+    threads: int,
   ):
     self.lengths, self.dense = lengths, dense
     if files.is_remote(path):
@@ -104,23 +104,19 @@ class Signatures:
         queue.wait_all()
 
 
-def _read(path: str, signatures: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, ov.Model]:
+def _read(path: str, signatures: Mapping[str, tuple[str, str]]) -> dict[str, ov.Model]:
   """Graphs of signatures, by the caller's names; TensorFlow names inputs SIGNATURE_ARGUMENT:0."""
-  wanted = {
-    frozenset(f'{signature}_{argument}:0' for argument in arguments): name
-    for name, (signature, arguments) in signatures.items()
-  }
+  wanted = {f'{signature}_{argument}:0': name for name, (signature, argument) in signatures.items()}
   frontend, found = ov.frontend.FrontEndManager().load_by_framework('tf'), {}
   model = frontend.load(path)
   for output in [place.get_names()[0] for place in model.get_outputs()]:
     model.override_all_outputs([model.get_place_by_tensor_name(output)])
-    inputs = frozenset(place.get_names()[0] for place in model.get_inputs())
-    if name := wanted.pop(inputs, ''):
+    inputs = [place.get_names()[0] for place in model.get_inputs()]
+    if name := wanted.pop(inputs[0], '') if len(inputs) == 1 else '':
       found[name] = frontend.convert(model)
       _rewrite(found[name])
-      _sum_last(found[name])
   if wanted:
-    raise ValueError(f'no signature of {", ".join(sorted(next(iter(wanted))))}')
+    raise ValueError(f'no signature of {next(iter(wanted))}')
   return found
 
 
@@ -147,23 +143,6 @@ def _rewrite(model: ov.Model) -> None:
     else:
       continue
     replace_node(last, new)
-
-
-def _sum_last(model: ov.Model) -> None:
-  """Makes the dense layers of a row a text that end a graph sums, which OpenVINO has in float32.
-
-  It rounds what products of matrices take, and nothing that follows the last one.
-  """
-  node = model.get_results()[0].input_value(0).get_node()
-  while node.get_type_name() in ('Add', 'MatMul', 'Tanh'):
-    x, *others = node.input_values()
-    if node.get_type_name() == 'MatMul':
-      weights = _constant(others[0])
-      if weights is None or weights.ndim != 2 or len(x.get_partial_shape()) != 2:
-        return
-      factors = ops.multiply(ops.unsqueeze(x, [-1]), weights[None])  # [B, width, outputs]
-      replace_node(node, ops.reduce_sum(factors, [1], False))
-    node = x.get_node()
 
 
 def _product(

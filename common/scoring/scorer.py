@@ -324,8 +324,10 @@ class PairScorer:
 
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
-  ) -> np.ndarray:
-    """Scores of one left row with every right one, unchecked: [rights], or [rights, C].
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Logits, which rank, and scores of one left row with every right one: [rights] each.
+
+    Nothing is checked. Of classes scores are [rights, C].
 
     Args:
       left: [1, *vector shape].
@@ -333,12 +335,6 @@ class PairScorer:
       right: [rights, *vector shape].
       parts: [rights, *part shape], where they have been computed.
     """
-    return self.one_to_many_scored(left, left_part, right, parts)[1]
-
-  def one_to_many_scored(
-    self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """Like `one_to_many`, with logits, which rank, before the scores."""
     signature = 'one_to_many' if parts is None else 'of_parts'
     one, other = self.slots
     given: Any = {one: left, f'{one}_part': left_part, other: right, f'{other}_part': parts}
@@ -429,7 +425,7 @@ class PairScorer:
 
     def score(query: int, block: Vectors, block_parts: np.ndarray | None, places: slice) -> Any:
       one = slice(query, query + 1)
-      found = self.one_to_many_scored(left[one], left_parts[one], block, block_parts)
+      found = self.one_to_many(left[one], left_parts[one], block, block_parts)
       if terms is None:
         return found
       logits = found[0] + terms[query, places]

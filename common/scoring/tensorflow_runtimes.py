@@ -59,6 +59,6 @@ class TensorFlowEncoder:
         vectors[start : start + batch_size] = encode(vector=tf.constant(batch))['vectors'].numpy()
         done(len(batch))
       return
-    for rows, (column,) in length_sorted([np.array(texts, object)], batch_size):
+    for rows, column in length_sorted(texts, batch_size):
       vectors[rows] = encode(text=tf.constant(column))['vectors'].numpy()
       done(len(rows))

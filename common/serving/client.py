@@ -88,10 +88,6 @@ class Client:
     """
     return self._batched('encoder', side, _of_encoder(texts, side))['vectors']
 
-  def encode_ids(self, ids: np.ndarray, side: str) -> np.ndarray:
-    """Vectors of word ids [n, L], as the export's tokenizer gives them, padded with its own id."""
-    return self._batched('encoder', f'{side}_ids', {'ids': np.asarray(ids, np.int32)})['vectors']
-
   def score(self, *sides: np.ndarray, **named: np.ndarray) -> np.ndarray:
     """Scores [n] (or [n, C]) of pairs of vectors, row by row.
 

@@ -23,9 +23,8 @@ class DeviceConfig:
   """Devices and arithmetic of training."""
 
   distribution_strategy: str = flags.option(
-    'one_device', 'devices that training runs on', STRATEGIES
+    'one_device', "devices that training runs on; tpu: this machine's", STRATEGIES
   )
-  tpu: str = flags.option('', "local: this machine's TPU, for --distribution_strategy=tpu")
   precision: str = flags.option(
     'float32',
     'arithmetic of training and annotation; auto: mixed_bfloat16 if the devices have units for '
@@ -35,15 +34,6 @@ class DeviceConfig:
   jit_compile: bool = flags.option(
     False, 'compile train steps with XLA, with static shapes (a TPU always does)'
   )
-
-  def __post_init__(self):
-    if self.tpu and self.distribution_strategy != 'tpu':
-      raise InputError(f'--tpu={self.tpu} needs --distribution_strategy=tpu')
-    if self.tpu not in ('', 'local'):
-      raise InputError(
-        f"--tpu={self.tpu}: another machine's TPU cannot run the input pipeline's Python; start "
-        'the run on that machine with --tpu=local'
-      )
 
   def settled(self) -> 'DeviceConfig':
     """The devices with the arithmetic that auto stands for."""
@@ -87,10 +77,10 @@ def create(config: DeviceConfig) -> tf.distribute.Strategy:
     case 'mirrored':
       return _mirrored()
     case 'tpu':
-      try:
+      try:  # another machine's cannot run the input pipeline's Python
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect('local')
       except (ValueError, tf.errors.OpError) as error:
-        raise InputError(f'--tpu=local: cannot connect: {error}') from error
+        raise InputError(f'--distribution_strategy=tpu: cannot connect: {error}') from error
       return tf.distribute.TPUStrategy(resolver)
   return tf.distribute.get_strategy()
 

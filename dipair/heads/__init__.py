@@ -1,7 +1,7 @@
 """The heads there are, by name, and their settings: this is the one place that lists them."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from common import flags
 from common.modeling.head import Head
@@ -32,19 +32,3 @@ class HeadsConfig:
   transformer: TransformerConfig = flags.group(TransformerConfig, 'head_')
   ffnn: FeedForwardConfig = flags.group(FeedForwardConfig, 'ffnn_')
   poly_encoder: PolyEncoderConfig = flags.group(PolyEncoderConfig, 'poly_')
-
-
-def build(
-  name: str, config: HeadsConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
-) -> Head:
-  """A new head.
-
-  Args:
-    name: One of `HEADS`.
-    config: Each head's settings.
-    tokens: Kept tokens, a slot.
-    dim: D, their width.
-    outputs: O.
-    dropout: Rate in [0, 1).
-  """
-  return HEADS[name](getattr(config, name, None), tokens, dim, outputs, dropout)

@@ -20,7 +20,7 @@ SETTINGS = {'head_layers': 2, 'head_attention_heads': 2, 'head_inner_dim': 12, '
 
 def build(name, *, dim=D, outputs=1, **settings):
   config = flags.build(HeadsConfig, {**SETTINGS, **settings})
-  return heads.build(name, config, TOKENS, dim, outputs, 0.0)
+  return heads.HEADS[name](getattr(config, name, None), TOKENS, dim, outputs, 0.0)
 
 
 @pytest.mark.parametrize('name', heads.HEADS)
@@ -223,7 +223,7 @@ def test_parameters_of_the_papers_head():
     ('ffnn', (4, 8), 256, 0.4),
     ('ffnn', (1, 1), 768, 0.2),
   ]:
-    head = heads.build(name, HeadsConfig(), kept, dim, 1, 0.1)
+    head = heads.HEADS[name](getattr(HeadsConfig(), name), kept, dim, 1, 0.1)
     head([tf.zeros([1, k, dim]) for k in kept])
     assert head.count_params() / 1e6 == pytest.approx(millions, abs=0.06)
 

@@ -13,8 +13,9 @@ import tensorflow as tf
 from common import files
 from common.data import record_writer
 from common.data.examples import Example
-from common.data.items import Items, ItemWriter, content_hash
+from common.data.items import Items, ItemWriter
 from common.data.records import RecordSet, Shard, Table
+from common.data.texts import blake2b
 from common.data.tokens import VectorTable
 from common.data.tuples import Tuples, parse, serialize
 from common.errors import InputError
@@ -126,14 +127,14 @@ def test_items_alike_in_several_tables_have_one_number(tmp_path):
 def test_an_item_is_named_by_its_id_where_a_trec_file_can_hold_it(key, named, tmp_path):
   with ItemWriter(path := str(tmp_path / 'items.tfrecord')) as items:
     items.number('x', key)
-  name = key if named else content_hash('x').hex()[:16]
+  name = key if named else blake2b('x', 16).hex()[:16]
   assert Items.open([path], [1], ['']).keys() == [name]
 
 
 def test_several_tables_are_opened_in_less_memory_than_their_hashes_as_objects(monkeypatch):
   count = 20_000
   monkeypatch.setattr(
-    Items, '_column', lambda *_: (content_hash(f'{i % 15_000}') for i in range(count))
+    Items, '_column', lambda *_: (blake2b(f'{i % 15_000}', 16) for i in range(count))
   )
   tracemalloc.start()
   items = Items.open(['a', 'b'], [count - 5000, 5000], ['', ''])
@@ -159,7 +160,8 @@ def test_items_may_be_vectors(tmp_path):
   found = RecordSet(str(tmp_path)).items(0)
   np.testing.assert_array_equal(list(found.contents()), rows)
   np.testing.assert_array_equal(list(found.contents(np.array([1]))), rows[1:])
-  np.testing.assert_array_equal(VectorTable.of_items(found).padded(np.array([1, 0]), 8), rows[::-1])
+  padded = VectorTable.of_items(found).padded(np.array([1, 0]), 8, 8)
+  np.testing.assert_array_equal(padded, rows[::-1])
   assert list(found.ids()) == ['a', 'b']
 
 

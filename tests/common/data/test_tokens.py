@@ -41,9 +41,9 @@ def test_packed_tuples_are_the_tokenizers(slots, max_length):
 @pytest.mark.parametrize('max_length', [2, 3, 8, 30])
 def test_padded_items_are_the_tokenizers(max_length):
   texts = [row[0] for row in TEXTS]
-  found = TokenTable.of_texts(texts, TOKENIZER).padded(np.arange(60), max_length)
+  found = TokenTable.of_texts(texts, TOKENIZER).padded(np.arange(60), max_length, 30)
   ragged = TOKENIZER.encode(tf.constant(texts), max_length)
-  np.testing.assert_array_equal(found, ragged.to_tensor(TOKENIZER.pad_id))
+  np.testing.assert_array_equal(found, ragged.to_tensor(TOKENIZER.pad_id, shape=[60, 30]))
 
 
 def test_few_characters_are_tokenized_at_a_time(monkeypatch):

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
 from tensorflow_serving.apis import predict_pb2
 
-from common.serving.client import Client, ServingError
+from common.serving.client import Client, ServingError, request_of
 from tests import limits
 
 PREDICT = '/tensorflow.serving.PredictionService/Predict'
@@ -35,11 +35,7 @@ FLOAT, INT32 = types_pb2.DT_FLOAT, types_pb2.DT_INT32
 
 
 def predict(model='toy', signature='', **inputs):
-  request = predict_pb2.PredictRequest()
-  request.model_spec.name, request.model_spec.signature_name = model, signature
-  for name, value in inputs.items():
-    request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
-  return request
+  return request_of(model, signature, inputs)
 
 
 REFUSED = {

@@ -242,8 +242,8 @@ def test_parts_are_taken_at_any_stage_and_vectors_are_read_where_the_head_takes_
   index = neighbors.Index.of_store(store)
   expected = scorer.rank('red', store, first_stage=index)
   asked, read, stored = [], [], store.stored
-  scored = scorer.one_to_many_scored
-  monkeypatch.setattr(scorer, 'one_to_many_scored', lambda *of: asked.append(of[3]) or scored(*of))
+  scored = scorer.one_to_many
+  monkeypatch.setattr(scorer, 'one_to_many', lambda *of: asked.append(of[3]) or scored(*of))
   monkeypatch.setattr(store, 'stored', lambda rows: read.append(rows) or stored(rows))
   for stage in (None, index):
     found = scorer.rank('red', store, parts=parts, first_stage=stage)

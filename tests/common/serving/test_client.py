@@ -194,4 +194,4 @@ def test_word_ids_outside_the_vocabulary_are_refused(target, name):
   client = Client(target, name, deadline=limits.ANSWER)
   for wrong in (10**6, -1):
     with pytest.raises(ServingError, match=rf'= {wrong} is not in \[0, '):
-      client.encode_ids(np.array([[2, wrong, 3]]), 'left')
+      client.call('encoder', 'left_ids', {'ids': np.array([[2, wrong, 3]], np.int32)})
