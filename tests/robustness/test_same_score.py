@@ -65,7 +65,9 @@ def test_batches_and_order(exported, load, exact):
 
 def test_padding(exported, exact):
   model, tuples = exported.model, TokenizedTuples.of_texts(PAIRS, exported.tokenizer)
-  for lengths in ((0, 0), model.max_lengths):  # of the longest text, of any
+  longest = [2 + int(table.sizes(np.arange(len(table))).max()) for table in tuples.tables]
+  longest = np.minimum(longest, model.max_lengths).tolist()
+  for lengths in (longest, model.max_lengths):  # of the longest text, of any
     features = [
       model.features(tf.constant(table.padded(tuples.items[:, slot], most, length)), slot)
       for slot, (table, most, length) in enumerate(

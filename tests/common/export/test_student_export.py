@@ -120,7 +120,8 @@ def _scores(folder, runtime):
   scorer = PairScorer.load(folder, runtime)
   left, right = (scorer.encode(texts, side) for texts, side in ((LEFT, 'left'), (RIGHT, 'right')))
   part = scorer.parts(left[:1], 'left')
-  return np.stack([scorer.score(left, right), scorer.one_to_many(left[:1], part, right, None)])
+  _, of_first = scorer.one_to_many(left[:1], part, right, None)
+  return np.stack([scorer.score(left, right), of_first])
 
 
 def test_a_calibrated_score_is_the_same_in_every_runtime(export, tmp_path):
