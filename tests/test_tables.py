@@ -91,17 +91,17 @@ def _figures() -> Iterator[tuple[str, str]]:
   yield 'docs/results.md', f'By it the teacher has {both}.'
   bi_encoders = committed.read('bi_encoder')['rows']
   against = {row['title']: row['against_bi_encoder'] for row in bi_encoders}
-  few, more, matching = (
+  few, more, most, matching = (
     [f'{abs(100 * against[title][end]):.1f}' for end in ('delta', 'low', 'high')]
-    for title in ('Home Depot, 1,000 labels', 'Home Depot, 5,000 labels', 'Amazon–Google')
+    for title in (*(f'Home Depot, {n},000 labels' for n in (1, 5, 20)), 'Amazon–Google')
   )
   below = f'the student is {few[0]}% [{few[2]}, {few[1]}] below it'
-  above, matched = (f'{of[0]}% [{of[1]}, {of[2]}]' for of in (more, matching))
+  above, far, matched = (f'{of[0]}% [{of[1]}, {of[2]}]' for of in (more, most, matching))
   alike = against['STS-B']['low'] < 0 < against['STS-B']['high']
   found = 'we measured no difference' if alike else '?'
   yield 'docs/results.md', f'On Amazon–Google it is better by {matched}. On STS-B {found}.'
-  yield 'README.md', f'{below}. With 5,000 it is {above} above'
-  yield 'docs/results.md', f'With 5,000 the student is better, by {above}.'
+  yield 'README.md', f'{below}. With 5,000 it is {above} above it, with 20,000 {far} ('
+  yield 'docs/results.md', f'student is better, by {above}, and with 20,000 by {far}.'
   made = committed.read('study_heads')
   of = {row['name']: row for row in made['comparisons']['heads']['rows']}
   ours, lite = (
