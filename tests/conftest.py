@@ -371,7 +371,7 @@ def _kill_at(start):
 
   def run(command, folder, step=None):
     process = start(*command)
-    there = lambda: reached(folder, step) if step else folder.exists()  # noqa: E731
+    there = functools.partial(reached, folder, step) if step else folder.exists
     while (status := process.poll()) is None and not there():
       time.sleep(0.005)
     assert status is None, pathlib.Path(process.folder, 'err').read_text('utf-8')[-5000:]
