@@ -27,7 +27,6 @@ TRAIN = [
   'setuptools<81',  # tensorflow_hub imports pkg_resources, which later releases lack
 ]
 BEAM = ['apache-beam>=2.77,<3']
-OPENVINO = ['openvino>=2026.4']  # encoders in bfloat16
 ONNX = ['onnxruntime>=1.20', 'tf2onnx>=1.17']  # ONNX files for use elsewhere, checked and made
 HUB = ['huggingface_hub>=0.30']  # pretrained weights and exports by hub id
 SERVE = ['fastapi>=0.115', 'prometheus-client>=0.20', 'uvicorn>=0.30']  # the rerank server
@@ -95,11 +94,10 @@ setup(
     'store': STORE,
     'beam': [*TRAIN, *BEAM],
     'hub': HUB,
-    'openvino': OPENVINO,
     'onnx': ONNX,
     'serve': SERVE,
     'serving': [*TRAIN, *SERVING],
     'docs': DOCS,
-    'test': [*TRAIN, *BEAM, *HUB, *OPENVINO, *ONNX, *SERVE, *SERVING, *DOCS, *TEST],
+    'test': [*TRAIN, *BEAM, *HUB, *ONNX, *SERVE, *SERVING, *DOCS, *TEST],
   },
 )

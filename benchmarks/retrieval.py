@@ -47,7 +47,9 @@ class RetrievalConfig:
   student: str = flags.option('', "an export or archive of the same task; empty: the run's own")
   queries: int = flags.option(0, 'queries, drawn from a split; 0: all', bounds=(0, 10**9))
   depth: int = flags.option(100, 'nearest passages that are ranked anew', bounds=(1, 10**6))
-  runtime: str = flags.option('litert-int8', "runtime of the student's head", tuple(runtimes.HEADS))
+  runtime: str = flags.option(
+    'litert-int8', "runtime of the student's head", tuple(runtimes.RUNTIMES)
+  )
   output: str = flags.option('', 'JSON file of the figures')
 
 

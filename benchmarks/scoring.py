@@ -98,7 +98,7 @@ def _rows(folder: str) -> list[Row]:
     Row(Contender('DiPair, Keras layers', lambda: call().numpy(), _BATCH), first_row, inputs)
   )
   path = random_exports.dipair(f'{folder}/dipair')
-  for name in runtimes.available(runtimes.HEADS):
+  for name in runtimes.RUNTIMES:
     scorer = Scorer.load(path, name)
     rows.append(_pairs(f'DiPair, {name}', scorer, tokens, 12 * _TOKEN + 3.15 + _LAST))
     rows.append(_of_parts(f'DiPair, parts, {name}', scorer, tokens, 12 * _TOKEN + _LAST))
@@ -154,7 +154,7 @@ def _dse_rows(path: str, rng: np.random.Generator) -> list[Row]:
   both = 2 * u[0].nbytes / 1e3
   mflop = 2 * 4096 * 512 / 1e6  # a quarter of W
   rows = [Row(Contender('DSE, plain', lambda: naive().numpy(), _BATCH), 4 * mflop, both)]
-  for name in runtimes.available(runtimes.HEADS):
+  for name in runtimes.RUNTIMES:
     embedder = Embedder.load(path, name)
     parts = embedder.parts(v, 'right')
     one = embedder.parts(u[:1], 'left')
@@ -192,7 +192,7 @@ def _rank_contenders(folder: str) -> list[tuple[str, Callable[[], Any]]]:
   products = np.random.default_rng(1).normal(size=(1000, 8, 256)).astype(np.float32)
   query = np.random.default_rng(2).normal(size=(4, 256)).astype(np.float32)
   path = f'{folder}/dipair'
-  for name in runtimes.available(runtimes.HEADS):
+  for name in runtimes.RUNTIMES:
     scorer = Scorer.load(path, name)
     parts = scorer.parts(products, 'right')
     for kind, given in (('', None), (', parts', parts)):

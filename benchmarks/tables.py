@@ -49,7 +49,8 @@ _MODELS = {  # of MedQuAD's study
 _HEADS = {'transformer': 'transformer', 'lite': 'LITE'}
 _SPEEDS = {'homedepot': 'Home Depot'}  # a run whose quality is told elsewhere
 _RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
-_GONE = ('DiPair head, xla', "DiPair's teacher, openvino")  # in older results; no runtimes now
+# In older results; no runtimes now.
+_GONE = ('DiPair head, xla', "DiPair's teacher, openvino", 'DiPair encoder, openvino')
 # Cross-encoders of the shapes that the heads of benchmarks.scoring learn from.
 _TEACHERS = {'DiPair': 'MiniLM-L6', 'DSE': 'BERT-large'}
 
@@ -472,8 +473,9 @@ def peers(made: dict[str, Any]) -> list[Table]:
       'versions'.
   """
   counts = made['counts']
-  encoders = [row for row in made['rows'] if row['kind'] == 'encoding']
-  scorers = [row for row in made['rows'] if row['kind'] != 'encoding' and row['name'] not in _GONE]
+  rows = [row for row in made['rows'] if row['name'] not in _GONE]
+  encoders = [row for row in rows if row['kind'] == 'encoding']
+  scorers = [row for row in rows if row['kind'] != 'encoding']
   max_sim = next(row for row in scorers if row['name'].startswith('MaxSim'))
   encoding = [[*_timed(row, encoders[0]), f'{row["cosine"]:.4f}'] for row in encoders]
   scoring = []

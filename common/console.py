@@ -14,7 +14,6 @@ _SHARED = {
   'serve': 'common.rerank_server',
   'local-server': 'common.local_server',
   'serving-config': 'common.serving.config',
-  'load-test': 'common.serving.load_test',
   'annotate': 'common.pipelines.annotate',
   'encode': 'common.pipelines.encode',
   'score': 'common.pipelines.score',

@@ -61,12 +61,12 @@ class EvaluateConfig:
     128, 'most tokens of a packed tuple, for a Hugging Face classifier', bounds=(4, 8192)
   )
   runtime: str = flags.option(
-    '', "runtime of the head; empty: tensorflow, or an archive's own", ('', *runtimes.HEADS)
+    '', "runtime of the head; empty: tensorflow, or an archive's own", ('', *runtimes.RUNTIMES)
   )
   encoder_runtime: str = flags.option(
     '',
     "runtime of the encoders; empty: tensorflow, or an archive's own",
-    ('', *runtimes.ENCODERS),
+    ('', *runtimes.RUNTIMES),
   )
   primary_metric: str = flags.option(
     '', "metric that leads the report; empty: the run's, or the task's own"

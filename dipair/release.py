@@ -91,8 +91,9 @@ def write(config: ReleaseConfig) -> None:
   terms = {key: getattr(config, key) for key in ('license', 'data', 'data_license')}
   with tempfile.TemporaryDirectory() as folder:
     content, packed = os.path.join(folder, 'content'), os.path.join(folder, name)
-    for file in (*litert_encoder.files_of('', _PRECISION), litert_head.file_of('', _PRECISION)):
-      _copy(os.path.join(export, file), os.path.join(content, file))
+    for form in (litert_encoder, litert_head):
+      _copy(form.file_of(export, _PRECISION), form.file_of(content, _PRECISION))
+    _copy(litert_encoder.word_pieces_of(export), litert_encoder.word_pieces_of(content))
     description = {**exported.describe(export), 'runtime': _RUNTIME}
     files.write_json(os.path.join(content, exported.DESCRIPTION), description)
     if weight := FirstStageWeight.of(export):

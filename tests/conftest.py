@@ -201,9 +201,11 @@ def _tensorflow_alone(monkeypatch):
   from common.export import student_export
   from common.scoring import runtimes
 
-  for kinds in (runtimes.HEADS, runtimes.ENCODERS):
-    for name in kinds.keys() - {'tensorflow'}:
-      monkeypatch.delitem(kinds, name)
+  for name in runtimes.RUNTIMES.keys() - {'tensorflow'}:
+    monkeypatch.delitem(runtimes.RUNTIMES, name)
+  for name in ('litert_encoder', 'litert_head'):
+    nothing = types.SimpleNamespace(write=lambda *given: None)
+    monkeypatch.setattr(student_export, name, nothing)
   monkeypatch.setattr(student_export, '_check_litert_encoders', lambda *given: None)
 
 

@@ -154,7 +154,6 @@ def test_help_of_a_command(python, module, headings):
   [
     ('common.pipelines.encode', 'apache_beam', 'beam'),
     ('common.local_server', 'tensorflow_serving', 'serving'),
-    ('common.serving.load_test', 'tensorflow_serving', 'serving'),
     ('common.rerank_server', 'fastapi', 'serve'),
     ('dipair.run', 'tensorflow', 'train'),
   ],

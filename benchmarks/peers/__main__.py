@@ -137,7 +137,7 @@ def _ours(run: FinishedRun, data: dict[str, Any]) -> Iterator[tuple[dict[str, An
   export = Export(run.path('export'))
   texts, pairs = data['texts'], data['pairs']
   exact = None
-  for name in runtimes.available(runtimes.ENCODERS):
+  for name in runtimes.RUNTIMES:
     scorer = Scorer.load(export, encoder_runtime=name)
     encode = functools.partial(scorer.encode, texts, 'right')
     vectors = encode()
@@ -148,7 +148,7 @@ def _ours(run: FinishedRun, data: dict[str, Any]) -> Iterator[tuple[dict[str, An
       yield _batched(row, encode, len(texts))
     else:  # the others choose their batches themselves
       yield row, Contender(row['name'], encode, len(texts))
-  heads = {name: Scorer.load(export, name) for name in runtimes.available(runtimes.HEADS)}
+  heads = {name: Scorer.load(export, name) for name in runtimes.RUNTIMES}
   queries, candidates = data['queries'], data['candidates']
   left, right = (
     heads['tensorflow'].encode(given, slot)

@@ -7,7 +7,6 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from common.data.word_pieces import MAX_WORD_CHARACTERS, SPECIAL_TOKENS, WordPieces, word_ids
-from common.errors import InputError
 
 # What the reference removes first: NUL, U+FFFD, control and format characters.
 _REMOVED = r'[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\x{FFFD}\p{Cf}]'
@@ -38,7 +37,7 @@ class Tokenizer(tf.Module):
   A program that loads such an export must import `tensorflow_text` first.
 
     tokenizer = Tokenizer(vocabulary, lower_case=True)
-    ids, segments = tokenizer.pack([terms, titles], max_length=64)
+    ids = tokenizer.encode(titles, max_length=64)
 
   Args:
     vocabulary: the word pieces, in the order of their ids.
@@ -102,38 +101,8 @@ class Tokenizer(tf.Module):
     Returns:
       Word ids, int32 [batch, (tokens)].
     """
-    return self.pack([texts], max_length)[0]
-
-  def pack(
-    self, texts: Sequence[tf.Tensor], max_length: int
-  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Packs tuples of texts into rows: `[CLS] a [SEP] b [SEP] ...`.
-
-    A row that is too long loses the last piece of its longest text, of the last one among equals,
-    until it fits: BERT's `_truncate_seq_pair` for any number of texts.
-
-    Args:
-      texts: n tensors of UTF-8 strings [batch], one for each place in the tuple.
-      max_length: most tokens in a row, special tokens included; n + 1 or more.
-
-    Returns:
-      Word ids and segment ids, both int32 [batch, (tokens)]. The segment is 0 for the first text
-      with its [CLS] and [SEP], 1 for every later one: BERT has two.
-
-    Raises:
-      InputError: `max_length` leaves no room for the special tokens.
-    """
-    special = len(texts) + 1
-    if max_length < special:
-      raise InputError(
-        f'max_length={max_length} is too small: [CLS] and a [SEP] for each of {len(texts)} text(s) '
-        f'take {special} tokens'
-      )
-    # Budget dealt out in turns, first text first, leaves what cutting the longest leaves.
-    trimmer = tf_text.RoundRobinTrimmer(max_length - special)
-    trimmed = trimmer.trim([self.pieces(text) for text in texts])
-    ids, segments = tf_text.combine_segments(trimmed, self.start_id, self.end_id)
-    return ids, segments.with_flat_values(tf.minimum(segments.flat_values, 1))
+    kept = self.pieces(texts)[:, : max_length - 2]
+    return tf_text.combine_segments([kept], self.start_id, self.end_id)[0]
 
 
 def words(texts: tf.Tensor, lower_case: bool) -> tf.RaggedTensor:

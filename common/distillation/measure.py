@@ -14,7 +14,6 @@ from common.data.tokens import TokenizedTuples
 from common.distillation import teacher
 from common.distillation.teacher import Teacher
 from common.distillation.teachers import Teachers
-from common.errors import InputError
 from common.evaluation import benchmark, exports
 from common.evaluation.exports import Side
 from common.evaluation.judged_set import JudgedSet
@@ -63,9 +62,9 @@ def of_export(
   """
   base = benchmark.cross_encoder('BERT-base', benchmark.BERT_BASE)
   export = Export(export_dir)
-  scorers = {name: scorer.load(export, name) for name in runtimes.available(runtimes.HEADS)}
+  scorers = {name: scorer.load(export, name) for name in runtimes.RUNTIMES}
   heads = [head(f'{title} head, {name}', loaded) for name, loaded in scorers.items()]
-  encoders = _encoders(scorer, export)
+  encoders = {n: scorer.load(export, encoder_runtime=n) for n in runtimes.RUNTIMES}
   test = RecordSet(os.path.join(data, 'test'))
   others = [base, _teacher(teachers, test)] if teachers else [base]
   rates = benchmark.rates([*others, *heads], rounds=3, seconds=0.5)
@@ -86,19 +85,6 @@ def of_export(
       for pace, row in zip(paces, encoded_by, strict=True)
     ],
   )
-
-
-def _encoders(scorer: type[PairScorer], export: Export) -> dict[str, PairScorer]:
-  """Scorers by the encoders' runtime; of an extra's runtimes those that run this export."""
-  found = {}
-  for name in runtimes.available(runtimes.ENCODERS):
-    try:
-      found[name] = scorer.load(export, encoder_runtime=name)
-    except InputError as error:
-      if not runtimes.ENCODERS[name].package:
-        raise
-      print(f'not measured: {error}')
-  return found
 
 
 def _teacher(teachers: Teachers, test: RecordSet) -> benchmark.Contender:

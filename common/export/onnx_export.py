@@ -26,7 +26,7 @@ from common.data.word_pieces import WordPieces
 from common.errors import InputError, check_pattern_free
 from common.export import heads, saved_models
 from common.scoring import exported, litert_encoder
-from common.scoring.sorted_encoder import DENSE, WORD_PIECES
+from common.scoring.litert_files import DENSE
 
 with extras.needed('onnx', 'ONNX: '):
   import onnxruntime  # noqa: F401
@@ -71,7 +71,7 @@ def write(folder: str) -> float:
   """
   export, rng = exported.Export(folder), np.random.default_rng(0)
   described = export.description
-  slots, pieces = described['slots'], os.path.join(folder, litert_encoder.FOLDER, WORD_PIECES)
+  slots, pieces = described['slots'], litert_encoder.word_pieces_of(folder)
   digests.check(pieces, exported.REMEDY)
   word_pieces = WordPieces.load(pieces)
   if os.path.exists(target := os.path.join(folder, FOLDER)):

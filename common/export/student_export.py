@@ -31,7 +31,7 @@ from common.export import encoder_fingerprint, encoders, heads, online, saved_mo
 from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
 from common.modeling.student import Student
-from common.scoring import exported, runtimes
+from common.scoring import exported, litert_encoder, litert_head
 from common.scoring.runtime import ANY_SLOT, EncoderFunction
 
 _OWN = (*heads.NAMES, 'score', 'self')  # no slot's signatures; `self` is TensorFlow's own argument
@@ -113,13 +113,8 @@ def write(
       {left: given[left], right: vectors[right]},
     )
   reloaded = saved_models.verify(*saved.values())  # which takes a while: the rest is written
-  for kind in runtimes.HEADS.values():
-    if kind.write:
-      kind.write(folder, functions, head.variables)
-  of_slots = _encoder_functions(model, slots)
-  for kind in runtimes.ENCODERS.values():
-    if kind.write:
-      kind.write(folder, of_slots, variables, tokenizer)
+  litert_head.write(folder, functions, head.variables)
+  litert_encoder.write(folder, _encoder_functions(model, slots), variables, tokenizer)
   _check_litert_encoders(folder, given, vectors)
   description = {
     'kind': model.name,
@@ -147,7 +142,7 @@ def write(
 
 
 def _encoder_functions(model: Student, slots: Sequence[str]) -> dict[str, EncoderFunction]:
-  """The encoders as runtimes write them: a function a slot, or one where all slots encode alike."""
+  """The encoders as LiteRT takes them: a function a slot, or one where all slots encode alike."""
 
   def encode(slot: int) -> EncoderFunction:
     def function(ids: tf.Tensor) -> tf.Tensor:
@@ -179,7 +174,7 @@ def _check_litert_encoders(
     given: A few texts (or vectors) by slot.
     vectors: Those that the exported encoders make of them.
   """
-  encoder = runtimes.load_encoder(exported.Export(folder), 'litert')
+  encoder = litert_encoder.LiteRTEncoder(folder, 'float32')
   for slot, texts in given.items():
     found = np.zeros_like(vectors[slot])
     encoder.encode(texts, slot, found, len(texts), lambda count: None)

@@ -46,7 +46,7 @@ class EncodeConfig:
   )
   dtype: str = flags.option('int8', 'dtype of the stored vectors', values.DTYPES)
   encoder_runtime: str = flags.option(
-    'litert-int8', 'runtime of the encoder', tuple(runtimes.ENCODERS)
+    'litert-int8', 'runtime of the encoder', tuple(runtimes.RUNTIMES)
   )
   threads: int = flags.option(
     0, 'threads of a worker; 0: one a core, of LiteRT 16 at the most', bounds=(0, 1024)

@@ -44,7 +44,7 @@ class ScoreConfig:
   """Pairs to score, and the head for it."""
 
   export_dir: str = flags.option('', "a run's export")
-  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
+  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.RUNTIMES))
   threads: int = flags.option(
     0, 'threads of a worker; 0: one a core, of LiteRT 16 at the most', bounds=(0, 1024)
   )
@@ -66,7 +66,7 @@ class ScoreConfig:
     False, 'bring the vectors to the pairs by a join, for stores that no worker can hold'
   )
   encoder_runtime: str = flags.option(
-    'litert-int8', 'runtime of the encoders, for texts', tuple(runtimes.ENCODERS)
+    'litert-int8', 'runtime of the encoders, for texts', tuple(runtimes.RUNTIMES)
   )
   out: OutputConfig = flags.group(OutputConfig, heading='output')
 

@@ -45,12 +45,12 @@ class RerankConfig:
   )
   depth: int = flags.option(100, 'documents of a query that are ranked anew', bounds=(1, 10**6))
   runtime: str = flags.option(
-    '', "runtime of the head; empty: tensorflow, or an archive's own", ('', *runtimes.HEADS)
+    '', "runtime of the head; empty: tensorflow, or an archive's own", ('', *runtimes.RUNTIMES)
   )
   encoder_runtime: str = flags.option(
     '',
     "runtime of the encoders; empty: tensorflow, or an archive's own",
-    ('', *runtimes.ENCODERS),
+    ('', *runtimes.RUNTIMES),
   )
 
 

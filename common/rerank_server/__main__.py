@@ -51,9 +51,9 @@ class ServeConfig:
   api_key_file: str = flags.option('', 'file of keys, one a line, one of which a request carries')
   host: str = flags.option('127.0.0.1', 'address that is listened to; 0.0.0.0: all')
   port: int = flags.option(8000, 'its port; 0: any that is free', bounds=(0, 65_535))
-  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.HEADS))
+  runtime: str = flags.option('litert-int8', 'runtime of the head', tuple(runtimes.RUNTIMES))
   encoder_runtime: str = flags.option(
-    'litert-int8', 'runtime of the encoders', tuple(runtimes.ENCODERS)
+    'litert-int8', 'runtime of the encoders', tuple(runtimes.RUNTIMES)
   )
 
   def __post_init__(self):

@@ -15,13 +15,14 @@ from common import digests, files
 from common.data.batching import bucket_of, longest_first
 from common.errors import InputError, damaged
 from common.scoring.exported import REMEDY
-from common.scoring.litert_files import signature_name
-from common.scoring.sorted_encoder import DENSE, Fill
+from common.scoring.litert_files import DENSE, signature_name
 
 Item = TypeVar('Item')
 Result = TypeVar('Result')
 _MOST_THREADS = 16  # unless more are asked for: each holds the weights, as the kernels take them
 Runners = Mapping[str, Callable[..., dict[str, np.ndarray]]]  # an interpreter's signatures
+# Gives a call's inputs, [rows of the call, length] each, of its rows' numbers, its rows and length.
+Fill = Callable[[np.ndarray, int, int], dict[str, np.ndarray]]
 
 
 def cores() -> int:
@@ -118,12 +119,16 @@ if hasattr(os, 'register_at_fork'):  # as servers of several processes load firs
 
 
 class ByLength:
-  """`Functions` of a file of `litert_files.write_by_length`; calls are shared out to the threads.
+  """Functions of a file of `litert_files.write_by_length`; calls are shared out to the threads.
 
   Args:
     path: The file.
     threads: Interpreters; 0: one a core, 16 at the most.
     paired: See `Interpreters`.
+
+  Attributes:
+    lengths: Lengths of each, ascending; the width of one of vectors.
+    dense: Names of functions of vectors.
   """
 
   def __init__(self, path: str, threads: int = 0, paired: bool = False):
@@ -146,7 +151,15 @@ class ByLength:
     outputs: np.ndarray,
     done: Callable[[int], Any],
   ) -> None:
-    """See `sorted_encoder.Functions`."""
+    """Runs a function; rows of like length go together.
+
+    Args:
+      name: Its name.
+      sizes: Tokens of each row.
+      fill: Gives a call's inputs.
+      outputs: [n, ...], to be filled.
+      done: Told the number of rows after each call.
+    """
     lengths, batches = self.lengths[name], self._batches[name]
 
     def call(runners: Runners, rows: np.ndarray) -> None:

@@ -1,46 +1,40 @@
-"""Encoders in LiteRT: files of float32, and of int8 weights with dynamic ranges."""
+"""Encoders in LiteRT: files of float32, and of int8 weights with dynamic ranges.
+
+Texts of like length are encoded together, tokenized without TensorFlow.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from common import digests
+from common.data.word_pieces import WordPieces
+from common.errors import damaged
 from common.scoring import litert, litert_files
-from common.scoring.exported import Export
-from common.scoring.runtime import EncoderFunction, EncoderKind
-from common.scoring.sorted_encoder import WORD_PIECES, SortedEncoder
+from common.scoring.exported import REMEDY
+from common.scoring.litert_files import DENSE
+from common.scoring.runtime import ANY_SLOT, EncoderFunction, filled
 
 if TYPE_CHECKING:
   import tensorflow as tf
 
   from common.data.tokenization import Tokenizer
 
-FOLDER = 'encoder_litert'  # of an export
+_FOLDER = 'encoder_litert'  # of an export
 
 
-def kind(precision: str) -> EncoderKind:
-  """The runtime of one of `litert_files.PRECISIONS`; the first one's writes the files of all."""
-
-  def load(export: Export, threads: int, paired: bool) -> LiteRTEncoder:
-    return LiteRTEncoder(os.path.join(export.folder, FOLDER), precision, threads, paired)
-
-  def write_export(
-    folder: str,
-    functions: dict[str, EncoderFunction],
-    variables: Sequence[tf.Variable],
-    tokenizer: Tokenizer,
-  ) -> None:
-    write(os.path.join(folder, FOLDER), functions, variables, tokenizer)
-
-  writes = precision == litert_files.PRECISIONS[0]
-  return EncoderKind(load, threaded=True, write=write_export if writes else None)
+def file_of(folder: str, precision: str) -> str:
+  """File of an export's encoders."""
+  return os.path.join(folder, _FOLDER, f'{precision}.tflite')
 
 
-def files_of(folder: str, precision: str) -> tuple[str, str]:
-  """Files of an export's encoders: the model and its word pieces."""
-  own = os.path.join(folder, FOLDER)
-  return os.path.join(own, f'{precision}.tflite'), os.path.join(own, WORD_PIECES)
+def word_pieces_of(folder: str) -> str:
+  """File of their word pieces."""
+  return os.path.join(folder, _FOLDER, 'word_pieces.json')
 
 
 def write(
@@ -52,21 +46,68 @@ def write(
   precisions: Sequence[str] = litert_files.PRECISIONS,
   batches: Sequence[int] = litert_files.BATCHES,
 ) -> None:
-  """Writes encoders, a file a precision, and their word pieces; see `EncoderKind.write`."""
-  litert_files.write_by_length(folder, functions, variables, precisions=precisions, batches=batches)
-  tokenizer.word_pieces().save(os.path.join(folder, WORD_PIECES))
-
-
-class LiteRTEncoder(SortedEncoder):
-  """`EncoderRuntime` of a folder that `write` wrote.
+  """Writes encoders, a file a precision, and their word pieces.
 
   Args:
-    folder: The folder.
+    folder: The export.
+    functions: By slot, or one of `ANY_SLOT`.
+    variables: All that they read.
+    tokenizer: The student's.
+    precisions: Those of `litert_files.PRECISIONS` that are wanted.
+    batches: As for `litert_files.write_by_length`.
+  """
+  litert_files.write_by_length(
+    os.path.join(folder, _FOLDER), functions, variables, precisions=precisions, batches=batches
+  )
+  tokenizer.word_pieces().save(word_pieces_of(folder))
+
+
+class LiteRTEncoder:
+  """`EncoderRuntime` of the files that `write` wrote.
+
+  Args:
+    folder: The export.
     precision: Of the file.
     threads: Interpreters; 0: one a core, 16 at the most.
     paired: See `litert.Interpreters`.
   """
 
+  name = ''
+
   def __init__(self, folder: str, precision: str, threads: int = 0, paired: bool = False):
-    path = os.path.join(folder, f'{precision}.tflite')
-    super().__init__(litert.ByLength(path, threads, paired), folder)
+    self._functions = litert.ByLength(file_of(folder, precision), threads, paired)
+    path = word_pieces_of(folder)
+    digests.check(path, REMEDY)
+    with damaged(path, REMEDY):
+      self._word_pieces = WordPieces.load(path)
+
+  def encode(
+    self,
+    texts: Any,
+    slot: str,
+    vectors: np.ndarray,
+    batch_size: int,
+    done: Callable[[int], Any],
+  ) -> None:
+    """See `EncoderRuntime`."""
+    del batch_size
+    slot = slot if slot in self._functions.lengths else ANY_SLOT
+    if slot in self._functions.dense:
+
+      def fill_vectors(rows: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
+        del length
+        return {DENSE: filled(texts[rows], count)}
+
+      sizes = np.full(len(texts), texts.shape[1])
+      self._functions.run(slot, sizes, fill_vectors, vectors, done)
+      return
+    ids = self._word_pieces.encode(texts, self._functions.lengths[slot][-1])
+
+    def fill(rows: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
+      batch = np.full([count, length], self._word_pieces.pad_id, np.int32)
+      for place, row in enumerate(rows):
+        batch[place, : len(ids[row])] = ids[row]
+      return {'ids': batch}
+
+    sizes = np.fromiter(map(len, ids), np.int64, len(ids))
+    self._functions.run(slot, sizes, fill, vectors, done)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from common.data.batching import few_bucket_lengths
 from common.scoring.runtime import EncoderFunction
-from common.scoring.sorted_encoder import DENSE
 
 if TYPE_CHECKING:
   import tensorflow as tf
 
 PRECISIONS = ('float32', 'int8')
 BATCHES = (1, 8)  # rows of a call of a function of word ids
+DENSE = 'vector'  # the input of a function of vectors
 
 
 def write(

@@ -11,7 +11,7 @@ import numpy as np
 from common.scoring import litert, litert_files
 from common.scoring.exported import OF_PRODUCTS
 from common.scoring.products import products
-from common.scoring.runtime import HeadFunction, HeadKind, Inputs, Outputs, blocks, filled, rows_of
+from common.scoring.runtime import HeadFunction, Inputs, Outputs, blocks, filled, rows_of
 from common.vectors.values import Stored
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 _FOLDER = 'head_litert'  # of an export
 _CALL_BYTES, _LEAST_ROWS, _MOST_ROWS = 1 << 20, 16, 256  # of a call: its largest tensor, in cache
-
-
-def kind(precision: str) -> HeadKind:
-  """The runtime of one of `litert_files.PRECISIONS`; the first one's writes the files of all."""
-  return HeadKind(
-    lambda export, threads: LiteRTHead(file_of(export.folder, precision), threads),
-    threaded=True,
-    write=write if precision == litert_files.PRECISIONS[0] else None,
-  )
 
 
 def file_of(folder: str, precision: str) -> str:
@@ -38,7 +29,13 @@ def file_of(folder: str, precision: str) -> str:
 def write(
   folder: str, functions: dict[str, HeadFunction], variables: Sequence[tf.Variable]
 ) -> None:
-  """Writes a head's files for calls with a fixed number of rows; see `HeadKind.write`."""
+  """Writes a head's files, for calls with a fixed number of rows.
+
+  Args:
+    folder: The export.
+    functions: By signature, each of which gives 'score' or 'part'.
+    variables: All that they read.
+  """
   signatures = {
     name: function.traced(rows_of_call(function)) for name, function in functions.items()
   }
@@ -58,15 +55,16 @@ def rows_of_call(function: HeadFunction) -> int:
 
 
 class LiteRTHead:
-  """`HeadRuntime` of a `.tflite` file.
+  """`HeadRuntime` of a file that `write` wrote.
 
   Args:
-    path: Made by `write`.
+    folder: The export.
+    precision: Of the file.
     threads: Interpreters; 0: one a core, 16 at the most.
   """
 
-  def __init__(self, path: str, threads: int = 0):
-    self._interpreters = litert.Interpreters(path, threads)
+  def __init__(self, folder: str, precision: str, threads: int = 0):
+    self._interpreters = litert.Interpreters(file_of(folder, precision), threads)
 
   def inputs(self, signature: str) -> Collection[str]:
     """See `HeadRuntime`."""

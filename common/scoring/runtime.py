@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from common.errors import InputError
-from common.scoring.exported import Export
 from common.vectors.values import Stored
 
 if TYPE_CHECKING:
   import tensorflow as tf
 
-  from common.data.tokenization import Tokenizer
 
 ANY_SLOT = '0'  # in a slot's place: one encoder for all of them (no column can name a slot so)
 Vectors = np.ndarray | Stored  # of a store as they lie in it: a slice of them is in float32
@@ -108,43 +106,6 @@ class EncoderRuntime(Protocol):
       batch_size: Texts at a time, where the runtime is free in it.
       done: Told the number of texts after each batch.
     """
-
-
-class HeadKind(NamedTuple):
-  """A kind of head's runtime.
-
-  Attributes:
-    load: Makes a `HeadRuntime` of an export and threads.
-    threaded: Whether it has threads of its own; if not, it is always given 0.
-    write: Writes the file that it loads, if it has one, when a student is exported; takes the
-      export's folder, the head's functions by signature, each of which gives 'score' or 'part', and
-      all variables that they read.
-    package: Package that it needs from an extra.
-  """
-
-  load: Callable[[Export, int], HeadRuntime]
-  threaded: bool = False
-  write: Callable[[str, dict[str, HeadFunction], Sequence[tf.Variable]], None] | None = None
-  package: str = ''
-
-
-class EncoderKind(NamedTuple):
-  """A kind of encoder's runtime.
-
-  Attributes:
-    load: Makes an `EncoderRuntime` of an export, threads, and whether two share a model.
-    threaded: As for `HeadKind`.
-    write: As for `HeadKind`, of the encoders' functions by slot, or one of `ANY_SLOT`, and the
-      student's tokenizer.
-    package: As for `HeadKind`.
-  """
-
-  load: Callable[[Export, int, bool], EncoderRuntime]
-  threaded: bool = False
-  write: (
-    Callable[[str, dict[str, EncoderFunction], Sequence[tf.Variable], Tokenizer], None] | None
-  ) = None
-  package: str = ''
 
 
 def rows_of(inputs: Inputs) -> int:

@@ -25,7 +25,7 @@ with extras.needed('serving'):
   from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 Arrays = dict[str, np.ndarray]
-UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
+_UNLIMITED = (('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1))
 _CANDIDATES = 1024  # of a request to `online`, at the most
 _NUMBERS = 1 << 21  # of a request: 8 MB
 _RETRIES = {  # of a call that found the server unavailable, by gRPC itself
@@ -67,7 +67,7 @@ class Client:
     if '://' in target:
       raise InputError(f'{target}: host:port of gRPC is needed, such as localhost:8500')
     options = (
-      *UNLIMITED,
+      *_UNLIMITED,
       ('grpc.service_config', json.dumps(_SERVICE_CONFIG)),
       ('grpc.per_rpc_retry_buffer_size', _REPEATED),
     )

@@ -148,7 +148,7 @@ def test_int8_is_as_near_as_the_report_states(exported, load, exact, table, tmp_
   sets = {name: record_writer.of_examples(examples, len(PAIRS)) for name in ('valid', 'test')}
   record_writer.write_sets(str(tmp_path / 'data'), sets, 2)
   scorers = {name: load(exported.folder, name) for name in ('tensorflow', 'litert-int8')}
-  names = runtimes.available(runtimes.ENCODERS)
+  names = runtimes.RUNTIMES
   encoders = {name: load(exported.folder, encoder_runtime=name) for name in names}
   heads, _, encodings = measure.compare(scorers, encoders, Task('binary'), str(tmp_path / 'data'))
   (of_int8,) = (row for row in encodings if row['name'] == 'litert-int8')

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.data import batching
+from common.data import batching, tokens
 from common.data.batches import TupleBatches, by_length
 from common.data.orders import ShuffledByLength
 from common.data.tokenization import Tokenizer
@@ -55,8 +55,8 @@ def test_by_item_each_distinct_item_comes_once_and_index_gathers_each_tuples_own
     rows = [row for ids in batch['ids'][slot] for row in ids.numpy().tolist()]
     assert sum(any(token != PAD for token in row) for row in rows) == len(set(texts))
     expected = TOKENIZER.encode(texts, MAX_LENGTHS[slot]).to_list()
-    for i, tokens in zip(batch['index'][slot].numpy(), expected, strict=True):
-      assert rows[i] == tokens + [PAD] * (len(rows[i]) - len(tokens))
+    for i, ids in zip(batch['index'][slot].numpy(), expected, strict=True):
+      assert rows[i] == ids + [PAD] * (len(rows[i]) - len(ids))
   if rows_of:
     assert [[ids.shape for ids in slot] for slot in dataset.element_spec['ids']] == [
       [(6, 9)],
@@ -95,8 +95,10 @@ def test_packed_batches_are_of_like_length_and_the_tokenizers_rows(bucketed):
     for ids, segments, (label,) in zip(
       *(batch[key].numpy() for key in ('ids', 'segment_ids', 'label')), strict=True
     ):
-      texts = [[text] for text in TEXTS[int(label)]]
-      expected = [x.to_list()[0] for x in TOKENIZER.pack(texts, 16)]
+      items = TOKENS.items[[int(label)]]
+      sizes = tokens.packed_sizes(TOKENS.tables, items, 16)
+      length = tokens.packed_lengths(sizes)[0]
+      expected = [of[0].tolist() for of in tokens.pack(TOKENS.tables, items, sizes, length)]
       fill = [0] * (len(ids) - len(expected[0]))
       assert ids.tolist() == expected[0] + fill and segments.tolist() == expected[1] + fill
       assert not bucketed or len(ids) == min(x for x in lengths if x >= len(expected[0]))

@@ -1,4 +1,4 @@
-"""Tokenizer: equal to BERT's own tokenizer, truncation, segments, errors, tf.data and export."""
+"""Tokenizer: equal to BERT's own tokenizer, truncation, errors, tf.data and export."""
 
 import random
 import subprocess
@@ -177,8 +177,7 @@ class TestPieces:
 
   def test_no_texts(self, uncased):
     assert uncased.pieces(tf.constant([], tf.string)).to_list() == []
-    ids, segments = uncased.pack([tf.constant([], tf.string)] * 2, 8)
-    assert ids.to_list() == segments.to_list() == []
+    assert uncased.encode(tf.constant([], tf.string), 8).to_list() == []
 
 
 class TestEncode:
@@ -221,66 +220,6 @@ class TestEncode:
     assert uncased.encode(texts, 4).dtype == tf.int32
     assert uncased.encode(texts, 2).to_list() == [[uncased.start_id, uncased.end_id]] * 3
 
-  def test_too_small(self, uncased):
-    with pytest.raises(ValueError, match=r'max_length=1 is too small.* 1 text\(s\) take 2 tokens'):
-      uncased.encode(tf.constant(['the']), 1)
-
-
-def truncated_lengths(lengths: list[int], budget: int) -> list[int]:
-  """BERT's `_truncate_seq_pair`, a token at a time: the longest first, of equals the last."""
-  lengths = list(lengths)
-  while sum(lengths) > budget:
-    longest = max(range(len(lengths)), key=lambda place: (lengths[place], place))
-    lengths[longest] -= 1
-  return lengths
-
-
-class TestPack:
-  def test_by_hand(self, uncased):
-    ids, segments = uncased.pack([tf.constant(['the', '']), tf.constant(['black shoe', 'a'])], 16)
-    assert [words(row) for row in ids.to_list()] == [
-      '[CLS] the [SEP] black shoe [SEP]',
-      '[CLS] [SEP] a [SEP]',
-    ]
-    assert segments.to_list() == [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1]]
-    assert ids.dtype == segments.dtype == tf.int32
-
-  def test_later_texts_share_segment_one(self, uncased):
-    ids, segments = uncased.pack(
-      [tf.constant(['the']), tf.constant(['a']), tf.constant(['b c'])], 9
-    )
-    assert words(ids[0].numpy()) == '[CLS] the [SEP] a [SEP] b c [SEP]'
-    assert segments.to_list() == [[0, 0, 0, 1, 1, 1, 1, 1]]
-
-  def test_tie_cuts_the_later(self, uncased):
-    ids, _ = uncased.pack([tf.constant(['the a b']), tf.constant(['black b c'])], 8)
-    assert words(ids[0].numpy()) == '[CLS] the a b [SEP] black b [SEP]'
-
-  @pytest.mark.parametrize('places', [1, 2, 3, 4])
-  def test_truncation_equals_slow_loop(self, uncased, places):
-    lengths = np.random.default_rng(places).integers(0, 12, size=(60, places)).tolist()
-    texts = [
-      tf.constant([' '.join('a' * row[place]) for row in lengths]) for place in range(places)
-    ]
-    marks = places + 1
-    for max_length in (marks, marks + 1, marks + 2, marks + 7, marks + 13, marks + 48):
-      expected_ids, expected_segments = [], []
-      for row in lengths:
-        kept = truncated_lengths(row, max_length - marks)
-        ids, segments = [uncased.start_id], [0]
-        for place, length in enumerate(kept):
-          ids += [VOCABULARY.index('a')] * length + [uncased.end_id]
-          segments += [min(place, 1)] * (length + 1)
-        expected_ids.append(ids)
-        expected_segments.append(segments)
-      ids, segments = uncased.pack(texts, max_length)
-      assert ids.to_list() == expected_ids
-      assert segments.to_list() == expected_segments
-
-  def test_too_small(self, uncased):
-    with pytest.raises(ValueError, match=r'max_length=2 is too small.* 2 text\(s\) take 3 tokens'):
-      uncased.pack([tf.constant(['the']), tf.constant(['a'])], 2)
-
 
 class TestVocabulary:
   def test_attributes(self, uncased):
@@ -307,17 +246,10 @@ class TestVocabulary:
 
 
 def test_in_tf_data(uncased):
-  pairs = tf.data.Dataset.from_tensor_slices((['the', 'a b', 'c'], ['b', 'the shoe', 'a' * 300]))
-  rows = [
-    row
-    for ids, _ in pairs.batch(2).map(lambda left, right: uncased.pack([left, right], 8))
-    for row in ids.to_list()
-  ]
-  assert [words(row) for row in rows] == [
-    '[CLS] the [SEP] b [SEP]',
-    '[CLS] a b [SEP] the shoe [SEP]',
-    '[CLS] c [SEP] [UNK] [SEP]',
-  ]
+  texts = tf.data.Dataset.from_tensor_slices(['the', 'a b the shoe', 'a' * 300])
+  batches = texts.batch(2).map(lambda batch: uncased.encode(batch, 5))
+  rows = [words(row) for ids in batches for row in ids.to_list()]
+  assert rows == ['[CLS] the [SEP]', '[CLS] a b the [SEP]', '[CLS] [UNK] [SEP]']
 
 
 RELOAD = """

@@ -24,18 +24,47 @@ def words() -> str:
 TEXTS = [(words(), words(), words()) for _ in range(60)]
 
 
+def slowly_packed(row: tuple[str, ...], most: int) -> tuple[list[int], list[int]]:
+  """BERT's `_truncate_seq_pair`, a piece at a time: the longest first, of equals the last."""
+  kept = TOKENIZER.pieces(tf.constant(row)).to_list()
+  while sum(map(len, kept)) > most - 1 - len(row):
+    max(reversed(kept), key=len).pop()
+  ids, segments = [TOKENIZER.start_id], [0]
+  for slot, pieces in enumerate(kept):
+    ids += [*pieces, TOKENIZER.end_id]
+    segments += [min(slot, 1)] * (len(pieces) + 1)
+  return ids, segments
+
+
 @pytest.mark.parametrize('max_length', [4, 5, 6, 9, 12, 20, 40])
 @pytest.mark.parametrize('slots', [1, 2, 3])
-def test_packed_tuples_are_the_tokenizers(slots, max_length):
+def test_packed_tuples_are_berts(slots, max_length):
   texts = [row[:slots] for row in TEXTS]
   tuples = TokenizedTuples.of_texts(texts, TOKENIZER)
   sizes = packed_sizes(tuples.tables, tuples.items, max_length)
-  ids, segments = pack(tuples.tables, tuples.items, sizes, max_length)
-  columns = [tf.constant(column) for column in zip(*texts, strict=True)]
-  for found, ragged in zip((ids, segments), TOKENIZER.pack(columns, max_length), strict=True):
-    np.testing.assert_array_equal(found, ragged.to_tensor(0, shape=[60, max_length]))
+  found = pack(tuples.tables, tuples.items, sizes, max_length)
+  for row, ids, segments in zip(texts, *found, strict=True):
+    expected = slowly_packed(row, max_length)
+    fill = [0] * (max_length - len(expected[0]))
+    assert (ids.tolist(), segments.tolist()) == tuple(of + fill for of in expected)
   whole = packed_sizes(tuples.tables, tuples.items, 100)
   assert tuples.cut_packed(max_length) == (sizes < whole).any(1).mean()
+
+
+@pytest.mark.parametrize(
+  ('texts', 'length', 'packed', 'segments'),
+  [
+    (('a', 'b c'), 7, '2 4 3 5 6 3 0', '0 0 0 1 1 1 0'),
+    (('', 'a'), 5, '2 3 4 3 0', '0 0 1 1 0'),
+    (('a', 'b', 'c d'), 8, '2 4 3 5 3 6 7 3', '0 0 0 1 1 1 1 1'),  # BERT has two segments
+    (('a b c', 'd e f'), 8, '2 4 5 6 3 7 8 3', '0 0 0 0 0 1 1 1'),  # of equals the later is cut
+  ],
+)
+def test_packed_by_hand(texts, length, packed, segments):
+  tuples = TokenizedTuples.of_texts([texts], TOKENIZER)
+  sizes = packed_sizes(tuples.tables, tuples.items, length)
+  found = pack(tuples.tables, tuples.items, sizes, length)
+  assert [' '.join(map(str, of[0])) for of in found] == [packed, segments]
 
 
 @pytest.mark.parametrize('max_length', [2, 3, 8, 30])

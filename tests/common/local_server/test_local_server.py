@@ -1,7 +1,5 @@
-"""The local server in a process of its own: gRPC, REST, load, malformed requests."""
+"""The local server in a process of its own: gRPC, REST, malformed requests."""
 
-import dataclasses
-import json
 import socket
 
 import grpc
@@ -17,7 +15,6 @@ from tensorflow_serving.apis import (
 
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
-from common.serving import load_test
 from common.serving.client import Client, ServingError, request_of
 from tests import limits
 from tests.robustness import malformed
@@ -89,32 +86,6 @@ def test_good_requests_among_malformed_ones(served):
   assert found['good'] > 10 and found['memory_ratio'] < 1.5
   assert sum(sum(answers.values()) for answers in found['answers'].values()) == 400
   assert process.poll() is None
-
-
-def test_load(served, tmp_path, capsys):
-  np.savez(tmp_path / 'a.npz', x=X)
-  np.savez(tmp_path / 'b.npz', x=X[:1].astype(np.float64))
-  config = load_test.LoadConfig(served.target, 'toy', payload=f'{tmp_path}/*.npz', concurrency=4)
-  config = dataclasses.replace(config, requests=100, output=str(tmp_path / 'out'))
-  load_test.main(config)
-  found = json.loads((tmp_path / 'out').read_text())
-  assert (found['requests'], found['errors']) == (100, {})
-  assert found['rows_per_second'] == pytest.approx(2 * found['requests_per_second'])
-  assert 0 < found['p50'] <= found['p95'] <= found['p99'] < found['seconds']
-  with pytest.raises(InputError, match='5 NOT_FOUND; the first: '):
-    load_test.main(dataclasses.replace(config, model='none', requests=5))
-  np.savez(tmp_path / 'c.npz', text=np.array([b'ab', b'c']))
-  texts = {'signature': 'lengths', 'payload': f'{tmp_path}/c.npz', 'requests': 2}
-  load_test.main(dataclasses.replace(config, **texts))
-  np.savez(tmp_path / 'c.npz')
-  (tmp_path / 'd.npz').write_bytes(b'PK no archive')
-  for name, message in (
-    ('c.npz', 'c.npz: a request without inputs'),
-    ('d.npz', r'd.npz: damaged \(.*\); a .npz file is needed'),
-    ('none', 'none: no such file'),
-  ):
-    with pytest.raises(InputError, match=message):
-      load_test.main(dataclasses.replace(config, payload=f'{tmp_path}/{name}'))
 
 
 @pytest.mark.parametrize(
