@@ -22,7 +22,7 @@ PAGES = (
   'README.md',
   'docs/results.md',
   *(f'docs/results/{name}.md' for name in ('speed', 'waiting', 'peers', 'retrieval')),
-  *(f'docs/results/{name}.md' for name in ('large_jobs', 'hard_knocks')),
+  *(f'docs/results/{name}.md' for name in ('large_jobs', 'hard_knocks', 'findings')),
   'docs/explanation/cost.md',
   'docs/how-to/machine.md',
   *(f'docs/how-to/{name}.md' for name in ('choose_a_head', 'your_data')),
@@ -137,6 +137,17 @@ def heads(made: dict[str, Any]) -> Table:
   shown.append(['bi-encoder of the same labels', metric(alone['value']), against, '', '', ''])
   headers = ['head', label(primary), 'of the teacher', 'bytes per left + per right text']
   return Table('', [*headers, 'pairs/s', 'pairs/s in int8'], shown)
+
+
+def stages(made: dict[str, Any]) -> Table:
+  """A row a student of Figure 3a: by both stages, by each alone."""
+  primary = made['metrics'][0]
+  shown = [['teacher', metric(made['teacher']['test'][primary]), '']]
+  for row in made['comparisons']['figure3a']['rows']:
+    (name,) = row['students']
+    quality = metric(made['students'][name]['test'][primary])
+    shown.append([row['name'], quality, change(row, 'test')])
+  return Table('', ['student', label(primary), 'of the teacher'], shown)
 
 
 def glue() -> str:
@@ -630,6 +641,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Table]] = {  # by the name of their
   'retrieval': retrieval,
   'score_job': score_job,
   'study_heads': heads,
+  'study_3a': stages,
   'scoring': scoring,
   'training': training,
 }
