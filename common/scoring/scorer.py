@@ -75,8 +75,7 @@ class PairScorer:
         or `hf://org/name[@revision]`; an `exported.Export`, given to several calls, is read once.
       runtime: Runtime of the head: 'tensorflow', 'litert' (float32) or 'litert-int8'; empty:
         'tensorflow', or an archive's only one, 'litert-int8'.
-      threads: Threads of LiteRT, each with the weights in memory; 0: one a core, 16 at the
-        most.
+      threads: Threads of LiteRT, each with the weights in memory; 0: one a core, 16 at the most.
       encoder_runtime: Runtime of the encoders, one of these too. Vectors in int8 may be kept beside
         the others', with what the run's report says it costs; empty: as for `runtime`.
 
