@@ -61,7 +61,7 @@ def test_the_smoke_run_gives_all_that_a_run_gives(smoke):
   assert len(curves) == 3
   results = json.loads((folder / 'results.json').read_text('utf-8'))
   assert [row['model'] for row in results['speed'][:3]] == ['BERT-base', 'teacher', 'student']
-  measured = runtimes.RUNTIMES
+  measured = list(runtimes.RUNTIMES)
   assert [row['name'] for row in results['encoders']] == measured
   assert results['metadata'] == {'language': 'en'}  # random weights, the built-in catalogue
   (told,) = [line for line in output.splitlines() if line.startswith('set: ')]
