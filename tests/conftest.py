@@ -203,8 +203,8 @@ def _tensorflow_alone(monkeypatch):
 
   for name in runtimes.RUNTIMES.keys() - {'tensorflow'}:
     monkeypatch.delitem(runtimes.RUNTIMES, name)
+  nothing = types.SimpleNamespace(write=lambda *given: None)
   for name in ('litert_encoder', 'litert_head'):
-    nothing = types.SimpleNamespace(write=lambda *given: None)
     monkeypatch.setattr(student_export, name, nothing)
   monkeypatch.setattr(student_export, '_check_litert_encoders', lambda *given: None)
 
