@@ -37,6 +37,7 @@ runpy.run_module('dipair.run', run_name='__main__', alter_sys=True)
 """
 
 TERMS = ['red', 'wide footwear', 'nike shoes', 'a', 'blue queen blanket']
+COLOURS = ('red', 'blue', 'green')
 PRODUCTS = ['black nike shoes for boys', 'red throw', 'wide red boots', 'x y']
 TINY = {  # flags of each student's tiny config
   'dipair': {
@@ -58,6 +59,7 @@ TINY = {  # flags of each student's tiny config
 }
 
 ENCODES_LITTLE = {'encoder_layers': 1, 'max_lengths': (8, 8)}  # of students whose head is tested
+TWO_DEPTHS = {'left_encoder_layers': 1, 'head': 'ffnn', 'max_lengths': (8, 8)}
 
 
 def pytest_collection_modifyitems(items):
@@ -156,6 +158,38 @@ def _smoke_run(once):
   return once('smoke', make)
 
 
+@pytest.fixture(name='vector_run', scope='session')
+def _vector_run(once, python):
+  """Folder of a finished run on terms and vectors, which its tables name by ids.
+
+  A product's vector is the one-hot of its colour, and a term matches the product that it names.
+  """
+  import numpy as np
+
+  def make(folder):
+    np.save(folder / 'images.npy', np.eye(3, dtype=np.float32) + np.float32(0.25))
+    (folder / 'images.txt').write_text('p0\np1\np2\n')
+    rows = [(t, f'p{row}', float(t == c)) for t in COLOURS for row, c in enumerate(COLOURS)]
+    for name in ('valid', 'test'):
+      lines = ['term\timage\tlabel', *(f'{term}!\t{image}\t{y}' for term, image, y in rows)]
+      (folder / f'{name}.tsv').write_text('\n'.join(lines) + '\n')
+    scored = ['term\timage\tz', *(f'{t}\t{p}\t{8 * label - 4}' for t, p, label in rows * 8)]
+    (folder / 'distil.tsv').write_text('\n'.join(scored) + '\n')
+    done = python(
+      *('-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run'),
+      *(f'--{name}_file={folder}/{name}.tsv' for name in ('valid', 'test')),
+      *(f'--distillation_file={folder}/distil.tsv', '--teacher_logits_column=z'),
+      *('--text_columns=term,image', f'--vector_columns=image:{folder}/images.npy'),
+      *('--max_lengths=8,2', '--output_tokens=2,2', '--projection_dim=16', '--head=ffnn'),
+      *('--stage1_batch_size=72', '--stage1_steps=100', '--stage1_learning_rate=1e-2'),
+      *('--stage1_warmup_steps=1', '--stage1_eval_every=100'),
+      *('--stage2_batch_size=72', '--stage2_steps=2', '--stage2_eval_every=2'),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+  return once('vectors', make) / 'run'
+
+
 @pytest.fixture(name='export', scope='session')
 def _export(build, once):
   """A function (kind, outputs, **changes) to `Exported`; the same student is exported once."""
@@ -226,8 +260,8 @@ def _exported(request, export):
 @pytest.fixture(name='classes', scope='session')
 def _classes(exported, export):
   """The same of three classes; DSE's has an encoder a side."""
-  kind = exported.model.name
-  return export(kind, 3, **({'shared_encoder': False} if kind == 'dse' else {}))
+  changes = {'dipair': {'max_lengths': (8, 8)}, 'dse': {'shared_encoder': False}}
+  return export(exported.model.name, 3, **changes[exported.model.name])
 
 
 @pytest.fixture(name='distill')

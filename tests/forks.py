@@ -127,14 +127,29 @@ def convert_without_loading() -> None:
   lite.TFLiteConverterBase._optimize_tflite_model = lambda self, model, *given, **more: model
 
 
-def finish_runs_by(made: str) -> None:
-  """Gives a finished run's folder to each run of this process, in place of training."""
-  from common.distillation import run
+def finish_runs_by(made: str, *, reads: bool = False) -> None:
+  """Gives a finished run's folder to each run of this process, in place of training.
+
+  Args:
+    made: The folder.
+    reads: Whether a run first makes its data and refuses, as it would.
+  """
+  from common.distillation import checks, recipe, run
+  from common.distillation.run_folder import RunFolder
   from common.evaluation.results import Results
 
-  def finish(config: Any, *_: Any, **__: Any) -> Results:
-    folder = shutil.copytree(made, config.experiment.run_dir, dirs_exist_ok=True)
-    with open(os.path.join(folder, 'results.json')) as file:
+  def finish(config: Any, package: Any, *, function: Any = None, **_: Any) -> Results:
+    own = config.experiment.run_dir
+    if reads:
+      config = recipe.settled(config)
+      student = package(config)
+      folder = RunFolder(own, config, f'{package.name}.run', redo=False)
+      checks.check(config.experiment, student, function)
+      run.declare_data(folder, config.experiment, student)
+      folder.make()
+    kept = shutil.ignore_patterns(*(('data', 'unlabelled', 'flags.txt') if reads else ()))
+    shutil.copytree(made, own, ignore=kept, dirs_exist_ok=True)
+    with open(os.path.join(own, 'results.json')) as file:
       return Results.of_json(json.load(file))
 
   run.run = finish  # type: ignore[assignment]

@@ -3,10 +3,12 @@
 import json
 import pathlib
 import re
+import shutil
 
 import pytest
 
 from tests.conftest import ENCODES_LITTLE, PRODUCTS
+from tests.test_snippets import STAND_INS
 
 ANSWERS = pathlib.Path(__file__).parent.parent / 'examples' / 'answers.tsv'
 TUTORIAL = pathlib.Path(__file__).parent.parent / 'docs' / 'tutorial.ipynb'
@@ -23,21 +25,28 @@ FLAGS = {'flagfile': 'smoke', 'teacher_steps': 4, 'stage1_steps': 4, 'stage2_ste
 LAST = 'print(scores.shape, len(store), *dict(best))'
 
 
+def finished(made, *, reads=True):
+  """Code that gives a finished run's folder to the runs after it, in place of training."""
+  return f'from tests import forks\nforks.finish_runs_by({str(made)!r}, {reads=})\n'
+
+
 @pytest.fixture(name='example', scope='module')
 def _example(python, tmp_path_factory):
   """A function of an example's name and run folder to all that it prints."""
   base = tmp_path_factory.mktemp('examples')
 
-  def example(name, run):
-    done = python('-c', SCRIPT, name, '--toy', f'--run_dir={base / run}')
+  def example(name, run, *flags, made=''):
+    code = (finished(made) if made else '') + SCRIPT
+    done = python('-c', code, name, '--toy', f'--run_dir={base / run}', *flags)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
   return example
 
 
-def test_products_are_ranked_for_each_query_and_the_nearest_first(example):
-  ranked = example('product_search', 'search').split('\n\n')[-3:]
+def test_products_are_ranked_for_each_query_and_the_nearest_first(example, smoke_run):
+  said = example('product_search', 'search', made=smoke_run / 'copy')
+  ranked = said.split('\n\n')[-3:]
   assert [part.splitlines()[0] for part in ranked] == [
     'nike shoes',
     'black leather bag',
@@ -46,16 +55,18 @@ def test_products_are_ranked_for_each_query_and_the_nearest_first(example):
   for part in ranked:
     scores = [float(row.split()[0]) for row in part.splitlines()[1:]]
     assert len(scores) == 3 and scores == sorted(scores)[::-1]
-  lines = re.findall(r'(\d+) of (\d+) scored: recall@10 (.+)', example('nearest_first', 'search'))
+  said = example('nearest_first', 'search', made=smoke_run / 'copy')
+  lines = re.findall(r'(\d+) of (\d+) scored: recall@10 (.+)', said)
   (few, count, least), (_, _, more), (every, _, whole) = lines
   assert int(few) == int(count) // 20 and every == count
   assert float(least) <= float(more) <= float(whole) == 1
 
 
-def test_products_may_be_vectors(example):
-  lines = example('product_vectors', 'search').splitlines()[-3:]
+def test_products_may_be_vectors(example, smoke_run, vector_run, tmp_path):
+  search = shutil.copytree(smoke_run / 'copy', tmp_path / 'search')
+  lines = example('product_vectors', search, '--width=3', made=vector_run).splitlines()[-3:]
   assert [line.split(': ')[0] for line in lines[:2]] == ['texts', 'vectors']
-  assert re.fullmatch(r'.+: product \d+, 0\.\d+', lines[2])
+  assert re.fullmatch(r'.+: product \d+, [01]\.\d+', lines[2])
 
 
 def test_the_first_ranking_shows_three_answers_of_the_table(python, export):
@@ -148,6 +159,20 @@ def test_no_question_is_its_own_duplicate(example):
   assert all(text != other for text, other in zip(texts, others, strict=True))
 
 
+def test_a_cross_encoder_of_sentence_transformers_teaches(python, smoke_run, tmp_path):
+  name, stand_in = 'teacher_from_sentence_transformers', 'sentence_transformers.py'
+  folder = tmp_path / 'examples'
+  folder.mkdir()
+  shutil.copy(ANSWERS.parent / f'{name}.py', folder)
+  (folder / stand_in).write_text(STAND_INS[stand_in])
+  code = finished(smoke_run / 'copy', reads=False) + f'import os\nos.chdir({str(tmp_path)!r})'
+  done = python('-c', code + SCRIPT, name)
+  assert done.returncode == 0, done.stderr[-3000:]
+  lines = done.stdout.splitlines()[-4:]
+  assert lines[0].startswith("{'pearson': ")
+  assert all(line.split()[1] in ('black', 'white') for line in lines[1:])
+
+
 def test_graded_lists_are_learnt_from_and_judged_by_ndcg(example):
   found = re.findall(r'^(\w+): NDCG@10 (0\.\d+)$', example('graded_lists', 'lists'), re.M)
   assert [name for name, _ in found] == ['teacher', 'student']
@@ -155,14 +180,14 @@ def test_graded_lists_are_learnt_from_and_judged_by_ndcg(example):
 
 
 def test_the_tutorial_runs_from_top_to_bottom_as_it_was_when_its_outputs_were_kept(
-  python, tmp_path
+  python, smoke_run, tmp_path
 ):
   cells = json.loads(TUTORIAL.read_text('utf-8'))['cells']
   cells = [cell for cell in cells if cell['cell_type'] == 'code']
   assert [cell['execution_count'] for cell in cells] == [*range(1, len(cells) + 1)]
   parameters, *others = [''.join(cell['source']) for cell in cells]
   program = [parameters, TOY, f'RUN_DIR = {str(tmp_path / "run")!r}', *others, LAST]
-  done = python('-c', '\n'.join(program))
+  done = python('-c', finished(smoke_run / 'copy') + '\n'.join(program))
   assert done.returncode == 0, done.stderr[-3000:]
   shape, count, *rows = re.findall(r'\(32, 2\)|\d+', done.stdout.splitlines()[-1])
   assert shape == '(32, 2)' and len({*rows}) == 3 and all(int(row) < int(count) for row in rows)

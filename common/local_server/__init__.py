@@ -9,5 +9,5 @@ import importlib
 from common import extras
 
 with extras.needed('serving'):
-  for _name in ('tensorflow', 'tensorflow_serving', 'werkzeug'):
+  for _name in ('tensorflow_serving', 'tensorflow', 'werkzeug'):
     importlib.import_module(_name)

@@ -15,7 +15,6 @@ import dse
 from common import files
 from common.data.records import RecordSet
 from common.errors import InputError
-from common.scoring.scorer import PairScorer
 from tests import limits
 from tests.conftest import PRODUCTS, ROOT, TERMS
 
@@ -116,7 +115,7 @@ def test_metrics_of_a_table_against_slow_ones_of_the_scores(export, labels, load
   assert [row['best_on_valid'] for row in found['calibration']['thresholds']] == [False] * 5
 
 
-def test_scores_of_the_table_are_those_of_a_teacher_and_classes_are_judged(classes, tmp_path):
+def test_scores_of_the_table_are_those_of_a_teacher_and_classes_are_judged(classes, load, tmp_path):
   random, logs = np.random.default_rng(0), ['0 1 2', '3 1 0', '0 5 -1', '1 1 1'] * 5
   rows = [
     {**row, 'z': z} for row, z in zip(_table(random.choice(['a', 'b', 'c'], 20)), logs, strict=True)
@@ -128,7 +127,7 @@ def test_scores_of_the_table_are_those_of_a_teacher_and_classes_are_judged(class
   said = [np.argmax([float(number) for number in z.split()]) for z in logs]
   right = np.mean([row['label'] == 'abc'[n] for row, n in zip(rows, said, strict=True)])
   assert (teacher['name'], teacher['test']['accuracy']) == ('teacher', right)
-  scores = PairScorer.load(classes.folder).score(*map(list, zip(*PAIRS, strict=True)))
+  scores = load(classes.folder).score(*map(list, zip(*PAIRS, strict=True)))
   truth = ['abc'.index(row['label']) for row in rows]
   loss = -np.log(scores[np.arange(20), truth]).mean()
   assert student['test']['log_loss'] == pytest.approx(loss, abs=1e-5)

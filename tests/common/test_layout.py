@@ -104,36 +104,6 @@ def test_imports_go_down_only(package, forbidden):
   assert [w for path, tree in trees.items() for w in wrong_imports(tree, path, forbidden)] == []
 
 
-def circle(graph: dict[str, set[str]]) -> list[str]:
-  """Modules that import each other, or are imported by such; [] of a graph without a circle."""
-  left = dict(graph)
-  while free := [name for name, below in left.items() if not below & left.keys()]:
-    for name in free:
-      del left[name]
-  return sorted(left)
-
-
-def test_a_circle_is_seen():
-  assert circle({'a': {'b'}, 'b': {'c'}, 'c': set()}) == []
-  assert circle({'a': {'b'}, 'b': {'c'}, 'c': {'b'}}) == ['a', 'b', 'c']
-
-
-@pytest.mark.parametrize('room', ['common/vectors'])
-def test_a_room_imports_in_no_circle(room):
-  trees = sources(room)
-  modules = {path: path.removesuffix('.py').replace('/', '.') for path in trees}
-  graph = {
-    modules[path]: {
-      module
-      for _, name in imports(tree, path)
-      for module in modules.values()
-      if f'{name}.'.startswith(f'{module}.')
-    }
-    for path, tree in trees.items()
-  }
-  assert circle(graph) == []
-
-
 def test_every_room_of_common_has_its_place():
   rooms = {f'common.{p.parent.name}' for p in (ROOT / 'common').glob('*/__init__.py')}
   assert rooms == set(BELOW)

@@ -51,23 +51,6 @@ def test_a_manifest_is_read_as_it_was_written(path, tmp_path):
     sharded.read(str(tmp_path / sharded.NAME), Book, 'do')
 
 
-def test_a_shard_is_compared_with_its_digest(path, tmp_path):
-  (page,) = sharded.read(path, Book, 'do').shards
-  file = tmp_path / 'pages' / '0'
-  page.check(str(file), 'do')
-  file.write_text('abd')
-  page.check_size(str(file), 'do')
-  with pytest.raises(InputError, match=f'^{file}: damaged: its bytes are not .*; do$'):
-    page.check(str(file), 'do')
-  file.write_text('ab')
-  for check in (page.check, page.check_size):
-    with pytest.raises(InputError, match=f'^{file}: damaged: 2 bytes; 3 were written; do$'):
-      check(str(file), 'do')
-  file.unlink()
-  with pytest.raises(InputError, match=f'^{file}: missing; do$'):
-    page.check_size(str(file), 'do')
-
-
 @pytest.mark.parametrize(
   ('change', 'message'),
   [

@@ -1,6 +1,5 @@
 """`dipair.distill`: the command's run from Python; its tables, its teacher, what it refuses."""
 
-import importlib.util
 import json
 import os
 import re
@@ -159,41 +158,3 @@ def test_the_runs_flags_name_the_tables_that_were_given(runs):
   assert sorted(os.listdir(own / 'tables')) == [
     f'{name}.jsonl' for name in ('distillation', 'test', 'train', 'valid')
   ]
-
-
-EXAMPLE = """
-import json, sys
-from tests import forks
-{stub}
-sys.path.insert(0, 'examples')
-import teacher_from_sentence_transformers as example
-
-forks.finish_runs_by(sys.argv[3])
-example.main(sys.argv[1], **json.loads(sys.argv[2]))
-"""
-STUB = """
-import types
-
-class CrossEncoder:
-  def __init__(self, name):
-    assert name == 'cross-encoder/ms-marco-MiniLM-L6-v2'
-
-  def predict(self, pairs):
-    pass
-
-sys.modules['sentence_transformers'] = types.SimpleNamespace(CrossEncoder=CrossEncoder)
-"""
-
-
-def test_the_example_runs(runs, tmp_path, python):
-  """With a finished run in place of its own."""
-  stub = '' if importlib.util.find_spec('sentence_transformers') else STUB
-  flags = {
-    name: value for name, value in TOY.items() if name not in ('text_columns', 'label_column')
-  }
-  code = EXAMPLE.replace('{stub}', stub)
-  done = python('-c', code, str(tmp_path / 'run'), json.dumps(flags), str(runs[0]))
-  assert done.returncode == 0, done.stderr[-3000:]
-  lines = done.stdout.splitlines()[-4:]
-  assert lines[0].startswith("{'pearson': ")
-  assert all(line.split()[1] in ('black', 'white') for line in lines[1:])

@@ -8,34 +8,32 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data.task import Task
-from common.distillation.trainer import Training
 from common.errors import InputError
 from common.export import student_export
-from common.training import strategies
-from common.training.optimization import PhaseConfig
 from dipair import frozen_right, training
 from dipair.config import StudentConfig, TrainConfig
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 from tests.conftest import PRODUCTS, TERMS
+from tests.dipair.two_stages import PHASE, train
 
 SLOTS = {'slots': ('left', 'right'), 'task': 'regression', 'samples': (TERMS[:4], PRODUCTS)}
 
 
-@pytest.fixture(name='old')
-def _old(tiny, tmp_path):
+@pytest.fixture(name='old', scope='module')
+def _old(tiny, tmp_path_factory):
   """A finished run's folder, of a student of one encoder, without its export; and the student."""
-  model, tokenizer = tiny()
-  model.save(str(tmp_path / 'old' / 'student'), tokenizer)
-  return str(tmp_path / 'old'), model
+  folder, (model, tokenizer) = tmp_path_factory.mktemp('frozen') / 'old', tiny()
+  model.save(str(folder / 'student'), tokenizer)
+  return str(folder), model
 
 
 @pytest.fixture(name='old_exported')
-def _old_exported(old, exported):
-  """The same with its export, which is the tiny student's."""
-  shutil.copytree(exported.folder, os.path.join(old[0], 'export'))
-  return old
+def _old_exported(old, exported, tmp_path):
+  """A copy with its export, which is the tiny student's; and the student."""
+  folder = shutil.copytree(old[0], tmp_path / 'old')
+  shutil.copytree(exported.folder, folder / 'export')
+  return str(folder), old[1]
 
 
 def right(model):
@@ -52,14 +50,9 @@ def test_training_moves_the_left_side_and_the_head_alone(old, distill, tmp_path)
   config = dataclasses.replace(
     before.config, freeze_right=folder, left_encoder_layers=1, dropout=0.5
   )
-  phase = PhaseConfig(learning_rate=1e-2, batch_size=20, steps=2, warmup_steps=1, eval_every=1)
-  devices = strategies.DeviceConfig()
-  training.train(
-    config,
-    TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0)),
-    str(tmp_path / 'student'),
-    Training(distill, distill, Task(), devices, strategies.create(devices), seed=1),
-  )
+  phase = dataclasses.replace(PHASE, steps=2)
+  phases = TrainConfig(stage1=phase, stage2=dataclasses.replace(phase, patience=0))
+  train(config, tmp_path / 'student', distill, phases)
   model, _ = DiPair.load(str(tmp_path / 'student'))
   lefts = []
   for stage in training.STAGES:  # as each ended, not at its best

@@ -8,29 +8,27 @@ from common.scoring.exported import OF_PRODUCTS
 from common.vectors.values import Stored
 from common.vectors.writer import VectorWriter
 from dipair.scorer import Scorer
-from tests.dipair.test_heads import norm, slow_mixer
+from tests.conftest import ENCODES_LITTLE
+from tests.dipair.test_heads import slow_lite, slow_similarity
 
 ROWS = 300  # more than a call of LiteRT takes
 
 
 def slow_score(head, left, right):
   """One pair's score, token by token."""
-  cosines = np.array([[norm(x) @ norm(y) for y in right] for x in left])
   if head.name == 'lite_head':
-    mixed = slow_mixer(head.columns, slow_mixer(head.rows, cosines).T)
-    logit = mixed.reshape(-1) @ head.classifier.kernel.numpy()[:, 0] + head.classifier.bias.numpy()
+    (logit,) = slow_lite(head, left, right)
   else:
-    there = cosines[left.any(-1)][:, right.any(-1)]
-    similarity = there.max(-1).mean() if there.size else 0
-    logit = similarity * head.scale.numpy() + head.bias.numpy()
-  return 1 / (1 + np.exp(-logit[0]))
+    similarity = slow_similarity('max_sim', head, left, right)
+    (logit,) = similarity * head.scale.numpy() + head.bias.numpy()
+  return 1 / (1 + np.exp(-logit))
 
 
 @pytest.mark.parametrize('head', ['max_sim', 'lite'])
 def test_a_store_is_ranked_as_the_slow_version_ranks_it(export, head, tmp_path, monkeypatch):
   monkeypatch.setattr(products, '_MULTIPLICATIONS', 5 * 3 * 8)  # five tokens a product
   monkeypatch.setattr(products, '_BLOCK_BYTES', 4 * 3 * 5 * 8)  # three products a block
-  exported, rng = export('dipair', head=head), np.random.default_rng(0)
+  exported, rng = export('dipair', head=head, **ENCODES_LITTLE), np.random.default_rng(6)
   query, right = rng.normal(size=(3, 8)), rng.normal(size=(ROWS, 4, 8))
   right[3:] -= 3 * query[0]  # most cosines are below 0, an absent token's
   query[2] = right[0, 2:] = right[1, 0] = right[2] = 0

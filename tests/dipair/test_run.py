@@ -16,6 +16,7 @@ from common.scoring import exported, runtimes
 from dipair import Scorer
 from dipair.run import DiPairStudent, RunConfig, main
 from tests.conftest import SMOKE_FLAGS
+from tests.robustness import contents
 
 STAGES = (
   *('data', 'unlabelled', 'teacher', 'distill'),
@@ -136,23 +137,17 @@ def test_a_runs_log_tells_its_start_its_stages_and_its_end(smoke):
   assert len(log) < 150
 
 
-def test_killed_again_and_again_it_ends_with_the_same_weights(
-  smoke, run, tmp_path, kill_at, last_step
-):
-  folder = tmp_path / 'killed'
+def test_killed_again_and_again_it_ends_with_the_same_weights(smoke_run, run, tmp_path, kill_at):
+  whole, folder = smoke_run / 'copy', tmp_path / 'killed'
+  shutil.copytree(whole, folder, ignore=shutil.ignore_patterns(*STAGES[:5], 'evaluation'))
   moments = (('teacher.part', 10), ('student.part/stage1', 10), ('student.part/stage2', 2))
   for phase, step in moments:
     kill_at(command(f'--run_dir={folder}'), folder / phase, step)
-  for name in ('export', 'benchmark'):  # which the metrics are not of
-    shutil.copytree(smoke[0] / name, folder / name)
   done = run(f'--run_dir={folder}')
   assert done.returncode == 0, done.stderr[-3000:]
-  assert metrics(folder) == metrics(smoke[0])
-  for phase in ('teacher', 'student/stage1', 'student/stage2'):
-    expected, found = last_step(smoke[0] / phase), last_step(folder / phase)
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-      np.testing.assert_array_equal(found[name], values, err_msg=f'{phase} {name}')
+  assert metrics(folder) == metrics(whole)
+  for name in ('teacher', 'student'):
+    assert contents.of(str(folder / name)) == contents.of(str(whole / name)), name
   assert not [path.name for path in folder.iterdir() if path.suffix in ('.part', '.old', '.tmp')]
 
 
@@ -284,45 +279,20 @@ def test_another_model_at_the_same_path_makes_anew_what_it_was_read_for(
   assert {name for name, of in fingerprints().items() if of != before[name]} == anew
 
 
-def test_own_tables_with_brought_logits_need_no_teacher(tmp_path, run):
-  """Binary task, own scores in a column, JSONL and gzip-free TSV side by side."""
-  rows = [(f'term {i}', f'thing {i % 7}', i % 2, (i % 5) - 2.0) for i in range(96)]
-  tsv = '\n'.join(['q\tp\ty', *(f'{q}\t{p}\t{y}' for q, p, y, _ in rows)])
-  (tmp_path / 'valid.tsv').write_text(tsv)
-  jsonl = '\n'.join(json.dumps({'q': f'own {q}', 'p': p, 'z': z}) for q, p, _, z in rows)
-  (tmp_path / 'distill.jsonl').write_text(jsonl)
-  done = run(
-    f'--run_dir={tmp_path / "run"}',
-    f'--valid_file={tmp_path / "valid.tsv"}',
-    f'--test_file={tmp_path / "valid.tsv"}',
-    f'--distillation_file={tmp_path / "distill.jsonl"}',
-    '--text_columns=q,p',
-    '--label_column=y',
-    '--teacher_logits_column=z',
-    '--task=binary',
-    '--max_lengths=16,16',
-    '--head=ffnn',
-    '--stage1_steps=0',
-    '--stage2_batch_size=32',
-    '--calibration=temperature',
-  )
-  assert done.returncode == 0, done.stderr[-3000:]
-  models, curves = metrics(tmp_path / 'run')
-  assert [model['name'] for model in models] == ['student']
-  assert set(models[0]['test']) == {'auc_roc', 'average_precision', 'accuracy', 'f1', 'log_loss'}
-  assert len(curves) == 1
-  assert_exported_scores_are_the_calibrated_ones(tmp_path / 'run', [row[:2] for row in rows])
-
-
 def test_a_student_without_a_teacher_learns_from_labels_alone(tmp_path, run):
-  """Its text is of two columns; --head_start=random is the paper's."""
+  """A text is of two columns; --head_start=random is the paper's; the score is calibrated."""
   rows = [(f'term {i}', f'thing {i % 7}', '' if i % 3 else 'red', i % 2) for i in range(96)]
   tsv = ['q\ttitle\tmore\ty', *('\t'.join(map(str, row)) for row in rows)]
   (tmp_path / 'train.tsv').write_text('\n'.join(tsv))
-  folder, text = tmp_path / 'run', '--text_columns=q,title+more'
-  arguments = (f'--train_file={tmp_path / "train.tsv"}', text, '--label_column=y', '--task=binary')
-  arguments += ('--teacher=none', '--head_start=random', '--max_lengths=16,16', '--head=ffnn')
-  done = run(f'--run_dir={folder}', *arguments, '--stage1_batch_size=32', '--stage2_batch_size=32')
+  (tmp_path / 'judging.tsv').write_text('\n'.join(tsv).replace('term', 'word'))
+  folder, tables = tmp_path / 'run', {'train': 'train', 'valid': 'judging', 'test': 'judging'}
+  done = run(
+    f'--run_dir={folder}',
+    *(f'--{name}_file={tmp_path / table}.tsv' for name, table in tables.items()),
+    *('--text_columns=q,title+more', '--label_column=y', '--task=binary', '--max_lengths=16,16'),
+    *('--teacher=none', '--head_start=random', '--head=ffnn', '--calibration=temperature'),
+    *('--stage1_steps=0', '--stage2_batch_size=32'),
+  )
   assert done.returncode == 0, done.stderr[-3000:]
   made = {path.name for path in folder.iterdir() if path.is_dir()}
   assert made == {'data', 'student', 'export', 'evaluation', 'benchmark'}
@@ -330,8 +300,10 @@ def test_a_student_without_a_teacher_learns_from_labels_alone(tmp_path, run):
   assert {title for _, title in train.texts()} <= {
     text for n in range(7) for text in (f'thing {n}', f'thing {n} red')
   }
-  results = json.loads((folder / 'results.json').read_text('utf-8'))
-  assert [model['name'] for model in results['models']] == ['student, stage 1', 'student']
+  results = json.loads((folder / 'results.json').read_text('utf-8'), parse_constant=pytest.fail)
+  (student,) = results['models']
+  assert (student['name'], len(results['training'])) == ('student', 1)
+  assert set(student['test']) == {'auc_roc', 'average_precision', 'accuracy', 'f1', 'log_loss'}
   assert set(results['data']) == {'train', 'valid', 'test'}
   assert (results['flags']['alpha'], 'annotation' in results) == (0, False)
   assert {part['learnt'] for part in results['unseen']} == {'train'}
@@ -342,17 +314,18 @@ def test_a_student_without_a_teacher_learns_from_labels_alone(tmp_path, run):
   assert 'trained on labels, without a teacher' in card and 'knowledge-distillation' not in card
   for said in (card, page):
     assert not re.search('(?<!without a )teacher', said.split('Command')[0].split('## How it')[0])
+  assert_exported_scores_are_the_calibrated_ones(folder)
   assert run(f'--flagfile={folder}/flags.txt').returncode == 0
 
 
-def assert_exported_scores_are_the_calibrated_ones(folder, pairs):
+def assert_exported_scores_are_the_calibrated_ones(folder):
   """They also give the report's thresholds, which were fitted on valid; here valid is test."""
   results = json.loads((folder / 'results.json').read_text())
   found, scorer = results['calibration'], Scorer.load(str(folder / 'export'))
   assert found['temperature'] != 1
   described = exported.describe(str(folder / 'export'))['calibration']
   assert described == {'temperature': found['temperature']}
-  texts = [list(of) for of in zip(*pairs, strict=True)]
+  texts = [list(of) for of in zip(*RecordSet(f'{folder}/data/test').texts(), strict=True)]
   scores = scorer.score(*texts)
   in_litert = Scorer.load(str(folder / 'export'), 'litert', encoder_runtime='litert')
   np.testing.assert_allclose(in_litert.score(*texts), scores, atol=1e-5)
@@ -361,4 +334,4 @@ def assert_exported_scores_are_the_calibrated_ones(folder, pairs):
   assert best['best_on_valid'] and above < best['count'] <= at_least  # within rounding
   before, after = found['models']['student, uncalibrated'], found['models']['student']
   assert after['ece'] < before['ece']
-  assert sum(row['count'] for row in after['bins']) == len(pairs)
+  assert sum(row['count'] for row in after['bins']) == len(scores)

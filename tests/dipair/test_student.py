@@ -14,13 +14,14 @@ from dipair.heads import HeadsConfig
 from dipair.heads.transformer import TransformerConfig
 from dipair.run import DiPairStudent, RunConfig
 from dipair.student import DiPair
+from tests.conftest import TWO_DEPTHS
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
 
 
 def test_a_small_left_encoder_loads_and_scores_as_exported(export, load, tmp_path):
-  one = export('dipair', left_encoder_layers=1, head='ffnn')
+  one = export('dipair', **TWO_DEPTHS)
   one.model.save(str(tmp_path), one.tokenizer)
   model, tokenizer = DiPair.load(str(tmp_path))
   assert [encoder.encoder.config.num_layers for encoder in model.encoders] == [1, 2]

@@ -1,7 +1,4 @@
-"""A side of vectors in place of texts, from the command to the store, servers and jobs (§5).
-
-A product's vector is the one-hot of its colour; a term matches the products of the colour it names.
-"""
+"""A side of vectors in place of texts, from the command to the store, servers and jobs (§5)."""
 
 import json
 import types
@@ -14,8 +11,10 @@ import tensorflow as tf
 
 from common import flags
 from common.data.examples import TableConfig
+from common.data.records import RecordSet
 from common.data.tuples import Tuples
 from common.data.vector_cells import VectorColumn
+from common.distillation import function_teacher
 from common.errors import InputError
 from common.local_server.__main__ import ServerConfig, serving
 from common.pipelines import encode, score
@@ -31,50 +30,24 @@ from dipair.run import RunConfig, main
 from dipair.scorer import Scorer
 from dipair.student import DiPair
 from tests import limits
+from tests.conftest import COLOURS
 
-COLOURS = ('red', 'blue', 'green')
 VECTORS = np.eye(3, dtype=np.float32) + np.float32(0.25)
 PAIRS = [(term, row) for term in COLOURS for row in range(3)]
 
 
-@pytest.fixture(name='run', scope='module')
-def _run(python, tmp_path_factory):
-  """Folder of a finished run, whose tables name a row of an array, or hold its numbers."""
-  folder = tmp_path_factory.mktemp('vectors')
-  np.save(folder / 'images.npy', VECTORS)
-  (folder / 'images.txt').write_text('p0\np1\np2\n')
-  rows = [(term, f'p{row}', float(term == COLOURS[row])) for term, row in PAIRS]
-  for name in ('valid', 'test'):
-    lines = ['term\timage\tlabel', *(f'{term}!\t{image}\t{y}' for term, image, y in rows)]
-    (folder / f'{name}.tsv').write_text('\n'.join(lines) + '\n')
-  scored = ['term\timage\tz', *(f'{t}\t{p}\t{8 * label - 4}' for t, p, label in rows * 8)]
-  (folder / 'distil.tsv').write_text('\n'.join(scored) + '\n')
-  done = python(
-    *('-m', 'dipair.run', '--flagfile=configs/smoke.flags', f'--run_dir={folder}/run'),
-    *(f'--{name}_file={folder}/{name}.tsv' for name in ('valid', 'test')),
-    *(f'--distillation_file={folder}/distil.tsv', '--teacher_logits_column=z'),
-    *('--text_columns=term,image', f'--vector_columns=image:{folder}/images.npy'),
-    *('--max_lengths=8,2', '--output_tokens=2,2', '--projection_dim=16', '--head=ffnn'),
-    *('--stage1_batch_size=72', '--stage1_steps=100', '--stage1_learning_rate=1e-2'),
-    *('--stage1_warmup_steps=1', '--stage1_eval_every=100'),
-    *('--stage2_batch_size=72', '--stage2_steps=2', '--stage2_eval_every=2'),
-  )
-  assert done.returncode == 0, done.stderr[-3000:]
-  return folder / 'run'
-
-
-def test_the_right_answer_is_learnt(run):
-  results = json.loads((run / 'results.json').read_text())
+def test_the_right_answer_is_learnt(vector_run):
+  results = json.loads((vector_run / 'results.json').read_text())
   assert results['models'][0]['test']['pearson'] > 0.9
-  assert exported.describe(str(run / 'export'))['widths'] == {'right': 3}
+  assert exported.describe(str(vector_run / 'export'))['widths'] == {'right': 3}
 
 
 @pytest.mark.parametrize('runtime', ['tensorflow', 'litert'])
 @pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
-def test_scorer_and_store(run, tmp_path, runtime, encoder_runtime):
-  scorer = Scorer.load(str(run / 'export'), runtime, encoder_runtime=encoder_runtime)
+def test_scorer_and_store(vector_run, tmp_path, runtime, encoder_runtime):
+  scorer = Scorer.load(str(vector_run / 'export'), runtime, encoder_runtime=encoder_runtime)
   terms, rows = zip(*PAIRS, strict=True)
-  exact = Scorer.load(str(run / 'export')).score(terms, VECTORS[list(rows)])
+  exact = Scorer.load(str(vector_run / 'export')).score(terms, VECTORS[list(rows)])
   np.testing.assert_allclose(scorer.score(terms, VECTORS[list(rows)]), exact, atol=1e-5)
   assert (exact > 0.5).tolist() == [term == COLOURS[row] for term, row in PAIRS]
   store = scorer.encode_to(
@@ -89,8 +62,8 @@ def test_scorer_and_store(run, tmp_path, runtime, encoder_runtime):
   assert (len(again), again.ids([3])) == (4, ['p3'])
 
 
-def test_what_is_no_vector_is_refused(run, tmp_path):
-  scorer = Scorer.load(str(run / 'export'))
+def test_what_is_no_vector_is_refused(vector_run, tmp_path):
+  scorer = Scorer.load(str(vector_run / 'export'))
   with pytest.raises(InputError, match="row 0 .id 'a'.: no vector of numbers: "):
     scorer.encode_to(str(tmp_path / 'store'), [('a', [1.0, 'x'])], 'right')
   with pytest.raises(InputError, match='right vectors, row 1: 3 numbers are needed, not 7'):
@@ -142,14 +115,24 @@ def test_what_is_no_vector_is_refused(run, tmp_path):
     ({'freeze_right': 'runs/other'}, '--freeze_right is of texts'),
   ],
 )
-def test_flags_that_need_texts_are_refused(run, change, message):
-  given = {'flagfile': str(run / 'flags.txt'), 'run_dir': f'{run}/other', **change}
+def test_flags_that_need_texts_are_refused(vector_run, change, message, tmp_path):
+  given = {'flagfile': str(vector_run / 'flags.txt'), 'run_dir': str(tmp_path / 'run'), **change}
   with pytest.raises(InputError, match=message):
     main(flags.parse(RunConfig, given))
 
 
-def test_server(run):
-  export = run / 'export'
+def test_a_function_that_teaches_is_given_texts_and_arrays(vector_run):
+  records, seen = RecordSet(str(vector_run / 'data' / 'test')), []
+  score = lambda pairs: [seen.append(pair) or len(seen) for pair in pairs]  # noqa: E731
+  label = function_teacher.labeller(score, TableConfig(), records)
+  (logits,) = label(records.tuples().items, lambda _: None)
+  assert logits.tolist() == [[1 + n] for n in range(9)]
+  expected = [(f'{term}!', VECTORS[row].tolist()) for term, row in PAIRS]
+  assert [(text, vector.tolist()) for text, vector in seen] == expected
+
+
+def test_server(vector_run):
+  export = vector_run / 'export'
   models = tuple(f'toy_{part}={export}/{part}' for part in ('encoder', 'head', 'online'))
   vectors = Scorer.load(str(export)).encode(VECTORS, 'right')
   with serving(ServerConfig(models=models, port=0, rest_api_port=0)) as (grpc, _):
@@ -163,12 +146,12 @@ def test_server(run):
     assert [client.rank(term, vectors)[1][0] for term in COLOURS] == [0, 1, 2]
 
 
-def test_jobs(run, tmp_path, python):
+def test_jobs(vector_run, tmp_path, python):
   products = pa.table({'id': ['p0', 'p1', 'bad', 'p2'], 'image': [*VECTORS[:2], [1.0], VECTORS[2]]})
   pq.write_table(products, tmp_path / 'products.parquet')
   files = FilesConfig(input=(f'{tmp_path}/products.parquet',))
   out = OutputConfig(output=f'{tmp_path}/store', max_bad_rows=1)
-  export = str(run / 'export')
+  export = str(vector_run / 'export')
   encode.main(encode.EncodeConfig(export, 'right', files, 'id', 'image', 'float32', out=out), [])
   store = VectorStore(f'{tmp_path}/store')
   exact = Scorer.load(export).encode(VECTORS, 'right')

@@ -38,6 +38,7 @@ def test_one_text_or_none_is_refused(embedders):
     embedders[0].score_all_pairs([*LEFT, float('nan')])
 
 
+@pytest.mark.usefixtures('tensorflow_alone')
 def test_the_side_is_left_out_only_where_both_encode_alike(embedders, export):
   one = embedders[0]
   np.testing.assert_array_equal(one.encode(LEFT), one.encode(LEFT, 'right'))
@@ -82,7 +83,8 @@ def test_texts_of_both_sides_are_encoded_once_where_the_encoder_is_one(embedders
   assert sides == ['left', 'left', 'right']
 
 
-def test_texts_are_cut_at_their_own_sides_length(export, monkeypatch):
+@pytest.mark.usefixtures('tensorflow_alone')
+def test_texts_are_cut_at_their_own_sides_length(export):
   embedder = Embedder.load(export('dse', **OTHER_LENGTHS).folder)
   texts = ['red wide nike shoes', 'a red dog', 'blue']  # the first is longer than a left text
   with pytest.raises(InputError, match='a text length of its own: right, of encode'):

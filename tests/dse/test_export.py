@@ -19,6 +19,7 @@ LENGTH = 6
 def sentence_encoder(folder, kind='bert', pooling='mean_tokens', normalize=True, **more):
   """A folder as sentence-transformers writes it; `more` are other files' contents."""
   tensors = random_tensors(kind, 1)
+  tensors |= {n: v + 1 for n, v in tensors.items() if n.endswith('orm.weight')}  # vectors differ
   write(folder, kind, tensors)
   modules = ['Transformer', 'Pooling', 'Normalize'][: 3 if normalize else 2]
   listed = [
@@ -60,14 +61,17 @@ def test_vectors_are_the_encoders_own_in_both_runtimes(tmp_path, kind, pooling, 
   output = str(tmp_path / 'to')
   export.main(export.ExportConfig(folder, output))
   vectors = expected(kind, tensors, pooling, normalize)
+  unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+  scores = 1 / (1 + np.exp(-5 * unit @ unit.T))
+  assert np.ptp(scores) > 1e-3
   for runtime in ('tensorflow', 'litert'):
     embedder = Embedder.load(output, runtime=runtime, encoder_runtime=runtime)
     np.testing.assert_allclose(embedder.encode(TEXTS), vectors, atol=2e-5)
-  unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-  cosines = unit @ unit.T
-  np.testing.assert_allclose(
-    embedder.score_all_pairs(TEXTS), 1 / (1 + np.exp(-5 * cosines)), atol=1e-5
-  )
+    np.testing.assert_allclose(embedder.score_all_pairs(TEXTS), scores, atol=1e-5)
+    pairs = embedder.score(TEXTS[:2], TEXTS[2:])
+    np.testing.assert_allclose(pairs, [scores[0, 2], scores[1, 3]], atol=1e-5)
+    ranked = dict(embedder.rank(TEXTS[0], embedder.encode(TEXTS)))
+    np.testing.assert_allclose([ranked[i] for i in range(4)], scores[0], atol=1e-5)
   with pytest.raises(InputError, match=r'^--output=.*to: there already; name another$'):
     export.main(export.ExportConfig(folder, output))
 

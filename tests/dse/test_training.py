@@ -111,13 +111,6 @@ def test_a_cosine_starts_where_random_pairs_have_a_logit_of_zero(tiny, distill, 
   np.testing.assert_allclose(DSE.load(str(tmp_path / 'b'))[0].head.scale, 5.0, atol=0.1)
 
 
-def test_a_bilstm_learns_the_teachers_logits(tiny, distill, tmp_path):
-  config = tiny(pretrained='bilstm:random-tiny', pooled_layers=1, pooling='max')[0].config
-  teacher = LossConfig('squared_error', alpha=1.0)
-  (losses,) = train(config, tmp_path / 'a', distill, objective=teacher)
-  assert losses[-1] < losses[0]
-
-
 def test_a_bilstms_vectors_are_the_live_ones_in_every_runtime(export, load):
   made = export('dse', pretrained='bilstm:random-tiny', pooled_layers=1, max_lengths=(8, 8))
   texts = ['red', '', 'black nike shoes for boys']

@@ -19,11 +19,15 @@ def test_rollout_by_hand():
   np.testing.assert_allclose(rollout([below]), [[0.75, 0.25], [0.0, 1.0]])
 
 
-@pytest.mark.parametrize('selection', ['first', 'last', 'mean'])
 @pytest.mark.parametrize(
-  'encoders',
-  [{}, {'shared_encoder': False}, {'left_encoder_layers': 1, 'right_encoder_layers': 2}],
-  ids=['one', 'two', 'two depths'],
+  ('selection', 'encoders'),
+  [
+    ('first', {}),
+    ('first', {'left_encoder_layers': 1, 'right_encoder_layers': 2}),
+    ('last', {'shared_encoder': False}),
+    ('mean', {}),
+  ],
+  ids=['first, one', 'first, two depths', 'last, two', 'mean, one'],
 )
 def test_the_walk_gives_the_encoders_own_tokens(build, selection, encoders):
   model, _ = build('dipair', token_selection=selection, **encoders)

@@ -33,12 +33,12 @@ EXAMPLES = [
 LABELS = np.array([example.label for example in EXAMPLES])
 
 
-@pytest.fixture(name='tiny')
+@pytest.fixture(name='tiny', scope='module')
 def _tiny(build):
   return functools.partial(build, 'dipair')
 
 
-@pytest.fixture(name='scorer')
+@pytest.fixture(name='scorer', scope='module')
 def _scorer(tiny):
   return TupleScorer(*tiny(), tf.distribute.get_strategy())
 
@@ -47,9 +47,10 @@ def test_shares_equal_a_slow_count(tiny):
   model, tokenizer = tiny()
   found = inspect.attend(model, TokenTable.of_texts(TEXTS, tokenizer), np.arange(3), 1, '')
   shares, reached = {name: np.zeros(4) for name in inspect.TARGETS}, np.zeros(4)
+  encoder = AttendingEncoder(model, 1)
   for text in TEXTS:
     ids = tokenizer.encode(tf.constant([text]), model.max_lengths[1]).to_tensor()
-    rollout, size = AttendingEncoder(model, 1)(ids).rollout[0], ids.shape[1]
+    rollout, size = encoder(ids).rollout[0], ids.shape[1]
     for p in range(min(4, size)):
       reached[p] += 1
       for t in range(size):
@@ -113,12 +114,10 @@ def test_mean_head_attention_is_of_the_tuples_that_have_the_position(scorer):
 @pytest.mark.parametrize(
   'changes',
   [
-    {},
     {'head': 'ffnn'},
-    {'token_selection': 'last', 'shared_encoder': False},
     {'left_encoder_layers': 1, 'right_encoder_layers': 2, 'token_selection': 'mean'},
   ],
-  ids=['transformer', 'ffnn', 'last, separate', 'mean, two depths'],
+  ids=['ffnn', 'mean, two depths'],
 )
 def test_tables_show_every_position_and_head_attention_where_there_is_one(tiny, tmp_path, changes):
   scorer = TupleScorer(*tiny(**changes), tf.distribute.get_strategy())

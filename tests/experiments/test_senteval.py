@@ -139,8 +139,8 @@ def test_a_run_is_judged_beside_its_checkpoint_and_nothing_twice(tiny, tmp_path,
   run, data = tmp_path / 'run', tmp_path / 'MR'
   of_run = {**TINY['dse'], 'seed': 3, 'variants': ('distilled', 'labels', 'frozen'), 'alpha': 0.5}
   made = {'student': 'dse', 'flags': {**flags.flat(RunConfig()), **of_run}}
+  model, tokenizer = tiny()
   for folder in ('student', 'student/labels', 'student/frozen'):
-    model, tokenizer = tiny()
     model.save(str(run / folder), tokenizer)
   write_json(f'{run}/results.json', made)
   write_json(f'{run}/student/stage.json', {'fingerprint': '1'})

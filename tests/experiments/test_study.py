@@ -22,6 +22,7 @@ from common.distillation.teacher import Teacher
 from common.distillation.trainer import Training
 from common.errors import InputError
 from common.evaluation import benchmark
+from common.export import student_export
 from common.files import read_json, write_json
 from common.modeling import checkpoints
 from common.modeling.losses import CrossEntropy
@@ -241,18 +242,28 @@ def test_a_cross_attention_student_learns_soft_labels_by_its_first_layer(distill
 
 
 @pytest.fixture(name='studied', scope='module')
-def _studied(build, tmp_path_factory):
+def _studied(export, tmp_path_factory):
   """A finished run, a study's config, and the study: the run's student and cross-attention."""
-  small = {'encoder_layers': 1, 'max_lengths': (16, 16)}
-  run = finish(tmp_path_factory.mktemp('run'), *build('dipair', **small), **small)
+  of = export('dipair')
+  run = finish(tmp_path_factory.mktemp('run'), of.model, of.tokenizer)
   file = pathlib.Path(run.path('first_layer.flags'))
   file.write_text('--cross_attention=1')
   phase = PhaseConfig(1e-3, 20, 2, warmup_steps=1, eval_every=2)
   cross = CrossConfig(phase=phase)
   config = StudyConfig(run_dir=run.folder, students=(str(file),), cross=cross, rounds=1)
+
+  def copied(to, model, tokenizer, *, samples, **about):
+    """The run's student is exported already."""
+    assert about == {'slots': ('left', 'right'), 'task': 'regression'} and len(samples) == 2
+    assert tokenizer.vocabulary == of.tokenizer.vocabulary
+    for found, expected in zip(model.get_weights(), of.model.get_weights(), strict=True):
+      np.testing.assert_array_equal(found, expected)
+    shutil.copytree(of.folder, to, dirs_exist_ok=True)
+
   with pytest.MonkeyPatch.context() as patch:
     for name in ('rates', 'BERT_BASE'):
       patch.setattr(benchmark, name, getattr(benchmark, name))  # put back afterwards
+    patch.setattr(student_export, 'write', copied)
     forks.shorten_benchmark()
     study_command.main(config)
   return run, config, read_json(run.path('study/study.json'))

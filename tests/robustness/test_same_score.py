@@ -20,7 +20,6 @@ from common.local_server.__main__ import ServerConfig, serving
 from common.pipelines import encode, score
 from common.pipelines.jobs import FilesConfig, OutputConfig
 from common.scoring import exported as exports
-from common.scoring import runtimes
 from common.serving.client import Client
 from tests import limits
 
@@ -61,6 +60,8 @@ def test_batches_and_order(exported, load, exact):
   assert_same(scorer.score(*([texts[i] for i in order] for texts in (LEFT, RIGHT))), exact[order])
   ranked = [dict(scorer.rank(left, RIGHTS)) for left in LEFTS]
   assert_same([of[row] for of in ranked for row in range(len(RIGHTS))], exact)
+  in_litert = load(exported.folder, 'litert', encoder_runtime='litert')
+  assert_same(in_litert.score(LEFT, RIGHT), exact)
 
 
 def test_padding(exported, exact):
@@ -75,14 +76,6 @@ def test_padding(exported, exact):
       )
     ]
     assert_same(scores_of(model(features, training=False)[:, 0].numpy()), exact)
-
-
-@pytest.mark.parametrize('runtime', ['tensorflow', 'litert'])
-@pytest.mark.parametrize('encoder_runtime', ['tensorflow', 'litert'])
-def test_exact_runtimes(exported, load, exact, runtime, encoder_runtime):
-  assert_same(
-    load(exported.folder, runtime, encoder_runtime=encoder_runtime).score(LEFT, RIGHT), exact
-  )
 
 
 def test_servers(exported, exact):
@@ -147,9 +140,10 @@ def test_int8_is_as_near_as_the_report_states(exported, load, exact, table, tmp_
   examples = [Example(f'{i}', pair, float(i % 2), (), ()) for i, pair in enumerate(PAIRS)]
   sets = {name: record_writer.of_examples(examples, len(PAIRS)) for name in ('valid', 'test')}
   record_writer.write_sets(str(tmp_path / 'data'), sets, 2)
-  scorers = {name: load(exported.folder, name) for name in ('tensorflow', 'litert-int8')}
-  names = runtimes.RUNTIMES
-  encoders = {name: load(exported.folder, encoder_runtime=name) for name in names}
+  plain = load(exported.folder)
+  scorers = {'tensorflow': plain, 'litert-int8': load(exported.folder, 'litert-int8')}
+  litert = {name: load(exported.folder, encoder_runtime=name) for name in ('litert', 'litert-int8')}
+  encoders = {'tensorflow': plain, **litert}
   heads, _, encodings = measure.compare(scorers, encoders, Task('binary'), str(tmp_path / 'data'))
   (of_int8,) = (row for row in encodings if row['name'] == 'litert-int8')
   head, encoding = heads[-1]['max_difference'], of_int8['max_difference']

@@ -154,113 +154,55 @@ def test_labelled_files_may_lack_the_logits(tmp_path):
 
 
 CLASSES = {'task': 'multiclass', 'classes': ('x', 'y')}
-ERRORS = {
-  'missing text column': (
-    'lef\tright\tlabel\na\tb\t1\n',
-    {},
-    r":1: no column 'left'; did you mean 'lef'\?",
+ID, LOGITS = {'id_column': 'key'}, {'teacher_logits_column': 'z'}
+PROBABILITIES = {**LOGITS, 'teacher_scores': 'probability'}
+ONE, KEYED, SCORED = 'left|right|label\n', 'key|left|right|label\n', 'left|right|label|z\n'
+ERRORS = [  # '|' for a tab
+  ('lef|right|label\na|b|1', {}, r":1: no column 'left'; did you mean 'lef'\?"),
+  ('left|right|lable\na|b|1', {}, r":1: no column 'label'; did you mean 'lable'"),
+  (f'{ONE}a|b|1', ID, ":1: no column 'key'"),
+  (f'{ONE}a|b|1\nc| |1', {}, ":3: the text in column 'right' is empty"),
+  (f'{ONE}a|b|1.1', {}, ':2: label 1.1 is outside --label_range=0,1'),
+  (f'{ONE}a|b|0.9', {'label_range': (1.0, 3.0)}, ':2: label 0.9 is outside --label_range=1,3'),
+  *(
+    (f'{ONE}a|b|{label}', {}, f":2: label '{label}' is not a finite number")
+    for label in ('nan', 'inf', 'good', '', '1_0')  # which Python alone reads
   ),
-  'missing label column': (
-    'left\tright\tlable\na\tb\t1\n',
-    {},
-    r":1: no column 'label'; did you mean 'lable'",
-  ),
-  'missing id column': (
-    'left\tright\tlabel\na\tb\t1\n',
-    {'id_column': 'key'},
-    ":1: no column 'key'",
-  ),
-  'empty text': (
-    'left\tright\tlabel\na\tb\t1\nc\t \t1\n',
-    {},
-    ":3: the text in column 'right' is empty",
-  ),
-  'label too high': (
-    'left\tright\tlabel\na\tb\t1.1\n',
-    {},
-    ':2: label 1.1 is outside --label_range=0,1',
-  ),
-  'label too low': (
-    'left\tright\tlabel\na\tb\t0.9\n',
-    {'label_range': (1.0, 3.0)},
-    ':2: label 0.9 is outside --label_range=1,3',
-  ),
-  'NaN label': ('left\tright\tlabel\na\tb\tnan\n', {}, ":2: label 'nan' is not a finite number"),
-  'infinite label': (
-    'left\tright\tlabel\na\tb\tinf\n',
-    {},
-    ":2: label 'inf' is not a finite number",
-  ),
-  'text label': ('left\tright\tlabel\na\tb\tgood\n', {}, ":2: label 'good' is not a finite number"),
-  'no label': ('left\tright\tlabel\na\tb\t\n', {}, ":2: label '' is not a finite number"),
-  'unknown class': (
-    'left\tright\tlabel\na\tb\tz\n',
-    CLASSES,
-    ":2: label 'z' is none of --classes=x,y",
-  ),
-  'header only': (
-    'left\tright\tlabel\n',
-    {},
-    ': no rows below the header; an empty file is no data set',
-  ),
-  'wrong column count': ('left\tright\tlabel\na\tb\n', {}, ':2: 2 columns; the header names 3'),
-  'where by id': (
-    'key\tleft\tright\tlabel\nk1\ta\t\t1\n',
-    {'id_column': 'key'},
-    r":2 \(id k1\): the text in column 'right' is empty",
-  ),
-  'empty id': (
-    'key\tleft\tright\tlabel\n \ta\tb\t1\n',
-    {'id_column': 'key'},
-    ":2: column 'key' is empty; every row needs an id",
-  ),
-  'duplicate id': (
-    'key\tleft\tright\tlabel\nk1\ta\tb\t1\nk2\ta\tb\t1\n k1\ta\tb\t1\n',
-    {'id_column': 'key'},
-    ":4: id 'k1' also stands at line 2",
-  ),
-  'number of logits': (
-    'left\tright\tlabel\tz\na\tb\tx\t1 2 3\n',
-    {**CLASSES, 'teacher_logits_column': 'z'},
-    ':2: 3 teacher scores; --task needs 2',
-  ),
-  'text logit': (
-    'left\tright\tlabel\tz\na\tb\t1\thigh\n',
-    {'teacher_logits_column': 'z'},
-    ":2: teacher logit 'high' is not a finite number",
-  ),
-  'probabilities as logits': (
-    'left\tright\tlabel\tz\na\tb\t1\t0\nc\td\t1\t0.7\ne\tf\t0\t1\n',
-    {'teacher_logits_column': 'z'},
+  (f'{ONE}a|b|z', CLASSES, ":2: label 'z' is none of --classes=x,y"),
+  (ONE, {}, ': no rows below the header; an empty file is no data set'),
+  (f'{ONE}a|b', {}, ':2: 2 columns; the header names 3'),
+  (f'{KEYED}k1|a||1', ID, r":2 \(id k1\): the text in column 'right' is empty"),
+  (f'{KEYED} |a|b|1', ID, ":2: column 'key' is empty; every row needs an id"),
+  (f'{KEYED}k1|a|b|1\nk2|a|b|1\n k1|a|b|1', ID, ":4: id 'k1' also stands at line 2"),
+  (f'{SCORED}a|b|x|1 2 3', {**CLASSES, **LOGITS}, ':2: 3 teacher scores; --task needs 2'),
+  (f'{SCORED}a|b|1|high', LOGITS, ":2: teacher logit 'high' is not a finite number"),
+  (
+    f'{SCORED}a|b|1|0\nc|d|1|0.7\ne|f|0|1',
+    LOGITS,
     r": column 'z' lies within \[0, 1\], .*; --teacher_scores=probability takes it$",
   ),
-  'probability above 1': (
-    'left\tright\tlabel\tz\na\tb\t1\t0.5\nc\td\t1\t1.01\n',
-    {'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
+  (
+    f'{SCORED}a|b|1|0.5\nc|d|1|1.01',
+    PROBABILITIES,
     r':3: teacher probability 1.01 is outside \[0, 1\]',
   ),
-  'probabilities of several classes': (
-    'left\tright\tlabel\tz\na\tb\tx\t0.9 0.9\n',
-    {**CLASSES, 'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
+  (
+    f'{SCORED}a|b|x|0.9 0.9',
+    {**CLASSES, **PROBABILITIES},
     ':2: teacher probability 0.9 0.9 of classes adds up to 1.8, not to 1, as of a softmax',
   ),
-  'number that Python alone reads': (
-    'left\tright\tlabel\na\tb\t1_0\n',
-    {'label_range': (0.0, 10.0)},
-    ":2: label '1_0' is not a finite number",
-  ),
-  'probability below 0': (
-    'left\tright\tlabel\tz\na\tb\tx\t0.5 -0.1\n',
-    {**CLASSES, 'teacher_logits_column': 'z', 'teacher_scores': 'probability'},
+  (
+    f'{SCORED}a|b|x|0.5 -0.1',
+    {**CLASSES, **PROBABILITIES},
     r':2: teacher probability 0.5 -0.1 is outside \[0, 1\]',
   ),
-}
+]
 
 
-@pytest.mark.parametrize(('content', 'config', 'message'), ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize(('content', 'config', 'message'), ERRORS)
 def test_refused_in_one_line_with_file_and_line(content, config, message, tmp_path):
   with pytest.raises(InputError) as caught:
-    read(tmp_path, content, **config)
+    read(tmp_path, content.replace('|', '\t'), **config)
   assert '\n' not in str(caught.value)
   assert re.match(re.escape(f'{tmp_path}/t.tsv') + message, str(caught.value))
 

@@ -15,7 +15,7 @@ import pytest
 from common.data import catalog, examples, glue_tfds, record_writer
 from common.data.examples import Example, TableConfig
 from common.data.records import RecordSet
-from common.distillation import checks, dataset, run
+from common.distillation import checks, dataset, embedders, pairing, run
 from common.distillation.config import AnnotationConfig, ExperimentConfig
 from common.distillation.dataset import DataConfig, LabelledSets
 from common.distillation.mining import MiningConfig
@@ -24,6 +24,8 @@ from common.distillation.run_folder import RunFolder
 from common.distillation.sources.catalogue import CatalogueConfig
 from common.distillation.sources.glue import GlueConfig
 from common.distillation.sources.tables import Tables, TablesConfig
+from common.distillation.student import check_set
+from common.distillation.teacher import TeacherConfig
 from common.errors import InputError, refuse
 from common.modeling.list_losses import MarginMSE
 from common.modeling.losses import LossConfig
@@ -102,8 +104,12 @@ def test_what_valid_or_test_has_is_in_nothing_that_is_learnt_from(tmp_path, caps
   assert said in capsys.readouterr().out
 
 
-def test_a_block_keeps_its_size_by_its_own_pairs_where_some_are_left_out(tmp_path):
-  made = PairingConfig(12, 6, pairing_pretrained='random-tiny')
+def test_a_block_keeps_its_size_by_its_own_pairs_where_some_are_left_out(tmp_path, monkeypatch):
+  rng = np.random.default_rng(0)
+  encode = lambda texts, advance: rng.normal(size=(len(texts), 8))  # noqa: E731
+  encoder = types.SimpleNamespace(dim=8, encode=encode)
+  monkeypatch.setattr(pairing, 'MeanPooledEncoder', lambda path: encoder)
+  made = PairingConfig(12, 6)
   rows = [('x', 'a', 1), ('y', 'b', 0), ('x', 'c', 1)]
   config = tables(tmp_path, rows, [('y', 'a', 0), ('y', 'c', 1)], pairing=made)
   data, unlabelled = tmp_path / 'data', tmp_path / 'unlabelled'
@@ -212,7 +218,8 @@ def test_the_training_set_itself_shares_its_items_and_keeps_its_labels(tmp_path)
   assert not (unlabelled / 'items').exists()
 
 
-def test_pairs_are_made_of_unlabelled_texts_too(tmp_path):
+def test_pairs_are_made_of_unlabelled_texts_too(tmp_path, monkeypatch):
+  monkeypatch.setattr(embedders, '_MAX_LENGTH', 16)  # few to convert for
   paths = [tmp_path / name for name in ('products.tsv', 'more.csv')]
   paths[0].write_text('price\tright\n1\tc\n2\td\n3\tb\n', encoding='utf-8')
   paths[1].write_text('right\ne\nd\n', encoding='utf-8')
@@ -373,7 +380,8 @@ def test_the_source_says_whether_there_are_labels_to_learn_from(fields, labelled
 def test_a_loss_that_takes_labels_is_refused_with_what_the_source_leaves_open(
   fields, alpha, message
 ):
-  config = ExperimentConfig(data=DataConfig(**fields))
+  teacher = TeacherConfig(pretrained='random-tiny', similarity='')
+  config = ExperimentConfig(data=DataConfig(**fields), teacher=teacher)
   student = types.SimpleNamespace(losses=[LossConfig(alpha=alpha).build()])
   with pytest.raises(InputError, match=f'^{re.escape(message)}'):
     checks.check(config, student, None)
@@ -413,25 +421,21 @@ def test_an_empty_set_is_refused(tmp_path):
     dataset.write_labelled(config, str(tmp_path / 'data'), seed=1)
 
 
-@pytest.mark.parametrize(
-  ('size', 'losses', 'message'),
-  [
-    (3, [], '--batch_size=3: there are 2 tuples to learn from'),
-    (2, [MarginMSE()], 'the distillation set: each left text stands in one tuple alone'),
-  ],
-)
-def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(
-  tmp_path, size, losses, message
-):
+def test_a_set_of_no_use_to_the_student_is_refused_as_soon_as_it_is_there(tmp_path):
   config = tables(tmp_path, [('a', 'b', 0.5), ('c', 'd', 1)], pairing=TRAIN_ITSELF)
-  with pytest.raises(InputError, match=message):
-    declared(tmp_path / 'run', config, losses, stage1_batch_size=2, batch_size=size).make()
-  of = declared(tmp_path / 'run', config, batch_size=2)
-  of.make()
-  of = declared(tmp_path / 'run', config, losses, batch_size=size)
-  of.stage('distill', LabelledSets, pytest.fail, {}, after=of.stages)
-  with pytest.raises(InputError, match=message):  # at a later start, with these flags
-    of.make()
+  cases = [
+    (3, [], '^--batch_size=3: there are 2 tuples to learn from$'),
+    (2, [MarginMSE()], '^the distillation set: each left text stands in one tuple alone'),
+  ]
+  for size, losses, message in cases:
+    with pytest.raises(InputError, match=message):
+      declared(tmp_path / 'run', config, losses, stage1_batch_size=2, batch_size=size).make()
+  declared(tmp_path / 'run', config, batch_size=2).make()
+  for size, losses, message in cases:  # at a later start, with these flags
+    of = declared(tmp_path / 'run', config, losses, batch_size=size)
+    of.stage('distill', LabelledSets, pytest.fail, {}, after=of.stages)
+    with pytest.raises(InputError, match=message):
+      of.make()
 
 
 @pytest.mark.parametrize(
@@ -521,11 +525,13 @@ def test_labels_of_a_distillation_file_are_kept_and_asked_for_only_where_all_are
     dataset.write_unlabelled(config, '', str(tmp_path / 'taken'), seed=1, labels='some')
 
 
-def test_tuples_of_which_none_has_a_label_are_refused_before_they_are_copied(tmp_path):
+def test_tuples_of_which_none_has_a_label_are_refused(tmp_path):
   source = tmp_path / 'annotated'
   rows = [Example('', ('a', 'b'), teacher_logits=(0.5,))]
   record_writer.write_sets(str(source), {'': record_writer.of_examples(rows)}, 2)
   config = DataConfig(files=TablesConfig('', 'v.tsv', 't.tsv', str(source)))
   with pytest.raises(InputError, match=f'^{source}: no tuple has a label, .* use --alpha=1$'):
     dataset.write_unlabelled(config, '', str(tmp_path / 'set'), seed=1, labels='some')
-  assert not list((tmp_path / 'set').glob('*.tfrecord'))
+  assert not list((tmp_path / 'set').glob('*.tfrecord'))  # before they are copied
+  with pytest.raises(InputError, match=f'^{source}: holds no tuple with a label, .*; add labels'):
+    check_set(RecordSet(str(source)), [LossConfig(alpha=0.5).build()], {})

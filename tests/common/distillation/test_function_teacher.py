@@ -69,36 +69,28 @@ def test_probabilities_become_logits(distill):
 
 
 @pytest.mark.parametrize(
-  ('score', 'table', 'message'),
+  ('scores', 'table', 'message'),
   [
-    (0.5, LOGITS, 'its scores lie within .*; --teacher_scores=probability takes them'),
-    (1.5, PROBABILITIES, r"\('red', 'black .*'\): teacher probability 1.5 is outside \[0, 1\]"),
-    (math.nan, LOGITS, 'teacher logit nan is not a finite number'),
-    ([1.0, 2.0], LOGITS, '2 teacher scores; --task needs 1'),
+    (
+      lambda n: [0.5] * n,
+      LOGITS,
+      'its scores lie within .*; --teacher_scores=probability takes them',
+    ),
+    (
+      lambda n: [1.5] * n,
+      PROBABILITIES,
+      r"\('red', 'black .*'\): teacher probability 1.5 is outside \[0, 1\]",
+    ),
+    (lambda n: [math.nan] * n, LOGITS, 'teacher logit nan is not a finite number'),
+    (lambda n: [[1.0, 2.0]] * n, LOGITS, '2 teacher scores; --task needs 1'),
+    (lambda n: [1.0, 2.0], LOGITS, r'scores of shape \[2\] for 20 tuples of texts'),
+    (lambda n: [{'score': 0.5}] * n, LOGITS, ': it gave a list of dict .*; numbers are needed'),
+    (lambda n: (0.5 for _ in range(n)), LOGITS, ': it gave a generator .*; numbers are needed'),
   ],
 )
-def test_scores_that_cannot_be_are_refused(score, table, message, distill):
+def test_scores_that_cannot_be_are_refused(scores, table, message, distill):
   with pytest.raises(InputError, match=f'^--teacher=python:.*{message}'):
-    function_teacher.check(lambda pairs: [score] * len(pairs), table, RecordSet(distill))
-
-
-def test_too_few_scores_are_refused(distill):
-  with pytest.raises(InputError, match=r'scores of shape \[2\] for 20 tuples of texts'):
-    function_teacher.check(lambda pairs: [1.0, 2.0], LOGITS, RecordSet(distill))
-
-
-@pytest.mark.parametrize(
-  ('scores', 'found'),
-  [
-    (lambda pairs: [{'score': 0.5} for _ in pairs], 'a list of dict'),
-    (lambda pairs: (0.5 for _ in pairs), 'a generator'),
-  ],
-)
-def test_what_is_no_numbers_is_refused(scores, found, distill):
-  with pytest.raises(
-    InputError, match=f'^--teacher=python:.*: it gave {found} .*; numbers are needed'
-  ):
-    function_teacher.check(scores, LOGITS, RecordSet(distill))
+    function_teacher.check(lambda pairs: scores(len(pairs)), table, RecordSet(distill))
 
 
 def test_a_function_is_known_by_its_name():

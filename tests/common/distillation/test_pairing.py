@@ -165,30 +165,6 @@ class Vectors:
 
 @pytest.mark.parametrize('texts', [2, 3])
 def test_tuples_from_training_texts(texts, tmp_path, monkeypatch):
-  monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
-  train = train_set(tmp_path, texts)
-  made = made_of(train, tmp_path)
-  assert [len(block) for block in made] == [4, 4, 4]  # whole blocks, 10 pairs or more
-  tables = record_writer.tables_from(train, str(tmp_path / 'made'))
-  record_writer.write(str(tmp_path / 'made'), made, tables)
-  rows = RecordSet(str(tmp_path / 'made')).texts()
-  assert sorted(path.name for path in (tmp_path / 'made').iterdir()) == [
-    '00000.tfrecord',
-    'manifest.json',
-  ]
-  lefts, rights = {row[:1] for row in TRAIN[texts]}, {row[1:] for row in TRAIN[texts]}
-  for block in (rows[:4], rows[4:8], rows[8:]):
-    chosen = {row[:1] for row in block}, {row[1:] for row in block}
-    assert [len(side) for side in chosen] == [2, 2] and len(set(block)) == 4
-    assert chosen[0] <= lefts and chosen[1] <= rights  # the rest of a tuple stays together
-  label = np.concatenate([block.label[:, 0] for block in made])
-  known = {row: n / 4 for n, row in enumerate(TRAIN[texts])}
-  np.testing.assert_array_equal(label, [known.get(row, np.nan) for row in rows])
-  assert all(block.teacher_logits is None for block in made)
-
-
-@pytest.mark.parametrize('texts', [2, 3])
-def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
   """Against texts in dictionaries, in the order of their first rows."""
   train, rows = train_set(tmp_path, texts), TRAIN[texts]
   lefts, rights = (
@@ -200,15 +176,19 @@ def test_numbers_give_the_blocks_that_texts_give(texts, tmp_path, monkeypatch):
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
   partners = np.array([(lefts.index(r[:1]), rights.index(r[1:])) for r in rows])
-  made = blocks.pair_blocks(vectors(lefts), vectors(rights), partners, (2, 2), 4, 0.5, 1)
-  expected = [[lefts[i] + rights[j] for i, j in block] for block in itertools.islice(made, 3)]
-  names = [list(train.items(slot).texts()) for slot in range(texts)]
+  expected = blocks.pair_blocks(vectors(lefts), vectors(rights), partners, (2, 2), 4, 0.5, 1)
   monkeypatch.setattr(pairing, 'MeanPooledEncoder', Vectors)
-  found = [
-    [tuple(names[slot][n] for slot, n in enumerate(row)) for row in block.items]
-    for block in made_of(train, tmp_path)
-  ]
-  assert found == expected
+  made, folder = made_of(train, tmp_path), tmp_path / 'made'
+  assert [len(block) for block in made] == [4, 4, 4]  # whole blocks, 10 pairs or more
+  record_writer.write(str(folder), made, record_writer.tables_from(train, str(folder)))
+  assert sorted(path.name for path in folder.iterdir()) == ['00000.tfrecord', 'manifest.json']
+  found = RecordSet(str(folder)).texts()
+  pairs = itertools.chain.from_iterable(itertools.islice(expected, 3))
+  assert found == [lefts[i] + rights[j] for i, j in pairs]
+  label = np.concatenate([block.label[:, 0] for block in made])
+  known = {row: n / 4 for n, row in enumerate(rows)}
+  np.testing.assert_array_equal(label, [known.get(row, np.nan) for row in found])
+  assert all(block.teacher_logits is None for block in made)
 
 
 @pytest.mark.parametrize('texts', [2, 3])

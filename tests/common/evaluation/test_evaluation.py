@@ -1,5 +1,7 @@
 """Metrics of a run's models, with the chance of their differences."""
 
+import functools
+
 import ir_measures
 import numpy as np
 import pytest
@@ -9,8 +11,16 @@ from common.data import record_writer
 from common.data.examples import Example
 from common.data.task import Task
 from common.distillation import held_out
+from common.evaluation import significance
 from common.evaluation.evaluation import evaluate
 from common.modeling.calibration import Calibration
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+  """For tests of which nothing depends on how many there are."""
+  few = functools.partial(significance.resampled, samples=20)
+  monkeypatch.setattr(significance, 'resampled', few)
 
 
 def _evaluated(folder, scorers, task, *args, **kwargs):
@@ -44,6 +54,7 @@ def test_each_model_is_compared_with_the_teacher_and_the_student_with_its_first_
   assert tested['low'] > 1 and tested['p_value'] == 0
 
 
+@pytest.mark.usefixtures('few_resamples')
 def test_students_are_tested_against_each_other_as_they_were_trained(tmp_path):
   rows = [Example('', (f'l {i}', 'r'), i % 2) for i in range(40)]
   sets = {name: record_writer.of_examples(rows, 2) for name in ('valid', 'test')}
@@ -57,6 +68,7 @@ def test_students_are_tested_against_each_other_as_they_were_trained(tmp_path):
   assert (found.significance['delta'], found.significance['p_value']) == (0, 1)
 
 
+@pytest.mark.usefixtures('few_resamples')
 @pytest.mark.parametrize('scored', [('valid',), ('test',), ('valid', 'test')])
 def test_logits_that_some_sets_bring_are_no_teacher(scored, tmp_path, capsys):
   def rows(name):
@@ -108,6 +120,7 @@ def test_trec_eval_finds_in_the_files_what_the_results_say(tmp_path):
   assert worst[0]['candidates'][0]['label'] == 1 and worst[0]['more'] == 1
 
 
+@pytest.mark.usefixtures('few_resamples')
 def test_candidates_are_ranked_by_logits_before_calibration(tmp_path):
   logits = np.array([21, 22, 24, 26, 26, 24, 22, 21.0])[
     :, None

@@ -223,20 +223,15 @@ def test_the_hub_reads_the_metadata_of_the_card(results, tmp_path):
   assert {result.dataset_type for result in data.eval_results} == {'unknown'}
 
 
-def test_the_card_of_dse_loads_an_embedder(results, tmp_path):
-  results['student'] = 'dse'
-  front, body = _card(results, tmp_path)
-  assert front['library_name'] == 'dse'
-  assert 'dse.Embedder.load("export")' in body and 'Scorer' not in body
-
-
 def test_the_card_loads_what_the_run_has(results, tmp_path):
   results['flags'] = {'text_columns': ['user', 'title'], 'vector_columns': ['user:users.npy']}
   _, body = _card(results, tmp_path)
   assert 'left = scorer.encode(vectors, side="left")' in body
   assert """right = scorer.encode(['a text'], side="right")""" in body
   for own in ({'shared_encoder': False}, {'shared_encoder': True, 'max_lengths': [32, 128]}):
-    _, body = _card(results | {'student': 'dse', 'flags': own}, tmp_path)
+    front, body = _card(results | {'student': 'dse', 'flags': own}, tmp_path)
+    assert front['library_name'] == 'dse'
+    assert 'dse.Embedder.load("export")' in body and 'Scorer' not in body
     assert """embedder.encode(['a text'], "right")""" in body and 'vectors[:1]' not in body
 
 
@@ -360,14 +355,13 @@ def _calibrated(task: str, **changes) -> dict:
     ),
   ],
 )
-def test_what_a_score_means_stands_in_report_and_card(
-  task, meaning, cell, results, scores, tmp_path
-):
+def test_what_a_score_means_stands_in_report_and_card(task, meaning, cell, results, tmp_path):
+  del results['training'], results['speed']
   results |= {'task': task, 'calibration': _calibrated(task, temperature=1.53)}
   best = {'threshold': 0.3456, 'best_on_valid': True, 'count': 1000, 'precision': None}
   if task == 'binary':
     results['calibration']['thresholds'] = [{**best, 'recall': 0.5, 'f1': 0.625}]
-  page = _report(results, scores, tmp_path)
+  page = _report(results, {}, tmp_path)
   text = ' '.join(page.text.split())
   assert meaning in text and 'its logits are divided by 1.53' in text
   assert f'0.7 to 0.8 50 {cell} 50 {cell}' in text  # the teacher has none there
@@ -387,7 +381,8 @@ def test_a_report_says_where_no_pair_has_the_score(results):
   assert note.startswith('There is no test pair scored 0.65 to 0.75 by the student. ')
 
 
-def test_ranking_stands_in_report_card_and_summary(results, scores, tmp_path):
+def test_ranking_stands_in_report_card_and_summary(results, tmp_path):
+  del results['training'], results['speed']
   ndcg = {'value': 0.8125, 'interval': [0.75, 0.9]}
   changed = {'delta': -0.05, 'delta_interval': [-0.1, 0.0], 'p_value': 0.03}
   teacher, student = results['models']
@@ -397,7 +392,7 @@ def test_ranking_stands_in_report_card_and_summary(results, scores, tmp_path):
   worst = {'text': 'shoe', 'teacher': 1.0, 'student': 0.5, 'candidates': [red], 'more': 7}
   counts = {'queries': 1200, 'candidates': 5000, 'one_candidate': 3, 'none_relevant': 20}
   results['ranking'] = {'test': {**counts, 'worst': {'metric': 'ndcg@10', 'queries': [worst]}}}
-  page = _report(results, scores, tmp_path)
+  page = _report(results, {}, tmp_path)
   for shown in (
     'NDCG@10, student 0.770 [0.750, 0.900] -5.0% [-10.0, 0.0] 0.03',
     'shoe 1.000 0.500 <b>red</b> shoe (0.75, 1 → 4); and 7 more',

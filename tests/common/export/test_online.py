@@ -10,6 +10,7 @@ import tensorflow as tf
 from common.export import saved_models
 from common.export.online import write
 from common.scoring import exported
+from tests.conftest import TWO_DEPTHS
 
 LEFT = ['red', 'wide footwear', 'nike shoes', '']
 RIGHT = ['black nike shoes for boys', 'red throw', 'x', 'wide red boots']
@@ -27,7 +28,7 @@ def online(folder, query, candidates):
 
 @pytest.mark.parametrize(
   ('kind', 'changes'),
-  [('dipair', {}), ('dipair', {'left_encoder_layers': 1, 'head': 'ffnn'}), ('dse', {})],
+  [('dipair', {}), ('dipair', TWO_DEPTHS), ('dse', {})],
   ids=['dipair', 'dipair of two depths', 'dse'],
 )
 def test_online_scores_and_order_are_those_of_encode_and_rank(export, load, kind, changes):

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from common.errors import InputError
 from common.export import heads, onnx_export, saved_models
 from common.scoring.exported import Export
-from tests.conftest import ENCODES_LITTLE, TERMS
+from tests.conftest import ENCODES_LITTLE, TERMS, TWO_DEPTHS
 
 SIDES = ('left', 'right')
 NOT_CONVERTED = {'one_to_many_int8'}
@@ -41,7 +41,7 @@ def test_each_signature_and_each_side_has_its_file(exported, in_onnx):
 
 @pytest.mark.parametrize('student', ['transformer', 'ffnn', 'lite', 'dse'])
 def test_heads_give_the_saved_models_numbers_at_every_number_of_rows(export, in_onnx, student):
-  changes = {'transformer': {}, 'ffnn': {'left_encoder_layers': 1, 'head': 'ffnn'}}
+  changes = {'transformer': {}, 'ffnn': TWO_DEPTHS}
   changes = changes.get(student, {'head': student, **ENCODES_LITTLE})
   made = export('dse') if student == 'dse' else export('dipair', **changes)
   saved, folder = Export(made.folder), os.path.join(in_onnx(made.folder), 'onnx')

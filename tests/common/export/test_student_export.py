@@ -47,35 +47,6 @@ def test_an_export_that_gives_nan_is_no_export(tmp_path):
     saved_models.verify(saved).result()
 
 
-def test_an_export_is_compared_without_tf32(build, tmp_path, monkeypatch, capsys):
-  """On GPUs from Ampere on, its 10 bits of mantissa would differ by more than is allowed."""
-  tf32, found = tf.config.experimental.tensor_float_32_execution_enabled, {}
-
-  def watch(module, name):
-    function = getattr(module, name)
-
-    def watched(*given):
-      found.setdefault(name, []).append(tf32())
-      return function(*given)
-
-    monkeypatch.setattr(module, name, watched)
-
-  watch(student_export, '_check_head')
-  watch(student_export, '_check_litert_encoders')
-  watch(saved_models, '_cases')
-  model, tokenizer = build('dse')
-  what = {'slots': SIDES, 'task': 'regression', 'samples': (LEFT, RIGHT)}
-  student_export.write(str(tmp_path / 'export'), model, tokenizer, **what)
-  checks = {'_check_head': [False], '_check_litert_encoders': [False]}
-  assert found == {**checks, '_cases': [False] * 3}
-  monkeypatch.setattr(saved_models, '_largest_difference', lambda *_: float(tf32()))
-  (tmp_path / 'cases').write_text('{"model": {}}')
-  capsys.readouterr()
-  saved_models._main(str(tmp_path / 'cases'))  # of the fresh process
-  assert capsys.readouterr().out == '{"model": 0.0}\n'
-  assert tf32()  # as before
-
-
 def test_a_fingerprint_is_of_what_decides_vectors(build):
   model, tokenizer = build('dipair')
   cased = Tokenizer(tokenizer.vocabulary, lower_case=False)
@@ -90,16 +61,16 @@ def test_a_fingerprint_is_of_what_decides_vectors(build):
     return encoder_fingerprint.of_student(other, words, SIDES)
 
   own = fingerprint()
-  others = [fingerprint(words=cased), fingerprint(token_selection='last')]
+  others = [fingerprint(words=cased, other=model), fingerprint(token_selection='last')]
   others += [fingerprint(max_lengths=(16, 31)), fingerprint(output_tokens=(3, 3))]
   with strategies.precision('mixed_bfloat16'):
     others.append(fingerprint(other=type(model).from_pretrained(model.config, 1)[0]))
   pooler = model.encoders[0].encoder.network.pooler_layer
   pooler.set_weights([weight + 1 for weight in pooler.get_weights()])
-  assert fingerprint() == own
+  assert fingerprint(other=model) == own
   for layer in layers(model)[::2]:
     layer.set_weights([weight + 1 for weight in layer.get_weights()])
-    others.append(fingerprint())
+    others.append(fingerprint(other=model))
   assert len({own, *others}) == 8
 
 
@@ -115,37 +86,49 @@ def test_three_texts_and_three_classes(build, tmp_path):
   np.testing.assert_allclose(scores.sum(1), 1, atol=1e-5)
 
 
-def _scores(folder, runtime):
+def _scores(scorer):
   """Of pairs, and of the first left text with every right one."""
-  scorer = PairScorer.load(folder, runtime)
   left, right = (scorer.encode(texts, side) for texts, side in ((LEFT, 'left'), (RIGHT, 'right')))
   part = scorer.parts(left[:1], 'left')
   _, of_first = scorer.one_to_many(left[:1], part, right, None)
   return np.stack([scorer.score(left, right), of_first])
 
 
-def test_a_calibrated_score_is_the_same_in_every_runtime(export, tmp_path):
-  """It is the map of the uncalibrated one, in every signature, and the logits stay."""
+def test_a_calibrated_export_is_compared_without_tf32_and_scores_alike_in_every_runtime(
+  export, load, tmp_path, monkeypatch, capsys
+):
+  """A score is the map of the uncalibrated one, in every signature, and the logits stay.
+
+  On GPUs from Ampere on, TF32's 10 bits of mantissa would differ by more than is allowed.
+  """
   plain, model, tokenizer, _ = export('dse')  # DiPair's run checks its own
-  calibration = Calibration(0.5)
-  folder = str(tmp_path)
-  student_export.write(
-    folder,
-    model,
-    tokenizer,
-    slots=SIDES,
-    task='regression',
-    samples=(LEFT, RIGHT),
-    calibration=calibration,
-  )
+  folder, calibration = str(tmp_path / 'export'), Calibration(0.5)
+  tf32, found = tf.config.experimental.tensor_float_32_execution_enabled, {}
+
+  def watch(module, name):
+    function = getattr(module, name)
+
+    def watched(*given):
+      found.setdefault(name, []).append(tf32())
+      return function(*given)
+
+    monkeypatch.setattr(module, name, watched)
+
+  watch(student_export, '_check_head')
+  watch(student_export, '_check_litert_encoders')
+  watch(saved_models, '_cases')
+  what = {'slots': SIDES, 'task': 'regression', 'samples': (LEFT, RIGHT)}
+  student_export.write(folder, model, tokenizer, **what, calibration=calibration)
+  checks = {'_check_head': [False], '_check_litert_encoders': [False]}
+  assert found == {**checks, '_cases': [False] * 3}
   assert exports.describe(folder)['fingerprint'] == exports.describe(plain)['fingerprint']
-  raw = _scores(plain, 'tensorflow')
+  raw = _scores(load(plain, 'tensorflow'))
   expected = expit(logit(raw) / calibration.temperature)
   assert np.abs(expected - raw).max() > 1e-4
   for runtime in ('tensorflow', 'litert'):
-    np.testing.assert_allclose(_scores(folder, runtime), expected, atol=1e-5)
-  np.testing.assert_allclose(_scores(folder, 'litert-int8'), expected, atol=0.05)
-  encoder = PairScorer.load(folder)
+    np.testing.assert_allclose(_scores(load(folder, runtime)), expected, atol=1e-5)
+  np.testing.assert_allclose(_scores(load(folder, 'litert-int8')), expected, atol=0.05)
+  encoder = load(folder, 'tensorflow')
   left, right = (tf.constant(encoder.encode(t, s)) for t, s in ((LEFT, 'left'), (RIGHT, 'right')))
   online = exports.load(os.path.join(folder, 'online')).signatures['serving_default']
   of_first = online(text=tf.constant(LEFT[:1]), candidates=right)
@@ -153,3 +136,9 @@ def test_a_calibrated_score_is_the_same_in_every_runtime(export, tmp_path):
   head = exports.load(os.path.join(folder, 'head')).signatures['serving_default']
   logits = head(left=left, right=right)['logits'].numpy()[:, 0]
   np.testing.assert_allclose(expit(logits), raw[0], atol=1e-5)
+  monkeypatch.setattr(saved_models, '_largest_difference', lambda *_: float(tf32()))
+  (tmp_path / 'cases').write_text('{"model": {}}')
+  capsys.readouterr()
+  saved_models._main(str(tmp_path / 'cases'))  # of the fresh process
+  assert capsys.readouterr().out == '{"model": 0.0}\n'
+  assert tf32()  # as before

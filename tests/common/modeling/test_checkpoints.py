@@ -48,10 +48,9 @@ def _folder(path, config_file: str, **changes) -> str:
   return str(path)
 
 
-def _write_tf1(path, weights, **changes) -> str:
+def _write_tf1(path, weights) -> str:
   """A pretraining checkpoint: heads, optimizer slots and a step counter beside the encoder."""
-  folder = _folder(path, 'bert_config.json', **changes)
-  weights = weights | {
+  beside = {
     'bert/pooler/dense/kernel/adam_m': np.ones((8, 8), np.float32),
     'bert/pooler/dense/kernel/adam_v': np.ones((8, 8), np.float32),
     'cls/predictions/transform/dense/kernel': np.ones((8, 8), np.float32),
@@ -61,7 +60,12 @@ def _write_tf1(path, weights, **changes) -> str:
     'cls/predictions/output_bias': np.ones(V, np.float32),
     'global_step': np.int64(7),
   }
-  _save_raw(folder, weights)
+  return _write_raw(path, weights | beside)
+
+
+def _write_raw(path, values, **changes) -> str:
+  folder = _folder(path, 'bert_config.json', **changes)
+  _save_raw(folder, values)
   return folder
 
 
@@ -107,6 +111,11 @@ def tf1_folder(tmp_path_factory, tensors):
 
 
 @pytest.fixture(scope='module')
+def tf2_folder(tmp_path_factory, tf1_folder):
+  return _write_tf2(tmp_path_factory.mktemp('tf2') / 'bert', tf1_folder, 'encoder', 'encoder')
+
+
+@pytest.fixture(scope='module')
 def expected(tf1_folder):
   return _load(tf1_folder)(inputs())
 
@@ -132,8 +141,11 @@ def test_hub_gives_what_tf1_gives(tmp_path, tensors, expected):
 @pytest.mark.parametrize(
   'scope, kind', [('encoder', 'encoder'), ('model', 'encoder'), ('model', 'pretrainer')]
 )
-def test_converted_tf2_gives_what_tf1_gives(tmp_path, tf1_folder, expected, scope, kind):
-  folder = _write_tf2(tmp_path / 'tf2', tf1_folder, scope, kind)
+def test_converted_tf2_gives_what_tf1_gives(
+  tmp_path, tf1_folder, tf2_folder, expected, scope, kind
+):
+  new = scope == 'model'
+  folder = _write_tf2(tmp_path / 'tf2', tf1_folder, scope, kind) if new else tf2_folder
   assert checkpoints.read(folder).format == 'tf2'
   _assert_same(_load(folder)(inputs()), expected)
 
@@ -174,17 +186,14 @@ def test_a_pretrainer_keeps_the_trained_pooler_in_its_head(tmp_path, tf1_folder,
   _assert_same(_load(_save_tf2(tmp_path / 'tf2', **items))(inputs()), expected)
 
 
-def test_the_first_functional_layout_of_2020(tmp_path, tf1_folder, expected):
+def test_the_first_functional_layout_of_2020(tmp_path, tf2_folder, expected):
   """Its attention projects the output in a layer of its own, as released BERT-base has it."""
-  converted = _write_tf2(tmp_path / 'new', tf1_folder, 'encoder', 'encoder')
   values = {
     key.replace('_attention_layer/_output_dense', '_attention_output_dense'): value
-    for key, value in _values(converted).items()
+    for key, value in _values(tf2_folder).items()
   }
   assert any('_attention_output_dense/kernel' in key for key in values)
-  folder = _folder(tmp_path / 'old', 'bert_config.json')
-  _save_raw(folder, values)
-  _assert_same(_load(folder)(inputs()), expected)
+  _assert_same(_load(_write_raw(tmp_path / 'old', values))(inputs()), expected)
 
 
 def test_two_encoders_in_a_checkpoint_are_refused(tmp_path, tf1_folder):
@@ -194,16 +203,8 @@ def test_two_encoders_in_a_checkpoint_are_refused(tmp_path, tf1_folder):
     checkpoints.restore(encoder, checkpoints.read(folder))
 
 
-@pytest.mark.parametrize('format_', ['safetensors', 'tf1', 'tf2'])
-def test_first_layers_are_the_truncated_model(tmp_path, tensors, tf1_folder, expected, format_):
-  if format_ == 'safetensors':
-    folder = write(tmp_path / 'hub', 'bert', tensors, hidden_act='gelu_new')
-  elif format_ == 'tf1':
-    folder = tf1_folder
-  else:
-    folder = _write_tf2(tmp_path / 'tf2', tf1_folder, 'encoder', 'encoder')
-  assert checkpoints.read(folder).format == format_
-  outputs = _load(folder, num_layers=1, dropout=0.0)(inputs())
+def test_first_layers_are_the_truncated_model(tf1_folder, expected):
+  outputs = _load(tf1_folder, num_layers=1, dropout=0.0)(inputs())
   np.testing.assert_allclose(outputs['sequence_output'], expected['encoder_outputs'][0], atol=1e-6)
 
 
@@ -214,10 +215,8 @@ def test_more_layers_or_other_heads_are_refused(tf1_folder):
     _load(tf1_folder, num_heads=4)
 
 
-def test_a_tf2_checkpoint_of_other_heads_is_refused(tmp_path, tf1_folder):
-  folder = _write_tf2(tmp_path / 'tf2', tf1_folder, 'encoder', 'encoder')
-  with open(os.path.join(folder, 'bert_config.json'), 'w') as file:
-    json.dump(BERT_JSON | {'num_attention_heads': 4}, file)
+def test_a_tf2_checkpoint_of_other_heads_is_refused(tmp_path, tf2_folder):
+  folder = _write_raw(tmp_path / 'tf2', _values(tf2_folder), num_attention_heads=4)
   with pytest.raises(
     InputError, match=r'query/kernel is \(8, 2, 4\), the encoder needs \(8, 4, 2\)'
   ):
@@ -242,14 +241,12 @@ def test_weights_that_do_not_fit_are_named(tmp_path, tensors):
 
 
 @pytest.mark.parametrize('version', [1, 2])
-def test_a_missing_variable_is_named(tmp_path, tensors, tf1_folder, version):
+def test_a_missing_variable_is_named(tmp_path, tensors, tf2_folder, version):
   if version == 1:
     folder = _write_tf1(tmp_path / 'part', tf1(_without(tensors, 'embeddings.LayerNorm.bias')))
   else:
-    values = _values(_write_tf2(tmp_path / 'whole', tf1_folder, 'encoder', 'encoder'))
-    folder = _folder(tmp_path / 'part', 'bert_config.json')
     beta = 'encoder/layer_with_weights-3/beta/.ATTRIBUTES/VARIABLE_VALUE'
-    _save_raw(folder, _without(values, beta))
+    folder = _write_raw(tmp_path / 'part', _without(_values(tf2_folder), beta))
   with pytest.raises(InputError, match=r'fit: missing bert/embeddings/LayerNorm/beta \(8,\)$'):
     _load(folder)
 

@@ -110,16 +110,23 @@ def test_candidates_and_all_pairs_keep_the_best(exported, stores, tmp_path, tsv)
     np.testing.assert_allclose(found, of_term[:4], atol=1e-5)
 
 
-def test_scores_of_a_store_that_was_changed_since_are_not_gone_on_with(exported, stores, tmp_path):
-  left, right = (str(shutil.copytree(of, tmp_path / of[-4:])) for of in stores)
+def test_scores_of_another_head_or_of_a_store_that_was_changed_since_are_not_gone_on_with(
+  exported, stores, tmp_path
+):
+  left, right = stores
+  export, right = (str(shutil.copytree(of, tmp_path / of[-5:])) for of in (exported[0], right))
   out = OutputConfig(output=str(tmp_path / 'all'))
-  every = score.ScoreConfig(
-    exported[0], 'tensorflow', 0, 'all', FilesConfig(), (left, right), top_k=4, out=out
-  )
+  every = score.ScoreConfig(export, 'tensorflow', 0, 'all', FilesConfig(), (left, right), out=out)
   score.main(every, [])
   score.main(every, [])
+  with open(f'{export}/head/1/saved_model.pb', 'ab') as file:
+    file.write(b'x')
+  digests.write(export)
+  with pytest.raises(InputError, match='begun with other export; go on with'):
+    score.main(every, [])
   VectorStore(right).delete(['p0'])
-  with pytest.raises(InputError, match='begun with other contents of the stores; go on with'):
+  message = 'begun with other export, contents of the stores; go on with'
+  with pytest.raises(InputError, match=message):
     score.main(every, [])
 
 
@@ -136,19 +143,6 @@ def test_a_store_that_changes_while_a_job_runs_is_refused(exported, stores, tmp_
     exported[0], 'tensorflow', 0, 'all', FilesConfig(), (stores[0], right), out=out
   )
   with pytest.raises(InputError, match='right: changed since the job began; choose another --out'):
-    score.main(every, [])
-
-
-def test_scores_of_another_head_are_not_gone_on_with(exported, stores, tmp_path):
-  export = str(shutil.copytree(exported[0], tmp_path / 'export'))
-  out = OutputConfig(output=str(tmp_path / 'all'))
-  every = score.ScoreConfig(export, 'tensorflow', 0, 'all', FilesConfig(), stores, out=out)
-  score.main(every, [])
-  score.main(every, [])
-  with open(f'{export}/head/1/saved_model.pb', 'ab') as file:
-    file.write(b'x')
-  digests.write(export)
-  with pytest.raises(InputError, match='begun with other export; go on with'):
     score.main(every, [])
 
 

@@ -268,7 +268,8 @@ def test_a_file_that_two_patterns_match_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('name', ['a.tsv.gz', 'a.csv.gz', 'a.jsonl.gz', 'a.tfrecord.gz'])
 def test_a_gzip_file_that_ends_in_the_middle_is_refused(name, tmp_path):
-  path, numbers = tmp_path / name, [i * 7919 % 10007 for i in range(20_000)]
+  count = 5_000 if 'tfrecord' in name else 20_000
+  path, numbers = tmp_path / name, [i * 7919 % 10007 for i in range(count)]
   if 'tfrecord' in name:
     with tf.io.TFRecordWriter(str(path), 'GZIP') as writer:
       for number in numbers:

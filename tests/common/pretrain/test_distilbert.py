@@ -58,9 +58,9 @@ def test_a_student_starts_from_every_other_layer_and_the_head(pretrained):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize('weights', [(5.0, 2.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 3.0)])
-def test_the_loss_by_hand(pretrained, weights, monkeypatch):
+def test_the_loss_by_hand(pretrained, monkeypatch):
   monkeypatch.setattr(distilbert, 'TEMPERATURE', 3.0)
+  weights = (30.0, 2.0, 100.0)  # the terms' sizes are then alike
   names = ('distil_weight', 'mlm_weight', 'cosine_weight')
   made = distillation(pretrained, **dict(zip(names, weights, strict=True)))
   for variable in made.student.trainable_variables:
@@ -79,9 +79,10 @@ def test_the_loss_by_hand(pretrained, weights, monkeypatch):
       cross.append(-log_softmax(s.words[row, i].numpy())[BATCH.labels[row, i]])
     for u, v in zip(t.tokens[row, :tokens].numpy(), s.tokens[row, :tokens].numpy(), strict=True):
       turned.append(1 - u @ v / np.linalg.norm(u) / np.linalg.norm(v))
-    expected.append(np.dot(weights, [np.mean(kl), np.mean(cross), np.mean(turned)]))
-  np.testing.assert_allclose(made.losses(BATCH), expected, rtol=1e-4)
-  assert min(expected) > 0.01
+    terms = [np.mean(kl), np.mean(cross), np.mean(turned)]
+    assert min(terms) > 0.01
+    expected.append(np.dot(weights, terms))
+  np.testing.assert_allclose(made.losses(BATCH), expected, rtol=2e-5)
 
 
 def test_what_cannot_teach_is_refused(pretrained, tmp_path):

@@ -116,24 +116,6 @@ def test_killed_and_resumed_it_ends_with_equal_weights(toy, python, tmp_path, ki
   assert results(folder)['models'] == results(toy)['models']
 
 
-def test_it_goes_on_from_a_checkpoint_with_next_sentences(toy, tmp_path):
-  lines = (toy / 'corpus' / 'train.txt').read_text('utf-8').split('. ')
-  documents = ['\n'.join(lines[start : start + 6]) for start in range(0, len(lines), 6)]
-  (tmp_path / 'texts.txt').write_text('\n\n'.join(d.replace('\n\n', '\n') for d in documents))
-  folder = tmp_path / 'run'
-  texts = {'input_files': f'{tmp_path}/texts.txt', 'documents': 'blocks', 'held_out': 5}
-  how = {'pretrained': f'{toy}/checkpoint', 'next_sentence': True, 'static_masks': 2}
-  found = made_here(folder, **texts, **how, steps=4, eval_every=4)
-  start, end = (model['valid'] for model in found['models'])
-  assert set(end) == {'mlm_loss', 'mlm_accuracy', 'nsp_loss', 'nsp_accuracy'}
-  assert (
-    start['mlm_loss'] < results(toy)['models'][0]['valid']['mlm_loss'] - 0.2
-  )  # heads came along
-  assert (folder / 'checkpoint' / 'vocab.txt').read_text() == (
-    toy / 'checkpoint' / 'vocab.txt'
-  ).read_text()
-
-
 def test_a_student_of_every_other_layer_learns_from_it(toy, tmp_path):
   folder = tmp_path / 'run'
   made = made_here(folder, distil_from=f'{toy}/checkpoint', steps=20, encoder_layers=1)
@@ -153,13 +135,20 @@ runpy.run_module('common.pretrain', run_name='__main__', alter_sys=True)
 """
 
 
-def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(toy, python, tmp_path):
+def test_it_goes_on_with_next_sentences_on_two_devices_as_on_one_and_in_bfloat16_nearly(
+  toy, python, tmp_path
+):
+  lines = (toy / 'corpus' / 'train.txt').read_text('utf-8').split('. ')
+  documents = ['\n'.join(lines[first : first + 6]) for first in range(0, len(lines), 6)]
+  (tmp_path / 'texts.txt').write_text('\n\n'.join(d.replace('\n\n', '\n') for d in documents))
+  texts = {'input_files': f'{tmp_path}/texts.txt', 'documents': 'blocks', 'held_out': 5}
   start = tmp_path / 'without_dropout'
   shutil.copytree(toy / 'checkpoint', start)
   config = json.loads((start / 'config.json').read_text())
   config['hidden_dropout_prob'] = 0.0  # else each device has its own
   (start / 'config.json').write_text(json.dumps(config))
-  given = {'pretrained': str(start), 'steps': 20}
+  how = {'pretrained': str(start), 'next_sentence': True, 'static_masks': 2}
+  given = {**texts, **how, 'steps': 20}
   on_two = {**TOY, **given, 'run_dir': tmp_path / 'two', 'distribution_strategy': 'mirrored'}
   done = python('-c', _ON_TWO, *flags.lines(on_two))
   assert done.returncode == 0, done.stderr[-3000:]
@@ -175,6 +164,12 @@ def test_two_mirrored_devices_learn_as_one_and_bfloat16_nearly(toy, python, tmp_
   np.testing.assert_allclose(found['two'], found['one'], rtol=1e-4)
   np.testing.assert_allclose(found['bfloat16'], found['one'], rtol=0.02)
   assert found['bfloat16'] != found['one']
+  before, after = (model['valid'] for model in made['one']['models'])
+  assert set(after) == {'mlm_loss', 'mlm_accuracy', 'nsp_loss', 'nsp_accuracy'}
+  from_random = results(toy)['models'][0]['valid']['mlm_loss']
+  assert before['mlm_loss'] < from_random - 0.2  # heads came along
+  words, of_toy = (run / 'checkpoint' / 'vocab.txt' for run in (tmp_path / 'one', toy))
+  assert words.read_text() == of_toy.read_text()
 
 
 def declared(config):

@@ -26,6 +26,7 @@ DOCUMENTS = {
   'd3': 'wide red boots',
   'd4': 'x',
 }
+LIGHT = {'runtime': 'litert', 'encoder_runtime': 'litert'}  # TensorFlow's takes a second to load
 
 
 @pytest.fixture(name='files')
@@ -73,8 +74,8 @@ def test_the_first_of_each_query_are_ranked_anew(exported, files, load, capsys):
   assert '2 judged queries, 0 of them without a relevant document' in shown
 
 
-def test_logits_order_what_float32_gives_one_score(export, files, monkeypatch):
-  run, scorer = trec.read_run(files['run']), PairScorer.load(export('dipair').folder)
+def test_logits_order_what_float32_gives_one_score(export, files, load, monkeypatch):
+  run, scorer = trec.read_run(files['run']), load(export('dipair').folder)
   documents = [DOCUMENTS[key] for key in run.documents]
   reranker = Reranker.of_texts(scorer, FirstStage(run, 3), documents)
   logits, ones = np.array([18, 20, 18], np.float32), np.ones(3, np.float32)
@@ -87,7 +88,7 @@ def test_logits_order_what_float32_gives_one_score(export, files, monkeypatch):
 
 
 def test_a_score_that_is_nan_is_refused_by_its_document(export, files, load, monkeypatch):
-  run, scorer = trec.read_run(files['run']), PairScorer.load(export('dipair').folder)
+  run, scorer = trec.read_run(files['run']), load(export('dipair').folder)
   reranker = Reranker.of_texts(
     scorer, FirstStage(run, 3), [DOCUMENTS[key] for key in run.documents]
   )
@@ -107,11 +108,12 @@ def test_documents_beyond_the_depth_are_not_encoded(export, files, load):
 
 
 def test_a_store_gives_the_same_run(export, files, load, tmp_path):
+  files |= LIGHT
   exported = export('dipair')
   main(RerankConfig(export_dir=exported.folder, **files))
   store, expected = str(tmp_path / 'store'), _run(files['output'])
   rows = [('other', 'blue'), *reversed(DOCUMENTS.items())]
-  load(exported.folder).encode_to(store, iter(rows), 'right')
+  load(exported.folder, **LIGHT).encode_to(store, iter(rows), 'right')
   main(RerankConfig(export_dir=exported.folder, **{**files, 'documents': '', 'store': store}))
   found = _run(files['output'])
   assert [of.doc_id for of in found] == [of.doc_id for of in expected]
@@ -119,6 +121,7 @@ def test_a_store_gives_the_same_run(export, files, load, tmp_path):
 
 
 def test_a_document_beyond_the_depth_may_have_no_text(export, files, tmp_path):
+  files |= LIGHT
   folder = export('dipair').folder
   main(RerankConfig(export_dir=folder, **files, depth=3))
   expected = _run(files['output'])
@@ -139,6 +142,7 @@ def test_texts_quoted_as_in_a_csv_are_refused(files, tmp_path):
 
 
 def test_a_run_is_written_to_a_bucket(export, files):
+  files |= LIGHT
   main(RerankConfig(export_dir=export('dipair').folder, **files))
   with open(files['output'], encoding='utf-8') as file:
     expected = file.read()
@@ -188,6 +192,7 @@ def test_the_weight_is_the_least_with_the_best_mrr():
 def test_runs_of_a_first_stage_are_summed_with_its_weight_and_others_refused(
   export, files, tmp_path, capsys
 ):
+  files |= LIGHT
   folder = tmp_path / 'export'
   shutil.copytree(export('dipair').folder, folder)
   main(RerankConfig(export_dir=str(folder), **files, fit_first_stage=True))
@@ -200,7 +205,7 @@ def test_runs_of_a_first_stage_are_summed_with_its_weight_and_others_refused(
   FirstStageWeight('bm25', 0.5, 3.0).write(str(folder))
   main(RerankConfig(export_dir=str(folder), **files))
   bm25 = {'first_stage_scores': [4.5, 3.5, 2.5, 1.5], 'first_stage_name': 'bm25'}
-  ranked = PairScorer.load(str(folder)).rank('red', list(DOCUMENTS.values()), **bm25)
+  ranked = PairScorer.load(str(folder), **LIGHT).rank('red', list(DOCUMENTS.values()), **bm25)
   assert [(of.doc_id, of.score) for of in _run(files['output'])[:4]] == [
     (list(DOCUMENTS)[row], pytest.approx(score, abs=1e-5)) for row, score in ranked
   ]

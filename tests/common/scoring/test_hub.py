@@ -95,9 +95,9 @@ def test_what_is_pushed_is_loaded_by_its_name_with_its_runs_card(exported, repos
   assert embedders.load(f'hf://{name}').fingerprint == scorer.fingerprint
 
 
-def test_classes_are_pushed_with_what_the_run_does_not_know(classes, repositories, tmp_path):
+def test_classes_are_pushed_with_what_the_run_does_not_know(classes, load, repositories, tmp_path):
   run, name = tmp_path / 'run', f'org/{classes.model.name}-classes'
-  scorer = PairScorer.load(classes.folder)
+  scorer = load(classes.folder)
   with pytest.raises(InputError, match='README.md: no model card there, which license would go'):
     scorer.push(name, license='mit')
   assert not (repositories / name).exists()

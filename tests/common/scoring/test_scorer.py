@@ -148,18 +148,20 @@ def test_what_one_query_is(shape, width, query, expected):
   ],
 )
 def test_logits_rank_and_equal_ones_keep_the_candidates_order(
-  exported, monkeypatch, logits, scores, ranked
+  exported, load, monkeypatch, logits, scores, ranked
 ):
-  scorer = PairScorer.load(exported.folder)
+  scorer = load(exported.folder)
   found = np.array(logits, np.float32), np.array(scores, np.float32)
   monkeypatch.setattr(scorer, '_scored', lambda *of: found)
   assert scorer.rank('red', RIGHT[: len(logits)]) == ranked
 
 
-def test_a_first_stages_scores_are_summed_with_logits_before_calibration(exported, monkeypatch):
-  scorer = PairScorer.load(exported.folder)
-  scorer.first_stage_weight = FirstStageWeight('bm25', 0.5, 4.0)
-  scorer.calibration = {'temperature': 2.0}
+def test_a_first_stages_scores_are_summed_with_logits_before_calibration(
+  exported, load, monkeypatch
+):
+  scorer = load(exported.folder)
+  monkeypatch.setattr(scorer, 'first_stage_weight', FirstStageWeight('bm25', 0.5, 4.0))
+  monkeypatch.setattr(scorer, 'calibration', {'temperature': 2.0})
   logits = np.array([0, 2, 1], np.float32)
   monkeypatch.setattr(scorer, '_scored', lambda *of: (logits, logits))
   bm25 = {'first_stage_scores': [10, 4, 6], 'first_stage_name': 'bm25'}
@@ -170,11 +172,12 @@ def test_a_first_stages_scores_are_summed_with_logits_before_calibration(exporte
   assert [row for row, _ in scorer.rank('red', RIGHT[:3])] == [1, 2, 0]
 
 
-def test_sums_of_several_queries_and_rows_and_what_does_not_fit(exported, tmp_path, monkeypatch):
+def test_sums_of_several_queries_and_rows_and_what_does_not_fit(
+  exported, load, tmp_path, monkeypatch
+):
   monkeypatch.setattr('common.scoring.best._READ', 2)
-  scorer = PairScorer.load(exported.folder)
-  weight = FirstStageWeight('bm25', 2.0, 0.5)
-  scorer.first_stage_weight = weight
+  scorer = load(exported.folder)
+  monkeypatch.setattr(scorer, 'first_stage_weight', FirstStageWeight('bm25', 2.0, 0.5))
   store = scorer.encode_to(str(tmp_path), enumerate_ids(RIGHT), 'right')
   queries, rows = ['red', 'x'], [3, 0, 2]
   scores = np.array([[1, 3, 2], [2, 1, 3]], np.float32)
@@ -208,7 +211,7 @@ def test_sums_of_several_queries_and_rows_and_what_does_not_fit(exported, tmp_pa
   ):
     with pytest.raises(InputError, match=f'^{message}'):
       scorer.rank(queries, store, **{'rows': rows, **bm25, **changes})
-  scorer.first_stage_weight = None
+  monkeypatch.setattr(scorer, 'first_stage_weight', None)
   with pytest.raises(InputError, match="^first stage 'bm25': the export has no weight for its "):
     scorer.rank(queries, store, rows=rows, **bm25)
 
@@ -261,9 +264,9 @@ def test_a_store_is_made_without_a_bar_where_none_is_asked_for(exported, load, t
     assert ('encode right' in capsys.readouterr().err) == shown
 
 
-def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, monkeypatch):
+def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, load, tmp_path, monkeypatch):
   monkeypatch.setattr('common.scoring.best._READ', 3)
-  scorer = PairScorer.load(exported[0])
+  scorer = load(exported[0])
   rows = [(f'p{i}', RIGHT[i % 4]) for i in range(10)]
   store = scorer.encode_to(str(tmp_path), rows, 'right', shard_size=4)
   products = scorer.encode([text for _, text in rows], 'right')
@@ -311,7 +314,7 @@ def test_a_store_ranks_as_its_vectors_do_and_is_made_once(exported, tmp_path, mo
   store.side = 'left'
   with pytest.raises(InputError, match='vectors of the left side, not right'):
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
-  scorer.fingerprints['right'] = 'another'
+  monkeypatch.setitem(scorer.fingerprints, 'right', 'another')
   with pytest.raises(InputError, match='vectors of another encoder'):
     scorer.rank(np.zeros(scorer.vector_shapes['left']), store)
 

@@ -62,6 +62,37 @@ def fit(what, folder, phase=PHASE):
   return result, [v.numpy() for v in what.model.trainable_variables]
 
 
+def ticking():
+  """A clock by which a step takes one tick."""
+  return types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0.0)))
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory, last_step):
+  """An unbroken run's result, its weights, and all numbers of its last step."""
+  folder = tmp_path_factory.mktemp('whole')
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(loop, 'time', ticking())
+    return *fit(task(), folder), last_step(folder)
+
+
+def assert_ends_as(whole, folder, last_step):
+  """Goes on with a broken run, which ends as the unbroken one did; its result."""
+  unbroken, weights, expected = whole
+  resumed, weights_resumed = fit(task(), folder)
+  for one, other in zip(weights, weights_resumed, strict=True):
+    np.testing.assert_array_equal(one, other)
+  found = last_step(folder)
+  assert found.keys() == expected.keys()
+  for name, values in expected.items():
+    np.testing.assert_array_equal(found[name], values, err_msg=name)
+  curves = [
+    [(e['step'], e['loss'], e['valid']) for e in of['history']] for of in (unbroken, resumed)
+  ]
+  assert curves[0] == curves[1]
+  return resumed
+
+
 def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
   three = types.SimpleNamespace(num_replicas_in_sync=3)
   error = 'line: batch_size=4: a multiple of 3, the replicas, is needed'
@@ -75,11 +106,9 @@ class Killed(Exception):
 
 @pytest.mark.parametrize('killed_at', [3, 7, 10])
 def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
-  tmp_path, monkeypatch, last_step, killed_at
+  whole, tmp_path, monkeypatch, last_step, killed_at
 ):
-  clock = types.SimpleNamespace(monotonic=functools.partial(next, itertools.count(0.0)))
-  monkeypatch.setattr(loop, 'time', clock)  # a step takes one tick
-  whole, weights = fit(task(), tmp_path / 'whole')
+  monkeypatch.setattr(loop, 'time', ticking())
   monkeypatch.setattr(loop, '_CHECKPOINT_SECONDS', -1)  # a checkpoint at every step
 
   def until_killed(start):
@@ -92,19 +121,9 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(
     return tf.data.Dataset.zip(batches(start), steps).map(lambda batch, _: batch)
 
   with pytest.raises(tf.errors.UnknownError, match='Killed'):
-    fit(task(batches=until_killed), tmp_path / 'broken')
-  resumed, weights_resumed = fit(task(), tmp_path / 'broken')
-
-  for one, other in zip(weights, weights_resumed, strict=True):
-    np.testing.assert_array_equal(one, other)
-  expected, found = last_step(tmp_path / 'whole'), last_step(tmp_path / 'broken')
-  assert found.keys() == expected.keys()
-  for name, values in expected.items():
-    np.testing.assert_array_equal(found[name], values, err_msg=name)
-  curve = [(e['step'], e['loss'], e['valid']) for e in whole['history']]
-  assert curve == [(e['step'], e['loss'], e['valid']) for e in resumed['history']]
-  assert [step for step, _, _ in curve] == [0, 4, 8, 12]
-  for result in (whole, resumed):
+    fit(task(batches=until_killed), tmp_path)
+  for result in (whole[0], assert_ends_as(whole, tmp_path, last_step)):
+    assert [entry['step'] for entry in result['history']] == [0, 4, 8, 12]
     assert [entry['seconds'] for entry in result['history']] == [0, 4, 8, 12]
 
 
@@ -128,9 +147,8 @@ def _terminated():
   ],
 )
 def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
-  tmp_path, monkeypatch, terminated, last_step, within, saved, by
+  whole, tmp_path, monkeypatch, terminated, last_step, within, saved, by
 ):
-  whole, weights = fit(task(), tmp_path / 'whole')
   what, make, calls = task(), loop.train_step, {'a step': 0, 'an evaluation': 0}
 
   def come(kind, number):
@@ -161,18 +179,12 @@ def test_a_signal_saves_the_step_and_the_same_call_goes_on_from_it(
   with monkeypatch.context() as patch, pytest.raises(SystemExit) as left:
     patch.setattr(loop, 'train_step', train_step)
     patch.setattr(loop.files, 'write_json', write_json)
-    fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
+    fit(dataclasses.replace(what, evaluate=evaluate), tmp_path)
   assert left.value.code == 128 + by
   termination._asked.clear()
-  state = (tmp_path / 'broken' / 'checkpoints' / 'checkpoint').read_text()
+  state = (tmp_path / 'checkpoints' / 'checkpoint').read_text()
   assert f'model_checkpoint_path: "ckpt-{saved}"' in state
-  resumed, weights_resumed = fit(task(), tmp_path / 'broken')
-  for one, other in zip(weights, weights_resumed, strict=True):
-    np.testing.assert_array_equal(one, other)
-  expected, found = last_step(tmp_path / 'whole'), last_step(tmp_path / 'broken')
-  assert all(np.array_equal(found[name], values) for name, values in expected.items())
-  curves = [[(e['step'], e['loss'], e['valid']) for e in of['history']] for of in (whole, resumed)]
-  assert curves[0] == curves[1]
+  assert_ends_as(whole, tmp_path, last_step)
 
 
 def test_of_checkpoints_that_a_killed_process_was_removing_the_last_is_left_alone(tmp_path):
@@ -290,8 +302,9 @@ def test_killed_at_a_save_the_best_weights_are_those_of_the_best_step(
   np.testing.assert_array_equal(weights[0], seen[expected])
 
 
-def test_a_state_is_saved_once_and_no_step_is_in_two_losses(tmp_path, monkeypatch):
-  whole, _ = fit(task(), tmp_path / 'whole')
+def test_a_state_is_saved_once_and_no_step_is_in_two_losses(
+  whole, tmp_path, monkeypatch, last_step
+):
   what, evaluations, seen = task(), itertools.count(1), []
 
   def evaluate():
@@ -304,13 +317,12 @@ def test_a_state_is_saved_once_and_no_step_is_in_two_losses(tmp_path, monkeypatc
     raise Killed
 
   with pytest.raises(SystemExit):
-    fit(dataclasses.replace(what, evaluate=evaluate), tmp_path / 'broken')
+    fit(dataclasses.replace(what, evaluate=evaluate), tmp_path)
   with monkeypatch.context() as patch, pytest.raises(Killed):
     patch.setattr(tf.train.CheckpointManager, 'save', until_killed)
-    fit(task(), tmp_path / 'broken')
+    fit(task(), tmp_path)
   assert seen == [('best', 4)]  # a kill while a state is written over itself would leave none
-  resumed, _ = fit(task(), tmp_path / 'broken')
-  assert [e['loss'] for e in resumed['history']] == [e['loss'] for e in whole['history']]
+  assert_ends_as(whole, tmp_path, last_step)
 
 
 _REPLICAS = """

@@ -42,6 +42,7 @@ def test_what_is_set_for_a_run_ends_with_it():
 def test_a_process_has_one_mirrored_strategy():
   first, second = (strategies.create(DeviceConfig('mirrored')) for _ in range(2))
   assert first is second  # TensorFlow refuses the collectives of another
+  assert isinstance(first, tf.distribute.MirroredStrategy)
 
 
 def test_a_tpu_is_this_machines(monkeypatch):

@@ -206,15 +206,3 @@ def test_what_cannot_be_deleted_is_refused(tmp_path):
       with pytest.raises(InputError, match=r'^folder=.*: another process .*works in it; wait'):
         change()
   assert contents(VectorStore(str(tmp_path))) == contents(opened)
-
-
-@pytest.mark.parametrize('deleted', [[2], [1, 0], [0, 0]])
-def test_deleted_rows_that_a_shard_does_not_have_are_refused(tmp_path, deleted):
-  fill(tmp_path)
-  path = str(tmp_path / 'manifest.json')
-  manifest = files.read_json(path)
-  manifest['shards'][0]['deleted'] = deleted
-  files.write_json(path, manifest)
-  message = r'vectors-00000.arrow: its deleted rows are none of its 2\); write the store anew'
-  with pytest.raises(InputError, match=message):
-    VectorStore(str(tmp_path))

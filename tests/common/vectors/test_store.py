@@ -148,16 +148,7 @@ def test_a_store_is_whole_or_not_there_and_can_be_appended_to(tmp_path):
 
 
 def test_what_does_not_fit_is_refused(tmp_path):
-  store, values = write(tmp_path)
-  with pytest.raises(InputError, match="no vectors of id 'x'"):
-    store.rows(['x'])
-  for rows, found in (
-    (0, r'an array of shape \(\)'),
-    ([[0]], r'an .* \(1, 1\)'),
-    ([0.5], 'of float64'),
-  ):
-    with pytest.raises(InputError, match=f'rows are a list of whole numbers, not {found}$'):
-      store.ids(rows)
+  _, values = write(tmp_path)
   with pytest.raises(InputError, match='a store of fingerprint f, not g'):
     VectorWriter(str(tmp_path), SHAPE, 'float32', 'g', 'right')
   with pytest.raises(InputError, match="dtype='int4': one of float32, float16, int8"):
@@ -196,24 +187,6 @@ def test_without_pyarrow_a_store_says_what_it_takes(tmp_path, monkeypatch):
     VectorStore(str(tmp_path))
 
 
-def test_texts_alike_are_encoded_once_and_never_again(tmp_path):
-  encoded = []
-
-  def encode(texts):
-    encoded.extend(texts)
-    return np.array([[len(text)] for text in texts], np.float32)
-
-  rows = [('a', 'xx'), ('b', 'x'), ('c', 'xx'), ('d', 'xxx'), ('e', 'x')]
-  for _ in range(2):
-    store = VectorWriter(str(tmp_path), [1], 'float32', 'f', 'left').fill(
-      rows, encode, shard_size=3
-    )
-    (tmp_path / 'manifest.json').unlink()
-  assert store.ids(range(5)) == ['a', 'b', 'c', 'd', 'e']
-  assert store.vectors(slice(None))[:, 0].tolist() == [2, 1, 2, 3, 1]
-  assert encoded == ['x', 'xx', 'x', 'xxx']
-
-
 @pytest.mark.parametrize(
   ('call', 'message'),
   [
@@ -224,9 +197,10 @@ def test_texts_alike_are_encoded_once_and_never_again(tmp_path):
     (lambda store: store.stored([True] * 8), 'rows are a list of whole numbers, not of bool'),
     (
       lambda store: store.vectors([float('nan')]),
-      'rows are a list of whole numbers, not of float64',
+      'rows are a list of whole numbers, not of float64$',
     ),
-    (lambda store: store.ids(3), 'rows are a list of whole numbers'),
+    (lambda store: store.ids(3), r'a list of whole numbers, not an array of shape \(\)$'),
+    (lambda store: store.ids([[0]]), r'a list of whole numbers, not an array of shape \(1, 1\)$'),
     (lambda store: store.rows(['é0', 'nobody']), "no vectors of id 'nobody'"),
     (lambda store: store.rows(key for key in ('é0', 'nobody')), "no vectors of id 'nobody'"),
     (lambda store: store.delete(None), 'ids: a list of ids is needed, not None'),
@@ -241,16 +215,6 @@ def test_rows_and_ids_that_are_none_are_refused(tmp_path, call, message):
     call(store)
 
 
-def test_a_shard_outside_of_the_folder_is_refused(tmp_path):
-  write(tmp_path / 'store')
-  path = tmp_path / 'store' / 'manifest.json'
-  manifest = json.loads(path.read_text())
-  manifest['shards'][0]['name'] = '../thesis.txt'  # would be removed once its rows are replaced
-  files.write_json(str(path), {k: v for k, v in manifest.items() if k != 'seal'}, sealed=True)
-  with pytest.raises(InputError, match=r"damaged \('../thesis.txt' is no file of this folder\)"):
-    VectorStore(str(tmp_path / 'store'))
-
-
 @pytest.mark.parametrize(
   ('place', 'value', 'message'),
   [
@@ -261,6 +225,12 @@ def test_a_shard_outside_of_the_folder_is_refused(tmp_path):
     (['shards', 1, 'count'], -1, 'manifest.shards[1].count is -1, not a whole number from 0'),
     (['shards', 1], {'name': 'vectors-00001.arrow'}, 'manifest.shards[1].bytes is missing'),
     (['shards', 0, 'deleted'], 0, 'manifest.shards[0].deleted is 0, not a list'),
+    *(
+      (['shards', 0, 'deleted'], deleted, 'vectors-00000.arrow: its deleted rows are none of its 5')
+      for deleted in ([5], [1, 0], [0, 0])
+    ),
+    # It would be removed once its rows are replaced.
+    (['shards', 0, 'name'], '../thesis.txt', "'../thesis.txt' is no file of this folder"),
   ],
 )
 def test_a_manifest_of_other_types_is_refused(tmp_path, place, value, message):
