@@ -9,7 +9,6 @@ from scipy.special import expit, logit
 
 from common.data.tokenization import Tokenizer
 from common.export import encoder_fingerprint, saved_models, student_export
-from common.modeling.calibration import Calibration
 from common.scoring import exported as exports
 from common.scoring.scorer import PairScorer
 from common.training import strategies
@@ -127,7 +126,7 @@ def _scores(folder, runtime):
 def test_a_calibrated_score_is_the_same_in_every_runtime(export, tmp_path):
   """It is the map of the uncalibrated one, in every signature, and the logits stay."""
   plain, model, tokenizer, _ = export('dse')  # DiPair's run checks its own
-  calibration = Calibration(0.5)
+  temperature = 0.5
   folder = str(tmp_path)
   student_export.write(
     folder,
@@ -136,11 +135,11 @@ def test_a_calibrated_score_is_the_same_in_every_runtime(export, tmp_path):
     slots=SIDES,
     task='regression',
     samples=(LEFT, RIGHT),
-    calibration=calibration,
+    temperature=temperature,
   )
   assert exports.describe(folder)['fingerprint'] == exports.describe(plain)['fingerprint']
   raw = _scores(plain, 'tensorflow')
-  expected = expit(logit(raw) / calibration.temperature)
+  expected = expit(logit(raw) / temperature)
   assert np.abs(expected - raw).max() > 1e-4
   for runtime in ('tensorflow', 'litert'):
     np.testing.assert_allclose(_scores(folder, runtime), expected, atol=1e-5)
