@@ -142,7 +142,7 @@ class WordPieces:
     digests.check(path, _REMEDY)
     fields = files.read_json(path, _REMEDY)
     with damaged(path, _REMEDY):
-      schema.check(fields, {'lower_case': bool, 'vocabulary': [str]})
+      schema.check(fields, {'lower_case': bool, 'vocabulary': list[str]})
       return cls(fields['vocabulary'], fields['lower_case'])
 
   def _split(self, texts: Sequence[str]) -> list[list[int]]:
