@@ -496,7 +496,7 @@ def test_minilm_of_another_content(monkeypatch, tmp_path, tensors):
   spec = types.SimpleNamespace(submodule_search_locations=[str(tmp_path)])
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: spec)
   with pytest.raises(
-    InputError, match='model.safetensors: damaged: .* written; install it anew: pip'
+    InputError, match='safetensors: damaged: .* written; install it anew: pip'
   ):
     checkpoints.read('minilm')
 
