@@ -55,13 +55,6 @@ class Digest:
       raise InputError(f'{path}: damaged: its bytes are not those that were written; {remedy}')
 
 
-@dataclasses.dataclass(frozen=True)
-class _List:
-  """Contents of `digests.json`, by the files' names."""
-
-  files: dict[str, Digest]
-
-
 def write(folder: str, names: Iterable[str] = ()) -> None:
   """Writes digests of files of a folder: the named ones, beside digests that are there; or all.
 
@@ -71,8 +64,8 @@ def write(folder: str, names: Iterable[str] = ()) -> None:
   found = _read(folder, _AGAIN) if names else {}
   for name in sorted(names or set(_below(folder)) - {NAME, STAGE}):
     found[name] = Digest.of(os.path.join(folder, name))
-  listed = dataclasses.asdict(_List(found))
-  files.write_json(os.path.join(folder, NAME), listed, sealed=True)
+  listed = {name: dataclasses.asdict(digest) for name, digest in found.items()}
+  files.write_json(os.path.join(folder, NAME), {'files': listed}, sealed=True)
 
 
 def contents(*paths: str) -> dict[str, str]:
@@ -137,7 +130,8 @@ def _read(folder: str, remedy: str) -> dict[str, Digest]:
   except (FileNotFoundError, NotADirectoryError):
     return {}
   with damaged(path, remedy):
-    return schema.parsed(_List, value).files
+    schema.check(value, {'files': dict})
+    return schema.check(value['files'], dict[str, Digest], 'its content.files')
 
 
 def _below(folder: str) -> Iterable[str]:

@@ -158,9 +158,9 @@ def _evaluated(
 
   def judge(folder: str) -> Results:
     os.makedirs(folder, exist_ok=True)
-    calibration, alone = exports.calibration_of(scorer), [n for n in teachers if n != 'teacher']
+    alone = [name for name in teachers if name != 'teacher']
     sets: Mapping[str, Any] = {_SET: records}
-    found = evaluation.evaluate(sets, scorers, task, folder, calibration, alone, learnt)
+    found = evaluation.evaluate(sets, scorers, task, folder, scorer.temperature, alone, learnt)
     results = Results(
       title=f'{config.export_dir} on {os.path.basename(records.folder)}',
       student=export.description['kind'],

@@ -75,22 +75,7 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
   A folder that is gone at the end of the block is an error, even if another took its place. On a
   file system without locks, nobody is kept out.
   """
-  if not fcntl:
-    termination.resumable()
-    with blamed(path):
-      yield
-    return
-  folder = os.open(path, os.O_RDONLY)
-  try:
-    try:
-      fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-      name = f'{flag}={path}' if flag else path
-      raise InputError(
-        f'{name}: another process works in it; wait for its end, or name another'
-      ) from error
-    except OSError:
-      pass  # NFS locks no folders
+  with turn(path, f'{flag}={path}' if flag else path) as folder:
     termination.resumable()
     try:
       with blamed(path):
@@ -99,29 +84,37 @@ def alone(path: str, flag: str = '') -> Iterator[None]:
       _check_same(path, folder)  # whatever came of that
       raise
     _check_same(path, folder)
-  finally:
-    os.close(folder)
 
 
 def _check_same(path: str, folder: int) -> None:
-  """Refuses a path that no longer is the folder that was opened there."""
+  """Refuses a path that no longer is the folder that was opened there, where it was opened."""
+  if folder < 0:
+    return
   if not os.path.exists(path) or not os.path.samestat(os.stat(path), os.fstat(folder)):
     raise FileNotFoundError(errno.ENOENT, 'removed while a process worked in it', path)
 
 
 @contextlib.contextmanager
-def turn(path: str) -> Iterator[None]:
-  """Waits for other processes in this block with the same local folder or file, if it has locks."""
+def turn(path: str, busy: str = '') -> Iterator[int]:
+  """Waits for other processes in this block with the same local folder or file, if it has locks.
+
+  With a name in `busy`, another process's presence is refused instead. Gives its descriptor, or -1.
+  """
   if not fcntl:
-    yield
+    yield -1
     return
-  folder = os.open(path, os.O_RDONLY)
+  opened = os.open(path, os.O_RDONLY)
   try:
     with contextlib.suppress(OSError):  # NFS locks no folders
-      fcntl.flock(folder, fcntl.LOCK_EX)
-    yield
+      try:
+        fcntl.flock(opened, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+      except BlockingIOError as error:
+        raise InputError(
+          f'{busy}: another process works in it; wait for its end, or name another'
+        ) from error
+    yield opened
   finally:
-    os.close(folder)
+    os.close(opened)
 
 
 def reserve(path: str) -> None:

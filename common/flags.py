@@ -161,23 +161,9 @@ def named_by(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
     InputError: As the command refuses it.
   """
   names = sorted(given, key=lambda name: name != 'flagfile')
-  return _named(cls, lines({name: given[name] for name in names if given[name] is not None}))
-
-
-def named(cls: type, flagfile: str) -> dict[str, Any]:
-  """The flags that a flagfile names, as `flat` gives them.
-
-  Raises:
-    InputError: The file cannot be read, or `command` would refuse one of its flags.
-  """
-  return _named(cls, [f'--flagfile={flagfile}'])
-
-
-def _named(cls: type, arguments: Sequence[str]) -> dict[str, Any]:
-  """The flags that arguments name."""
   values = flags.FlagValues()
   define(cls, values)
-  arguments = _with_flagfiles(arguments)
+  arguments = _with_flagfiles(lines({n: given[n] for n in names if given[n] is not None}))
   with _refusals(arguments):
     rest = values(['', *arguments])
   _refuse(rest)
@@ -251,11 +237,6 @@ def changed(config: Any, also: Collection[str] = ()) -> list[str]:
 def present() -> set[str]:
   """Names of the flags that the command line names."""
   return {name for name in flags.FLAGS if flags.FLAGS[name].present}
-
-
-def given(config: Any) -> list[str]:
-  """Flags that differ from the defaults, or that the command line names, as `--name=value`."""
-  return changed(config, present())
 
 
 def command_line(program: str, given: Iterable[str]) -> str:

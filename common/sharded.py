@@ -89,7 +89,7 @@ def parsed(content: bytes, path: str, kind: type[Of], remedy: str) -> Of:
     schema.check(value, {}, 'manifest')
     if (form := value.get('form')) != kind.form:
       raise InputError(f'{path}: of the form {form!r}, not {kind.form!r}; {remedy}')
-    return schema.parsed(kind, value, 'manifest')
+    return schema.check(value, kind, 'manifest')
 
 
 def write(path: str, manifest: Manifest) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from common import digests, files, flags, schema, sharded
 from common.digests import Digest
 from common.errors import InputError, damaged
-from common.vectors.manifest import Manifest
 
 _MARKS = 'done'
 
@@ -35,7 +34,8 @@ def verify(folder: str) -> tuple[int, int]:
   sizes: dict[str, int] = {}
   for base, _, names in os.walk(folder, onerror=_unread, followlinks=True):
     marks = os.path.basename(base) == _MARKS
-    store = marks and _is_store(os.path.dirname(base))
+    if marks and os.path.exists(os.path.join(os.path.dirname(base), sharded.NAME)):
+      continue  # a job's, whose manifest names what there is
     for name in sorted(names):
       if name not in (digests.NAME, sharded.NAME, digests.STAGE) and not (
         marks and name.endswith('.json')
@@ -46,19 +46,11 @@ def verify(folder: str) -> tuple[int, int]:
         entries = list(_entries(value))
       for path, entry in entries:
         path = os.path.normpath(os.path.join(os.path.dirname(base) if marks else base, path))
-        if store and path.endswith('.arrow'):
-          continue  # as a job made it; what there is of it now the manifest says
         entry.check(path)
         sizes[path] = entry.bytes
   if not sizes:
     raise InputError(f'--folder={folder}: nothing there names the digests of its files')
   return len(sizes), sum(sizes.values())
-
-
-def _is_store(folder: str) -> bool:
-  """Whether a folder's manifest is a vector store's, which changes after the job that made it."""
-  path = os.path.join(folder, sharded.NAME)
-  return os.path.exists(path) and files.read_json(path).get('form') == Manifest.form
 
 
 def _unread(error: OSError) -> None:
@@ -72,7 +64,7 @@ def _entries(value: Any, name: str = '') -> Iterator[tuple[str, Digest]]:
       yield from _entries(item)
   elif isinstance(value, dict):
     if {'bytes', 'sha256'} <= value.keys():
-      yield str(value.get('name', name)), schema.parsed(Digest, value, name)
+      yield str(value.get('name', name)), schema.check(value, Digest, name)
       return
     for key, item in value.items():
       yield from _entries(item, key)

@@ -1,7 +1,6 @@
 """The two stages of training (§3.7): first what is new, on frozen encoders, then everything."""
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -32,11 +31,7 @@ def check(config: StudentConfig, outputs: int) -> None:
 
 
 def train(
-  config: StudentConfig,
-  phases: TrainConfig,
-  folder: str,
-  training: Training,
-  shared: Sequence[str] = (),
+  config: StudentConfig, phases: TrainConfig, folder: str, training: Training
 ) -> list[dict[str, Any]]:
   """Distils a student into `folder`; resumes unfinished work there.
 
@@ -45,7 +40,6 @@ def train(
     phases: The loss and the two stages.
     folder: The student's folder.
     training: Data, devices and seed.
-    shared: Folders of the frozen encoders' outputs, as for `Trainer.fit`.
 
   Returns:
     The stages' histories, as of `loop.fit`.
@@ -66,7 +60,7 @@ def train(
           start(model, trainer, phases.head_start)
       frozen, name = stage == 'stage1', stage.replace('stage', 'stage ')
       gb = phases.stage1_cache_gb
-      histories.append(trainer.fit(name, phase, path, frozen=frozen, cache_gb=gb, shared=shared))
+      histories.append(trainer.fit(name, phase, path, frozen=frozen, cache_gb=gb))
   model.save(folder, tokenizer)
   return histories
 

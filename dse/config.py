@@ -5,7 +5,6 @@ import dataclasses
 from common import flags
 from common.data.task import Task
 from common.errors import InputError
-from common.modeling.head import STARTS
 from common.modeling.losses import Loss, LossConfig
 from common.training.optimization import PhaseConfig
 from dse.similarity import SIMILARITIES
@@ -69,12 +68,6 @@ class TrainConfig:
     ('distilled',),
     'students to train: distilled (by --alpha), labels (alpha 0), teacher (alpha 1), frozen '
     '(trains f alone, alpha 1); the first is exported and tested against the second',
-  )
-  head_start: str = flags.option(
-    STARTS[0],
-    'first scale and bias of --similarity=cosine: tailored, so that logits of random pairs have '
-    'mean 0 and deviation 1, or random (5 and 0); other similarities start at random',
-    STARTS,
   )
   cache_gb: float = flags.option(
     8.0,

@@ -67,7 +67,7 @@ def student_config(pretrained: Pretrained, max_length: int = 0) -> StudentConfig
   try:
     kinds = [module['type'].rsplit('.', 1)[-1] for module in modules]
     paths = dict(zip(kinds, (module['path'] for module in modules), strict=True))
-    schema.check([*paths.values()], [str])
+    schema.check([*paths.values()], list[str])
   except (AttributeError, KeyError, TypeError, ValueError) as error:
     raise InputError(f'{pretrained.path}: modules.json is no list of modules; {_REMEDY}') from error
   if kinds not in (['Transformer', 'Pooling'], ['Transformer', 'Pooling', 'Normalize']):

@@ -36,7 +36,7 @@ def train(
     with training.strategy.scope():
       model, tokenizer = DSE.from_pretrained(config, training.task.outputs, starts=training.starts)
     trainer = Trainer(model, tokenizer, training, variants.loss_of(variant, training.task))
-    if config.similarity == 'cosine' and variants.head_start == 'tailored':
+    if config.similarity == 'cosine':
       # An encoder's learning rate hardly moves a scale and a bias: they start where texts say.
       model.head.start(trainer.first_features(_START_ITEMS), training.seed)
     history = trainer.fit(

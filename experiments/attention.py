@@ -85,16 +85,20 @@ def head_attention(model: DiPair, *vectors: np.ndarray) -> np.ndarray:
   The score depends on the last layer's first row alone.
 
   Args:
-    model: A student whose head attends.
+    model: A student with a transformer head.
     *vectors: One argument a slot: [k_i, D] of one tuple, or [b, k_i, D].
 
   Returns:
     [layers, h, S, S], or [b, layers, h, S, S]. Rows add up to one; nothing attends to a position
     past a text's end.
-
-  Raises:
-    InputError: The head has no attention.
   """
-  one = np.ndim(vectors[0]) == 2
-  found = model.head.attention([tf.constant(v[None] if one else v) for v in vectors]).numpy()
-  return found[0] if one else found
+  one, head = np.ndim(vectors[0]) == 2, model.head
+  given = [tf.constant(v[None] if one else v) for v in vectors]
+  x, mask = head.merged([head.part(tokens, slot) for slot, tokens in enumerate(given)])
+  found = []
+  for block in head.blocks:
+    scores = block._attention_layer(x, x, attention_mask=mask, return_attention_scores=True)[1]
+    found.append(scores.numpy())
+    x = block([x, mask], training=False)
+  stacked = np.stack(found, axis=1)
+  return stacked[0] if one else stacked

@@ -30,6 +30,7 @@ from common.evaluation.results import finite
 from common.evaluation.tables import Table
 from common.files import write_json
 from common.training import strategies
+from dipair.heads.transformer import TransformerHead
 from dipair.student import DiPair
 from experiments.attention import Attended, AttendingEncoder, head_attention
 from experiments.finished_run import FinishedRun
@@ -133,7 +134,7 @@ def inspect(
     'similarity': _rounded(cosines),
     'norms': _rounded(norms),
   }
-  if model.head.attends:
+  if isinstance(model.head, TransformerHead):
     found['head'] = _rounded(mean_head_attention(model, vectors, index))
   return found
 
@@ -255,7 +256,7 @@ def mean_head_attention(
   """Attention of each position in the head: [layers, h, S, S].
 
   Args:
-    model: A student whose head attends.
+    model: A student with a transformer head.
     vectors: [U_i, k_i, D] a slot.
     index: [n, slots], row numbers into them.
 

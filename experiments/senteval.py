@@ -35,7 +35,7 @@ from common.distillation.finished_run import FinishedRun
 from common.distillation.inference import TupleScorer
 from common.distillation.run_folder import RunFolder, Stage
 from common.errors import InputError
-from common.evaluation.metrics import pearson, spearman
+from common.evaluation.metrics import METRICS, pearson
 from common.evaluation.tables import Table
 from common.files import write_json
 from common.training import strategies
@@ -135,6 +135,7 @@ def evaluate(
     fits = [_relatedness(x, y, weight) for weight in bar(_WEIGHTS)]
     best = max(fits, key=lambda fit: pearson(labels['dev'], fit(features['dev'])))
     predicted = best(features['test'])
+    spearman = METRICS['regression']['spearman']
     both = [pearson(labels['test'], predicted), spearman(labels['test'], predicted)]
     return [100 * score for score in (both if dataset.name == 'STS-B' else both[:1])]
   if 'dev' in labels:

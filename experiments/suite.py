@@ -65,7 +65,8 @@ def main(config: SuiteConfig) -> None:
   run_dir, data_dir = config.run.experiment.run_dir, config.suite_data_dir
   if not config.suite or not run_dir or not data_dir:
     raise InputError("--suite, its flagfiles, --run_dir and --suite_data_dir, GLUE's, are needed")
-  given = dict(flag.removeprefix('--').split('=', 1) for flag in flags.given(config))
+  asked = flags.changed(config, flags.present())
+  given = dict(flag.removeprefix('--').split('=', 1) for flag in asked)
   for own in ('suite', 'suite_data_dir', 'title'):
     given.pop(own, None)
   runs: dict[str, RunConfig] = {}
@@ -89,7 +90,7 @@ def main(config: SuiteConfig) -> None:
     run.main(of_run)
     done[task] = read_json(os.path.join(run_dir, task, 'results.json'))
   table = table1(done)
-  kept = [flag for flag in flags.given(config) if not flag.startswith('--redo=')]  # of one start
+  kept = [flag for flag in asked if not flag.startswith('--redo=')]  # of one start
   command = flags.command_line('experiments.suite', kept)
   about = {'command': command, 'commit': provenance.commit(), 'table': table._asdict()}
   write_json(os.path.join(run_dir, 'table1.json'), {**about, 'results': done})

@@ -7,7 +7,7 @@ import numpy as np
 import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers, processors
 
-from common import files, schema
+from common import digests, files, schema
 from common.errors import InputError, damaged
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]')
@@ -138,10 +138,11 @@ class WordPieces:
 
   @classmethod
   def load(cls, path: str) -> Self:
-    """Reads a file that `save` wrote."""
+    """Reads a file that `save` wrote, of a folder with digests."""
+    digests.check(path, _REMEDY)
     fields = files.read_json(path, _REMEDY)
     with damaged(path, _REMEDY):
-      schema.check(fields, {'lower_case': bool, 'vocabulary': [str]})
+      schema.check(fields, {'lower_case': bool, 'vocabulary': list[str]})
       return cls(fields['vocabulary'], fields['lower_case'])
 
   def _split(self, texts: Sequence[str]) -> list[list[int]]:

@@ -17,7 +17,6 @@ from common.distillation.inference import TupleScorer
 from common.distillation.student import TrainedStudent
 from common.evaluation import calibration
 from common.export import student_export
-from common.modeling.calibration import Calibration
 from common.training import strategies
 
 _SAMPLES = 8  # test tuples whose texts the export is compared on
@@ -86,11 +85,11 @@ def write(
     trained, tokenizer = list(models().values())[-1]
     paths = [os.path.join(data, name) for name in ('test', 'train')]
     sets = [RecordSet(path) for path in paths if os.path.isdir(path)]  # brought logits: no train
-    fitted = Calibration()
+    temperature = 1.0
     if config.calibration == calibration.TEMPERATURE:
       valid = RecordSet(os.path.join(data, 'valid'))
       logits = TupleScorer(trained, tokenizer, tf.distribute.get_strategy()).of_set(valid)
-      fitted = calibration.fit(task.kind, valid.tuples().labels, logits)
+      temperature = calibration.fit(task.kind, valid.tuples().labels, logits)
     written = student_export.write(
       folder,
       trained,
@@ -98,7 +97,7 @@ def write(
       slots=student_export.slot_names(table.text_columns),
       task=task.kind,
       samples=samples(sets[0]),
-      calibration=fitted,
+      temperature=temperature,
     )
   own = sorted({text for records in sets for text in _texts(records)}.union(_HARD))
   unlike = list(tokenizer.unlike(own))

@@ -4,7 +4,6 @@ Each distinct item is encoded once; what is made of several runs per tuple.
 """
 
 import os
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,44 +99,27 @@ class TupleScorer:
     """Logits of a record set's tuples, in order: [tuples, O]."""
     return self.logits(TokenizedTuples.of_set(records, self.tokenizer))
 
-  def gather(
-    self, tuples: TokenizedTuples, folders: Sequence[str] = ()
-  ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Features of each slot's occurring items, and the tuples' rows [tuples, n] into them.
-
-    With folders, the features are `kept` there.
-    """
+  def gather(self, tuples: TokenizedTuples) -> tuple[list[np.ndarray], np.ndarray]:
+    """Features of each slot's occurring items, and the tuples' rows [tuples, n] into them."""
     features, index = [], []
     for slot, table in enumerate(tuples.tables):
       items, rows = np.unique(tuples.items[:, slot], return_inverse=True)
-      of_slot = (table, items, slot)
-      features.append(self.kept(folders[slot], *of_slot) if folders else self.features(*of_slot))
+      features.append(self.features(table, items, slot))
       index.append(rows.reshape(-1))
     return features, np.stack(index, 1)
 
-  def kept(self, folder: str, table: Any, items: np.ndarray, slot: int) -> np.ndarray:
-    """Memory-mapped features of items, from a file named by its tokens; made if it is missing.
-
-    A file with more tokens of the same encoder and items serves too: its first tokens are the same.
-    """
+  def kept(self, path: str, table: Any, items: np.ndarray, slot: int) -> np.ndarray:
+    """Memory-mapped features of items, from a file that is made if it is missing."""
     shape = tuple(self.shape(len(items), slot))
-    path = _holding(folder, shape[1])
     if not os.path.exists(path):
-      os.makedirs(folder, exist_ok=True)
+      os.makedirs(os.path.dirname(path), exist_ok=True)
       with files.whole(path) as temporary:
         out = np.lib.format.open_memmap(temporary, mode='w+', dtype=np.float32, shape=shape)
         files.reserve(temporary)
         self.features(table, items, slot, out=out, progress=f'encode texts {slot}')
         out.flush()
     with damaged(path, 'delete it and run again'):
-      found = np.load(path, mmap_mode='r')[:, : shape[1]]
+      found = np.load(path, mmap_mode='r')
       if found.shape != shape:
         raise ValueError(f'of shape {found.shape}, not {shape}')
     return found
-
-
-def _holding(folder: str, tokens: int) -> str:
-  """The file of the fewest tokens that are enough; that of just these where there is none."""
-  names = os.listdir(folder) if os.path.isdir(folder) else []
-  there = [int(name.removesuffix('.npy')) for name in names if re.fullmatch(r'\d+\.npy', name)]
-  return os.path.join(folder, f'{min([n for n in there if n >= tokens], default=tokens)}.npy')

@@ -15,11 +15,10 @@ from common.distillation import teacher
 from common.distillation.teacher import Teacher
 from common.distillation.teachers import Teachers
 from common.evaluation import benchmark, exports
-from common.evaluation.exports import Side
 from common.evaluation.judged_set import JudgedSet
 from common.scoring import runtimes
 from common.scoring.exported import Export
-from common.scoring.scorer import PairScorer
+from common.scoring.scorer import Gathered, PairScorer
 from common.vectors.values import DTYPES, narrowed, widened
 
 _TEXTS = 256  # of the test set's last slot, whose encoding is timed
@@ -131,14 +130,14 @@ def compare(
     sides = by_encoder[0]
     found = [judge(judged, scorer, sides) for scorer in scorers.values()]
     for row in stored:
-      narrow = [narrowed(side.vectors, row['dtype']) for side in sides]
+      narrow = [narrowed(vectors, row['dtype']) for vectors, _ in sides]
       sizes = (sum(a[0].nbytes for a in of_slot if a is not None) for of_slot in narrow)
       row['bytes'] = dict(zip(first.slots, sizes, strict=True))
-      wide = [Side(widened(*v), side.rows) for v, side in zip(narrow, sides, strict=True)]
+      wide = [(widened(*v), rows) for v, (_, rows) in zip(narrow, sides, strict=True)]
       found.append(judge(judged, first, wide))
     for row, own in zip(encoding, by_encoder, strict=True):
       _, row['int8'][set_name] = judge(judged, int8, own)
-      cosines = [cosine(a.vectors, b.vectors) for a, b in zip(own, sides, strict=True)]
+      cosines = [cosine(a, b) for (a, _), (b, _) in zip(own, sides, strict=True)]
       row['cosine'] = float(np.mean(cosines))
       found.append(judge(judged, first, own))
     (exact, _), *_ = found
@@ -154,10 +153,13 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
   return float(np.mean((a * b).sum(-1)[length > 0] / length[length > 0]))
 
 
-def judge(judged: JudgedSet, scorer: PairScorer, sides: Sequence[Side]) -> tuple[np.ndarray, float]:
+def judge(
+  judged: JudgedSet, scorer: PairScorer, sides: Sequence[Gathered]
+) -> tuple[np.ndarray, float]:
   """Scores [n] or [n, C] of tuples, a side a slot, and the primary metric of their logits."""
-  scores, logits = exports.scored(scorer, sides)
-  calibrated = exports.calibration_of(scorer).logits(logits.astype(np.float64))
+  logits, scores = scorer.scored(*sides)
+  logits = logits.reshape(len(logits), -1)
+  calibrated = logits.astype(np.float64) / scorer.temperature
   return scores, judged.evaluate(calibrated, logits)[judged.primary]
 
 

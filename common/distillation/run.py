@@ -46,7 +46,6 @@ from common.evaluation import calibration, evaluation, judged_set, report
 from common.evaluation.evaluation import Evaluated
 from common.evaluation.results import Results
 from common.modeling import checkpoints
-from common.modeling.calibration import Calibration
 from common.scoring.exported import describe
 from common.training import strategies
 from common.training.loop import Callback
@@ -247,7 +246,7 @@ def declare(
 
   @strategies.precision()
   def evaluate(to: str) -> Evaluated:
-    described = describe(calibrated.folder)['calibration'] if calibrated else {}
+    described = describe(calibrated.folder)['calibration'] if calibrated else {'temperature': 1.0}
     scorers = teachers.scorers() if teachers else {}
     alone = [name for name in scorers if name != 'teacher']
     for name, model in student.models(trained.folder).items():
@@ -257,7 +256,7 @@ def declare(
       scorers,
       task,
       to,
-      Calibration(**described),
+      described['temperature'],
       alone,
       held_out.learnt_sets(data.folder, distill.folder if distill else ''),
     )

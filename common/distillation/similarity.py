@@ -85,9 +85,9 @@ def fitted(
   labels = judged.labels.astype(np.float64)
   if judged.kind == 'binary':
     labels = metrics.positives(labels).astype(np.float64)
-
+  loss = metrics.METRICS[judged.kind]['log_loss']
   scale, weight, bias = optimize.minimize(
-    lambda of: metrics.log_loss(labels, features @ of[:2] + of[2]), [1.0, 0.0, 0.0]
+    lambda of: loss(labels, features @ of[:2] + of[2]), [1.0, 0.0, 0.0]
   ).x
   mixed = scale * logits + weight * cosines + bias
   without, added = (judged.evaluate(of)[judged.primary] for of in (logits, mixed))

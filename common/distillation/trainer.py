@@ -113,7 +113,6 @@ class Trainer:
     *,
     frozen: bool,
     cache_gb: float = 0.0,
-    shared: Sequence[str] = (),
   ) -> dict[str, Any]:
     """Trains a phase, or goes on with it.
 
@@ -123,8 +122,6 @@ class Trainer:
       folder: The phase's folder.
       frozen: Whether the pretrained encoders stay as they are, without dropout.
       cache_gb: Most disk for frozen encoders' features; beyond, items are encoded batch by batch.
-      shared: A folder for each slot, for these features and the validation set's; they stay for
-        other students of the same encoders. None: features are removed at the end.
 
     Returns:
       The history, as of `loop.fit`.
@@ -137,15 +134,14 @@ class Trainer:
       self._say_labels(tuples)
       used = self.used_items(tuples)
       if frozen and self._gigabytes(used) <= cache_gb:
-        return self.cached_batches(phase, tuples, used, cache, start, shared)
+        return self.cached_batches(phase, tuples, used, cache, start)
       return self.batches_by_item(phase, tuples, start)
 
     def valid_logits() -> np.ndarray:
       if not frozen:
         return self.scorer.logits(self.valid)
       if not valid:
-        folders = [os.path.join(of_slot, 'valid') for of_slot in shared]
-        valid.extend(self.scorer.gather(self.valid, folders))
+        valid.extend(self.scorer.gather(self.valid))
       return self.scorer.head_logits(*valid)
 
     trained = loop.Phase(
@@ -233,13 +229,12 @@ class Trainer:
     used: list[np.ndarray],
     folder: str,
     start: int = 0,
-    shared: Sequence[str] = (),
   ) -> tf.data.Dataset:
-    """Endless batches of features that were computed once, on disk: in `shared`, or in `folder`."""
+    """Endless batches of features that are computed once, in `folder`."""
     tables = tables_of(self.distill, self.tokenizer)
     features, places = [], []
     for slot, (table, items) in enumerate(zip(tables, used, strict=True)):
-      path = os.path.join(shared[slot], 'distill') if shared else os.path.join(folder, str(slot))
+      path = os.path.join(folder, f'{slot}.npy')
       features.append(self.scorer.kept(path, table, items, slot))
       place = np.zeros(len(table), np.int32)
       place[items] = np.arange(len(items), dtype=np.int32)

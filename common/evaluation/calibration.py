@@ -1,4 +1,8 @@
-"""Fitting a calibration: the temperature of the least log loss, on labels and logits of valid.
+"""Calibration: a temperature by which a score of 0.7 is right 7 times in 10.
+
+  score = sigmoid(z / T), or softmax(z / T) of classes (Guo et al., 2017, §4.2)
+
+It rises strictly, so the order of scores stays.
 
 Dimensions: n tuples, C classes.
 """
@@ -9,14 +13,13 @@ import numpy as np
 from scipy import optimize
 
 from common.evaluation import metrics
-from common.modeling.calibration import Calibration
 
 NONE, TEMPERATURE = METHODS = ('none', 'temperature')
 _MOST_LOG = math.log(100)  # T is between 0.01 and 100
 
 
-def fit(task: str, labels: np.ndarray, logits: np.ndarray) -> Calibration:
-  """T with the least log loss of logits / T (Guo et al., 2017, §4.2): one minimum in 1 / T.
+def fit(task: str, labels: np.ndarray, logits: np.ndarray) -> float:
+  """T with the least log loss of logits / T on valid, which has one minimum in 1 / T.
 
   Args:
     task: Kind of the labels: 'regression', 'binary' or 'multiclass'.
@@ -36,4 +39,4 @@ def fit(task: str, labels: np.ndarray, logits: np.ndarray) -> Calibration:
     bounds=(-_MOST_LOG, _MOST_LOG),
     method='bounded',
   )
-  return Calibration(temperature=math.exp(found.x))
+  return math.exp(found.x)

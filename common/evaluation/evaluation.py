@@ -16,7 +16,6 @@ from common.data.task import Task
 from common.data.tuple_set import TupleSet
 from common.evaluation import metrics, ranked, reliability, significance, unseen
 from common.evaluation.judged_set import JudgedSet
-from common.modeling.calibration import Calibration
 
 if TYPE_CHECKING:
   from common.data.records import RecordSet  # which imports TensorFlow
@@ -52,7 +51,7 @@ def evaluate(
   scorers: Mapping[str, SetScorer],
   task: Task,
   folder: str,
-  calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
+  temperature: float = 1.0,
   alone: Sequence[str] = (),
   learnt: Mapping[str, 'RecordSet'] = MappingProxyType({}),
 ) -> Evaluated:
@@ -65,7 +64,7 @@ def evaluate(
     task: Kind of the labels, and the metric that decides.
     folder: Gets `scores.npz`: label, teacher and student on test; and where test has queries with
       several candidates, `test.qrels` and runs.
-    calibration: The student's, whose metrics are those of its calibrated scores.
+    temperature: Of the student's calibration; its metrics are those of its calibrated scores.
     alone: Names of scorers that are one of several teachers each; 'teacher' is their mean.
     learnt: Record sets that are learnt from, by name, for `unseen.parts`.
   """
@@ -75,7 +74,7 @@ def evaluate(
     for name, scorer in scorers.items():
       raw.setdefault(name, {})[set_name] = scorer(records)
   student = list(scorers)[-1]
-  logits = {**raw, student: {name: calibration.logits(z) for name, z in raw[student].items()}}
+  logits = {**raw, student: {name: z / temperature for name, z in raw[student].items()}}
   models: list[dict[str, Any]] = [
     {'name': name, **{s: judges[s].evaluate(of[s], raw[name][s]) for s in sets}, 'metrics': {}}
     for name, of in logits.items()
@@ -115,7 +114,7 @@ def evaluate(
   np.savez(os.path.join(folder, 'scores.npz'), label=judges['test'].labels, **arrays)
   return Evaluated(
     models=models,
-    calibration=_reliability(task.kind, judges, raw, logits, student, calibration),
+    calibration=_reliability(task.kind, judges, raw, logits, student, temperature),
     unseen=unseen.parts(sets, learnt, compared, task),
     ranking=ranking,
     significance=tested,
@@ -129,15 +128,15 @@ def _reliability(
   raw: Logits,
   logits: Logits,
   student: str,
-  calibration: Calibration,
+  temperature: float,
 ) -> dict[str, Any]:
   """The calibration; reliability on test of the teacher, the student, and it uncalibrated."""
   test = judges['test'].labels
   tested = {name: logits[name]['test'] for name in ('teacher', student) if name in logits}
-  if calibration != Calibration():
+  if temperature != 1:
     tested[f'{student}, uncalibrated'] = raw[student]['test']
   models = {name: reliability.of_logits(kind, test, of) for name, of in tested.items()}
-  found: dict[str, Any] = {**dataclasses.asdict(calibration), 'models': models}
+  found: dict[str, Any] = {'temperature': temperature, 'models': models}
   if kind == 'binary':
     of_sets = {name: (judged.labels, logits[student][name]) for name, judged in judges.items()}
     found['thresholds'] = reliability.thresholds(of_sets['test'], of_sets.get('valid'))

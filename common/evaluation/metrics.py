@@ -61,36 +61,9 @@ def pearson(labels: np.ndarray, scores: np.ndarray) -> float:
   return float(np.clip(x @ y / (np.linalg.norm(x) * np.linalg.norm(y)), -1, 1))
 
 
-def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
-  """Spearman correlation: Pearson of the ranks, ties ranked by their mean; nan as `pearson`."""
-  return _spearman(_codes(labels), _codes(scores))
-
-
 def positives(labels: np.ndarray) -> np.ndarray:
   """Mask of a binary task's positive labels, [n] bool: 0.5 and more."""
   return np.asarray(labels) >= 0.5
-
-
-def auc_roc(labels: np.ndarray, scores: np.ndarray) -> float:
-  """P(a positive row outscores a negative one), ties counted half."""
-  return _auc_roc(positives(labels), _codes(scores))
-
-
-def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
-  """Mean over positive rows of the precision down to their score: sum_k (R_k - R_k-1) P_k."""
-  return _average_precision(positives(labels), _codes(scores))
-
-
-def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
-  """Cross-entropy of sigmoid(logits), the mean over rows where the paper's Eq. 1 is the sum.
-
-    -mean_i(y_i log p_i + (1 - y_i) log(1 - p_i)) = mean_i(log(1 + exp(z_i)) - y_i z_i)
-
-  Args:
-    labels: y, [n], in [0, 1].
-    logits: z, [n]; the right-hand side stays finite where p_i rounds to 0 or 1.
-  """
-  return float(np.mean(_losses(labels, logits)))
 
 
 def delta(student: float, teacher: float) -> float:
@@ -137,11 +110,12 @@ def _ranks(codes: np.ndarray) -> np.ndarray:
 
 
 def _spearman(labels: np.ndarray, scores: np.ndarray) -> float:
+  """Pearson of the ranks of codes [n], ties ranked by their mean; nan as `pearson`."""
   return pearson(_ranks(labels), _ranks(scores))
 
 
 def _auc_roc(positive: np.ndarray, scores: np.ndarray) -> float:
-  """By Mann and Whitney's ranks of codes [n]."""
+  """P(a positive row outscores a negative one), ties half: Mann and Whitney's, of codes [n]."""
   one = positive.all() or not positive.any()
   _refuse(one, f'AUC-ROC needs both classes; all {len(positive)} labels are of one')
   ranks, count = _ranks(scores)[positive], np.count_nonzero(positive)
@@ -150,7 +124,7 @@ def _auc_roc(positive: np.ndarray, scores: np.ndarray) -> float:
 
 
 def _average_precision(positive: np.ndarray, scores: np.ndarray) -> float:
-  """Average precision by codes [n]; rows of one score are taken together."""
+  """The sum of (R_k - R_k-1) P_k, by codes [n]; rows of one score are taken together."""
   _refuse(
     not positive.any(), f'average precision needs a positive; {len(positive)} labels have none'
   )
@@ -160,6 +134,10 @@ def _average_precision(positive: np.ndarray, scores: np.ndarray) -> float:
 
 
 def _losses(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
+  """Cross-entropy of sigmoid(z): log(1 + exp(z)) - y z, finite where the sigmoid rounds to 1.
+
+  Eq. 1 of the paper is the sum over rows; the metric is the mean.
+  """
   return np.logaddexp(0, logits) - labels * logits
 
 

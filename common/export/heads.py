@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from common.export import saved_models
-from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
+from common.modeling.losses import probabilities
 from common.modeling.student import Student
 from common.scoring.exported import OF_PRODUCTS, ONE_TO_MANY_INT8
 from common.scoring.runtime import HeadFunction, Shapes
@@ -18,7 +18,7 @@ NAMES = ('serving_default', 'of_parts', 'one_to_many', ONE_TO_MANY_INT8)
 
 
 def functions(
-  head: ExportedHead, model: Student, slots: Sequence[str], calibration: Calibration
+  head: ExportedHead, model: Student, slots: Sequence[str], temperature: float
 ) -> dict[str, HeadFunction]:
   """The head's signatures, with scores beside logits."""
   whole: Shapes = {name: model.vector_shape(slot) for slot, name in enumerate(slots)}
@@ -28,7 +28,7 @@ def functions(
   }
 
   def scored(logits: tf.Tensor) -> dict[str, tf.Tensor]:
-    scores = calibration.scores(logits)
+    scores = probabilities(logits, temperature)
     return {'logits': logits, 'score': scores[:, 0] if model.outputs == 1 else scores}
 
   def score(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -71,9 +71,7 @@ def write(folder: str) -> float:
   """
   export, rng = exported.Export(folder), np.random.default_rng(0)
   described = export.description
-  slots, pieces = described['slots'], litert_encoder.word_pieces_of(folder)
-  digests.check(pieces, exported.REMEDY)
-  word_pieces = WordPieces.load(pieces)
+  slots, word_pieces = described['slots'], WordPieces.load(litert_encoder.word_pieces_of(folder))
   if os.path.exists(target := os.path.join(folder, FOLDER)):
     raise InputError(f'{target}: there already; delete it to make it anew')
   with files.whole_folder(target) as part:

@@ -14,7 +14,6 @@ tokenizer and no embedding table. Its other signatures score what was computed o
 word pieces; `PairScorer` reads `scorer.json`.
 """
 
-import dataclasses
 import math
 import os
 import re
@@ -28,7 +27,6 @@ from common import digests, files
 from common.data.tokenization import Tokenizer
 from common.errors import InputError
 from common.export import encoder_fingerprint, encoders, heads, online, saved_models
-from common.modeling.calibration import Calibration
 from common.modeling.head import ExportedHead
 from common.modeling.student import Student
 from common.scoring import exported, litert_encoder, litert_head
@@ -68,7 +66,7 @@ def write(
   slots: Sequence[str],
   task: str,
   samples: Sequence[Sequence[str]],
-  calibration: Calibration = Calibration(),  # noqa: B008 (a frozen dataclass)
+  temperature: float = 1.0,
 ) -> dict[str, Any]:
   """Exports a student and compares its SavedModels, reloaded, with the live model.
 
@@ -79,7 +77,7 @@ def write(
     slots: Name of each slot.
     task: What a score means.
     samples: A few texts (or vectors) a slot, for the comparison.
-    calibration: From logits to scores, in every signature and runtime.
+    temperature: Of the calibration, in every signature and runtime.
 
   Returns:
     {'max_difference', 'encoder_bytes', 'head_bytes', 'online_bytes' for two slots,
@@ -94,7 +92,7 @@ def write(
     (argument,) = inputs[name]
     vectors[name] = encode[name](**{argument: tf.constant(given[name])})['vectors'].numpy()
   _check_head(head, model, list(vectors.values()))
-  functions = heads.functions(head, model, slots, calibration)
+  functions = heads.functions(head, model, slots, temperature)
   score = heads.signatures(functions, slots)
   variables = encoders.variables(model, range(model.slots))
   saved = {
@@ -124,7 +122,7 @@ def write(
     'widths': {name: width for name, width in zip(slots, model.widths, strict=True) if width},
     'encoded_as': [model.encoded_as(slot) for slot in range(model.slots)],
     'max_lengths': model.max_lengths,
-    'calibration': dataclasses.asdict(calibration),
+    'calibration': {'temperature': temperature},
     'task': task,
     'fingerprint': encoder_fingerprint.of_student(model, tokenizer, slots),
     'stored_under': {n: of for slot, n in enumerate(slots) if (of := model.stored_under(slot))},

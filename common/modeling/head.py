@@ -13,8 +13,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common.errors import InputError
-
 STARTS = ('tailored', 'random')  # of --head_start: by `Head.start`, or as a head is made
 
 
@@ -44,11 +42,10 @@ class ExportedHead(Protocol):
 class Head(tf_keras.layers.Layer):
   """A trained head; a subclass has `part` and `logits`, and holds no tokenizer.
 
-  Its own arithmetic is in float32, its sublayers' by the precision of training. `attends` says
-  whether it has `attention`.
+  Its own arithmetic is in float32, its sublayers' by the precision of training.
   """
 
-  takes_vectors, attends, multiplies = False, False, False
+  takes_vectors, multiplies = False, False
 
   def __init__(self, name: str):
     super().__init__(name=name, dtype=tf.float32)
@@ -74,10 +71,6 @@ class Head(tf_keras.layers.Layer):
 
   def start(self, vectors: Sequence[np.ndarray], seed: int) -> None:
     """Sets the starting point by vectors of texts, [U_i, ...] a slot; random unless overridden."""
-
-  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Attention of each kept token: [B, layers, attention heads, S, S]."""
-    raise InputError(f'a {self.name} has no attention')
 
   def logits_of_products(self, products: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
     """Logits of one left text with many right ones, by the inner products of their tokens.

@@ -226,7 +226,7 @@ class Student(tf_keras.layers.Layer):
     if (kind := fields['kind']) != cls.kind:
       raise InputError(f'{folder}: holds a {kind}, not a {cls.kind} student')
     with saving.described(folder):
-      schema.check(fields, {'outputs': int, 'widths': [int]})
+      schema.check(fields, {'outputs': int, 'widths': list[int]})
       config = flags.build(cls.config_class, fields['config'])
       encoder_class = encoders.ENCODERS[fields['encoder_kind']]
       encoder = encoder_class.config_class(**fields['encoder'])

@@ -89,7 +89,7 @@ def _entries(fields: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
     ids = fields['model'].get('vocab')
     schema.check(fields['normalizer'], {'lowercase': bool}, 'normalizer')
     schema.check(ids, {}, 'model.vocab')
-    schema.check(list(ids.values()), [int], 'ids of model.vocab')
+    schema.check(list(ids.values()), list[int], 'ids of model.vocab')
   except ValueError as error:
     raise InputError(str(error)) from error
   lower_case = _normalizes_case(fields, False)

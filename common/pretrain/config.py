@@ -6,7 +6,6 @@ from common import flags
 from common.errors import InputError
 from common.modeling.bert_network import EncoderConfig
 from common.pretrain.corpus import CorpusConfig
-from common.pretrain.distilbert import DistilConfig
 from common.pretrain.masking import MaskingConfig
 from common.pretrain.vocabulary import VocabularyConfig
 from common.training.optimization import PhaseConfig
@@ -70,7 +69,9 @@ class PretrainConfig:
   corpus: CorpusConfig = flags.group(CorpusConfig)
   vocabulary: VocabularyConfig = flags.group(VocabularyConfig)
   shape: ShapeConfig = flags.group(ShapeConfig, heading='shape, of random weights')
-  distil: DistilConfig = flags.group(DistilConfig, heading='distillation of a language model')
+  distil_from: str = flags.option(
+    '', 'checkpoint with a masked-token head, which teaches a model of every other layer of it'
+  )
   masking: MaskingConfig = flags.group(MaskingConfig)
   phase: PhaseConfig = flags.group(
     PhaseConfig,
@@ -90,14 +91,11 @@ class PretrainConfig:
         '--next_sentence needs documents of several passages: --input_files with '
         '--documents=blocks, an empty line after each document'
       )
-    if self.distil.distil_from and (self.pretrained or self.next_sentence):
+    if self.distil_from and (self.pretrained or self.next_sentence):
       other = 'pretrained' if self.pretrained else 'next_sentence'
       raise InputError(f'--distil_from or --{other}, not both')
-    for name, value in flags.flat(self.distil).items():
-      if not self.distil.distil_from and value != getattr(DistilConfig, name):
-        raise InputError(f'--{name}={value} needs --distil_from')
 
   @property
   def start(self) -> str:
     """The checkpoint that the model starts from; empty: random weights, and a learnt vocabulary."""
-    return self.pretrained or self.distil.distil_from
+    return self.pretrained or self.distil_from

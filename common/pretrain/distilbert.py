@@ -14,7 +14,6 @@ import dataclasses
 
 import tensorflow as tf
 
-from common import flags
 from common.errors import InputError
 from common.modeling import bert_weights
 from common.modeling.bert_network import EncoderConfig
@@ -23,26 +22,8 @@ from common.pretrain import checkpoint, language_model
 from common.pretrain.batches import Batch
 from common.pretrain.language_model import LanguageModel, mean
 
-TEMPERATURE = 2.0  # T; the paper names none, its authors' training script has this
-
-
-@dataclasses.dataclass(frozen=True)
-class DistilConfig:
-  """Teacher, and weights of the loss's terms; the authors' script has these defaults."""
-
-  distil_from: str = flags.option(
-    '', 'checkpoint with a masked-token head, which teaches a model of every other layer of it'
-  )
-  distil_weight: float = flags.option(5.0, "weight of the teacher's part (a)", bounds=(0, 1e6))
-  mlm_weight: float = flags.option(2.0, "weight of the masked tokens' part (b)", bounds=(0, 1e6))
-  cosine_weight: float = flags.option(1.0, "weight of the cosines' part (c)", bounds=(0, 1e6))
-
-  def __post_init__(self):
-    weights = (self.distil_weight, self.mlm_weight, self.cosine_weight)
-    if not any(weights):
-      raise InputError(
-        f'--distil_weight, --mlm_weight, --cosine_weight={weights}: one of them above 0'
-      )
+# T, and a, b and c: the paper names none, its authors' training script has these.
+TEMPERATURE, WEIGHTS = 2.0, (5.0, 2.0, 1.0)
 
 
 def check(pretrained: Pretrained) -> None:
@@ -73,11 +54,10 @@ class Distillation:
   Args:
     student: Model of `student_config`; gets the teacher's layers 0, 2, 4, …, embeddings and head.
     pretrained: The teacher.
-    config: Weights of the loss's terms.
   """
 
-  def __init__(self, student: LanguageModel, pretrained: Pretrained, config: DistilConfig):
-    self.student, self.config = student, config
+  def __init__(self, student: LanguageModel, pretrained: Pretrained):
+    self.student = student
     self.teacher = LanguageModel(pretrained.config, student.encoder.pad_id, next_sentence=False)
     checkpoint.restore(self.teacher, pretrained)
     weights = bert_weights.of_encoder(self.teacher.encoder.network)
@@ -87,12 +67,12 @@ class Distillation:
 
   def losses(self, batch: Batch) -> tf.Tensor:
     """L of each sequence: [B]."""
-    config, inputs = self.config, (batch.ids, batch.segments, batch.positions)
+    (a, b, c), inputs = WEIGHTS, (batch.ids, batch.segments, batch.positions)
     found, taught = self.student(*inputs, training=True), self.teacher(*inputs, training=False)
-    losses = config.mlm_weight * language_model.losses(found, batch)
-    losses += config.distil_weight * mean(_divergence(taught.words, found.words), batch.weights)
+    losses = b * language_model.losses(found, batch)
+    losses += a * mean(_divergence(taught.words, found.words), batch.weights)
     turned = 1 - _cosine(taught.tokens, found.tokens)
-    return losses + config.cosine_weight * mean(turned, tf.cast(found.mask, tf.float32))
+    return losses + c * mean(turned, tf.cast(found.mask, tf.float32))
 
 
 def _divergence(teacher: tf.Tensor, student: tf.Tensor) -> tf.Tensor:

@@ -16,6 +16,7 @@ import tf_keras
 
 from common import digests, files, flags
 from common.data.tokenization import Tokenizer
+from common.data.tokens import TokenTable
 from common.distillation import provenance
 from common.distillation.run_folder import RunFolder, Stage
 from common.distillation.trainer import Trained
@@ -31,7 +32,7 @@ from common.pretrain.config import PretrainConfig
 from common.pretrain.corpus import SETS, TRAIN, VALID, Counts
 from common.pretrain.language_model import LOSS, LanguageModel
 from common.pretrain.masking import Masking
-from common.pretrain.sequences import NO_PAIRS, FullSentences, Pieces, SegmentPairs
+from common.pretrain.sequences import NO_PAIRS, FullSentences, SegmentPairs, tokenized
 from common.training import loop, strategies
 from common.training.checkpoints import restore_best
 
@@ -100,7 +101,7 @@ def declare(folder: RunFolder, config: PretrainConfig, strategy: tf.distribute.S
   start = starting_point(config)
   of_start = {
     'pretrained': config.pretrained,
-    'distil_from': config.distil.distil_from,
+    'distil_from': config.distil_from,
     **digests.contents(config.start),
   }
 
@@ -141,15 +142,16 @@ def declare(folder: RunFolder, config: PretrainConfig, strategy: tf.distribute.S
     counts, unknown = {}, 0
     for name in SETS:
       of = corpus.read_set(documents.folder, name)
-      ids = Pieces.write(os.path.join(to, name), of, tokenizer()).table.ids
+      ids = tokenized(os.path.join(to, name), of, tokenizer()).ids
       counts[name] = len(ids)
       unknown += int(np.count_nonzero(ids == tokenizer().unknown_id))
     return Tokenized(counts, unknown / max(1, sum(counts.values())))
 
-  pieces = folder.stage('pieces', Tokenized, write_pieces, {}, after=[documents, words])
+  depends_on = {'documents': 'end with an empty text'}
+  pieces = folder.stage('pieces', Tokenized, write_pieces, depends_on, after=[documents, words])
 
   def batches(name: str) -> MaskedBatches:
-    of = Pieces.open(os.path.join(pieces.folder, name), tokenizer())
+    of = TokenTable.open(os.path.join(pieces.folder, name), tokenizer())
     kind = SegmentPairs if config.next_sentence else FullSentences
     mask = Masking(config.masking, tokenizer().vocabulary)
     bucketed = not config.devices.static_shapes
@@ -173,8 +175,8 @@ def declare(folder: RunFolder, config: PretrainConfig, strategy: tf.distribute.S
     with strategy.scope():
       model = untrained()
       losses = model.losses
-      if start and config.distil.distil_from:
-        losses = distilbert.Distillation(model, start, config.distil).losses
+      if start and config.distil_from:
+        losses = distilbert.Distillation(model, start).losses
       elif start:
         checkpoint.restore(model, start)
     replicas = strategy.num_replicas_in_sync
@@ -192,7 +194,6 @@ def declare(folder: RunFolder, config: PretrainConfig, strategy: tf.distribute.S
 
   depends_on = {
     **of_start,
-    **flags.flat(config.distil),
     **({} if config.start else flags.flat(config.shape)),
     **flags.flat(config.masking),
     **flags.flat(config.phase),
@@ -228,7 +229,7 @@ def starting_point(config: PretrainConfig) -> Pretrained | None:
   if not (path := config.start):
     return None
   found = checkpoints.read(path)
-  (distilbert if config.distil.distil_from else checkpoint).check(found)
+  (distilbert if config.distil_from else checkpoint).check(found)
   checkpoints.check_length(found, '--max_length', config.max_length)
   config.shape.check_kept(_encoder(config, found), path)
   if config.next_sentence and found.config.type_vocab_size < 2:
@@ -242,7 +243,7 @@ def starting_point(config: PretrainConfig) -> Pretrained | None:
 
 def _encoder(config: PretrainConfig, start: Pretrained) -> EncoderConfig:
   """Shape of the encoder that starts from a checkpoint."""
-  return distilbert.student_config(start.config) if config.distil.distil_from else start.config
+  return distilbert.student_config(start.config) if config.distil_from else start.config
 
 
 def _judge(

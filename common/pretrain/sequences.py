@@ -8,13 +8,11 @@ Dimensions: U units, which are passages or cuts of them; n tokens of a sequence.
 
 import abc
 import os
-from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from common import digests
 from common.data import tokens
 from common.data.tokenization import Tokenizer
 from common.data.tokens import TokenTable
@@ -22,45 +20,18 @@ from common.errors import InputError
 from common.pretrain.corpus import Document
 
 DRAWS = 4  # uniform numbers a sequence: next or not, where it is cut, document, passage
-_DOCUMENTS = 'documents.npy'
 NO_PAIRS = (
   '--next_sentence needs two documents or more in each set, some of several passages: '
   'an empty line after each document, its passages a line each'
 )
 
 
-class Pieces(NamedTuple):
-  """Word pieces of documents, memory-mapped.
-
-  Attributes:
-    table: Pieces of each passage.
-    documents: [passages] int32, the number of each one's document; rising.
-  """
-
-  table: TokenTable
-  documents: np.ndarray
-
-  @classmethod
-  def write(cls, folder: str, documents: Iterable[Document], tokenizer: Tokenizer) -> 'Pieces':
-    """Tokenizes documents into a folder."""
-    numbers = array('i')
-
-    def texts():
-      for number, document in enumerate(documents):
-        numbers.extend([number] * len(document))
-        yield from document
-
-    os.makedirs(folder, exist_ok=True)
-    tokens.write(folder, texts(), tokenizer, most=None)
-    np.save(os.path.join(folder, _DOCUMENTS), np.array(numbers, np.int32))
-    digests.write(folder, [_DOCUMENTS])
-    return cls.open(folder, tokenizer)
-
-  @classmethod
-  def open(cls, folder: str, tokenizer: Tokenizer) -> 'Pieces':
-    """The pieces that `write` left in a folder."""
-    table = TokenTable.open(folder, tokenizer)  # checks the folder
-    return cls(table, np.load(os.path.join(folder, _DOCUMENTS), mmap_mode='r'))
+def tokenized(folder: str, documents: Iterable[Document], tokenizer: Tokenizer) -> TokenTable:
+  """Word pieces of the passages of documents, in a folder; an empty passage ends each document."""
+  os.makedirs(folder, exist_ok=True)
+  texts = (text for document in documents for text in (*document, ''))
+  tokens.write(folder, texts, tokenizer, most=None)
+  return TokenTable.open(folder, tokenizer)
 
 
 class Sequence(NamedTuple):
@@ -82,7 +53,7 @@ class Sequences(abc.ABC):
   """Sequences of at most `max_length` tokens.
 
   Args:
-    pieces: What they are cut from.
+    pieces: Those that they are cut from, as of `tokenized`.
     max_length: Most tokens, special ones included.
     longest: Most pieces of a unit.
 
@@ -92,15 +63,15 @@ class Sequences(abc.ABC):
 
   sizes: np.ndarray
 
-  def __init__(self, pieces: Pieces, max_length: int, longest: int):
-    self.max_length, self.tokenizer = max_length, pieces.table.tokenizer
-    self._ids, ends = pieces.table.ids, np.asarray(pieces.table.ends)
+  def __init__(self, pieces: TokenTable, max_length: int, longest: int):
+    self.max_length, self.tokenizer = max_length, pieces.tokenizer
+    self._ids, ends = pieces.ids, np.asarray(pieces.ends)
     parts = -(-np.diff(ends) // longest)  # 0 of a passage without pieces
     passage = np.repeat(np.arange(len(parts)), parts)
     number = np.arange(len(passage)) - np.repeat(np.cumsum(parts) - parts, parts)
     self._starts = ends[passage] + number * longest  # [U]
     self._stops = np.minimum(self._starts + longest, ends[passage + 1])  # [U]; the next one's start
-    documents = np.asarray(pieces.documents)[passage]
+    documents = np.cumsum(parts == 0)[passage]
     changes = np.flatnonzero(np.diff(documents)) + 1
     self._first_units = np.concatenate([[0], changes, [len(passage)]])  # [documents + 1]
     self._documents = np.repeat(np.arange(len(changes) + 1), np.diff(self._first_units))  # [U]
@@ -126,7 +97,7 @@ class FullSentences(Sequences):
   segment.
   """
 
-  def __init__(self, pieces: Pieces, max_length: int):
+  def __init__(self, pieces: TokenTable, max_length: int):
     super().__init__(pieces, max_length, max_length - 2)
     sizes = self._stops - self._starts
     # Tokens before and after each unit: a document's first one brings the [SEP] before it along.
@@ -152,7 +123,7 @@ class SegmentPairs(Sequences):
   Where a is a passage without a neighbour, b is always of another document.
   """
 
-  def __init__(self, pieces: Pieces, max_length: int):
+  def __init__(self, pieces: TokenTable, max_length: int):
     room = max_length - 3
     super().__init__(pieces, max_length, room // 2)
     document_ends = self._first_units[self._documents + 1]

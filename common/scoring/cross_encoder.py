@@ -10,7 +10,6 @@ from common.data.texts import check_text, distinct, listed, shown
 from common.errors import InputError, check_whole
 from common.scoring.scorer import PairScorer
 
-_PAIRS = 8192  # scored at a time
 _LISTS = (Sequence, np.ndarray)
 
 
@@ -86,11 +85,7 @@ class CrossEncoder:
     for slot, texts in zip(slots, columns, strict=True):
       once, rows = distinct(texts)
       sides.append((self._encode(once, slot, batch_size, show_progress_bar), rows))
-    scores = [
-      self.scorer.score(*(vectors[rows[start : start + _PAIRS]] for vectors, rows in sides))
-      for start in range(0, max(1, len(sentences)), _PAIRS)
-    ]
-    return np.concatenate(scores)
+    return self.scorer.scored(*sides)[1]
 
   def rank(
     self,

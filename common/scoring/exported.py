@@ -16,12 +16,12 @@ OF_PRODUCTS = 'of_products'  # that of inner products, which LiteRT's files of s
 DESCRIPTION = 'scorer.json'  # beside encoder and head: what the scorer must know of them
 _FIELDS = {
   'kind': str,
-  'slots': [str],
-  'vector_shapes': [[int]],
+  'slots': list[str],
+  'vector_shapes': list[list[int]],
   'widths': dict,  # of slots that take vectors in place of texts
   'outputs': int,
-  'encoded_as': [int],  # by slot, the first slot that has the same encoder
-  'max_lengths': [int],  # by slot, most tokens of a text, which is cut there
+  'encoded_as': list[int],  # by slot, the first slot that has the same encoder
+  'max_lengths': list[int],  # by slot, most tokens of a text, which is cut there
   'calibration': dict,
   'task': str,
   'fingerprint': str,

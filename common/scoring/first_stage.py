@@ -40,7 +40,7 @@ class FirstStageWeight:
     except OSError:
       return None
     with damaged(path, _REMEDY):
-      return schema.parsed(cls, value)
+      return schema.check(value, cls)
 
   def write(self, export: str) -> None:
     """Keeps it in an export's folder, in the place of an earlier one."""

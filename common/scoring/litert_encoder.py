@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common import digests
 from common.data.word_pieces import WordPieces
-from common.errors import damaged
 from common.scoring import litert, litert_files
-from common.scoring.exported import REMEDY
 from common.scoring.litert_files import DENSE
 from common.scoring.runtime import ANY_SLOT, EncoderFunction, filled
 
@@ -76,10 +73,7 @@ class LiteRTEncoder:
 
   def __init__(self, folder: str, precision: str, threads: int = 0, paired: bool = False):
     self._functions = litert.ByLength(file_of(folder, precision), threads, paired)
-    path = word_pieces_of(folder)
-    digests.check(path, REMEDY)
-    with damaged(path, REMEDY):
-      self._word_pieces = WordPieces.load(path)
+    self._word_pieces = WordPieces.load(word_pieces_of(folder))
 
   def encode(
     self,

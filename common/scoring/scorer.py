@@ -18,6 +18,10 @@ from common.vectors.values import Stored, are_vectors, finite
 if TYPE_CHECKING:
   from common.vectors.neighbors import Index
 
+_TOGETHER = 8192  # pairs whose vectors are gathered at a time
+# Vectors [U, ...] of a slot's distinct texts, and the row among them of each pair's [pairs].
+Gathered = tuple[np.ndarray, np.ndarray]
+
 
 class PairScorer:
   """An exported student of any kind; each has a class of its own with its `kind`.
@@ -35,7 +39,7 @@ class PairScorer:
     vector_shapes: Shape of a text's vectors, by slot.
     widths: Of slots that take vectors (an image's, a user's) in place of texts, the vectors' width.
     outputs: Logits a pair.
-    calibration: Fields of its `Calibration`.
+    temperature: Of its calibration: a score is of the logit / temperature; 1 if there is none.
     first_stage_weight: The weight for a first stage's scores, where the export has one.
     fingerprint: Fingerprint of the encoders.
     fingerprints: By slot, the fingerprint that its vectors are stored under; a frozen encoder's is
@@ -54,7 +58,7 @@ class PairScorer:
     }
     self.widths: dict[str, int] = description['widths']
     self.outputs = description['outputs']
-    self.calibration: dict[str, Any] = description['calibration']
+    self.temperature: float = description['calibration']['temperature']
     self.first_stage_weight = FirstStageWeight.of(export.folder)
     self.fingerprint = description['fingerprint']
     self.fingerprints = exported.fingerprints(description)
@@ -214,11 +218,18 @@ class PairScorer:
     """
     return self._scored('serving_default', *self._pairs(sides))[1]
 
-  def scored(self, *sides: Texts | Stored) -> tuple[np.ndarray, np.ndarray]:
-    """Logits, before calibration, and scores of pairs by a model of one output, [pairs] each."""
-    if self.outputs != 1:
-      raise InputError('logits beside scores are of a model of one output; this one has classes')
-    return self._scored('serving_default', *self._pairs(sides))
+  def scored(self, *sides: Gathered) -> tuple[np.ndarray, np.ndarray]:
+    """Logits before calibration, and scores, of pairs whose texts come again: [pairs(, C)] each.
+
+    Logits rank: in float32, high ones have equal scores.
+    """
+    gathered = (
+      [vectors[rows[start : start + _TOGETHER]] for vectors, rows in sides]
+      for start in range(0, max(1, len(sides[0][1])), _TOGETHER)
+    )
+    found = [self._scored('serving_default', *self._pairs(some)) for some in gathered]
+    logits, scores = (np.concatenate(of) for of in zip(*found, strict=True))
+    return logits, scores
 
   def rank(
     self,
@@ -318,7 +329,7 @@ class PairScorer:
 
   def calibrated(self, logits: np.ndarray) -> np.ndarray:
     """Scores of logits by a model of one output: sigmoid(z / temperature), of the same shape."""
-    return np.exp(-np.logaddexp(0, -logits / self.calibration['temperature']))
+    return np.exp(-np.logaddexp(0, -logits / self.temperature))
 
   def one_to_many(
     self, left: np.ndarray, left_part: np.ndarray, right: Vectors, parts: np.ndarray | None

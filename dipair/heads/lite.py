@@ -42,8 +42,7 @@ class LiteHead(Head):
     super().__init__('lite_head')
     self.tokens = tuple(tokens)
     left, right = tokens
-    self.rows = Mixer('rows', right, _WIDENING * right, dropout)
-    self.columns = Mixer('columns', left, _WIDENING * left, dropout)
+    self.rows, self.columns = Mixer('rows', right, dropout), Mixer('columns', left, dropout)
     self.classifier = tf_keras.layers.Dense(outputs, dtype=tf.float32, name='classifier')
 
   def part(self, vectors: tf.Tensor, slot: int) -> tf.Tensor:
@@ -80,13 +79,13 @@ class Mixer(tf_keras.layers.Layer):
   Args:
     name: The layer's.
     tokens: k, size of the axis.
-    hidden: Hidden units.
     dropout: Rate.
   """
 
-  def __init__(self, name: str, tokens: int, hidden: int, dropout: float):
+  def __init__(self, name: str, tokens: int, dropout: float):
     super().__init__(name=name, dtype=tf.float32)
     uniform = tf_keras.initializers.RandomUniform(-(tokens**-0.5), tokens**-0.5)
+    hidden = _WIDENING * tokens
     self.inner = tf_keras.layers.Dense(hidden, 'relu', bias_initializer=uniform, name='inner')
     self.norm = tf_keras.layers.LayerNormalization(epsilon=1e-6, name='layer_norm')
     self.dropout = tf_keras.layers.Dropout(dropout)

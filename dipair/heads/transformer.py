@@ -56,8 +56,6 @@ class TransformerHead(Head):
     dropout: Rate, of attention too.
   """
 
-  attends = True
-
   def __init__(
     self, config: TransformerConfig, tokens: Sequence[int], dim: int, outputs: int, dropout: float
   ):
@@ -115,19 +113,6 @@ class TransformerHead(Head):
     """Inputs of the first layer: rows [B, S, D], and [B, S, S], 1.0 where a row may be seen."""
     x = tf.concat(list(parts), axis=1)
     return x, tf.tile(present(x)[:, None, :], [1, x.shape[1], 1])
-
-  def attention(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Attention of each token, [B, k_i, D] a slot to [B, layers, attention heads, S, S].
-
-    Rows add up to one. The score depends on the last layer's first row alone.
-    """
-    x, mask = self.merged([self.part(tokens, slot) for slot, tokens in enumerate(vectors)])
-    found = []
-    for block in self.blocks:
-      scores = block._attention_layer(x, x, attention_mask=mask, return_attention_scores=True)[1]
-      found.append(scores)
-      x = block([x, mask], training=False)
-    return tf.stack(found, axis=1)
 
   def start(self, vectors: Sequence[np.ndarray], seed: int) -> None:
     """Starts where tokens attend to those like them in the other text (see `initialization`).

@@ -8,7 +8,6 @@ trained once, in RUN/study, and the same command goes on where it was killed.
 
 import dataclasses
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,6 @@ from experiments.study import comparing, figures, rows, speeds, tables
 from experiments.study.rows import Comparison, Row
 from experiments.study.speeds import Comparisons
 from experiments.study.students import (
-  FEATURES,
   CrossConfig,
   CrossStudent,
   Judged,
@@ -95,7 +93,6 @@ def main(config: StudyConfig) -> None:
   os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   print(cost(run, students))
   folder.make()
-  shutil.rmtree(run.path(FEATURES), ignore_errors=True)
   own = metrics.METRICS[run.task.kind]
   study = finite(
     {
@@ -143,19 +140,17 @@ def declare(
     of_rows = [[known.setdefault(student.name, student) for student in of] for of in students]
     comparisons.append((comparison, of_rows))
   teacher = TeacherScores(run)
-  # Students that share features follow one another.
-  ordered = sorted(known.values(), key=lambda student: student.features)
-  for model in (teacher, *ordered):
+  for model in (teacher, *known.values()):
     model.stage = folder.stage(model.name, Judged, model.make, model.depends_on)
   for student in speeds.timed(comparisons):
     if isinstance(student, Student):
       student.exported = folder.stage(
         f'{student.name}.export', Worth, student.export, {}, after=[student.stage]
       )
-  for student in ordered:
+  for student in known.values():
     if not student.stage.is_made:
       student.check()
-  return teacher, ordered, comparisons
+  return teacher, list(known.values()), comparisons
 
 
 def _students(config: StudyConfig, run: FinishedRun, title: str, row: Row) -> list[Model]:

@@ -114,7 +114,7 @@ def _read(path: str) -> list[Row]:
 def _row(path: str, name: str) -> Row:
   """The row of a flagfile, named by its path: '01-FFNN/02-one_stage.flags' is 'FFNN: one stage'."""
   try:
-    own = flags.named(_RowConfig, path)
+    own = flags.named_by(_RowConfig, {'flagfile': path})
     if not own:
       raise InputError('names no flag of a student, such as --encoder_layers=3')
     if CROSS in own and (len(own) > 1 or not (own[CROSS] == TINY or own[CROSS].isdecimal())):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -40,7 +39,6 @@ SETS = ('valid', 'test')
 RUNTIMES = ('tensorflow', 'litert', 'litert-int8')
 OWN = 'own'  # the run's own student
 TEACHER = 'teacher'
-FEATURES = 'study/features'  # folder of frozen encoders' outputs, in the run's
 _TINY_SHAPE: dict[str, Any] = {
   'hidden_size': 128,
   'num_layers': 2,
@@ -114,7 +112,6 @@ class Model:
 
   Attributes:
     tuples: Tuples that training takes, by a phase of the run that is as fast or slower.
-    features: Folder of frozen encoders' outputs, shared by students of the same encoders; '': none.
     stage: The stage that makes it, once it is declared.
   """
 
@@ -134,7 +131,6 @@ class Model:
       'distill': source.stage('distill')['fingerprint'],
     }
     self.tuples: dict[str, int] = {}
-    self.features = ''
 
   def check(self) -> None:
     """Refuses what could only fail after the hours of other students."""
@@ -208,18 +204,18 @@ class Student(Model):
   def __init__(self, source: FinishedRun, own: dict[str, Any]):
     self.config = source.config(StudentConfig, **_of(StudentConfig, own))
     self.phases = source.config(TrainConfig, **_of(TrainConfig, own))
-    self.contents = {
+    made_of = {
+      **flags.flat(self.config),
+      **flags.flat(self.phases),
       **encoders.contents(self.config.pretrained),
       **frozen_right.contents(self.config),
     }
-    made_of = {**flags.flat(self.config), **flags.flat(self.phases), **self.contents}
     if not own:
       made_of['student'] = source.stage('student')['fingerprint']
     super().__init__(source, folder_name(own) or OWN, own, made_of)
     if own:
       phases = {'stage 1': self.phases.stage1, 'stage 2': self.phases.stage2}
       self.tuples = {name: of.steps * of.batch_size for name, of in phases.items() if of.steps}
-      self.features = self._features() if self.phases.stage1.steps else ''
 
   def check(self) -> None:
     if not self.own:
@@ -237,26 +233,8 @@ class Student(Model):
       raise InputError(f'{self.name}: {error}') from error
 
   def train(self, folder: str) -> None:
-    if not self.own:
-      return
-    features, shared = self.features, []
-    if features:
-      root, own = os.path.split(features)
-      for name in os.listdir(root) if os.path.isdir(root) else ():
-        if name != own:  # of the students before
-          shutil.rmtree(os.path.join(root, name))
-      shared = [os.path.join(features, str(slot)) for slot in range(2)]
-    training.train(self.config, self.phases, folder, self.training(), shared)
-
-  def _features(self) -> str:
-    config = self.config
-    about = [
-      *(self.contents, config.pretrained, config.depths, config.one_encoder, config.max_lengths),
-      *(config.output_tokens, config.token_selection, self.precision, self.depends_on['distill']),
-      self.seed if _is_random(config.pretrained) else None,
-    ]
-    digest = hashlib.sha256(json.dumps(about).encode())
-    return os.path.join(self.source.path(FEATURES), digest.hexdigest()[:16])
+    if self.own:
+      training.train(self.config, self.phases, folder, self.training())
 
   def model(self, folder: str) -> tuple[Any, Any]:
     """The student that was trained into a folder, and its tokenizer."""
@@ -352,9 +330,3 @@ def _pretrained(cross: str, given: str, start: str, source: FinishedRun) -> Pret
   else:
     config = dataclasses.replace(config, num_layers=int(cross))
   return dataclasses.replace(found, config=config)
-
-
-def _is_random(path: str) -> bool:
-  """Whether the encoder of a checkpoint has weights that a seed makes: a BiLSTM's, or a trial's."""
-  found = encoders.read(path)
-  return found.format == 'random' or encoders.kind_of(found.config) != encoders.BERT

@@ -28,7 +28,6 @@ from common.modeling import checkpoints
 from common.modeling.losses import CrossEntropy
 from common.training import strategies
 from common.training.optimization import PhaseConfig
-from dipair import frozen_right
 from dipair.config import StudentConfig
 from experiments.study import __main__ as study_command
 from experiments.study import comparing, figures, rows, tables
@@ -180,22 +179,6 @@ def test_cross_attention_students_without_steps_are_left_out(tmp_path):
   assert [row.name for row in without[0].rows] == ["as the run's", 'ffnn']
   with pytest.raises(InputError, match='its right encoder is frozen, .*, runs/old$'):
     declared(finish(tmp_path / 'frozen', freeze_right='runs/old'))
-
-
-def test_features_are_shared_by_students_of_the_same_frozen_encoders(tmp_path, monkeypatch):
-  monkeypatch.setattr(frozen_right, 'contents', lambda config: {'of': config.freeze_right})
-  run = finish(tmp_path, shared_encoder=False)
-  own = {'head': 'ffnn'}
-  base = Student(run, own).features
-  assert Student(run, {'projection_dim': 4}).features == base
-  for other in (
-    *({'left_encoder_layers': 1}, {'seed': 4}, {'output_tokens': (2, 4)}),
-    {'freeze_right': 'runs/old'},
-  ):
-    assert Student(run, {**own, **other}).features != base
-  assert not Student(run, {'stage1_steps': 0}).features
-  write_json(run.path('distill/stage.json'), {'fingerprint': '2', 'after': {}})
-  assert Student(run, own).features != base
 
 
 def test_a_cross_attention_student_depends_on_what_its_checkpoint_holds(build, tmp_path):

@@ -44,9 +44,7 @@ def test_a_suite_runs_the_tasks_that_are_there_and_makes_table_1(
   (tmp_path / 'runs' / 'mrpc').mkdir(parents=True)
   suite.main(config(glue, tmp_path / 'runs', 'mnli', 'mrpc', dropout=0.2, title='all'))
   own = {'data_dir': glue, 'run_dir': f'{tmp_path}/runs/mrpc', 'dropout': 0.2}
-  assert started == [
-    flags.build(RunConfig, {**flags.named(RunConfig, 'configs/mrpc.flags'), **own})
-  ]
+  assert started == [flags.parse(RunConfig, {'flagfile': 'configs/mrpc.flags', **own})]
   made = read_json(f'{tmp_path}/runs/table1.json')
   assert made['table']['headers'] == ['Model', 'MRPC', 'AVG', 'Degradation', 'Improvement']
   assert [row[0] for row in made['table']['rows'][:2]] == ['Teacher', 'DSE (alpha = 0.5)']

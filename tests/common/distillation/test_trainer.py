@@ -1,7 +1,6 @@
 """Batches by item: each distinct text is encoded once, and the gradients are the plain form's."""
 
 import dataclasses
-import os
 
 import numpy as np
 import pytest
@@ -174,18 +173,3 @@ def test_a_terms_candidates_share_a_batch_whatever_the_order_of_the_file(
   assert terms(plain, 'listwise_kl') == terms(plain, 'margin_mse', jit_compile=True) == [1] * 10
   assert min(terms(plain, 'squared_error')[5:]) > 1  # groups as in the file
   assert min(terms(blocks, 'listwise_kl')[5:]) > 1  # few texts a batch go before whole lists
-
-
-def test_students_share_features_and_read_the_first_tokens_of_more(build, distill, tmp_path):
-  folders = [str(tmp_path / str(slot)) for slot in range(2)]
-
-  def batch(*output_tokens):
-    one = trainer(*build('dipair', output_tokens=output_tokens), distill)
-    tuples = one.distill.tuples()
-    cached = one.cached_batches(PHASE, tuples, one.used_items(tuples), '', shared=folders)
-    return next(iter(cached))['features']
-
-  wide, narrow = batch(3, 4), batch(1, 2)
-  assert [os.listdir(f'{folder}/distill') for folder in folders] == [['3.npy'], ['4.npy']]
-  for slot, tokens in enumerate((1, 2)):
-    np.testing.assert_array_equal(narrow[slot], wide[slot][:, :tokens])

@@ -13,7 +13,6 @@ from common.data.task import Task
 from common.distillation import held_out
 from common.evaluation import significance
 from common.evaluation.evaluation import evaluate
-from common.modeling.calibration import Calibration
 
 
 @pytest.fixture
@@ -61,8 +60,7 @@ def test_students_are_tested_against_each_other_as_they_were_trained(tmp_path):
   record_writer.write_sets(str(tmp_path), sets, 2)
   logits = 4 * np.random.default_rng(0).normal(size=(40, 1))
   scorers = dict.fromkeys(['labels', 'student'], lambda records: logits)
-  task, calibration = Task('binary', metric='log_loss'), Calibration(temperature=3.0)
-  found = _evaluated(tmp_path, scorers, task, calibration)
+  found = _evaluated(tmp_path, scorers, Task('binary', metric='log_loss'), 3.0)
   before, student = (model['test']['log_loss'] for model in found.models)
   assert student < before  # of its scores, which are calibrated
   assert (found.significance['delta'], found.significance['p_value']) == (0, 1)
@@ -131,7 +129,7 @@ def test_candidates_are_ranked_by_logits_before_calibration(tmp_path):
   sets = {name: record_writer.of_examples(rows) for name in ('valid', 'test')}
   record_writer.write_sets(str(tmp_path), sets, 2)
   scorers = {'teacher': lambda records: -logits, 'student': lambda records: logits}
-  flat = Calibration(temperature=np.inf)  # after which all are one number
+  flat = np.inf  # a temperature after which all are one number
   found = _evaluated(tmp_path, scorers, Task('binary', metric='map'), flat)
   teacher, student = found.models
   assert (teacher['test']['map'], student['test']['map']) == (0.25, 1.0)

@@ -16,8 +16,7 @@ from common.distillation import checks, measure, run
 from common.distillation.config import ExperimentConfig
 from common.distillation.run_folder import RunFolder
 from common.errors import InputError
-from common.evaluation import exports, judged_set, metrics, significance
-from common.evaluation.exports import Side
+from common.evaluation import judged_set, metrics, significance
 from common.evaluation.judged_set import JudgedSet
 
 
@@ -118,12 +117,9 @@ def test_training_depends_on_the_metric_that_decides():
   assert flags('ndcg@10')['primary_metric'] == 'ndcg@10'
 
 
-def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path, monkeypatch):
+def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path):
   judged = JudgedSet(_set(tmp_path, [((f'q{n}', 'a'), n % 2) for n in range(4)]), Task('binary'))
   logits = np.array([20, 30, 25, 28], np.float32)  # in float32 each sigmoid is 1
-  scorer = types.SimpleNamespace(outputs=1, calibration={'temperature': 2.0})
-  scorer.scored = lambda vectors: (logits[vectors], expit(logits[vectors]))
-  side = Side(np.array([1, 0, 3, 2]), np.array([1, 0, 3, 2]))
-  monkeypatch.setattr(exports, '_TOGETHER', 3)  # vectors are gathered so many at a time
-  scores, value = measure.judge(judged, scorer, [side])
+  scorer = types.SimpleNamespace(temperature=2.0, scored=lambda of: (logits[of], expit(logits[of])))
+  scores, value = measure.judge(judged, scorer, [np.arange(4)])
   assert (value, scores.tolist()) == (1.0, [1.0] * 4)

@@ -9,7 +9,6 @@ from scipy.special import expit, logit
 
 from common.data.tokenization import Tokenizer
 from common.export import encoder_fingerprint, saved_models, student_export
-from common.modeling.calibration import Calibration
 from common.scoring import exported as exports
 from common.scoring.scorer import PairScorer
 from common.training import strategies
@@ -102,7 +101,7 @@ def test_a_calibrated_export_is_compared_without_tf32_and_scores_alike_in_every_
   On GPUs from Ampere on, TF32's 10 bits of mantissa would differ by more than is allowed.
   """
   plain, model, tokenizer, _ = export('dse')  # DiPair's run checks its own
-  folder, calibration = str(tmp_path / 'export'), Calibration(0.5)
+  folder, temperature = str(tmp_path / 'export'), 0.5
   tf32, found = tf.config.experimental.tensor_float_32_execution_enabled, {}
 
   def watch(module, name):
@@ -118,12 +117,12 @@ def test_a_calibrated_export_is_compared_without_tf32_and_scores_alike_in_every_
   watch(student_export, '_check_litert_encoders')
   watch(saved_models, '_cases')
   what = {'slots': SIDES, 'task': 'regression', 'samples': (LEFT, RIGHT)}
-  student_export.write(folder, model, tokenizer, **what, calibration=calibration)
+  student_export.write(folder, model, tokenizer, **what, temperature=temperature)
   checks = {'_check_head': [False], '_check_litert_encoders': [False]}
   assert found == {**checks, '_cases': [False] * 3}
   assert exports.describe(folder)['fingerprint'] == exports.describe(plain)['fingerprint']
   raw = _scores(load(plain, 'tensorflow'))
-  expected = expit(logit(raw) / calibration.temperature)
+  expected = expit(logit(raw) / temperature)
   assert np.abs(expected - raw).max() > 1e-4
   for runtime in ('tensorflow', 'litert'):
     np.testing.assert_allclose(_scores(load(folder, runtime)), expected, atol=1e-5)

@@ -1,7 +1,6 @@
 """Three checkpoint formats against one another and against the slow BERT; the refusals."""
 
 import dataclasses
-import hashlib
 import importlib.util
 import json
 import os
@@ -491,10 +490,9 @@ def test_minilm_that_is_not_installed(monkeypatch):
 
 def test_minilm_of_another_content(monkeypatch, tmp_path, tensors):
   write(tmp_path / 'model', 'bert', tensors)
-  digest = hashlib.sha256((tmp_path / 'model/model.safetensors').read_bytes()).hexdigest()
   spec = types.SimpleNamespace(submodule_search_locations=[str(tmp_path)])
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: spec)
-  with pytest.raises(InputError, match=f'model.safetensors has sha256 {digest}, not 53aa51172d'):
+  with pytest.raises(InputError, match='safetensors: damaged: .* written; install it anew: pip'):
     checkpoints.read('minilm')
 
 

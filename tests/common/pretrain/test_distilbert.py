@@ -13,7 +13,7 @@ from common.modeling import bert_weights, checkpoints
 from common.modeling.bert_network import EncoderConfig
 from common.pretrain import checkpoint, distilbert
 from common.pretrain.batches import Batch
-from common.pretrain.distilbert import DistilConfig, Distillation
+from common.pretrain.distilbert import Distillation
 from common.pretrain.language_model import LanguageModel
 from tests.common.modeling import slow_bert
 
@@ -40,9 +40,9 @@ def _pretrained(tmp_path):
   return checkpoints.read(str(tmp_path))
 
 
-def distillation(pretrained, **config):
+def distillation(pretrained):
   student = LanguageModel(distilbert.student_config(pretrained.config), 0, next_sentence=False)
-  return Distillation(student, pretrained, DistilConfig(distil_from=pretrained.path, **config))
+  return Distillation(student, pretrained)
 
 
 def test_a_student_starts_from_every_other_layer_and_the_head(pretrained):
@@ -61,8 +61,8 @@ def test_a_student_starts_from_every_other_layer_and_the_head(pretrained):
 def test_the_loss_by_hand(pretrained, monkeypatch):
   monkeypatch.setattr(distilbert, 'TEMPERATURE', 3.0)
   weights = (30.0, 2.0, 100.0)  # the terms' sizes are then alike
-  names = ('distil_weight', 'mlm_weight', 'cosine_weight')
-  made = distillation(pretrained, **dict(zip(names, weights, strict=True)))
+  monkeypatch.setattr(distilbert, 'WEIGHTS', weights)
+  made = distillation(pretrained)
   for variable in made.student.trainable_variables:
     variable.assign_add(
       tf.random.stateless_normal(variable.shape, [len(variable.shape), 5], 0, 0.3)
@@ -93,5 +93,3 @@ def test_what_cannot_teach_is_refused(pretrained, tmp_path):
   of_tensorflow = dataclasses.replace(pretrained, format='tf1')
   with pytest.raises(InputError, match='is a TensorFlow checkpoint, whose head .* is not read'):
     distilbert.check(of_tensorflow)
-  with pytest.raises(InputError, match=r'cosine_weight=\(0, 0, 0\): one of them above'):
-    DistilConfig('x', 0, 0, 0)

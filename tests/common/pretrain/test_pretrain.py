@@ -363,7 +363,6 @@ REFUSED = (
     ['--input_files=a.tsv', '--text_columns=a', '--documents=blocks'],
     '--documents=blocks is of plain files; with --text_columns each cell is a document',
   ),
-  (['--mlm_weight=3'], '--mlm_weight=3.0 needs --distil_from'),
   (['--distil_from=a', '--pretrained=b'], '--distil_from or --pretrained, not both'),
   (['--held_out=1000'], '--held_out=1000: the texts are'),
   (['--vocab_size=20'], '--vocab_size=20: special tokens and the characters of the texts are'),

@@ -8,7 +8,7 @@ from common.errors import InputError
 from common.pretrain import masking
 from common.pretrain.batches import Batch, MaskedBatches
 from common.pretrain.masking import Masking, MaskingConfig
-from common.pretrain.sequences import FullSentences, Pieces, SegmentPairs
+from common.pretrain.sequences import FullSentences, SegmentPairs, tokenized
 
 WORDS = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *'abcdefgh']
 TOKENIZER = Tokenizer(WORDS, lower_case=True)
@@ -17,10 +17,10 @@ DOCUMENTS = [('a b', 'c', 'd d d d d d d'), ('\u200b', 'e'), ('f f', 'g h', 'g')
 
 @pytest.fixture(name='pieces')
 def _pieces(tmp_path):
-  """A function of documents to their `Pieces`."""
+  """A function of documents to their word pieces."""
 
   def made(documents):
-    return Pieces.write(str(tmp_path / 'pieces'), documents, TOKENIZER)
+    return tokenized(str(tmp_path / 'pieces'), documents, TOKENIZER)
 
   return made
 
