@@ -161,9 +161,14 @@ def named_by(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
     InputError: As the command refuses it.
   """
   names = sorted(given, key=lambda name: name != 'flagfile')
+  return _named(cls, lines({name: given[name] for name in names if given[name] is not None}))
+
+
+def _named(cls: type, arguments: Sequence[str]) -> dict[str, Any]:
+  """The flags that arguments name."""
   values = flags.FlagValues()
   define(cls, values)
-  arguments = _with_flagfiles(lines({n: given[n] for n in names if given[n] is not None}))
+  arguments = _with_flagfiles(arguments)
   with _refusals(arguments):
     rest = values(['', *arguments])
   _refuse(rest)

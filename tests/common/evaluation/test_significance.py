@@ -72,7 +72,8 @@ def test_rows_of_a_group_are_drawn_together():
 
 def test_a_resample_without_a_metric_counts_as_a_large_difference():
   labels, a, b = np.array([0, 1]), np.array([1.0, 0.0]), np.array([0.0, 1.0])
-  found = _difference(metrics.auc_roc, labels, a, b, samples=2000)  # half of them of one class
+  auc_roc = metrics.METRICS['binary']['auc_roc']
+  found = _difference(auc_roc, labels, a, b, samples=2000)  # half of them of one class
   assert found.p_value == pytest.approx(0.5, abs=0.05)
   assert math.isnan(found.delta)  # the baseline's AUC is 0
 
