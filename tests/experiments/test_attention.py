@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InputError
 from experiments.attention import AttendingEncoder, head_attention, rollout
 
 IDS = np.array([[2, 5, 6, 7, 8, 3], [2, 5, 3, 0, 0, 0]], np.int32)
@@ -64,9 +63,3 @@ def test_head_attention_gives_the_heads_own_output(build):
   mixed = tf.einsum('bhqs,bshe->bqhe', attention[:, 0], values)
   output = tf.einsum('bqhe,hed->bqd', mixed, layer._output_dense.kernel) + layer._output_dense.bias
   np.testing.assert_allclose(output, layer(x, x, attention_mask=mask), atol=1e-5)
-
-
-def test_a_feed_forward_head_has_no_attention(build):
-  model, _ = build('dipair', head='ffnn')
-  with pytest.raises(InputError, match='no attention'):
-    head_attention(model, np.ones([3, 8]), np.ones([4, 8]))

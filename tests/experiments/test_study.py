@@ -126,7 +126,7 @@ def declared(run, students=(), **changes):
   ('given', 'error'),
   [
     ('--encoder_layers=9', 'encoder_layers=9: --encoder_layers=9: random-tiny has 2'),
-    ('--pretrained=/nowhere', 'Students of other flags: odd: /nowhere: no such folder'),
+    ('--pretrained=/nowhere', 'pretrained=_nowhere: /nowhere: no such folder'),
     ('--max_lengths=1,32\n--output_tokens=1,4', '.*--max_lengths=1,32: a text takes 2 or more'),
     ('--stage2_batch_size=21', '.*--stage2_batch_size=21: there are 20 tuples to learn from'),
     ('--alpha=0', r'.*distill: holds tuples without a label, and --alpha=0'),
