@@ -31,6 +31,7 @@ from experiments.study.students import (
   Student,
   TeacherScores,
   Worth,
+  clear,
 )
 
 _AS_RUN = 'run'
@@ -93,6 +94,7 @@ def main(config: StudyConfig) -> None:
   os.makedirs(os.path.dirname(config.output) or '.', exist_ok=True)
   print(cost(run, students))
   folder.make()
+  clear(folder.path)
   own = metrics.METRICS[run.task.kind]
   study = finite(
     {

@@ -144,6 +144,7 @@ class Model:
 
   def make(self, folder: str) -> Judged:
     """Trains, writes the logits of valid and test, and judges them."""
+    clear(os.path.dirname(folder))
     self.train(folder)
     found: dict[str, dict[str, float]] = {name: {} for name in SETS}
     with strategies.precision():
@@ -154,8 +155,6 @@ class Model:
           np.save(os.path.join(folder, f'{name}.npy'), logits)
           found[name] = finite(self.source.judged(name).evaluate(logits))
         digests.write(folder, [f'{name}.npy' for name in SETS])
-    for stage in ('', *training.STAGES):  # checkpoints are several times the weights
-      shutil.rmtree(os.path.join(folder, stage, 'checkpoints'), ignore_errors=True)
     accelerators = environment()['accelerators']
     return Judged(self.own, self.seed, accelerators, found['valid'], found['test'], **sizes)
 
@@ -171,6 +170,14 @@ class Model:
     devices = strategies.DeviceConfig(precision=self.precision)
     strategy = strategies.create(devices)
     return self.source.training(strategy, self.seed, devices)
+
+
+def clear(study: str) -> None:
+  """Removes checkpoints, several times the weights, of students that are made; others go on."""
+  for name in os.listdir(study):
+    if not name.endswith('.part'):
+      for stage in ('', *training.STAGES):
+        shutil.rmtree(os.path.join(study, name, stage, 'checkpoints'), ignore_errors=True)
 
 
 class TeacherScores(Model):

@@ -30,7 +30,7 @@ from common.training import strategies
 from common.training.optimization import PhaseConfig
 from dipair.config import StudentConfig
 from experiments.study import __main__ as study_command
-from experiments.study import comparing, figures, rows, tables
+from experiments.study import comparing, figures, rows, students, tables
 from experiments.study.__main__ import StudyConfig
 from experiments.study.students import CrossConfig, CrossStudent, Student
 from tests import forks
@@ -147,6 +147,14 @@ def test_a_student_that_could_not_be_trained_is_refused_before_any_is(tmp_path, 
     folder, *_ = declared(run, {'fine': '--projection_dim=16', 'odd': given})
     folder.make()
   assert not os.path.exists(run.path('study/projection_dim=16.part'))
+
+
+def test_checkpoints_stay_until_their_student_is_made(tmp_path):
+  kept = [tmp_path / name / 'stage1/checkpoints' for name in ('made', 'killed.part')]
+  for path in kept:
+    path.mkdir(parents=True)
+  students.clear(str(tmp_path))
+  assert [path.exists() for path in kept] == [False, True]
 
 
 def test_a_student_is_named_by_its_flags_that_differ_and_trained_once(tmp_path):
