@@ -39,6 +39,7 @@ PAIRS = [(term, row) for term in COLOURS for row in range(3)]
 def test_the_right_answer_is_learnt(vector_run):
   results = json.loads((vector_run / 'results.json').read_text())
   assert results['models'][0]['test']['pearson'] > 0.9
+  assert [model['name'] for model in results['models']] == ['student, stage 1', 'student']
   assert exported.describe(str(vector_run / 'export'))['widths'] == {'right': 3}
 
 
