@@ -10,6 +10,8 @@ from common.errors import InputError, damaged
 
 def manager(what: tf.train.Checkpoint, folder: str) -> tf.train.CheckpointManager:
   """Keeps the last checkpoint in a folder of the phase's folder."""
+  for left in tf.io.gfile.glob(f'{folder}/checkpoint.tmp*'):  # by a process that was killed
+    tf.io.gfile.remove(left)
   with damaged(f'{folder}/checkpoint', remedy(os.path.dirname(folder))):
     return tf.train.CheckpointManager(what, folder, max_to_keep=1)
 
@@ -34,9 +36,10 @@ def clear(manager: tf.train.CheckpointManager) -> None:
   last = manager.latest_checkpoint
   if not last or not tf.io.gfile.exists(f'{last}.index'):
     return
-  for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*.*'):
+  for path in tf.io.gfile.glob(f'{manager.directory}/ckpt-*'):
     if os.path.basename(path).split('.')[0] != os.path.basename(last):
-      tf.io.gfile.remove(path)
+      remove = tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove
+      remove(path)
 
 
 def restore_best(what: tf.train.Checkpoint, folder: str) -> None:

@@ -192,6 +192,9 @@ def test_of_checkpoints_that_a_killed_process_was_removing_the_last_is_left_alon
   killed = tf.train.CheckpointManager(what, str(tmp_path), max_to_keep=2)
   killed.save(2), killed.save(4)
   (tmp_path / 'ckpt-2.index').unlink()
+  (tmp_path / 'checkpoint.tmp1').touch()  # where TensorFlow was writing their list
+  (tmp_path / 'ckpt-3_temp').mkdir()  # and one of them
+  (tmp_path / 'ckpt-3_temp' / 'part').touch()
   checkpoints.clear(checkpoints.manager(what, str(tmp_path)))
   names = sorted(path.name for path in tmp_path.iterdir())
   assert names == ['checkpoint', 'ckpt-4.data-00000-of-00001', 'ckpt-4.index']
