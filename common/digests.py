@@ -130,8 +130,7 @@ def _read(folder: str, remedy: str) -> dict[str, Digest]:
   except (FileNotFoundError, NotADirectoryError):
     return {}
   with damaged(path, remedy):
-    schema.check(value, {'files': dict})
-    return schema.check(value['files'], dict[str, Digest], 'its content.files')
+    return schema.check(value, {'files': dict[str, Digest]})['files']
 
 
 def _below(folder: str) -> Iterable[str]:

@@ -23,17 +23,17 @@ def check(value: Any, kind: Any, name: str = 'its content') -> Any:
   """
   if isinstance(kind, dict):
     _check_type(value, dict, name)
-    for field, of in kind.items():
+    for field in kind:
       if field not in value:
         raise ValueError(f'{name}.{field} is missing')
-      check(value[field], of, f'{name}.{field}')
-    return value
+    return value | {field: check(value[field], of, f'{name}.{field}') for field, of in kind.items()}
   if dataclasses.is_dataclass(kind):
+    _check_type(value, dict, name)
     kinds, fields = typing.get_type_hints(kind), dataclasses.fields(kind)
-    check(value, {f.name: object for f in fields if f.default is f.default_factory}, name)
-    given = {f.name: kinds[f.name] for f in fields if f.name in value}
-    made = {field: check(value[field], of, f'{name}.{field}') for field, of in given.items()}
-    return typing.cast(Any, kind)(**made)
+    needed = {f.name for f in fields if f.default is f.default_factory}  # both are MISSING
+    wanted = {f.name: kinds[f.name] for f in fields if f.name in needed | value.keys()}
+    made = check(value, wanted, name)
+    return typing.cast(Any, kind)(**{field: made[field] for field in wanted})
   origin, inside = typing.get_origin(kind) or kind, typing.get_args(kind)
   _check_type(value, list if origin is tuple else origin, name)
   if origin in (list, tuple) and inside:

@@ -7,10 +7,11 @@ from common.data import vector_cells
 from common.data.examples import TableConfig
 from common.distillation.config import AUTO
 from common.errors import InputError
-from common.modeling.head import STARTS
 from common.modeling.losses import LossConfig
 from common.training.optimization import PhaseConfig
 from dipair.heads import HEADS, HeadsConfig
+
+STARTS = ('tailored', 'random')  # of --head_start: by `Head.start`, or as a head is made
 
 
 @dataclasses.dataclass(frozen=True)

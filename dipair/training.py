@@ -7,10 +7,9 @@ import tensorflow as tf
 
 from common.data.records import RecordSet
 from common.distillation.trainer import Trainer, Training
-from common.modeling.head import STARTS
 from common.training import checkpoints
 from dipair import frozen_right, initialization
-from dipair.config import StudentConfig, TrainConfig
+from dipair.config import STARTS, StudentConfig, TrainConfig
 from dipair.student import DiPair
 
 STAGES = ('stage1', 'stage2')

@@ -158,7 +158,6 @@ def judge(
 ) -> tuple[np.ndarray, float]:
   """Scores [n] or [n, C] of tuples, a side a slot, and the primary metric of their logits."""
   logits, scores = scorer.scored(*sides)
-  logits = logits.reshape(len(logits), -1)
   calibrated = logits.astype(np.float64) / scorer.temperature
   return scores, judged.evaluate(calibrated, logits)[judged.primary]
 

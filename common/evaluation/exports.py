@@ -12,8 +12,7 @@ def scorer_of(scorer: PairScorer) -> SetScorer:
 
   def score(records: TupleSet) -> np.ndarray:
     sides = [side(scorer, name, records, slot) for slot, name in enumerate(scorer.slots)]
-    logits, _ = scorer.scored(*sides)
-    return logits.reshape(len(logits), -1)
+    return scorer.scored(*sides)[0]
 
   return score
 

@@ -13,8 +13,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-STARTS = ('tailored', 'random')  # of --head_start: by `Head.start`, or as a head is made
-
 
 class ExportedHead(Protocol):
   """A head as it is exported: a `tf.Module` whose weights are constants of the export.

@@ -33,11 +33,7 @@ _FIELDS = {
   },
   'electra': {},
 }
-_TYPES = {
-  'model_type': str,
-  'architectures': list[str],
-  'id2label': dict,
-}  # of fields that are read
+_TYPES = {'model_type': str, 'architectures': list[str], 'id2label': dict}
 _DISTILBERT = {  # a part of a tensor's name -> BERT's
   'transformer.layer.': 'encoder.layer.',
   '.attention.q_lin.': '.attention.self.query.',

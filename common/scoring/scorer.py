@@ -219,7 +219,7 @@ class PairScorer:
     return self._scored('serving_default', *self._pairs(sides))[1]
 
   def scored(self, *sides: Gathered) -> tuple[np.ndarray, np.ndarray]:
-    """Logits before calibration, and scores, of pairs whose texts come again: [pairs(, C)] each.
+    """Logits [pairs, outputs] before calibration, and scores, of pairs whose texts come again.
 
     Logits rank: in float32, high ones have equal scores.
     """
@@ -229,7 +229,7 @@ class PairScorer:
     )
     found = [self._scored('serving_default', *self._pairs(some)) for some in gathered]
     logits, scores = (np.concatenate(of) for of in zip(*found, strict=True))
-    return logits, scores
+    return logits.reshape(-1, self.outputs), scores
 
   def rank(
     self,

@@ -120,6 +120,8 @@ def test_training_depends_on_the_metric_that_decides():
 def test_a_runtime_is_judged_by_logits_as_calibrated(tmp_path):
   judged = JudgedSet(_set(tmp_path, [((f'q{n}', 'a'), n % 2) for n in range(4)]), Task('binary'))
   logits = np.array([20, 30, 25, 28], np.float32)  # in float32 each sigmoid is 1
-  scorer = types.SimpleNamespace(temperature=2.0, scored=lambda of: (logits[of], expit(logits[of])))
+  scorer = types.SimpleNamespace(
+    temperature=2.0, scored=lambda of: (logits[of, None], expit(logits[of]))
+  )
   scores, value = measure.judge(judged, scorer, [np.arange(4)])
   assert (value, scores.tolist()) == (1.0, [1.0] * 4)

@@ -44,7 +44,7 @@ def test_exports_score_as_the_live_model_does(exported, monkeypatch, load):
   np.testing.assert_allclose(scorer.score(*vectors), expected, atol=1e-5)
   monkeypatch.setattr('common.scoring.scorer._TOGETHER', 3)
   turned = [(of[::-1], np.arange(4)[::-1]) for of in vectors]
-  for found, exact in zip(scorer.scored(*turned), (logits, expected), strict=True):
+  for found, exact in zip(scorer.scored(*turned), (logits[:, None], expected), strict=True):
     np.testing.assert_allclose(found, exact, atol=1e-4)
   assert [v.shape for v in vectors] == [(4, *left), (4, *right)]
   assert vectors[0].dtype == np.float32
