@@ -85,7 +85,7 @@ class ItemWriter:
     if key:
       feature['id'] = _bytes(key.encode())
     example = tf.train.Example(features=tf.train.Features(feature=feature))
-    self._writer.write(example.SerializeToString())
+    self._writer.write(example.SerializeToString(deterministic=True))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,7 +77,8 @@ def serialize(group: Tuples) -> bytes:
   if len(group.ids):
     ids = tf.train.BytesList(value=[key.encode() for key in group.ids])
     feature['id'] = tf.train.Feature(bytes_list=ids)
-  return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+  example = tf.train.Example(features=tf.train.Features(feature=feature))
+  return example.SerializeToString(deterministic=True)  # a map's order else differs by process
 
 
 def parse(record: bytes) -> Tuples:

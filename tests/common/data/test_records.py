@@ -65,8 +65,10 @@ def test_a_group_comes_back(group):
 
 
 def test_a_record_is_a_group_with_what_is_known_of_its_tuples():
-  features = tf.train.Example.FromString(serialize(GROUPS[1])).features.feature
+  record = serialize(GROUPS[1])
+  features = tf.train.Example.FromString(record).features.feature
   assert set(features) == {'items', 'tuples', 'label', 'id'}
+  assert sorted(features, key=lambda name: record.index(name.encode())) == sorted(features)
   assert list(features['items'].int64_list.value) == [1, 0]
 
 
