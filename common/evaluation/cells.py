@@ -10,7 +10,6 @@ _LABELS = {'auc_roc': 'AUC-ROC', 'f1': 'F1', 'map': 'MAP'}
 _LABELS |= {'log_loss': 'Log loss (less is better)'}
 _LABELS |= {'ndcg': 'NDCG', 'mrr': 'MRR', 'mlm_loss': 'MLM loss', 'mlm_accuracy': 'MLM accuracy'}
 _LABELS |= {'nsp_loss': 'NSP loss', 'nsp_accuracy': 'NSP accuracy'}  # the others: capitalized
-Parts = tuple[list[str], list[list[str]], str]  # a table's headers, rows and note
 _MOST = 200  # characters of a text that are shown
 
 
