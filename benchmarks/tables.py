@@ -34,6 +34,7 @@ _RESULTS = {  # runs that are judged by pairs that nothing has learnt from
   'homedepot_queries': 'Home Depot, new queries',
   'p2t': 'synthetic catalogue',
   'q2p': 'MedQuAD, answer or not',
+  'code_search': 'code search in SQL, match or not',
 }
 _GLUE = {'mrpc': 'MRPC, paraphrase or not', 'snli': 'SNLI, entailment'}
 _LEARNERS = ('teacher', 'student', 'bi-encoder')  # from the same labels
