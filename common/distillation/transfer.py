@@ -114,5 +114,11 @@ def summary(sheet: dict[str, Any]) -> str:
     lines.append(f'{split}: ' + ', '.join(f'{value:,} {name}' for name, value in counts.items()))
   transfer = sheet[TRANSFER]
   lines.append(f'transfer: {transfer["pairs"]:,} pairs of {transfer["queries"]:,} queries')
-  lines.append(f'AUC-ROC of the similarity alone on test: {sheet["similarity_auc_roc"]:.3f}')
+  alone = sheet['similarity_auc_roc']
+  lines.append(f'AUC-ROC of the similarity alone on test: {alone:.3f}')
+  if alone < 0.5:
+    lines.append(
+      'Below 0.5 the negatives lie nearer than the matches. Who learns from them ranks near '
+      'passages badly; draw them from more passages: --negatives_from'
+    )
   return '\n'.join(lines)

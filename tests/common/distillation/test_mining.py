@@ -82,10 +82,13 @@ def test_negatives_are_near_below_the_threshold_and_never_known(tmp_path, circle
   assert {away(row) for row in train if not row['label']} == {5, 6, 7, 8, 9, 10}
   held = {row['query'] for name in ('valid', 'test') for row in rows(tmp_path, name)}
   assert len(held) == 20
-  transfer = rows(tmp_path, 'transfer')
-  assert len(transfer) == 5 * 41 and max(map(away, transfer)) == 2  # with the query of no match
-  assert not held & {row['query'] for row in transfer + train}
+  near = rows(tmp_path, 'transfer')
+  assert len(near) == 5 * 41 and max(map(away, near)) == 2  # with the query of no match
+  assert not held & {row['query'] for row in near + train}
   assert sheet['similarity_auc_roc'] == 1
+  assert transfer.summary(sheet).endswith('on test: 1.000')
+  poor = transfer.summary({**sheet, 'similarity_auc_roc': 0.444})
+  assert 'on test: 0.444\nBelow 0.5 the negatives lie nearer than the matches.' in poor
   assert sheet['transfer'] == {'queries': 41, 'pairs': 205}
   assert sheet['splits']['train'] == {'queries': 40, 'positive': 40, 'negative': 40}
 
