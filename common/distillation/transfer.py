@@ -118,8 +118,7 @@ def summary(sheet: dict[str, Any]) -> str:
   lines.append(f'AUC-ROC of the similarity alone on test: {alone:.3f}')
   if alone < 0.5:
     lines.append(
-      'Below 0.5 the negatives lie nearer than the matches. A student trained on them ranks near '
-      'passages badly. Draw them from more passages (--negatives_from), or give a better '
-      '--embedder.'
+      'Below 0.5 the negatives lie nearer than the matches. A student trained on them may rank '
+      'near passages badly. Try a larger --negatives_from, or a better --embedder.'
     )
   return '\n'.join(lines)
